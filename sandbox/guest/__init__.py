@@ -1,20 +1,20 @@
-"""What runs inside a sandbox, mounted read-only. It needs the standard library alone, and a JSON parser
-(child/parser.py).
+"""The code that runs inside a sandbox, mounted read-only. It depends on nothing but the standard library and a JSON
+parser (child/parser.py).
 
     host, sandbox/session.py
-     │  one socket: frames both ways, and the descriptor of each batch's memory
+     │  one socket: frames in both directions, and the descriptor of the memory of each batch
      ▼
-    supervisor/main.py   pid 1, runs no user code, keeps the deadlines
-     │  socket: source, limits, "fork"        ▲  pipe `printed`: what the child prints
-     ▼                                        │  pipe `results`: records that have no room below
+    supervisor/main.py   pid 1, runs no user code, enforces the deadlines
+     │  socket: source, limits, "fork"        ▲  pipe `printed`: output of the child
+     ▼                                        │  pipe `results`: records that do not fit into the memory `slots`
     template/main.py     has loaded the       │  memory `slots`: records (child/shared_records.py)
-     │  fork             grader               │  memory `shared`: lines, which the host writes (protocol/chunk.py)
+     │  fork             grader               │  memory `shared`: lines, written by the host (protocol/chunk.py)
      ▼                                        │
-    child/main.py        runs `grade` ────────┘  socket `channel`: which lines to grade; FILLED, DONE, LEAVING back
+    child/main.py        runs `grade` ────────┘  socket `channel`: which lines to grade; replies FILLED, DONE, LEAVING
 
-In `completion` isolation a child has one line, which lies in the template's memory when it forks
-(template/fork_per_line.py): no channel, no shared memory.
+In `completion` isolation a child has one line, which is in the template's memory when it forks
+(template/fork_per_line.py). There is no channel and no shared memory.
 
-`zygote.py` runs outside of every sandbox: copies of it become pid 1. `kernel/` has what is asked of the kernel,
-`warmup/` what is done before a sandbox is needed.
+`zygote.py` runs outside of every sandbox: forks of it become pid 1. `kernel/` wraps kernel interfaces, `warmup/` does
+work before a sandbox is needed.
 """

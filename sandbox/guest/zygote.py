@@ -1,9 +1,9 @@
-"""What sandboxes are forked from: the guest, loaded and rehearsed, and nothing else.
+"""The process that sandboxes are forked from: the guest, loaded and warmed up, and nothing else.
 
-It is given descriptors, a number and a seccomp program; nothing of what a grader or a completion says ever comes here.
+It receives descriptors, a number and a seccomp program. It never receives any data of a grader or a completion.
 """
 
-import _socket as socket  # what `socket` wraps: importing that takes a cold sandbox 3 ms
+import _socket as socket  # the C module: importing `socket` costs a cold sandbox 3 ms
 import gc
 import os
 import signal
@@ -17,25 +17,25 @@ from sandbox.guest.supervisor.main import Supervisor, begin, hide
 from sandbox.guest.warmup.dry_run import rehearse
 from sandbox.guest.warmup.imports import preload
 
-# Who to become, 0 for nobody else, and how many descriptors come along; what follows is the seccomp program.
+# The user id to switch to, 0 to keep the current one, and the number of descriptors. The seccomp program follows.
 ASKED = Struct("!IB")
 _RIGHT = Struct("i")
 MOST_TOLD = 1 << 16
 _MOST_DESCRIPTORS = 8
-_HOME = "/tmp"  # the sandbox's own
-_CHANNEL = 3  # the only descriptor of the supervisor, beside the standard ones
+_HOME = "/tmp"  # private to the sandbox
+_CHANNEL = 3  # the only descriptor of the supervisor besides the standard ones
 
 
 def main() -> None:
-    """Forks a sandbox whenever the host asks; ends with the host."""
+    """Forks a sandbox at each request of the host. Exits when the host has closed the control socket."""
     begin()
     control = socket.socket(fileno=os.dup(0))
     hide()
     preload(lambda: False)
     rehearse(fast_parser())
-    gc.collect()  # or a grader finds what is left of it
+    gc.collect()  # otherwise a grader could find garbage of the dry run
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries what was forked
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the forked processes
     while True:
         told, ancillary, _, _ = control.recvmsg(MOST_TOLD, socket.CMSG_LEN(4 * _MOST_DESCRIPTORS))
         if not told:
@@ -49,9 +49,9 @@ def main() -> None:
 
 
 def _forks(told: bytes, descriptors: list[int]) -> bool:
-    """Whether this is a copy now. Where there is none, nobody answers, which the host sees."""
+    """Forks; True in the child. If there is no child nothing is sent, and the host treats silence as an error."""
     _, number = ASKED.unpack_from(told)
-    if len(descriptors) != number:  # the kernel leaves out those that there is no room for
+    if len(descriptors) != number:  # the kernel drops descriptors that do not fit
         return False
     try:
         return os.fork() == 0
@@ -60,7 +60,7 @@ def _forks(told: bytes, descriptors: list[int]) -> bool:
 
 
 def _move(uid: int, program: bytes, answer: int, channel: int, namespaces: int, owner: int, *groups: int) -> NoReturn:
-    """Moves this copy into what bubblewrap has made, and forks the sandbox's pid 1 there."""
+    """Moves this process into the namespaces that bubblewrap has made, and forks the sandbox's pid 1 there."""
     host = socket.socket(fileno=answer)
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -74,7 +74,7 @@ def _move(uid: int, program: bytes, answer: int, channel: int, namespaces: int, 
         os.chdir(_HOME)
         os.environ["PWD"] = _HOME
         lockdown.give_up_capabilities()
-        hide()  # from here on /dev/null is the sandbox's own, which no other has open
+        hide()  # /dev/null is now the sandbox's: no other sandbox has that open file
         if os.fork():
             os._exit(0)
         os.setsid()  # before the filter, which may refuse it

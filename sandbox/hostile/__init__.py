@@ -1,9 +1,11 @@
-"""Bad graders, what must come of each, and how they are tried against a backend: for the tests and `gradebox selftest`.
+"""Hostile graders, the required result of each, and code that tries them against a backend.
 
-corpus.jsonl      graders that were collected, an object a line
-variations.toml   their siblings: the same aims by other ways
+Used by the tests and `gradebox selftest`.
+
+corpus.jsonl      collected graders, one object a line
+variations.toml   variations of them: the same aims by other means
 calls.toml        system calls that must be refused
-channel.toml      completions that speak to whoever listens
+channel.toml      completions that write to every descriptor and process that they can reach
 asking.toml       graders that ask, and completions that ask in their place
-reuse.toml        what one batch leaves for the next
+reuse.toml        state that one batch leaves for the next
 """

@@ -1,4 +1,4 @@
-"""One bad grader, and what must come of it."""
+"""One hostile grader and its required result."""
 
 import base64
 import json
@@ -14,52 +14,52 @@ from sandbox.limits import STDOUT_BYTES, TEXT_BYTES
 
 @dataclass(frozen=True)
 class Case:
-    """A bad grader as a row of the corpus describes it."""
+    """A hostile grader, as a row of the corpus describes it."""
 
     row: dict[str, Any]
 
     @property
     def name(self) -> str:
-        """What it is called; no other case is called so."""
+        """The name, which no other case has."""
         return str(self.row["name"])
 
     @property
     def category(self) -> str:
-        """What kind of attack it is, in a word."""
+        """The kind of attack, in one word."""
         return str(self.row["category"])
 
     @property
     def isolation(self) -> Isolation:
-        """Between its completions."""
+        """The isolation between the completions of the grader."""
         isolation: Isolation = self.row["isolation"]
         return isolation
 
     @property
     def must(self) -> str:
-        """What has to come of it, in words."""
+        """The required result, in words."""
         return str(self.row["must"])
 
     @property
     def timeout_s(self) -> float:
-        """For each of its completions."""
+        """The timeout of each completion, in seconds."""
         return float(self.row.get("timeout_s", 1.0))
 
     @property
     def proof_s(self) -> float:
-        """For each completion of the test run."""
+        """The timeout of each completion of the test run, in seconds."""
         return float(self.row.get("proof_s", 5.0))
 
     @property
     def max_seconds(self) -> float:
-        """How long it may take, to be proved and to be scored."""
+        """The bound on the time to prove the grader, and on the time to score with it, in seconds."""
         return float(self.row["expect"].get("max_seconds", 60.0))
 
     def concerns(self, backend: str) -> bool:
-        """Whether it says anything of this backend."""
+        """Whether the case applies to this backend."""
         return backend in self.row.get("backends", [backend])
 
     def source(self, canaries: dict[str, str]) -> bytes:
-        """What is uploaded, with the names of this machine put in."""
+        """The source to upload, with the placeholders replaced by the names of this machine."""
         if "source_b64" in self.row:
             return base64.b64decode(self.row["source_b64"])
         if made := self.row.get("source_gen"):
@@ -73,7 +73,7 @@ class Case:
 
     @cached_property
     def threads(self) -> list[bytes]:
-        """Lines of JSON. Generated ones take the place of the first."""
+        """Lines of JSON. Generated ones replace the first ones."""
         threads = list(self.row.get("threads", []))
         for number, made in enumerate(self.row.get("threads_gen", [])):
             part, times = made["content_repeat"]
@@ -83,11 +83,11 @@ class Case:
 
     @cached_property
     def next(self) -> "Case | None":
-        """The batch that the same sandbox grades next, where that is what the case is about."""
+        """The batch that the same sandbox grades next, if the case is about that."""
         return Case(self.row | self.row["next"] | {"next": None}) if self.row.get("next") else None
 
     def faults_of_report(self, report: Report) -> list[str]:
-        """What is not as it must be; empty where all is well."""
+        """Compares a report with the expected one. Returns the differences in words, empty if there are none."""
         expect = self.row["expect"]
         failed = report.failed
         if expect["valid"] != "either" and report.valid != expect["valid"]:
@@ -98,7 +98,7 @@ class Case:
         return []
 
     def faults_of_outcomes(self, outcomes: list[Outcome]) -> list[str]:
-        """What is not as it must be; empty where all is well."""
+        """Compares outcomes with the expected ones. Returns the differences in words, empty if there are none."""
         faults = [] if len(outcomes) == len(self.threads) else [f"{len(outcomes)} outcomes for {len(self.threads)}"]
         for number, outcome in enumerate(outcomes):
             faults += self._faults_of(number, outcome)
@@ -130,11 +130,11 @@ def _came_to(outcome: Outcome) -> str:
 
 
 def _excess(number: int, outcome: Outcome) -> list[str]:
-    """Texts that are longer than anybody may have them kept."""
+    """Reports texts that are longer, and asks that are more, than any grader is allowed."""
     message = outcome.error.message if outcome.error else ""
     texts = {"printed text": (outcome.stdout, STDOUT_BYTES), "reason": (outcome.reason, TEXT_BYTES)}
     texts["message"] = (message, TEXT_BYTES)
-    # What is not UTF-8 is replaced, and may become three times as long by it.
+    # Bytes that are not UTF-8 are replaced, which may triple their length.
     lengths = {name: (len((text or "").encode()), most) for name, (text, most) in texts.items()}
     asks = outcome.spent.asks if outcome.spent else 0
     many = [f"completion {number} was answered {asks} asks"] if asks > MOST_ASKS else []

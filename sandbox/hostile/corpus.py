@@ -1,4 +1,4 @@
-"""All bad graders, read from the files that lie here."""
+"""Reads all hostile graders from the files in this folder."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from sandbox.hostile.cases import Case
 
 _HERE = Path(__file__).parent
 _GRADERS_OWN = ["scored", "exception", "bad_return", "timeout", "memory", "crash"]
-_LONGER = 4000  # than the code of an attack
+_LONGER = 4000  # longer than the code of an attack
 _CODE_RUNNER = """
 STATE = []
 
@@ -31,12 +31,12 @@ async def grade(thread):
 
 
 def corpus() -> list[Case]:
-    """Every case there is.
+    """Returns all cases.
 
     Raises:
-        IsolationUnavailable: there is no libseccomp, which knows the numbers of system calls.
+        IsolationUnavailable: there is no libseccomp, which has the numbers of system calls.
     """
-    # Some open files of the standard library, by paths that name the Python they were collected with.
+    # Some open files of the standard library, by paths with the version of Python that they were collected with.
     library = f"/usr/lib/python{sys.version_info.major}.{sys.version_info.minor}/"
     collected = (_HERE / "corpus.jsonl").read_text().replace("/usr/lib/python3.11/", library).splitlines()
     return [
@@ -68,8 +68,8 @@ def _variations(file: dict[str, Any]) -> Iterator[Case]:
 
 
 def _only_its_own(row: dict[str, Any], honest: float) -> dict[str, Any]:
-    """The attack is the second of three completions, and reaches no other."""
-    slow = ["timeout"] if row.get("category") == "resource" else []  # taking all there is may take longer than it has
+    """Expects that the attack, the second of three completions, affects no other."""
+    slow = ["timeout"] if row.get("category") == "resource" else []  # exhausting a resource may exceed the timeout
     may = row.get("may", ["scored"]) + slow
     scores = {"0": [honest], "1": row.get("scores", [0.25]), "2": [honest]}
     return {"valid": True, "outcomes": [["scored"], may, ["scored"]], "scores": scores}
@@ -92,7 +92,7 @@ def _channel(file: dict[str, Any]) -> Iterator[Case]:
         own = row | {"name": f"channel: {attack['name']}", "must": must}
         wish = {"may": attack["may"], "scores": [0.25, 1.0, 666.0]}
         yield _row(own, file["source"], threads, _only_its_own(wish, 1.0))
-        # Which scores they are is the grader's own affair: batch isolation promises nothing between completions.
+        # The scores may be any: batch isolation promises nothing between completions.
         must = "each line comes to one outcome of the grader's own"
         batch = row | {"name": f"channel, batch: {attack['name']}", "must": must, "isolation": "batch"}
         yield _row(batch, file["source"], threads, {"valid": True, "outcomes": [_GRADERS_OWN] * 3})
@@ -102,7 +102,7 @@ def _asking(file: dict[str, Any]) -> Iterator[Case]:
     for attack in file["attack"]:
         threads = _among_honest("good", attack["code"])
         for number, thread in enumerate(threads):
-            long = "" if number == 1 else "x" * _LONGER  # what is left of it is not all written over by the next line
+            long = "" if number == 1 else "x" * _LONGER  # too long for the next line to overwrite all of it
             thread["metadata"] = {"number": number, "long": long, "own": f"WHAT-{number}-IS-TOLD"}
         expect = _only_its_own(attack, 1.0)
         expect["scores"] |= {"1": attack.get("scores", [2.0]), "2": [3.0]}
@@ -141,13 +141,13 @@ def _reuse(file: dict[str, Any]) -> Iterator[Case]:
             found = {"outcomes": [["scored"]], "scores": {"0": [0.0]}}
             row["timeout_s"] = 2.0
             row["next"] = {"threads": [_thread(left["look"])], "expect": found}
-            source = f"# {name}\n{file['source']}"  # a sandbox of its own
+            source = f"# {name}\n{file['source']}"  # a unique source, so a separate sandbox
             yield _row(row, source, [_thread(left["leave"])], {"valid": True, "outcomes": [_GRADERS_OWN]})
 
 
 def _row(row: dict[str, Any], source: str, threads: list[dict[str, Any]], expect: dict[str, Any]) -> Case:
     limits = {"max_seconds": row.get("max_seconds", 15.0)}
-    usual = {"isolation": "completion", "proof_s": row.get("timeout_s", 1.0)}  # the same: one sandbox does for both
+    usual = {"isolation": "completion", "proof_s": row.get("timeout_s", 1.0)}  # the same, so one sandbox serves both
     return Case(usual | row | {"source": source, "threads": threads, "expect": limits | expect})
 
 

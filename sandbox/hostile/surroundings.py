@@ -1,4 +1,4 @@
-"""What a sandbox must not reach, and a look at whether it did."""
+"""Resources that a sandbox must not reach, and a check that it did not."""
 
 import os
 import secrets
@@ -10,15 +10,15 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 _VARIABLE = "CANARY_SECRET"
-_SECRET = "s3cr3t-canary"  # noqa: S105  # a canary, kept where nobody may find it
+_SECRET = "s3cr3t-canary"  # noqa: S105  # a canary, kept where no grader may find it
 
 
 class LocalServers:
-    """An abstract socket, and ports of the loopback."""
+    """Listens on an abstract socket and on ports of the loopback."""
 
     def __init__(self) -> None:
         self.connections: list[str] = []
-        self.name = f"canary_{secrets.token_hex(8)}"  # of this run's own: others may run beside it
+        self.name = f"canary_{secrets.token_hex(8)}"  # unique to this run, because others may run at the same time
         abstract = socket.socket(socket.AF_UNIX)
         abstract.bind(f"\0{self.name}")
         self._sockets = [abstract]
@@ -42,7 +42,7 @@ class LocalServers:
                 self.connections.append(f"somebody got through to a socket of the host: {peer}")
 
     def close(self) -> None:
-        """Listens no more."""
+        """Stops listening."""
         for listener in self._sockets:
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
@@ -50,7 +50,7 @@ class LocalServers:
 
 
 class Surroundings:
-    """What the sources call a thing of this machine (`canaries`), and what there was before the first sandbox."""
+    """Resources of this machine, by their placeholders in the sources (`canaries`), and a check of what is left."""
 
     def __init__(self, listeners: LocalServers, folder: Path) -> None:
         self._listeners = listeners
@@ -65,7 +65,7 @@ class Surroundings:
         }
 
     def left(self) -> list[str]:
-        """What the sandboxes left behind or reached, once all of them have ended."""
+        """Reports what the sandboxes left behind or reached, after all of them have ended."""
         faults = list(self._listeners.connections)
         faults += [f"a temporary file is left: {path}" for path in self._folder.iterdir() if path.name != "secret"]
         mounts = Path("/proc/self/mounts").read_text().splitlines()
@@ -75,9 +75,9 @@ class Surroundings:
 
 @contextmanager
 def surroundings() -> Iterator[Surroundings]:
-    """Local servers, a secret in the environment and one in a file, and a temporary folder that must stay empty."""
+    """Sets up local servers, secrets in the environment and in a file, and a temporary folder that must stay empty."""
     with tempfile.TemporaryDirectory(prefix="gradebox-hostile-") as folder, closing(LocalServers()) as listeners:
-        Path(folder).chmod(0o755)  # so that isolation alone keeps the file from being read
+        Path(folder).chmod(0o755)  # so that only isolation prevents the file from being read
         before, tempfile.tempdir = tempfile.tempdir, folder
         secret_before = os.environ.get(_VARIABLE)
         os.environ[_VARIABLE] = _SECRET

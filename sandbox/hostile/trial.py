@@ -1,4 +1,4 @@
-"""Tries one bad grader: it is proved as an upload is, and scored as a batch is."""
+"""Tries one hostile grader: proves it like an upload, and scores it like a batch."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -20,14 +20,14 @@ _HONEST = GraderSource("async def grade(thread):\n    return float(thread.comple
 
 
 class AnsweringBatches(Answering, Protocol):
-    """What answers graders that ask, while they are proved and in batches."""
+    """Answers graders that ask, both while they are proved and in batches."""
 
     def batch_scorer(self, lend: Callable[[], AbstractContextManager[Grading]], asks: Sequence[str]) -> Scorer:
-        """Scores as a batch does: a sandbox is lent for each step."""
+        """Returns a scorer that works like a batch: it borrows a sandbox for each step."""
 
 
 def is_of_time(fault: str) -> bool:
-    """Whether a fault may come of a machine that had too much to do."""
+    """Whether an overloaded machine may be the cause of a fault."""
     told_of = (" took ", " came to timeout", " takes longer than ", "since the machine was busy")
     return any(words in fault for words in told_of)
 
@@ -35,8 +35,14 @@ def is_of_time(fault: str) -> bool:
 def attempt(
     case: Case, pool: Pool, canaries: dict[str, str], environment: str = "", answering: AnsweringBatches | None = None
 ) -> list[str]:
-    """What went wrong, in words; empty where all came as it must. `environment` is the SHA-256 of one to be used;
-    without `answering`, nothing that a grader asks is there.
+    """Tries a case. Returns the faults in words, empty if there are none.
+
+    Args:
+        case: the case to try.
+        pool: where the sandboxes come from.
+        canaries: the values that replace the placeholders in the source.
+        environment: the SHA-256 of the environment to use.
+        answering: answers graders that ask; without it, nothing that a grader asks is available.
     """
     try:
         return _attempt(case, pool, canaries, environment, answering)

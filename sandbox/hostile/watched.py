@@ -1,4 +1,4 @@
-"""A backend that remembers what it started, so that whoever tries it can look for what is left."""
+"""A backend that records what it starts, so that its leftovers can be found."""
 
 import time
 from contextlib import suppress
@@ -14,7 +14,7 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 class Watched:
-    """Any backend, with a look at the processes, control groups and containers of every sandbox that it starts."""
+    """Wraps any backend, and records the processes, control groups and containers of each sandbox that it starts."""
 
     def __init__(self, backend: Backend) -> None:
         self.name = backend.name
@@ -27,7 +27,7 @@ class Watched:
         self._mounted_before = _mounts()
 
     def start(self, environment: Path | None = None) -> Sandbox:
-        """As the backend does."""
+        """Starts a sandbox of the backend."""
         sandbox = self._backend.start(environment)
         self.started.append(sandbox)
         if sandbox.pid:
@@ -40,13 +40,13 @@ class Watched:
         return sandbox
 
     def close(self) -> None:
-        """As the backend does."""
+        """Closes the backend."""
         self._backend.close()
 
     def left(self) -> list[str]:
-        """What there still is of its sandboxes: processes, control groups, containers, mounts.
+        """Reports what is left of the sandboxes: processes, control groups, containers, mounts.
 
-        Of the processes of one the first tells of all: where it has ended, the kernel has ended the rest.
+        Only the first process of each sandbox is checked: if it has ended, the kernel has ended all others.
         """
         groups = [f"control group {group}" for group in self._groups if group.exists()]
         return [*self._processes(), *groups, *self._still_known(), *self._still_mounted()]
@@ -79,7 +79,7 @@ def _mounts() -> set[str]:
 
 
 def _an_engines(point: str) -> bool:
-    """Whether a mount is of a container, of others too, that may come and go meanwhile."""
+    """Whether a mount is of a container, including unrelated containers, which may start and end meanwhile."""
     return any(part in point for part in ("/overlay2/", "/vfs/", "/netns/", "/containers/"))
 
 
@@ -87,7 +87,7 @@ def _pid_namespace(pid: int, looks: int) -> str:
     for _ in range(looks):
         try:
             return str(Path(f"/proc/{pid}/ns/pid").readlink())
-        except PermissionError:  # to an ordinary user, until the sandbox has its user namespace, or for good
+        except PermissionError:  # for an ordinary user, until the sandbox has its user namespace, or always
             time.sleep(0.001)
     return "of another user"
 

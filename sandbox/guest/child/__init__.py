@@ -1,1 +1,1 @@
-"""The process that grades: one completion, or the lines of a chunk for as long as it lives."""
+"""The process that grades: one completion, or the lines of one chunk after another until it ends."""

@@ -1,4 +1,4 @@
-"""Runs of a grader that asks and needs an event loop."""
+"""Event-loop runs of a grader that asks."""
 
 import asyncio
 import selectors
@@ -9,14 +9,18 @@ from sandbox.guest.child.asking_run import Replay, WaitsForAnswers
 
 
 class _IdleSelector(selectors.SelectSelector):
-    """An event loop that gives its selector any time at all has nothing else to do."""
+    """Detects an idle event loop: if it allows its selector any time, it has nothing else to do."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.replay: Replay | None = None  # none while a run is ended: then nothing is waited for
+        self.replay: Replay | None = None  # None while a run is ended: the loop must not wait then
 
     def select(self, timeout: float | None = None) -> Any:
-        """What is ready. Raises WaitsForAnswers where the loop would wait, and something is asked."""
+        """Returns the ready events.
+
+        Raises:
+            WaitsForAnswers: the loop would wait while asks are pending, or while a run is ended.
+        """
         if timeout == 0 or not (self.replay is None or self.replay.waiting):
             return super().select(timeout)
         if ready := super().select(0):
@@ -25,8 +29,10 @@ class _IdleSelector(selectors.SelectSelector):
 
 
 class AskingLoop:
-    """One for all runs of a process, since what a module makes may belong to a loop. It is made after the fork: it has
-    a socket pair, by which completions could reach each other.
+    """The event loop of all runs of a process.
+
+    There is only one, because objects that a module creates may belong to a loop. It is created after the fork, because
+    it has a socket pair, through which completions could reach each other.
     """
 
     def __init__(self) -> None:
@@ -34,12 +40,17 @@ class AskingLoop:
         self._loop = asyncio.SelectorEventLoop(self._selector)
 
     def run(self, coroutine: Coroutine[Any, Any, object], replay: Replay) -> object:
-        """What the coroutine returns. Raises what it raises, and WaitsForAnswers where only answers are waited for."""
+        """Returns the result of the coroutine.
+
+        Raises:
+            WaitsForAnswers: it waits only for answers.
+            BaseException: whatever the coroutine raises.
+        """
         self._selector.replay = replay
         return self._loop.run_until_complete(coroutine)
 
     def end_tasks(self) -> bool:
-        """Cancels what is left, and returns whether all of it ends without waiting for anything."""
+        """Cancels the remaining tasks. Returns whether all of them end without waiting for anything."""
         tasks = asyncio.all_tasks(self._loop)
         if not tasks:
             return True
@@ -48,6 +59,6 @@ class AskingLoop:
         self._selector.replay = None
         try:
             self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        except BaseException:  # noqa: BLE001  # a grader's own `finally` may raise or wait
+        except BaseException:  # noqa: BLE001  # a `finally` of the grader may raise or wait
             return False
         return True

@@ -1,7 +1,7 @@
-"""One run of a grader that asks: it ends with an outcome, or when nothing is left to wait for but answers.
+"""One run of a grader that asks. It ends with an outcome, or when it waits for nothing but answers.
 
-Then what it asks goes out as a record, and the run is ended; once the answers are there another begins anew with them.
-So no process waits for a model.
+In the second case its asks are sent as a record and the run is ended. Once the answers have arrived, another run starts
+from the beginning with them. So no process waits for a model.
 """
 
 import json
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Fields = list[tuple[int, bytes]]
 Record = tuple[int, int, float, Fields]
-"""What a record is made of: kind, microseconds, score, fields."""
+"""The parts of a record: kind, microseconds, score, fields."""
 
 _NOT_REPEATED = ModelError(
     "not_repeated",
@@ -46,19 +46,20 @@ _NOT_REPEATED = ModelError(
 
 
 class WaitsForAnswers(BaseException):
-    """A run is over for now: nothing is left to wait for but answers."""
+    """Ends a run for now, because it waits for nothing but answers."""
 
 
 class _LoopNeeded(BaseException):
-    """`grade` waits for what an event loop alone can give: it is run again, in one."""
+    """`grade` waits for something that only an event loop provides, so it is run again in one."""
 
 
 class Replay:
-    """Answers what was answered before. An answer is that of its request, and of the first, second, … ask alike."""
+    """Replays known answers. Each belongs to a request and its position among identical requests: first, second, …"""
 
     def __init__(self, answers: bytes) -> None:
-        """`answers` is a JSON list of pairs: the digest of a request and its answer, in the order of the asks. A value
-        that was kept stands as the request that kept it, and has an empty digest.
+        """`answers` is a JSON list of pairs, the digest of a request and its answer, in the order of the asks.
+
+        The pair of a kept value is an empty digest and the request that kept the value.
         """
         self._answers: dict[str, list[Answer]] = {}
         self._values: dict[str, list[Any]] = {}
@@ -74,11 +75,11 @@ class Replay:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether this run has asked for all that was answered."""
+        """Whether this run has used all known answers and values."""
         return not any(self._answers.values()) and not any(self._values.values())
 
     async def answer(self, request: bytes) -> Answer:
-        """The answer that is known, at once; else it is waited for, to the end of this run."""
+        """Returns the answer at once if it is known; otherwise waits for it until this run is ended."""
         self._count()
         if self._answers and (known := self._answers.get(sha256(request).hexdigest())):
             return known.pop(0)
@@ -111,14 +112,14 @@ class Replay:
 
 
 class _Pause:
-    """Awaited where there is no event loop: nothing can be under way then but this one ask."""
+    """Awaited if there is no event loop: only this one ask can be in progress then."""
 
     def __await__(self) -> Generator["_Pause", None, None]:
         yield self
 
 
 class AskingRun:
-    """Made before the fork, so that what it takes is there."""
+    """Runs a grader that asks. In completion isolation it is created before the fork, to save work in the child."""
 
     def __init__(self, grader: RunnableGrader, limits: GraderLimits, reader: LineReader) -> None:
         self._grader = grader
@@ -135,7 +136,7 @@ class AskingRun:
         self.has_repeated = True
 
     def grade(self, line: bytes) -> Record:
-        """Runs `grade` once. `has_repeated` says afterwards whether it has asked again all that was answered."""
+        """Runs `grade` once. Afterwards `has_repeated` is whether the run has repeated all asks that were answered."""
         answers, _, thread_line = line.partition(ANSWERED)
         self.has_repeated = True
         try:
@@ -149,8 +150,9 @@ class AskingRun:
         return kind | flag, (perf_counter_ns() - started) // 1000, score, fields
 
     def end(self) -> bool:
-        """Ends what the last run has left half done. Returns whether nothing is left of it: what goes on against that
-        could change what comes after it.
+        """Ends the unfinished part of the last run. Returns whether nothing of it is left.
+
+        Code that continues in spite of this could change later results.
         """
         paused, self._paused = self._paused, None
         if self._loop is not None:
@@ -161,7 +163,7 @@ class AskingRun:
         try:
             with using(replay):
                 coroutine.close()
-        except BaseException:  # noqa: BLE001  # a grader's own `finally` may raise, or wait for an answer
+        except BaseException:  # noqa: BLE001  # a `finally` of the grader may raise, or wait for an answer
             self._kept.append(coroutine)
             return False
         return True
@@ -191,9 +193,10 @@ class AskingRun:
         return kind, score, fields
 
     def _await(self, coroutine: Coroutine[Any, Any, object], replay: Replay) -> object:
-        """What `grade` returns. Raises WaitsForAnswers where it waits for answers alone, or what it raises.
+        """Returns the result of `grade`. Raises what it raises, or WaitsForAnswers if it waits only for answers.
 
-        An event loop takes longer than most runs, and its modules make each fork dearer: most graders need none.
+        An event loop takes longer than most runs, and its modules make each fork more expensive. Most graders need
+        none.
         """
         if self._grader.needs_loop:
             from sandbox.guest.child.asking_loop import AskingLoop
@@ -213,5 +216,5 @@ class AskingRun:
         if type(paused) is _Pause:
             self._paused = coroutine, replay
             raise WaitsForAnswers
-        self._kept.append(coroutine)  # closing it would run code of the grader's, without the loop that it wants
+        self._kept.append(coroutine)  # closing it would run code of the grader without the loop that it needs
         raise _LoopNeeded

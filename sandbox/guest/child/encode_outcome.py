@@ -1,4 +1,4 @@
-"""What `grade` returned or raised, as a record. Nothing of the grader's is called here but `str()` of its exception."""
+"""Encodes what `grade` returned or raised as a record. Calls no code of the grader except `str()` of its exception."""
 
 import sys
 
@@ -26,14 +26,14 @@ _INFINITY = float("inf")
 
 
 class BadReturn(Exception):
-    """What `grade` returned is no finite number."""
+    """The return value of `grade` is no finite number, or a part of it is not allowed."""
 
 
 def read_score(value: object) -> float:
-    """The finite number that `value` is, read by exact type and base slots: a subclass runs no code of its own.
+    """Reads `value` as a finite number, by exact type and base slots, so that a subclass cannot run code.
 
     Raises:
-        BadReturn: it is none; the message says what it is and what to do.
+        BadReturn: it is no finite number; the message describes the value and the remedy.
     """
     kind = type(value)
     if kind is float:
@@ -55,17 +55,17 @@ def read_score(value: object) -> float:
 def read_return(
     value: object, most_bytes: int, details_bytes: int = DETAILS_BYTES
 ) -> tuple[float, list[tuple[int, bytes]]]:
-    """The score of a record, and its fields: a reason of so many bytes, and details of so many.
+    """Reads the score and the fields of a record: a reason of `most_bytes` and details of `details_bytes` at most.
 
     Raises:
-        BadReturn: it is no finite number, or a `Score` carries what it may not.
+        BadReturn: the value is no finite number, or a `Score` has a part that is not allowed.
     """
     score = read_score(value)
     return score, read_reason(value, most_bytes) + read_values(value) + read_details(value, details_bytes)
 
 
 def read_reason(value: object, most_bytes: int) -> list[tuple[int, bytes]]:
-    """The reason that a `gradebox.Score` carries, as fields of a record."""
+    """Reads the reason of a `gradebox.Score`, as fields of a record."""
     if type(value) is not Score:
         return []
     reason = value.reason
@@ -73,10 +73,10 @@ def read_reason(value: object, most_bytes: int) -> list[tuple[int, bytes]]:
 
 
 def read_values(value: object) -> list[tuple[int, bytes]]:
-    """The values that a `gradebox.Score` carries, as fields of a record. `Score` has checked them when it was made.
+    """Reads the values of a `gradebox.Score`, as fields of a record. `Score` checked them when it was created.
 
     Raises:
-        BadReturn: they were changed since, to what is no value.
+        BadReturn: they were changed since then, and are not valid any more.
     """
     if type(value) is not Score or value.values is None:
         return []
@@ -87,10 +87,10 @@ def read_values(value: object) -> list[tuple[int, bytes]]:
 
 
 def read_details(value: object, most_bytes: int = DETAILS_BYTES) -> list[tuple[int, bytes]]:
-    """The details that a `gradebox.Score` carries, as fields of a record.
+    """Reads the details of a `gradebox.Score`, as fields of a record.
 
     Raises:
-        BadReturn: JSON cannot hold them, or not in so many bytes.
+        BadReturn: JSON cannot represent them, or they take more than `most_bytes`.
     """
     return _details_of(value.details, most_bytes) if type(value) is Score else []
 
@@ -104,7 +104,7 @@ def _details_of(details: object, most_bytes: int = DETAILS_BYTES) -> list[tuple[
 
     try:
         data = dumps(details, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
-    except Exception as error:  # noqa: BLE001  # what is in them is the grader's, and so is what it raises
+    except Exception as error:  # noqa: BLE001  # the contents are the grader's, and may raise anything
         raise BadReturn(f"JSON cannot hold the details of the Score ({type(error).__name__}: {error!s:.200})") from None
     if len(data) > most_bytes:
         raise BadReturn(f"the details of the Score take {len(data)} bytes as JSON, and may take {most_bytes}")
@@ -116,7 +116,7 @@ def _is_value(name: object, number: object) -> bool:
 
 
 def read_exception(error: BaseException, text: str, most_bytes: int) -> tuple[int, list[tuple[int, bytes]]]:
-    """The kind of record and its fields for what `grade` raised."""
+    """Returns the kind of record, and its fields, for an exception that `grade` raised."""
     if isinstance(error, BadReturn):
         return BAD_RETURN, [(MESSAGE, encode(str(error), most_bytes))]
     failed = error if type(error) is NotApplicable else _failed_ask(error)
@@ -135,7 +135,7 @@ def read_exception(error: BaseException, text: str, most_bytes: int) -> tuple[in
 
 
 def _failed_ask(error: BaseException) -> BaseException | None:
-    """The `ModelError` that this is, or that is all of a group of them: the one that is final, where one is."""
+    """Finds the `ModelError` that this is, or one in a group of nothing else: a final one, if there is one."""
     errors = sys.modules.get("gradebox.asks.errors")
     if errors is None:
         return None

@@ -1,4 +1,4 @@
-"""What a grader of groups returned: a list with a score, or an exception in place of one, for each of its threads."""
+"""Encodes the result of a grader of groups: a list with a score, or an exception in place of one, for each thread."""
 
 from collections.abc import Callable, Coroutine
 from json import dumps
@@ -31,13 +31,13 @@ from sandbox.guest.protocol.frames import (
 from validators.explain import name_of
 
 _KINDS = {EXCEPTION: "exception", MEMORY: "memory", MODEL: "model"}
-_TEXTS_SHARE = 4  # of the room for scores, a fourth is for their texts: as JSON these may take twice the bytes
+_TEXTS_SHARE = 4  # a fourth of the room for scores is for their texts, which may take twice the bytes as JSON
 
 Fields = list[tuple[int, bytes]]
 
 
 class GroupReturn(NamedTuple):
-    """What `grade` returned for so many threads; `text` is its source."""
+    """The return value of `grade` for `threads` threads. `text` is the source of `grade`."""
 
     value: object
     threads: int
@@ -47,11 +47,12 @@ class GroupReturn(NamedTuple):
 def read_group_return(
     returned: GroupReturn, most_bytes: int, details_bytes: int = DETAILS_BYTES
 ) -> tuple[float, Fields]:
-    """The fields of its record: the scores as JSON, and the trace of the first exception among them. The record's own
-    score means nothing: the host makes it of these.
+    """Reads the fields of the record: the scores as JSON, and the trace of the first exception among them.
+
+    The score of the record itself has no meaning: the host computes it from these scores.
 
     Raises:
-        BadReturn: it is no list of as many scores; the message says what it is, and where.
+        BadReturn: the value is no list of as many scores; the message describes the value and the position.
     """
     items, count = _items(returned.value), returned.threads
     if len(items) != count:
@@ -81,8 +82,9 @@ def read_group_return(
 def of_groups(
     grade: Callable[[Any], Coroutine[Any, Any, object]], text: str
 ) -> Callable[[list[StringThread]], Coroutine[Any, Any, GroupReturn]]:
-    """`grade`, whose result is read as that of a group. How many threads it had is known before it runs: the list is
-    its own from then on.
+    """Wraps `grade` so that its result is read as that of a group.
+
+    The threads are counted before `grade` runs, because `grade` may change the list.
     """
 
     async def graded(threads: list[StringThread]) -> GroupReturn:
@@ -93,7 +95,7 @@ def of_groups(
 
 
 def _items(value: object) -> list[Any] | tuple[Any, ...]:
-    """What a list or tuple holds: a subclass runs no code of its own."""
+    """Reads the items of a list or tuple in a way that a subclass cannot run code."""
     kind = type(value)
     if issubclass(kind, list):
         return list.__getitem__(value, slice(None))  # type: ignore[call-overload, no-any-return]  # issubclass holds
@@ -117,7 +119,7 @@ def _score(item: object, most_bytes: int, details_bytes: int) -> bytes:
 
 
 def _missing(error: BaseException, text: str, most_bytes: int) -> tuple[bytes, bytes]:
-    """What stands in the place of a score, and the trace."""
+    """Returns the JSON in place of a score, and the trace."""
     kind, fields = read_exception(error, text, most_bytes)
     told = dict(fields)
     message = told.get(MESSAGE, b"")

@@ -1,6 +1,6 @@
-"""The process that grades: forked from the template, one for each completion or one for as many as it lives through.
+"""The process that grades. It is forked from the template, for one completion or for as many as it survives.
 
-It tells each outcome as soon as it has it, so that a hang or a crash costs the completion it happened on and no other.
+It writes each outcome at once, so that a hang or a crash costs only the completion during which it happened.
 """
 
 import os
@@ -39,12 +39,12 @@ from sandbox.guest.protocol.frames import (
 if TYPE_CHECKING:
     from sandbox.guest.child.asking_run import AskingRun
 
-# lines, those of them that are done, bytes; whether these lie in the shared memory, whether there are slots, and how
-# many bytes there are for the fields of records that are in slots
+# The number of lines, of lines already done, and of bytes; whether the lines are in the shared memory; whether there
+# are slots; the bytes of room for the fields of records in slots.
 SHARE = Struct("!III??I")
-# What a child tells the supervisor besides records: that it has done its lines, that the pipe is full, that another
-# child is to do the lines that are left, and now and then up to where its slots are filled. The slots alone do not say
-# so: a processor may show what was written last first.
+# Messages of a child to the supervisor besides records: its lines are done; the pipe is full; another child must do the
+# remaining lines; and from time to time, how many slots are filled. The slots alone do not show it, because a processor
+# may make the last write visible first.
 DONE, FULL, LEAVING, FILLED = b"d", b"f", b"l", b"p"
 FILLED_DIGITS = 7
 _REPORT_NS, _REPORT_BYTES = 50_000_000, 1 << 16
@@ -59,7 +59,7 @@ class _Runner(Protocol):
 
 
 class RunnableGrader(Protocol):
-    """What a child needs of the loaded grader."""
+    """The attributes of the loaded grader that a child uses."""
 
     text: str
     grade: Callable[[object], Coroutine[Any, Any, object]]
@@ -70,8 +70,10 @@ class RunnableGrader(Protocol):
 
 
 class Ends(NamedTuple):
-    """A child's ends of what joins it to the supervisor, as descriptors: lines come over `channel`, records go to
-    `results`; `shared` and `slots` are the memory for both, -1 where there is none.
+    """The descriptors that connect a child to the supervisor.
+
+    Lines arrive on `channel`, records are written to `results`. `shared` and `slots` are the memory for lines and
+    records, -1 if there is none.
     """
 
     channel: int
@@ -81,7 +83,7 @@ class Ends(NamedTuple):
 
 
 class GradingLoop:
-    """Grades the lines that come, and writes a record of each."""
+    """Grades the lines that arrive, and writes a record of each."""
 
     def __init__(self, grader: RunnableGrader, limits: GraderLimits, reader: LineReader, output: ChildOutput) -> None:
         self._grader = grader
@@ -94,8 +96,8 @@ class GradingLoop:
         self._memory: mmap | None = None
         self._slots: mmap | None = None
         self._slot = 0
-        self._fields_at = self._fields_end = 0  # where the next fields go, and where the room for them ends
-        self._unreported = 0  # bytes of records told since the last report
+        self._fields_at = self._fields_end = 0  # where the next fields go, and the end of the room for them
+        self._unreported = 0  # bytes of records written since the last report
         self._pid = 0
         self._last = False
         self._next_one: Callable[[], tuple[bytes, int]] | None = None
@@ -124,11 +126,12 @@ class GradingLoop:
             write(self._channel, DONE)
 
     def grade_one(self, next_one: Callable[[], tuple[bytes, int]], last: bool = True) -> None:
-        """Grades one line, and ends the process then, where that is its last.
+        """Grades one line, and then ends the process if `last`.
 
         Args:
-            next_one: returns the line, and where its record goes; in another process than this, it may be. What can be
-                done before that is done before that, so that it is done once.
+            next_one: returns the line, and the descriptor for its record. It may fork and return in the child. Work
+                that can be done before this call is done before it, so that it is done once for all children.
+            last: whether this is the last line of the process.
         """
         if self._grader.asks:
             self._grade_asking(next_one)
@@ -143,31 +146,33 @@ class GradingLoop:
             leave(0)
 
     def _grade_asking(self, next_one: Callable[[], tuple[bytes, int]]) -> NoReturn:
-        from sandbox.guest.child.asking_run import AskingRun  # the template has imported it
+        from sandbox.guest.child.asking_run import AskingRun  # already imported by the template
 
         run = AskingRun(self._grader, self._limits, self._reader)
         line, self._results = next_one()
         pid = getpid()
         record = pack_record(*run.grade(line))
-        if getpid() == pid:  # else `grade` forked, and this is the copy
+        if getpid() == pid:  # otherwise `grade` forked, and this is the forked process
             self._tell(record)
         os._exit(0)
 
     def _run_asking(self) -> None:
-        """Grades lines with their answers. A run that is over for now is ended before the next begins. Where it does
-        not end, another process does the rest; and where it does not ask again what it had asked before, which may be
-        for what earlier runs have left in this process, another runs it anew.
+        """Grades lines with their answers.
+
+        A run that is over for now is ended before the next run starts. If it does not end, another process does the
+        remaining lines. If a run does not repeat its earlier asks, the cause may be state that earlier runs have left
+        in this process, so another process runs it again.
         """
-        from sandbox.guest.child.asking_run import AskingRun  # the template has imported it
+        from sandbox.guest.child.asking_run import AskingRun  # already imported by the template
 
         self._asking = self._asking or AskingRun(self._grader, self._limits, self._reader)
         report_at = perf_counter_ns() + _REPORT_NS
         for left in range(self._left, 0, -1):
             self._left = left
             kind, micros, score, fields = self._asking.grade(self._readline())
-            is_over = self._asking.end()  # before its record is told: what that takes is its own completion's
+            is_over = self._asking.end()  # before its record is written: its cost then counts for its completion
             if getpid() != self._pid:
-                os._exit(0)  # `grade` forked, and this is the copy
+                os._exit(0)  # `grade` forked, and this is the forked process
             if self._has_run and not self._asking.has_repeated:
                 self._leave()
             self._finish(kind, micros, score, fields)
@@ -184,7 +189,7 @@ class GradingLoop:
         os._exit(0)
 
     def _receive(self) -> bool:
-        """Takes what is to be graded next. Lines are read where they lie, one at a time: that keeps them in cache."""
+        """Receives the next lines to grade. Lines are read in place, one at a time, which keeps them in the cache."""
         head = self._receive_bytes(SHARE.size)
         if head is None:
             return False
@@ -220,13 +225,13 @@ class GradingLoop:
             self._run_asking()
             return
         if not self._grader.needs_loop:
-            # Most graders never wait for anything: their coroutines can be moved by hand, 150 times cheaper.
+            # Most graders never wait for anything. Driving their coroutines without an event loop is 150 times cheaper.
             driver = self._drive()
             try:
                 driver.send(None)
             except StopIteration:
                 return
-            self._suspended.append(driver)  # kept, or closing it would run code of the grader's
+            self._suspended.append(driver)  # kept, because closing it would run code of the grader
             self._grader.needs_loop = True
         if self._runner is None:
             import asyncio
@@ -242,7 +247,7 @@ class GradingLoop:
         last, leave, pack, groups = self._last, os._exit, RECORD.pack, self._grader.groups
         line = self._line
         for left in range(self._left, 0, -1):
-            if line is None:  # else it is graded again, in an event loop
+            if line is None:  # otherwise it is graded again, in an event loop
                 if next_one is None:
                     line = readline()
                 else:
@@ -280,8 +285,8 @@ class GradingLoop:
                 kind, fields = read_exception(error, self._grader.text, self._limits.text_bytes)
             kind |= flag
             if careful and getpid() != self._pid:
-                os._exit(0)  # `grade` forked, and this is the copy: it has no completion of its own
-            if next_one is not None:  # what is printed is left to the supervisor
+                os._exit(0)  # `grade` forked, and this is the forked process: it has no completion
+            if next_one is not None:  # the supervisor reads the output
                 body = pack_fields(fields)
                 self._tell(pack(micros, score, len(body), MARK | kind) + body)
                 if last:
@@ -307,7 +312,7 @@ class GradingLoop:
         )
 
     def _finish(self, kind: int, micros: int, score: float, fields: list[tuple[int, bytes]]) -> None:
-        """Tells an outcome, by its slot where its fields find room."""
+        """Writes an outcome, in its slot if there is room for its fields."""
         if self._output.may_hold() and (printed := self._output.take()):
             fields.append((STDOUT, printed))
         body = pack_fields(fields)
@@ -330,7 +335,7 @@ class GradingLoop:
             self._report()
 
     def _report(self) -> None:
-        """Says up to where the slots are filled."""
+        """Reports how many slots are filled."""
         write(self._channel, b"%b%0*d" % (FILLED, FILLED_DIGITS, self._slot // _SLOT_BYTES))
         self._unreported = 0
 
@@ -343,7 +348,7 @@ class GradingLoop:
             self._tell_slowly(memoryview(record)[written:])
 
     def _tell_slowly(self, rest: memoryview) -> None:
-        """The pipe is full: asks the supervisor to empty it now, rather than at its next look."""
+        """Writes to a full pipe. Requests that the supervisor empties it now, not at its next check."""
         os.set_blocking(self._results, True)
         if self._limits.isolation != COMPLETION:
             write(self._channel, FULL)
@@ -353,7 +358,7 @@ class GradingLoop:
 
 
 class _Suspend:
-    """Awaited to leave the driver for good: the completion is graded again, in an event loop."""
+    """Awaited to leave the driver for good. The completion is graded again, in an event loop."""
 
     def __await__(self) -> Any:
         yield None

@@ -1,8 +1,8 @@
-"""What a completion prints, standard output and error as one stream, kept per completion.
+"""The output of a completion: standard output and error as one stream, kept per completion.
 
-It goes through a pipe that both the child and the supervisor can read: the child empties it after each completion, and
-the supervisor when it is full, so that nobody who prints a lot has to wait, and when the child died, so that what was
-printed before a crash is not lost.
+It goes through a pipe that both the child and the supervisor can read. The child empties it after each completion. The
+supervisor empties it when it is full, so that a process that prints a lot need not wait, and after the child has died,
+so that output before a crash is not lost.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-_FIONREAD = 0x541B  # `termios` has it: a library for one number
+_FIONREAD = 0x541B  # from `termios`, not imported: a library for one number
 _TWO_PAGES = 2 * os.sysconf("SC_PAGE_SIZE")
 _MOST = 1 << 16
 
-# A source without any of these prints through sys.stdout alone, which can be asked without a system call, and forks
-# no process.
+# A source without any of these words prints only through sys.stdout, whose state can be read without a system call, and
+# forks no process.
 _SYSTEM_WORDS = (
     "__import__", "builtins", "ctypes", "eval", "exec", "fileno", "fork", "import_module", "modules", "multiprocessing",
     "os", "pty", "signal", "socket", "subprocess", "test", "venv",
@@ -29,19 +29,19 @@ _SYSTEM_WORDS = (
 
 
 def may_touch_system(text: str) -> bool:
-    """Whether a source might print in another way than through `sys.stdout`, or fork."""
+    """Whether a source might print by other means than `sys.stdout`, or fork."""
     return any(word in text for word in _SYSTEM_WORDS)
 
 
 def make_pipe() -> tuple[int, int]:
-    """The reading end, which never waits, and the writing end."""
+    """Creates a pipe. Returns the reading end, which never blocks, and the writing end."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
     os.set_blocking(reading, False)
     return reading, writing
 
 
 def waiting(reading: int) -> int:
-    """How many bytes lie in the pipe; 0 too where it was closed or replaced."""
+    """The number of bytes in the pipe; also 0 if the pipe was closed or replaced."""
     size = bytearray(4)
     try:
         fcntl.ioctl(reading, _FIONREAD, size)
@@ -51,30 +51,31 @@ def waiting(reading: int) -> int:
 
 
 def is_full(reading: int) -> bool:
-    """Whether somebody may be waiting to print more.
+    """Whether a process may be waiting to print more.
 
-    A pipe mostly holds 64 KiB, and less where its user has many. Two writes in a row that do not go into one page fill
-    more than that together, so whoever waits has filled half of it; but a pipe of one page may be full with one byte.
+    A pipe usually holds 64 KiB, and less if its user has many pipes. Two consecutive writes that do not fit into one
+    page together take more than one page, so a process that waits has filled at least half of the pipe. However, a pipe
+    of one page may be full with one byte.
     """
     try:
         size = fcntl.fcntl(reading, fcntl.F_GETPIPE_SZ)
-    except OSError:  # closed, or replaced by what is no pipe
+    except OSError:  # closed, or replaced by something that is no pipe
         return False
     return waiting(reading) >= (size // 2 if size >= _TWO_PAGES else 1)
 
 
 def take(reading: int, most: int) -> bytes:
-    """What the pipe holds, at most so many bytes of it; it is empty afterwards."""
+    """Empties the pipe. Returns at most `most` bytes of its content."""
     if not waiting(reading):
         return b""
     try:
         return os.read(reading, _MOST)[:most]
-    except OSError:  # closed, replaced, or read by somebody else in between
+    except OSError:  # closed, replaced, or read by another process meanwhile
         return b""
 
 
 def take_rest(reading: int, most: int) -> bytes:
-    """The same where nobody holds the writing end any more: that takes one call, and not two."""
+    """Does the same as `take` with one system call, not two, if no process has the writing end any more."""
     try:
         return os.read(reading, _MOST)[:most]
     except OSError:
@@ -82,7 +83,7 @@ def take_rest(reading: int, most: int) -> bytes:
 
 
 class _Capped(io.FileIO):
-    """Standard output that takes any amount and passes on the first `left` bytes."""
+    """Standard output that accepts any amount and passes on the first `left` bytes."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor, "w", closefd=False)
@@ -96,20 +97,20 @@ class _Capped(io.FileIO):
 
 
 class ChildOutput:
-    """Standard output and error of this process: one pair of streams for its life, whichever pipe they lead to."""
+    """Standard output and error of this process: one pair of streams for its lifetime, whichever pipe they lead to."""
 
     def __init__(self) -> None:
         self._reading = -1
         self._most = 0
         self._watch = False
         self._raw = _Capped(1)
-        # Written through: what was printed before a crash is there after it.
+        # Written through, so that output before a crash is not lost.
         self._text = io.TextIOWrapper(self._raw, "utf-8", "backslashreplace", write_through=True)
         for name in ("stdout", "__stdout__", "stderr", "__stderr__"):
             setattr(sys, name, self._text)
 
     def lead_to(self, reading: int, writing: int, most: int, watch_descriptors: bool) -> None:
-        """What is printed from now on goes into this pipe, at most so many bytes of each completion."""
+        """Directs output from now on into this pipe, at most `most` bytes of each completion."""
         self._reading = reading
         self._raw.left = self._most = most
         self._watch = watch_descriptors
@@ -118,7 +119,7 @@ class ChildOutput:
         os.close(writing)
 
     def leave_to_supervisor(self, most: int) -> None:
-        """What is printed from now on, at most so many bytes, goes where descriptors 1 and 2 lead, and is not taken."""
+        """Directs output from now on, at most `most` bytes, to descriptors 1 and 2. `take` returns nothing of it."""
         self._reading = -1
         self._raw.left = self._most = most
         self._watch = False
@@ -128,6 +129,6 @@ class ChildOutput:
         return self._watch or self._raw.left != self._most
 
     def take(self) -> bytes:
-        """What was printed since the last call; nothing where it is left to the supervisor."""
+        """Returns the output since the last call; nothing if it is left to the supervisor."""
         self._raw.left = self._most
         return take(self._reading, self._most) if self._reading >= 0 else b""

@@ -1,24 +1,24 @@
-"""From a line of JSON to the threads that a grader of groups is given."""
+"""Converts a line of JSON to the threads that a grader of groups receives."""
 
 from gradebox.group_forms import members
 from gradebox.thread import StringThread
 from sandbox.guest.child.read_thread import BadInput, ThreadReader
 
-_ABOVE = 2  # levels of a line above each thread: the group, and its list
+_ABOVE = 2  # levels of nesting above each thread of a line: the group and its list
 
 
 class GroupReader:
     """Reads groups, each from the bytes of one line."""
 
     def __init__(self, reader: ThreadReader) -> None:
-        """`reader` says what a line, and a thread in it, may be."""
+        """`reader` defines which lines, and which threads in them, are valid."""
         self._reader = reader
 
     def read(self, line: bytes) -> list[StringThread]:
-        """The threads of a line.
+        """Reads the threads of a line.
 
         Raises:
-            BadInput: the line is no group; the message says why.
+            BadInput: the line is no group; the message has the reason.
         """
         value = self._reader.read_value(line)
         try:

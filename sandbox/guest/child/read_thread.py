@@ -1,6 +1,6 @@
-"""From a line of JSON to the thread that a grader is given."""
+"""Converts a line of JSON to the thread that a grader receives."""
 
-from _json import make_scanner  # what `json` itself uses; importing all of `json` would cost a cold sandbox 10 ms
+from _json import make_scanner  # used by `json` itself; importing all of `json` would cost a cold sandbox 10 ms
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ _new_thread = StringThread.__new__
 
 
 class BadInput(Exception):
-    """A line that is not what the grader takes."""
+    """A line that the grader cannot take."""
 
 
 class NoThread(BadInput):
@@ -22,10 +22,10 @@ class NoThread(BadInput):
 
 
 class LineReader(Protocol):
-    """Reads what a grader is given."""
+    """Reads the input of a grader."""
 
     def read(self, line: bytes) -> Any:
-        """Of one line. Raises BadInput."""
+        """Reads the input in one line. Raises BadInput."""
 
 
 class ThreadReader:
@@ -34,8 +34,10 @@ class ThreadReader:
     def __init__(
         self, most_bytes: int, deepest: int, parse: Callable[[bytes], Any] | None = None, keep_unknown: bool = False
     ) -> None:
-        """Lines are read by `parse` first. It may refuse what is JSON, but reads what it accepts as `json` does, and
-        accepts nothing that is nested more than `deepest` levels deep. `keep_unknown` as `StringThread.from_object`.
+        """Lines are first read by `parse`.
+
+        `parse` may refuse valid JSON, but it reads what it accepts as `json` does, and accepts nothing that is nested
+        more than `deepest` levels deep. `keep_unknown` is as in `StringThread.from_object`.
         """
         self._keep_unknown = keep_unknown
         self._most_bytes = most_bytes
@@ -53,12 +55,12 @@ class ThreadReader:
         self._scan: Callable[[str, int], tuple[Any, int]] = make_scanner(context)
 
     def read(self, line: bytes) -> StringThread:
-        """The thread of a line. Its "id" is checked, and not kept: the host knows it.
+        """Reads the thread of a line. Its "id" is checked but not kept, because the host has it.
 
         Raises:
-            BadInput: the line is no thread; the message says why.
+            BadInput: the line is no thread; the message has the reason.
         """
-        # What nearly every line looks like is read here in one go; anything else comes to the same by the careful way.
+        # Fast path for the form of nearly all lines. `_read_carefully` reads any line, with the same results.
         try:
             value = self._parse(line)
             messages, metadata = value["messages"], value["metadata"]
@@ -76,10 +78,10 @@ class ThreadReader:
                 _check_id(identity)
         except (LookupError, TypeError, ValueError):
             return self._read_carefully(line)
-        except BaseException as error:  # the class of Rust's panics has no name to import
+        except BaseException as error:  # the class of Rust's panics cannot be imported
             if type(error).__module__ != "pyo3_runtime":
                 raise
-            return self._read_carefully(line)  # memory is short, and there that is said as a MemoryError
+            return self._read_carefully(line)  # memory is short, for which it raises a MemoryError
         thread = _new_thread(StringThread)
         thread._turns = turns
         thread.metadata = metadata
@@ -92,20 +94,20 @@ class ThreadReader:
             raise BadInput(f"the line is no thread: {problem}") from None
 
     def read_value(self, line: bytes) -> Any:
-        """The JSON value of a line, whose depth is not checked yet.
+        """Reads the JSON value of a line, without a check of its depth.
 
         Raises:
-            BadInput: the line is no JSON, or too long.
+            BadInput: the line is no JSON, or is too long.
         """
         if len(line) > self._most_bytes:
             raise BadInput(f"the line has {len(line)} bytes, and a thread may have {self._most_bytes}")
         return self._scan_all(line)
 
     def thread_of(self, value: Any, above: int = 0) -> StringThread:
-        """The thread that a JSON value is, below so many levels of its line.
+        """Converts a JSON value, which is below `above` levels of its line, to a thread.
 
         Raises:
-            NoThread, BadInput: it is none; the message says why.
+            NoThread, BadInput: the value is no thread; the message has the reason.
         """
         try:
             thread = StringThread.from_object(value, self._keep_unknown)
@@ -116,7 +118,7 @@ class ThreadReader:
         return thread
 
     def check_id(self, value: dict[str, Any]) -> None:
-        """Raises BadInput where "id" is none that an outcome can carry."""
+        """Raises BadInput if "id" is a value that an outcome cannot carry."""
         if (identity := value.get("id")) is not None:
             _check_id(identity)
 
@@ -132,7 +134,7 @@ class ThreadReader:
             raise BadInput(f"the line is nested more than {self._deepest} levels deep") from None
         except ValueError as error:
             raise BadInput(f"the line is not JSON: {error}"[:400]) from None
-        except SystemError:  # CPython 3.11 has no words for the error until this module is there
+        except SystemError:  # CPython 3.11 cannot raise the real error until this module is loaded
             import json.decoder  # noqa: F401
 
             return self._scan_all(line)
@@ -141,7 +143,7 @@ class ThreadReader:
         return value
 
     def _check_depth(self, above: int, *parts: dict[str, Any]) -> None:
-        """Refuses what recursive code might choke on."""
+        """Refuses nesting at which recursive code might fail."""
         level: list[Any] = list(parts)
         depth = above + 1  # the thread itself
         while level:
@@ -165,7 +167,7 @@ def _refuse(line: bytes) -> Any:
 
 
 def _start(text: str) -> int:
-    """Where the value begins, behind white space and a byte order mark."""
+    """The position of the value, after white space and a byte order mark."""
     start = len(text) - len(text.lstrip(_BLANK + "\ufeff"))
     if start == len(text):
         raise BadInput("the line is blank")
@@ -173,7 +175,7 @@ def _start(text: str) -> int:
 
 
 def _check_whole(identity: str) -> None:
-    """An outcome cannot carry half a pair: another id in its place would be that of another thread."""
+    """Refuses half a surrogate pair. An outcome cannot carry it, and another id would be that of another thread."""
     try:
         identity.encode()
     except UnicodeEncodeError:

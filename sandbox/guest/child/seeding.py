@@ -1,6 +1,6 @@
-"""The same input gives the same score: `random`, and numpy's, start at the same place for each completion.
+"""Makes the same input give the same score: `random` and numpy's generator have the same seed for each completion.
 
-Hash seed, time zone and locale are settled by the environment that the interpreter starts with.
+Hash seed, time zone and locale are set by the environment that the interpreter starts with.
 """
 
 import sys
@@ -12,7 +12,7 @@ _SEEDED = ("random", "numpy.random")
 
 
 def reseed() -> None:
-    """Seeds the global generators that anybody has imported."""
+    """Seeds the global generators of the modules that are imported."""
     for name in _SEEDED:
         module = sys.modules.get(name)
         if module is not None:
@@ -20,17 +20,17 @@ def reseed() -> None:
 
 
 def _seed(module: ModuleType) -> None:
-    seed = getattr(module, "seed", None)  # a stand-in that a grader made has none
+    seed = getattr(module, "seed", None)  # a grader's replacement of the module has none
     if seed is not None:
         seed(_SEED)
 
 
 class SeedAtImport:
-    """A finder for `sys.meta_path`: a grader that imports one inside `grade` finds it seeded too."""
+    """A finder for `sys.meta_path` that also seeds generators which a grader imports inside `grade`."""
 
     @classmethod
     def find_spec(cls, name: str, path: object = None, target: object = None) -> object:
-        """Lets the other finders find it, and seeds it once it has run."""
+        """Delegates to the other finders, and seeds the module after it has been executed."""
         if name not in _SEEDED:
             return None
         for finder in sys.meta_path:
@@ -48,4 +48,4 @@ def _seed_after(loader: object) -> None:
         run(module)
         _seed(module)
 
-    loader.exec_module = run_and_seed  # type: ignore[attr-defined]  # of this one loader
+    loader.exec_module = run_and_seed  # type: ignore[attr-defined]  # only of this loader

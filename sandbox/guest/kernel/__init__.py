@@ -1,1 +1,1 @@
-"""What the guest asks of the kernel: bounds on a process, scratch folders, signals, sessions, descriptors, reaping."""
+"""Kernel interfaces of the guest: limits on a process, scratch folders, signals, sessions, descriptors, reaping."""

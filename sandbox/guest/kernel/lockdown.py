@@ -1,4 +1,4 @@
-"""What a process gives up before it runs anybody's code. Each layer holds on its own."""
+"""Drops privileges of a process before it runs user code. Each layer holds independently of the others."""
 
 import ctypes
 import errno
@@ -11,27 +11,27 @@ _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER
 _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
 _CAPABILITY_VERSION_3 = 0x20080522
 _USERS = 0x10000000
-_ENTERED = 0x00020000 | 0x04000000 | 0x08000000 | 0x40000000  # of mounts, names of the host, IPC and the network
-_MADE = 0x20000000 | 0x02000000  # of processes and control groups
+_ENTERED = 0x00020000 | 0x04000000 | 0x08000000 | 0x40000000  # namespaces: mount, UTS, IPC, network
+_MADE = 0x20000000 | 0x02000000  # namespaces: PID, control group
 _READ_ONLY, _REMOUNT, _BIND = 1, 32, 4096
 _RELATIME = 1 << 21
-# The same numbers as mount's
+# These have the same numbers as the flags of mount(2).
 _KEPT_FLAGS = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME
 _SECCOMP_MODE_FILTER = 2
-_INSTRUCTION_BYTES = 8  # of a seccomp program
+_INSTRUCTION_BYTES = 8  # of one instruction of a seccomp program
 
 # Landlock: kernel documentation, userspace-api/landlock.rst
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture
 _RULE_PATH_BENEATH = 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
-_ALL_FILE_ACCESS = (0, (1 << 13) - 1, (1 << 14) - 1, (1 << 15) - 1, (1 << 15) - 1, (1 << 16) - 1)  # by ABI
+_ALL_FILE_ACCESS = (0, (1 << 13) - 1, (1 << 14) - 1, (1 << 15) - 1, (1 << 15) - 1, (1 << 16) - 1)  # by ABI version
 _ALL_NET_ACCESS = 0b11
 _SCOPE_ABSTRACT_UNIX_SOCKET = 0b01
-_WRITABLE = ("/tmp", "/dev/shm")  # the sandbox's own
+_WRITABLE = ("/tmp", "/dev/shm")  # private to the sandbox
 _SYSTEM = ("/bin", "/lib", "/lib64", "/opt", "/usr")
 
 
-_LIFETIME_S = 1 << 20  # of a child that grades whole batches: deadlines end it, not this
+_LIFETIME_S = 1 << 20  # of processor time: deadlines end a child that grades whole batches, not this limit
 
 
 class _RulesetAttr(ctypes.Structure):
@@ -56,26 +56,32 @@ _libc.syscall.restype = ctypes.c_long
 
 
 def hide() -> None:
-    """Keeps processes of the same user from reading or tracing this one."""
+    """Prevents processes of the same user from reading or tracing this one."""
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def filter_calls(program: bytes) -> None:
-    """Refuses, from now on and for all that is started, the system calls that this seccomp program refuses."""
+    """Installs a seccomp program in this process and in all processes that it starts from now on."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     told = _Program(len(program) // _INSTRUCTION_BYTES, program)
     _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(told))
 
 
 def enter(process: int, owner: int) -> None:
-    """Moves this process, which has one thread, into the namespaces of another. Its children get one of processes, and
-    one of control groups that begins where this process is.
+    """Moves this process, which has one thread, into the namespaces of another process.
 
-    Who owns a user namespace may enter it, and all that belongs to it (user_namespaces(7), setns(2)). `owner` is the
-    one that the mounts belong to: that of the process, or the one above it, where the process cannot change them.
+    Children of this process get a new PID namespace, and a new control group namespace whose root is the control group
+    of this process.
+
+    The owner of a user namespace may enter it and all namespaces that belong to it (user_namespaces(7), setns(2)).
+
+    Args:
+        process: a pidfd of the other process.
+        owner: a descriptor of the user namespace that the mounts belong to. It is that of the other process, or the one
+            above it if the other process cannot change the mounts.
 
     Raises:
-        OSError: the kernel would not have it.
+        OSError: the kernel refused.
     """
     _call("setns", owner, _USERS)
     _call("setns", process, _ENTERED)
@@ -83,14 +89,15 @@ def enter(process: int, owner: int) -> None:
     try:
         _call("setns", process, _USERS)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # the two are one
+        if error.errno != errno.EINVAL:  # `owner` is that namespace, already entered
             raise
     _call("unshare", _MADE)
 
 
 def _make_read_only(device: str) -> None:
-    """Has nobody change the times and the mode of a device, which all sandboxes and the host share. It can be written
-    to: that goes to the device, and not to the file system.
+    """Prevents changes to the times and the mode of a device, which all sandboxes and the host share.
+
+    The device can still be written to: writes go to the device, not to the file system.
     """
     told = os.statvfs(device).f_flag
     flags = _REMOUNT | _BIND | _READ_ONLY | told & _KEPT_FLAGS | (_RELATIME if told & os.ST_RELATIME else 0)
@@ -98,11 +105,11 @@ def _make_read_only(device: str) -> None:
 
 
 def give_up_capabilities() -> None:
-    """Leaves this process and all that it starts none of the capabilities that entering a user namespace gives."""
+    """Drops all capabilities that entering a user namespace gives, for this process and all that it starts."""
     capability = 0
     while _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), *[ctypes.c_ulong(0)] * 3) == 0:
         capability += 1
-    if ctypes.get_errno() != errno.EINVAL or not capability:  # the first that the kernel does not know
+    if ctypes.get_errno() != errno.EINVAL or not capability:  # EINVAL: the first number that is no capability
         raise OSError(ctypes.get_errno(), f"capability {capability}")
     _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
@@ -110,7 +117,7 @@ def give_up_capabilities() -> None:
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of every orphan below it, so that none is missed."""
+    """Makes this process the parent of all orphaned descendants, so that it can reap all of them."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -126,16 +133,20 @@ def _prctl(option: int, value: int, more: int = 0) -> None:
 
 
 def refuse_cores() -> None:
-    """Has the kernel write no core of this process, nor hand one to the program that a `core_pattern` pipes it to: that
-    is what a limit of 1 means, and 0 does not (core(5)).
+    """Prevents core dumps of this process, both to a file and to the program that `core_pattern` pipes cores to.
+
+    A limit of 1 prevents both; a limit of 0 does not prevent the pipe (core(5)).
     """
     limits = resource.getrlimit(resource.RLIMIT_CORE)
-    if limits not in ((1, 1), (0, 0)):  # who starts with 0 may not raise it
+    if limits not in ((1, 1), (0, 0)):  # a process that starts with 0 may not raise it
         resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
 
 
 def pass_over_cores() -> None:
-    """Has a grader go on that asks for no cores, as many do that start programs: the filter refuses to change it."""
+    """Makes `resource.setrlimit` ignore requests for no cores.
+
+    Many graders that start programs make this request. The filter refuses the change, so these graders would fail.
+    """
     set_limit = resource.setrlimit
 
     def setrlimit(which: int, limits: tuple[int, int], /) -> None:
@@ -146,8 +157,8 @@ def pass_over_cores() -> None:
 
 
 def set_rlimits(limits: GraderLimits) -> None:
-    """Sets what the kernel counts for each process."""
-    # Data counts what is really writable; the address space also counts what threads only reserve.
+    """Sets the limits that the kernel enforces for each process."""
+    # RLIMIT_DATA counts memory that is really writable; RLIMIT_AS also counts memory that threads only reserve.
     for what, soft in (
         (resource.RLIMIT_DATA, limits.memory_bytes),
         (resource.RLIMIT_AS, 4 * limits.memory_bytes + (1 << 30)),
@@ -166,17 +177,18 @@ def set_rlimits(limits: GraderLimits) -> None:
 
 
 def landlock_abi() -> int:
-    """The kernel's Landlock version; 0 where it has none."""
+    """The kernel's Landlock ABI version, 0 if it has no Landlock."""
     return max(0, int(_libc.syscall(_CREATE_RULESET, None, 0, 1)))
 
 
 def restrict_files() -> None:
-    """Leaves the system's folders to be read and run, and the scratch folders to be written: by Landlock, where it is.
+    """Restricts file access with Landlock, if the kernel has it.
 
-    The root itself is not named, or what lies in the scratch folders could be run, and /proc, where there is one, read.
+    The system's folders may be read and their files executed; the scratch folders may be written. The root folder has
+    no rule: with one, files in the scratch folders could be executed, and /proc could be read if there is one.
 
     Raises:
-        OSError: the kernel has Landlock and would not do it.
+        OSError: the kernel has Landlock and refused.
     """
     abi = landlock_abi()
     if abi == 0:

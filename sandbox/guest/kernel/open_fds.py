@@ -1,5 +1,7 @@
-"""Which descriptors are open: through a file or a pipe that two processes share, they can reach each other, now and
-later. Not by its contents alone: an open file also has flags and a position.
+"""Finds and closes open descriptors.
+
+Two processes that share an open file or pipe can reach each other through it, now and later. They can use not only its
+contents but also the flags and the position of the open file.
 """
 
 import os
@@ -10,7 +12,7 @@ _STANDARD = (0, 1, 2)
 
 
 def opened() -> frozenset[int]:
-    """The descriptors of this process, found by one system call: there is no /proc."""
+    """The open descriptors of this process, found by one system call, because there is no /proc."""
     poll = select.poll()
     most = os.sysconf("SC_OPEN_MAX")
     for descriptor in range(most):
@@ -20,14 +22,14 @@ def opened() -> frozenset[int]:
 
 
 def renew_input() -> None:
-    """Gives this process a standard input that no other has open."""
+    """Replaces standard input by an open file that no other process has."""
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.close(null)
 
 
 def close_all_but(kept: Iterable[int]) -> None:
-    """Closes every descriptor but these and the standard ones."""
+    """Closes all descriptors except these and the standard ones."""
     first = 0
     for descriptor in sorted({*_STANDARD, *kept}):
         if first < descriptor:  # an empty range from 0 would be all descriptors

@@ -1,4 +1,4 @@
-"""How a process ends all that was started below it."""
+"""Ends all descendants of a process."""
 
 import os
 import signal
@@ -6,10 +6,12 @@ from contextlib import suppress
 
 
 def reap_all(child: int = 0) -> int | None:
-    """Kills and reaps until this process has no child left: orphans come here, however often they forked.
+    """Kills and reaps processes until this one has no child left.
+
+    Orphaned descendants become children of this process, however often they forked.
 
     Returns:
-        the wait status of `child`, where it was among them.
+        the wait status of `child`, or None if it was not among them.
     """
     found = None
     while True:

@@ -1,17 +1,17 @@
-"""The scratch folders: emptied between completions, so that none finds what another left."""
+"""The scratch folders. They are emptied between completions, so that no completion finds files of another."""
 
 import os
 import stat
 
-FOLDERS = ("/tmp", "/dev/shm")  # the sandbox's own
+FOLDERS = ("/tmp", "/dev/shm")  # private to the sandbox
 
 
 class NotClean(Exception):
-    """Something is left that could not be removed: the sandbox must not be used again."""
+    """Something is left that could not be removed, so the sandbox must not be used again."""
 
 
 def count_files() -> int:
-    """How many files and folders lie in the scratch folders, told by their file systems."""
+    """The number of files and folders in the scratch folders, as counted by their file systems."""
     found = 0
     for folder in FOLDERS:
         status = os.statvfs(folder)
@@ -20,7 +20,7 @@ def count_files() -> int:
 
 
 def is_counted() -> bool:
-    """Whether the file systems of both tell the number of files, which not all do."""
+    """Whether the file systems of both folders count files, which not all file systems do."""
     for folder in FOLDERS:
         path = f"{folder}/.counted"
         before = count_files()
@@ -33,15 +33,15 @@ def is_counted() -> bool:
 
 
 def names() -> frozenset[str]:
-    """What lies at the top of the scratch folders."""
+    """The paths of the entries at the top of the scratch folders."""
     return frozenset(f"{folder}/{name}" for folder in FOLDERS for name in os.listdir(folder))
 
 
 def reopen() -> None:
-    """Undoes what may have been done to the folders themselves.
+    """Restores the mode and the times of the folders themselves.
 
     Raises:
-        NotClean: it could not be.
+        NotClean: they could not be restored.
     """
     try:
         for folder in FOLDERS:
@@ -52,21 +52,21 @@ def reopen() -> None:
 
 
 def clean(keep: frozenset[str] = frozenset()) -> None:
-    """Removes all but `keep`.
+    """Removes everything except the paths in `keep`.
 
-    Folders are lifted to the top before they are opened: one may be 20,000 levels deep, too deep for a path.
+    Folders are moved to the top before they are listed, because one may be 20,000 levels deep, too deep for a path.
 
     Raises:
         NotClean: something could not be removed.
     """
     try:
         for folder in FOLDERS:
-            os.chmod(folder, 0o700)  # it may have been closed
+            os.chmod(folder, 0o700)  # its permissions may have been removed
             for name in os.listdir(folder):  # pathlib costs a cold sandbox 5 ms
                 path = f"{folder}/{name}"
                 if path not in keep:
                     _remove(folder, path)
-            os.utime(folder, (0, 0))  # times can be set, and so they can carry a message
+            os.utime(folder, (0, 0))  # times can be set, so they could carry a message
     except OSError as error:
         raise NotClean(f"{error.filename!r:.100}: {error.strerror}") from error
 
@@ -85,7 +85,7 @@ def _remove(folder: str, path: str) -> None:
             if stat.S_ISDIR(os.lstat(inner).st_mode):
                 lifted += 1
                 top = f"{folder}/.lifted-{lifted}"
-                os.chmod(inner, 0o700)  # to move a folder is to write its `..`
+                os.chmod(inner, 0o700)  # moving a folder requires write permission, since it changes `..`
                 os.rename(inner, top)
                 waiting.append(top)
             else:

@@ -1,15 +1,17 @@
-"""Where a sandbox may begin no session of its own, process groups take their place: what is asked to lead a session
-leads a group then. `os.killpg` reaches the same processes, as long as none of them moves to another group.
+"""Process groups in place of sessions, for sandboxes that may not start a session.
+
+A process that should lead a session leads a process group instead. `os.killpg` reaches the same processes, as long as
+none of them moves to another group.
 """
 
 import os
 from collections.abc import Callable
 
-_NEW_SESSION, _GROUP = 15, 16  # the places of these arguments of `_posixsubprocess.fork_exec`
+_NEW_SESSION, _GROUP = 15, 16  # the positions of these arguments of `_posixsubprocess.fork_exec`
 
 
 def lead() -> None:
-    """Makes this process, which leads no group yet, the first of a session; or of a group, where it may not."""
+    """Makes this process, which leads no group yet, lead a session, or a group if sessions are not permitted."""
     try:
         os.setsid()
     except PermissionError:
@@ -22,7 +24,7 @@ def _lead_group() -> None:
 
 
 def _put_groups_in_their_place() -> None:
-    import _posixsubprocess as spawning  # what `subprocess` takes it from, when a grader imports it
+    import _posixsubprocess as spawning  # `subprocess` takes `fork_exec` from here when a grader imports it
 
     os.setsid = _lead_group
     spawning.fork_exec = _without_session(spawning.fork_exec)

@@ -1,7 +1,7 @@
-"""The signal handlers that a module body installs are for the processes that grade.
+"""Moves the signal handlers that a module body installs from the template to the processes that grade.
 
-A completion can send signals to the template, which is of the same user. Would a handler run there, what it changes
-would reach all completions to come.
+A completion can send signals to the template, which runs as the same user. If a handler ran there, its side effects
+would leak into all later completions.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,17 +12,17 @@ Handlers = Mapping[int, Callable[[int, FrameType | None], object]]
 
 
 def put_away() -> Handlers:
-    """Takes every handler from this process, which ignores those signals from now on. Returns them."""
+    """Removes all handlers from this process, which ignores their signals from now on. Returns the handlers."""
     found = {int(number): getsignal(number) for number in valid_signals()}
     handlers = {
         number: handler for number, handler in found.items() if callable(handler) and handler is not default_int_handler
     }
     for number in handlers:
-        signal(number, SIG_DFL if number == SIGCHLD else SIG_IGN)  # ignored children could not be waited for
+        signal(number, SIG_DFL if number == SIGCHLD else SIG_IGN)  # if SIGCHLD were ignored, waitpid would fail
     return handlers
 
 
 def put_back(handlers: Handlers) -> None:
-    """Gives them to this process."""
+    """Installs these handlers in this process."""
     for number, handler in handlers.items():
         signal(number, handler)

@@ -1,1 +1,1 @@
-"""What host, supervisor, template and child send each other: frames, the channels that carry them, chunks."""
+"""The protocol of host, supervisor, template and child: frames, the channels that carry them, chunks."""

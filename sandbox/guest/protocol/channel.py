@@ -1,65 +1,65 @@
-"""How the supervisor comes to its channel to the host.
+"""Opens the supervisor's channel to the host.
 
-It inherits it where a backend can hand over a socket. A container engine cannot: there the supervisor connects to a
-socket that is mounted into the container, or speaks over its standard streams. Either way the host then sends the
-seccomp program that takes the means to connect away, and nobody's code has run before that.
+The supervisor inherits the channel if the backend can pass a socket. A container engine cannot: there the supervisor
+connects to a socket that is mounted into the container, or uses its standard streams. In both cases the host then sends
+the seccomp program that removes the means to connect, and no user code has run before that.
 """
 
-import _socket as socket  # what `socket` wraps: importing that takes a cold sandbox 3 ms
+import _socket as socket  # the C module: importing `socket` costs a cold sandbox 3 ms
 import os
 from typing import Any, Protocol
 
 from sandbox.guest.kernel import lockdown
 from sandbox.guest.protocol.frames import FILTER, FRAME
 
-STREAMS = "-"  # named in the place of a socket's path
-_UNASKED = "HOSTNAME"  # what container engines put into every environment
+STREAMS = "-"  # given in place of a socket's path
+_UNASKED = "HOSTNAME"  # set by container engines in every environment
 
 
 class Channel(Protocol):
-    """What the supervisor needs of a socket."""
+    """The socket methods that the supervisor uses."""
 
     def fileno(self) -> int:
-        """Where something to be read is to be waited for."""
+        """The descriptor to poll for input."""
 
     def recvmsg(self, size: int, ancillary_size: int, flags: int, /) -> tuple[bytes, list[Any], int, Any]:
-        """Some bytes, and descriptors that came with them."""
+        """Receives some bytes, and the descriptors sent with them."""
 
     def recv_into(self, buffer: memoryview, /) -> int:
-        """How many bytes it has put into the buffer; 0 when the host has closed."""
+        """Receives into the buffer. Returns the number of bytes, 0 if the host has closed the channel."""
 
     def sendall(self, data: bytes, /) -> None:
-        """Sends all of it."""
+        """Sends all of the data."""
 
 
 class Streams:
-    """Two pipes in a socket's place. They carry no descriptors."""
+    """Two pipes in place of a socket. They carry no descriptors."""
 
     def __init__(self, reading: int, writing: int) -> None:
         self._reading = reading
         self._writing = writing
 
     def fileno(self) -> int:
-        """Where something to be read is to be waited for."""
+        """The descriptor to poll for input."""
         return self._reading
 
     def recvmsg(self, size: int, _ancillary_size: int, _flags: int) -> tuple[bytes, list[Any], int, Any]:
-        """Some bytes."""
+        """Receives some bytes."""
         return os.read(self._reading, size), [], 0, None
 
     def recv_into(self, buffer: memoryview) -> int:
-        """How many bytes it has put into the buffer; 0 when the host has closed."""
+        """Receives into the buffer. Returns the number of bytes, 0 if the host has closed the channel."""
         return os.readv(self._reading, [buffer])
 
     def sendall(self, data: bytes) -> None:
-        """Sends all of it."""
+        """Sends all of the data."""
         view = memoryview(data)
         while view:
             view = view[os.write(self._writing, view) :]
 
 
 def take_channel(where: str) -> Channel:
-    """The channel: descriptor 0 where nothing is named, else what is named, with the host's filter laid on."""
+    """Opens the channel at `where` and installs the host's filter. If `where` is empty, the channel is descriptor 0."""
     if not where:
         return socket.socket(fileno=os.dup(0))
     channel: Channel

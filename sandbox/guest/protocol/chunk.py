@@ -1,14 +1,14 @@
-"""The lines that the host wants graded. In shared memory where there is any: children then read them where they lie."""
+"""The lines of one chunk. They are in shared memory if there is any, so that children read them in place."""
 
 import mmap
 import os
 from functools import cached_property
 
-SHARED_BYTES = 4 << 20  # of shared memory for each sandbox; a larger chunk comes over the channel
+SHARED_BYTES = 4 << 20  # of shared memory for each sandbox; a larger chunk is sent over the channel
 
 
 class SentChunk:
-    """So many lines, in so many bytes; `payload` is None where they lie in the shared memory."""
+    """`count` lines in `length` bytes. `payload` is None if they are in the shared memory."""
 
     def __init__(self, count: int, length: int, payload: bytes | None, shared: int) -> None:
         self.count = count
@@ -19,11 +19,11 @@ class SentChunk:
 
     @cached_property
     def lines(self) -> list[bytes]:
-        """Each line. The supervisor looks at them only where a child must not see them all."""
+        """The separate lines. Used only if a child must not see all of them, or cannot read them in shared memory."""
         payload = self._payload if self._payload is not None else os.pread(self._descriptor, self.length, 0)
         return payload.split(b"\n")[: self.count]
 
 
 def map_shared(descriptor: int) -> mmap.mmap:
-    """The shared memory, for reading; whoever holds the descriptor cannot write it."""
+    """Maps the shared memory for reading. The descriptor does not permit writing."""
     return mmap.mmap(descriptor, SHARED_BYTES, mmap.MAP_SHARED, mmap.PROT_READ)

@@ -1,8 +1,8 @@
-"""What host, supervisor and children say to each other, and how it is bounded.
+"""The messages of host, supervisor and children, and their bounds.
 
-Frames travel between host and supervisor, records from children through the supervisor to the host. Both have fixed
-headers and are bounded before anything is allocated: a record may come from a process that a completion has taken
-over. Neither says which completion it belongs to: the supervisor and the host count.
+Frames travel between host and supervisor. Records travel from children through the supervisor to the host. Both have
+fixed headers, and their sizes are checked before anything is allocated, because a record may come from a process that a
+completion controls. Neither names the completion that it belongs to: the supervisor and the host count.
 """
 
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from gradebox.score import GROUP_BYTES, MOST_VALUES, NAME_CHARACTERS, is_name
 
-FRAME = Struct("!BI")  # kind, bytes that follow
+FRAME = Struct("!BI")  # kind, bytes of the payload
 MAX_REPLY = 1 << 20  # no frame of the guest is longer
 
-# host to guest. SHARE and RESET come with the descriptor of new shared memory, where there is any; GRADE says how many
-# lines there are in how many bytes, which follow, unless they lie in the shared memory.
-# FILTER comes first, and only where the sandbox's backend could not lay on the whole seccomp program itself.
+# host to guest. SHARE and RESET carry the descriptor of new shared memory, if there is any. GRADE has the number of
+# lines, their number of bytes, and the lines; GRADE_SHARED has no lines, because they are in the shared memory.
+# FILTER comes first, and only if the sandbox's backend could not install the whole seccomp program itself.
 LOAD, GRADE, RESET, SHARE, GRADE_SHARED, FILTER = 1, 2, 3, 4, 5, 6
 # guest to host
 READY, CHECK, LOADED, NOT_LOADED, RECORDS, DONE, TAINTED = 16, 17, 18, 19, 20, 21, 22
@@ -24,30 +24,30 @@ READY, CHECK, LOADED, NOT_LOADED, RECORDS, DONE, TAINTED = 16, 17, 18, 19, 20, 2
 AUTO, BATCH, COMPLETION = 0, 1, 2
 
 SCORED, EXCEPTION, BAD_RETURN, TIMEOUT, MEMORY, CRASH, BAD_INPUT, MODEL, NOT_APPLICABLE, ASKED = range(1, 11)
-NO_COMPLETION = 0x80  # joined to a kind: the thread does not end with a turn of the assistant
+NO_COMPLETION = 0x80  # ORed into a kind: the thread does not end with a turn of the assistant
 
-RECORD = Struct("<IdII")  # run in µs, score, bytes of fields, kind with a mark
+RECORD = Struct("<IdII")  # run time in µs, score, bytes of fields, MARK | kind
 MOST_MICROS = 0xFFFFFFFF
-ELSEWHERE = 0  # the kind of a slot whose record came another way
-# The mark keeps what a completion writes to every descriptor it finds from being read as a score, of 0.0 say. It is no
-# secret: code that a grader runs in its own process can always forge its own score, and no other.
+ELSEWHERE = 0  # the kind of a slot whose record is sent through the pipe
+# Without the mark, bytes that a completion writes to every descriptor it finds could be read as a score, e.g. 0.0. The
+# mark is no secret: code that a grader runs in its own process can always forge its own score, and no other.
 MARK = 0x9BC5A700
 _MARK_BYTES = MARK.to_bytes(4, "little")
-_LENGTH = Struct("<12xI4x")  # of a record's head, the bytes of fields alone
+_LENGTH = Struct("<12xI4x")  # reads only the bytes of fields from a record's head
 COUNT = Struct("!I")  # records in one frame
 FIELD = Struct("<BI")  # tag, length
-# fields; 1 and 2 were ids, and mean nothing
+# tags of fields; 1 and 2 were ids and are unused
 REASON, MESSAGE, TRACE, STDOUT, VALUES, DETAILS, CAUSE, REPLY, REQUESTS, SCORES = range(3, 13)
 _INFINITY = float("inf")
 _CONTROLS = frozenset(range(32))
-VALUE = Struct("<dH")  # a number, and the bytes of its name, which follow
+VALUE = Struct("<dH")  # a number, and the bytes of its name; the name follows
 MAX_TEXT = 16384
 MAX_STDOUT = 65536
-MAX_DETAILS = 1 << 18  # `GraderLimits.details_bytes` is most often far less
+MAX_DETAILS = 1 << 18  # `GraderLimits.details_bytes` is usually far less
 MAX_VALUES = MOST_VALUES * (VALUE.size + 4 * NAME_CHARACTERS)
-MAX_CAUSE = 32  # a kind of `ModelError`, behind a byte that says whether it is retryable
-MAX_REQUESTS = 1 << 19  # of the asks that go out together: what is left goes with the next
-SCORE_BYTES = 40 << 10  # of each score of a group on average: no more than outcomes by themselves
+MAX_CAUSE = 32  # the kind of a `ModelError`, after one byte: whether it is retryable
+MAX_REQUESTS = 1 << 19  # of the asks sent together: the remaining ones are sent with the next
+SCORE_BYTES = 40 << 10  # average for each score of a group: no more than single outcomes
 MAX_FIELD = {
     **dict.fromkeys((REASON, MESSAGE, TRACE, REPLY), MAX_TEXT),
     STDOUT: MAX_STDOUT,
@@ -57,19 +57,19 @@ MAX_FIELD = {
     REQUESTS: MAX_REQUESTS,
     SCORES: GROUP_BYTES,
 }
-# A run ends with asks or with scores.
+# A run ends with asks or with scores, so no record has both.
 MAX_FIELDS = sum(MAX_FIELD.values()) - min(MAX_REQUESTS, GROUP_BYTES) + len(MAX_FIELD) * FIELD.size
-# Before each line of a grader that asks stand the answers that are known, and this, which JSON does not hold.
+# Precedes each line of a grader that asks, after the known answers. JSON cannot contain it.
 ANSWERED = b"\x1e"
-REQUEST = Struct("<I")  # the bytes of one ask, which follow
+REQUEST = Struct("<I")  # the bytes of one ask; the ask follows
 
 
 class Malformed(Exception):
-    """Bytes that are no record: somebody else than our code wrote them."""
+    """Bytes that are no record, so our code did not write them."""
 
 
 class GraderLimits(NamedTuple):
-    """What a grader may use. The host decides, the guest obeys: LOAD carries it."""
+    """The limits of a grader, set by the host and enforced by the guest. LOAD carries them."""
 
     isolation: int
     timeout_ms: int
@@ -94,7 +94,7 @@ LIMITS = Struct("!BIIQ12I")
 
 
 class CheckResult(NamedTuple):
-    """One check as it travels; `number` counts from 0 in the order of the checks."""
+    """The result of one check, as it is sent. `number` counts from 0 in the order of the checks."""
 
     number: int
     passed: bool
@@ -106,17 +106,17 @@ class CheckResult(NamedTuple):
 
 
 CHECK_HEAD = Struct("!B?IIIII")
-_LOADED_HEAD = Struct("!?H")  # whether it grades groups; the bytes of what a grader asks, a line each
+_LOADED_HEAD = Struct("!?H")  # whether the grader grades groups; the bytes of the names that it asks, one a line
 
 
 def pack_loaded(asks: Iterable[str], warnings: bytes, groups: bool = False) -> bytes:
-    """What is said of a grader that is loaded, behind its isolation."""
+    """Packs the description of a loaded grader. It is sent after the isolation."""
     named = "\n".join(asks).encode()
     return _LOADED_HEAD.pack(groups, len(named)) + named + warnings
 
 
 def unpack_loaded(data: bytes) -> tuple[list[str], list[str], bool]:
-    """What it asks, the warnings, and whether it grades groups.
+    """Unpacks the names that a grader asks, its warnings, and whether it grades groups.
 
     Raises:
         Malformed: the lengths do not add up.
@@ -131,7 +131,7 @@ def unpack_loaded(data: bytes) -> tuple[list[str], list[str], bool]:
 
 
 def pack_check(check: CheckResult) -> bytes:
-    """The bytes of one check, its texts cut to what a frame may hold."""
+    """Packs one check. Its texts are cut to what a frame may hold."""
     message = encode(check.message, MAX_TEXT)
     trace = encode(check.trace, MAX_TEXT)
     head = CHECK_HEAD.pack(check.number, check.passed, check.line, check.column, check.micros, len(message), len(trace))
@@ -139,10 +139,10 @@ def pack_check(check: CheckResult) -> bytes:
 
 
 def unpack_check(payload: bytes) -> CheckResult:
-    """Reads what `pack_check` wrote.
+    """Unpacks the output of `pack_check`.
 
     Raises:
-        Malformed: the lengths do not add up, or there is no such check.
+        Malformed: the lengths do not add up, or there is no check of this number.
     """
     try:
         number, passed, line, column, micros, message_length, trace_length = CHECK_HEAD.unpack_from(payload)
@@ -158,19 +158,19 @@ def unpack_check(payload: bytes) -> CheckResult:
 
 
 class Records(NamedTuple):
-    """Whole records in two columns: all heads, then all fields, each in the same order."""
+    """Whole records in two columns: all heads, then all fields, both in the same order."""
 
     heads: bytes
     bodies: bytes
 
     @property
     def number(self) -> int:
-        """How many there are."""
+        """The number of records."""
         return len(self.heads) // RECORD.size
 
 
 def pack_fields(fields: list[tuple[int, bytes]]) -> bytes:
-    """The bytes of the fields of one record, which must be within `MAX_FIELD`."""
+    """Packs the fields of one record, which must be within `MAX_FIELD`."""
     body = b""
     for tag, value in fields:
         body += FIELD.pack(tag, len(value)) + value
@@ -178,18 +178,18 @@ def pack_fields(fields: list[tuple[int, bytes]]) -> bytes:
 
 
 def pack_record(kind: int, micros: int, score: float, fields: list[tuple[int, bytes]]) -> bytes:
-    """The bytes of one outcome. Fields must be within `MAX_FIELD`."""
+    """Packs one outcome. Fields must be within `MAX_FIELD`."""
     body = pack_fields(fields)
     return RECORD.pack(min(micros, MOST_MICROS), score, len(body), MARK | kind) + body
 
 
 def pack_records(records: Records) -> bytes:
-    """What a frame carries. It must be within `MAX_REPLY`."""
+    """Packs the payload of a frame. It must be within `MAX_REPLY`."""
     return COUNT.pack(records.number) + records.heads + records.bodies
 
 
 def unpack_records(payload: bytes) -> Records:
-    """Reads what `pack_records` wrote.
+    """Unpacks the output of `pack_records`.
 
     Raises:
         Malformed: these are no records, or their lengths do not add up.
@@ -205,28 +205,31 @@ def unpack_records(payload: bytes) -> Records:
 
 
 def length_of_bodies(heads: bytes) -> int:
-    """How many bytes the fields of these records take.
+    """The number of bytes that the fields of these records take.
 
     Raises:
-        Malformed: there is a head without the mark.
+        Malformed: a head lacks the mark.
     """
     size = RECORD.size
     if any(heads[16 + offset :: size].strip(_MARK_BYTES[offset : offset + 1]) for offset in (1, 2, 3)):
         raise Malformed("these bytes are no record")
     if not any(heads[offset::size].strip(b"\0") for offset in (12, 13, 14, 15)):
-        return 0  # which saves looking at each
+        return 0  # faster than unpacking each head
     return sum(length for (length,) in _LENGTH.iter_unpack(heads))
 
 
 def add_field(record: Records, tag: int, value: bytes) -> Records:
-    """One record with a field more."""
+    """Adds a field to one record."""
     micros, score, _, kind = RECORD.unpack(record.heads)
     body = record.bodies + FIELD.pack(tag, len(value)) + value
     return Records(RECORD.pack(micros, score, len(body), kind), body)
 
 
 def read_records(data: bytes | bytearray) -> tuple[Records, int]:
-    """The whole records at the start of `data`, where each is followed by its fields, and how many bytes they take.
+    """Reads the whole records at the start of `data`, where each head is followed by its fields.
+
+    Returns:
+        the records, and the number of bytes that they take.
 
     Raises:
         Malformed: these are no records.
@@ -245,10 +248,10 @@ def read_records(data: bytes | bytearray) -> tuple[Records, int]:
 
 
 def record_length(data: bytes | bytearray, position: int) -> int:
-    """How many bytes the record takes whose head lies at `position`.
+    """The number of bytes of the record whose head is at `position`.
 
     Raises:
-        Malformed: it is none.
+        Malformed: the bytes there are no record.
     """
     _, _, length, kind = RECORD.unpack_from(data, position)
     if kind & ~0xFF != MARK or length > MAX_FIELDS:
@@ -257,16 +260,16 @@ def record_length(data: bytes | bytearray, position: int) -> int:
 
 
 def most_of_fields(limits: GraderLimits) -> dict[int, int]:
-    """How many bytes each field may have, by its tag, under these limits."""
+    """The bound of each field in bytes, by its tag, under these limits."""
     texts = dict.fromkeys((REASON, MESSAGE, TRACE, REPLY), limits.text_bytes)
     return {**MAX_FIELD, STDOUT: limits.stdout_bytes, DETAILS: limits.details_bytes, **texts}
 
 
 def unpack_fields(body: bytes, most: dict[int, int]) -> dict[int, bytes]:
-    """The fields of one record, each within its bound.
+    """Unpacks the fields of one record, each within its bound.
 
     Raises:
-        Malformed: an unknown tag, a field over its bound, or lengths that do not add up.
+        Malformed: an unknown or repeated tag, a field over its bound, or lengths that do not add up.
     """
     fields: dict[int, bytes] = {}
     position, end = 0, len(body)
@@ -283,7 +286,7 @@ def unpack_fields(body: bytes, most: dict[int, int]) -> dict[int, bytes]:
 
 
 def pack_values(values: dict[str, float]) -> bytes:
-    """The field of a score's values by name."""
+    """Packs the named values of a score into a field."""
     packed = b""
     for name, number in values.items():
         data = name.encode()
@@ -292,10 +295,10 @@ def pack_values(values: dict[str, float]) -> bytes:
 
 
 def unpack_values(data: bytes) -> dict[str, float]:
-    """Reads what `pack_values` wrote.
+    """Unpacks the output of `pack_values`.
 
     Raises:
-        Malformed: there are too many, a name is none, a number is not finite, or lengths do not add up.
+        Malformed: there are too many, a name is invalid or repeated, a number is not finite, or lengths do not add up.
     """
     values: dict[str, float] = {}
     position = 0
@@ -316,12 +319,12 @@ def unpack_values(data: bytes) -> dict[str, float]:
 
 
 def most_of_scores(count: int) -> int:
-    """How many bytes the field of the scores of so many threads may have."""
+    """The bound in bytes of the field of scores for `count` threads."""
     return min(GROUP_BYTES, SCORE_BYTES * count)
 
 
 def pack_requests(requests: Iterable[bytes]) -> bytes:
-    """The field of asks: as many of them as it may hold."""
+    """Packs asks into a field, as many of them as it may hold."""
     packed = b""
     for request in requests:
         if len(packed) + REQUEST.size + len(request) > MAX_REQUESTS:
@@ -331,10 +334,11 @@ def pack_requests(requests: Iterable[bytes]) -> bytes:
 
 
 def unpack_requests(data: bytes) -> list[bytes]:
-    """Reads what `pack_requests` wrote.
+    """Unpacks the output of `pack_requests`.
 
     Raises:
-        Malformed: there is none, or lengths do not add up, or one holds what would not stay within its line.
+        Malformed: there is no ask, lengths do not add up, or an ask is empty or has a control character, which would
+            break its line.
     """
     requests: list[bytes] = []
     position = 0
@@ -354,7 +358,7 @@ def unpack_requests(data: bytes) -> list[bytes]:
 
 
 def encode(text: str, limit: int) -> bytes:
-    """UTF-8 of at most `limit` bytes, cut between characters and ended by an ellipsis where it was longer."""
+    """Encodes as UTF-8 of at most `limit` bytes. A longer text is cut between characters and ends with an ellipsis."""
     data = text[:limit].encode("utf-8", "backslashreplace")
     if len(data) <= limit and len(text) <= limit:
         return data

@@ -1,1 +1,1 @@
-"""Process 1 of a sandbox. It runs no user code, alone holds the host's channel, and keeps the deadlines."""
+"""Pid 1 of a sandbox. Only this process holds the host's channel. It enforces the deadlines and runs no user code."""

@@ -1,4 +1,4 @@
-"""The records that the children of one chunk tell, from the pipe and from the memory that they share."""
+"""Collects the records of the children of one chunk, from the pipe and from the shared memory."""
 
 import os
 from collections.abc import Callable
@@ -24,9 +24,10 @@ from sandbox.guest.protocol.frames import (
 )
 from sandbox.guest.supervisor.processes import ChildHandle
 
-_READ = 1 << 16  # what a pipe holds
+_READ = 1 << 16  # the capacity of a pipe
 _MOST_RECORD = RECORD.size + MAX_FIELDS
-# Bytes that lie here of records without a slot: a child reports when it has told more than a pipe holds, and goes on.
+# Bound on the buffered bytes of records that no slot counts yet: a child reports after it has written more than a pipe
+# holds, and goes on.
 _MOST_AHEAD = _MOST_RECORD + 2 * _READ
 _MOST_PASSED = MAX_REPLY - COUNT.size
 
@@ -34,14 +35,14 @@ Tell = Callable[[Records], None]
 
 
 class ChildRecords:
-    """Passes on whole records, in order, as many as fit into one frame at most.
+    """Passes on whole records, in order, at most as many at a time as fit into one frame.
 
     Attributes:
-        told: how many were passed on.
-        seen: how many were told by children; the last of them may not be passed on yet.
-        share: up to here reach the lines of the child that grades now.
+        told: the number of records passed on.
+        seen: the number of records written by children; the last of them may not be passed on yet.
+        share: the end of the range of lines of the current child.
         slotted: whether children fill slots in shared memory.
-        room: bytes for the fields of records that are in slots.
+        room: bytes for the fields of records in slots.
     """
 
     def __init__(self, limits: GraderLimits, chunk: SentChunk, tell: Tell) -> None:
@@ -52,12 +53,12 @@ class ChildRecords:
         self.told = self.seen = self.share = 0
         self.slotted = chunk.shared and limits.isolation != COMPLETION and chunk.count <= shared_records.MOST
         self.room = 0
-        self._filled = 0  # slots that the child said are filled
-        self._used = 0  # up to here the room for fields was read
+        self._filled = 0  # slots that the child reported as filled
+        self._used = 0  # bytes of the room for fields that were read
         self._data = bytearray()
 
     def begin(self, child: ChildHandle) -> None:
-        """A child is about to grade all lines that are left."""
+        """Prepares for a child that grades all remaining lines."""
         self._data.clear()
         self.share = self._count
         if self.slotted:
@@ -66,37 +67,37 @@ class ChildRecords:
             self._filled = self._used = 0
 
     def begin_single(self) -> None:
-        """A child is about to grade the next line, and no other."""
+        """Prepares for a child that grades only the next line."""
         self._data.clear()
         self.share = self.told + 1
 
     def note_filled(self, slots: int) -> None:
-        """The child has said that so many slots are filled."""
+        """Stores the number of slots that the child reported as filled."""
         self._filled = slots
 
     def is_whole(self) -> bool:
-        """Whether the child has told a record of each of its lines, and nothing else."""
+        """Whether the child has written one record for each of its lines, and nothing else."""
         return self.told == self.share and not self._data
 
     def add(self, record: bytes) -> None:
-        """Passes on a record of the next line that no child has told."""
+        """Passes on a record of the next line that no child has written."""
         self._tell(Records(record[: RECORD.size], record[RECORD.size :]))
         self.told += 1
         self.seen = self.told
 
     def collect(self, child: ChildHandle, settled: bool) -> bool:
-        """Passes on what the child has told so far; whether that was more than before.
+        """Passes on the records that the child has written so far. Returns whether there were new ones.
 
         Args:
-            child: whose pipe and slots are read.
-            settled: it is not telling any just now.
+            child: the child whose pipe and slots are read.
+            settled: whether the child is not writing records at this time.
 
         Raises:
-            Malformed: it has told what is no record, or more than it has lines.
+            Malformed: the child has written bytes that are no record, or more records than it has lines.
         """
         before = self.seen
         more = True
-        while more:  # with much that is not reported yet, a report is what is to be heard next
+        while more:  # if much is unreported, the report is to be received next
             more = (settled or len(self._data) <= _MOST_RECORD) and self._read(child)
             if self.slotted:
                 self._take_slots(child, settled)
@@ -119,8 +120,8 @@ class ChildRecords:
         self.seen = self.told + records.number
         if self._limits.isolation == COMPLETION:
             if not settled:
-                return  # the child may yet tell one more, and spoil it
-            unpack_fields(records.bodies, self._most)  # it says too much: that costs its own completion, and no other
+                return  # the child may still write another record, which would be malformed
+            unpack_fields(records.bodies, self._most)  # oversized fields fail only this completion
             if records.number and (printed := output.take_rest(child.printed, self._limits.stdout_bytes)):
                 records = add_field(records, STDOUT, printed)
         del self._data[:length]
@@ -129,12 +130,12 @@ class ChildRecords:
     def _take_slots(self, child: ChildHandle, settled: bool) -> None:
         heads = shared_records.read(child.slots, self.told, self.share)
         self.seen = self.told + len(heads) // RECORD.size
-        if not settled:  # what is beyond may be half written, as this processor sees it: it tells how far the child is
+        if not settled:  # slots beyond the report may appear half written here; they only show progress
             heads = heads[: max(0, self._filled - self.told) * RECORD.size]
         taken: list[Records] = []
         try:
             self._take_filled(child, heads, taken)
-        finally:  # what lies before a record that is malformed counts
+        finally:  # records before a malformed one count
             self._pass_on(taken)
         if len(self._data) > _MOST_AHEAD:
             raise Malformed("more records than slots")
@@ -161,7 +162,7 @@ class ChildRecords:
             first = end
 
     def _take_one(self) -> Records | None:
-        """The first record that came through the pipe, once it is whole."""
+        """Takes the first record from the pipe, None until it is complete."""
         if len(self._data) < RECORD.size or len(self._data) < (length := record_length(self._data, 0)):
             return None
         record = Records(bytes(self._data[: RECORD.size]), bytes(self._data[RECORD.size : length]))
@@ -169,7 +170,7 @@ class ChildRecords:
         return record
 
     def _pass_on(self, taken: list[Records]) -> None:
-        """Each part fits into a frame; all of them may need more than one."""
+        """Passes on the parts, in more than one frame if needed. Each part fits into one frame."""
         waiting: list[Records] = []
         size = 0
         for part in taken:

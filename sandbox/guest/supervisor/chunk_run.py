@@ -1,6 +1,6 @@
-"""Grades the lines of one chunk with as many children as it takes: each line comes to exactly one record."""
+"""Grades the lines of one chunk with as many children as needed. Each line results in exactly one record."""
 
-import _socket as socket  # what `socket` wraps: importing that takes a cold sandbox 3 ms
+import _socket as socket  # the C module: importing `socket` costs a cold sandbox 3 ms
 import os
 import select
 import signal
@@ -29,12 +29,12 @@ from sandbox.guest.supervisor.child_records import ChildRecords, Tell
 from sandbox.guest.supervisor.processes import ChildHandle, GraderProcesses, Lost
 from sandbox.guest.template.fork_per_line import NO_STATUS, OUT_OF_MEMORY
 
-_LOOK_MS = 20  # between two looks at the results: what a deadline may come late
-_SEND_S = 10.0  # for a child to take its lines, which it does before any code of the grader runs
+_LOOK_MS = 20  # between two checks of the results, so a deadline may be this late
+_SEND_S = 10.0  # timeout for a child to receive its lines, which it does before any code of the grader runs
 
 
 class Failure(NamedTuple):
-    """Why a completion has no record of its own: a kind of record, and what to say."""
+    """The reason why a child wrote no record of a completion: a kind of record, and a message."""
 
     kind: int
     message: str
@@ -45,8 +45,10 @@ _ORPHANED = Failure(CRASH, "the completion ended or stopped the process that had
 
 
 class ChunkRun:
-    """One chunk. `tell` is given whole records, in order, as many as fit into one frame at most. `end_with_host` is
-    called at each look: it ends the sandbox where the host has gone.
+    """Grades one chunk.
+
+    `tell` receives whole records, in order, at most as many as fit into one frame. `end_with_host` is called at each
+    check: it ends the sandbox if the host has closed the channel.
     """
 
     def __init__(
@@ -65,10 +67,10 @@ class ChunkRun:
         self._since = 0.0
 
     def grade(self, child: ChildHandle | None) -> ChildHandle | None:
-        """Grades every line, and returns the child where it can go on with the next chunk.
+        """Grades every line. Returns the child if it can continue with the next chunk, else None.
 
         Raises:
-            Lost: there is no template any more. Another would be a copy of this process, which has seen completions.
+            Lost: the template has ended. A new one would be forked from this process, which has seen completions.
             NotClean: a scratch folder could not be emptied.
         """
         once = self._limits.isolation == COMPLETION
@@ -91,7 +93,7 @@ class ChunkRun:
         return child
 
     def _grade_single(self) -> None:
-        """Grades the next line in a process of its own."""
+        """Grades the next line in a separate process."""
         self._records.begin_single()
         child = self._processes.start_single(self._chunk.lines[self._records.told])
         try:
@@ -100,11 +102,11 @@ class ChunkRun:
         finally:
             child.close()
         if self._processes.shares and self._processes.alive:
-            self._processes.end()  # the next takes another sandbox
+            self._processes.end()  # the next line needs another sandbox
         self._processes.clean()
 
     def _await_single(self, child: ChildHandle) -> Failure | None:
-        """Waits for the end of a child that grades one line. None: its record counts."""
+        """Waits for the end of a child that grades one line. Returns None if its record counts."""
         self._since = monotonic()
         hurried = False
         try:
@@ -121,8 +123,11 @@ class ChunkRun:
             return _ORPHANED
 
     def _watch(self, child: ChildHandle, is_new: bool) -> Failure | bool:
-        """Follows the child through its share. True: it has done it, and can go on with the next; False: it leaves the
-        rest to another; else what its current completion came to.
+        """Monitors the child while it grades its share.
+
+        Returns:
+            True if it has finished and can continue with the next share, False if it leaves the rest to another child,
+            else the failure of its current completion.
         """
         channel, begun = child.channel, self._records.told
         assert channel is not None
@@ -173,10 +178,10 @@ class ChunkRun:
             try:
                 waiting = waiting[channel.send(waiting) :]
             except ConnectionError:
-                return  # it has died: the template will say how
+                return  # it has exited: the template will report its status
 
     def _heard(self, channel: socket.socket, poll: select.poll) -> bytes:
-        """What the child says besides records. It may be anything: what has no meaning is passed over."""
+        """Receives what the child sends besides records: arbitrary bytes, ignored if they have no meaning."""
         try:
             message = channel.recv(4096)
         except ConnectionError:
@@ -193,7 +198,7 @@ class ChunkRun:
             self._since = monotonic()
 
     def _make_room(self, child: ChildHandle) -> int:
-        """Empties a full output pipe, so that who prints a lot need not wait; returns when to look again, in ms."""
+        """Empties a full pipe, so that a child that prints a lot need not wait. Returns the ms until the next check."""
         if not output.is_full(child.printed):
             return _LOOK_MS
         output.take(child.printed, 0)
@@ -211,21 +216,19 @@ class ChunkRun:
         return Failure(MEMORY, too_many_files(self._limits)) if self._processes.crowded() else None
 
     def _ended(self, child: ChildHandle, status: int) -> Failure | None:
-        """The child that grades one line has ended by itself: with a record of it, or not."""
+        """Collects the record of a child of one line that has ended. Returns the failure if there is none."""
         self._collect(child, settled=True)
         return None if self._records.told == self._records.share else how_it_ended(status)
 
     def _bury(self, child: ChildHandle, failure: Failure | None) -> None:
-        """Ends a child that failed or leaves, and gives the completion that it failed at the record that it could not
-        write.
-        """
+        """Ends a child that failed or leaves. If it failed at a completion, adds the record that it could not write."""
         seen = self._records.seen
         if self._processes.alive:
             with suppress(Lost):
                 self._processes.sweep() if child.channel is not None else self._processes.end_single()
         with suppress(Malformed):
             self._collect(child, settled=True)
-        # Where more was told than was seen, its record came just in time.
+        # If more was told than had been seen, the record of the completion arrived just in time.
         if failure is not None and self._records.told <= seen and self._records.told < self._records.share:
             self._record(child, failure)
 
@@ -238,12 +241,12 @@ class ChunkRun:
 
 
 def too_many_files(limits: GraderLimits) -> str:
-    """What is wrong, and what to do."""
+    """The message for too many files: the problem and the remedy."""
     return f"more than {limits.scratch_files} files in /tmp: remove what is no longer needed"
 
 
 def how_it_ended(status: int) -> Failure:
-    """A wait status in words."""
+    """Describes a wait status as a failure."""
     if status == NO_STATUS:
         return Failure(CRASH, "the process ended, and nobody knows how")
     if os.WIFSIGNALED(status):

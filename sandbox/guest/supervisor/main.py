@@ -1,6 +1,6 @@
-"""Pid 1 of a sandbox: it alone holds the host's channel, keeps the deadlines, and never runs user code."""
+"""Pid 1 of a sandbox. Only this process holds the host's channel. It enforces deadlines and never runs user code."""
 
-import _socket as socket  # what `socket` wraps: importing that takes a cold sandbox 3 ms
+import _socket as socket  # the C module: importing `socket` costs a cold sandbox 3 ms
 import gc
 import os
 import select
@@ -45,7 +45,7 @@ from sandbox.guest.warmup.dry_run import rehearse
 from sandbox.guest.warmup.imports import preload
 
 _LOOK_MS = 50.0
-_SOON_S = 0.005  # who starts a sandbox because it is needed says so within this: until then nothing is done ahead
+_SOON_S = 0.005  # a host that needs the sandbox now sends a request within this time; work ahead waits for it
 _RIGHT = Struct("i")
 _SHARES = (
     b"the module body leaves files, pipes or sockets, by which completions could reach each other, so it runs anew for "
@@ -54,7 +54,7 @@ _SHARES = (
 
 
 class Supervisor:
-    """Does what the host asks, one thing after the other."""
+    """Serves requests of the host, one after the other."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -67,13 +67,13 @@ class Supervisor:
         self._shared = -1
 
     def serve(self, is_rehearsed: bool) -> NoReturn:
-        """Serves until the host closes the channel; the sandbox ends with this process."""
+        """Serves until the host closes the channel. The sandbox ends with this process."""
         self._say(READY, bytes([min(lockdown.landlock_abi(), 255)]))
         preload(self._is_wanted)
         if not is_rehearsed and not self._is_wanted():
             rehearse(fast_parser())
             gc.collect()
-        gc.freeze()  # a template need not look at all this again
+        gc.freeze()  # garbage collections of a template then skip all this
         gc.enable()
         if not self._is_wanted(_SOON_S if is_rehearsed else 0):
             self._waiting = start_ahead()
@@ -95,8 +95,10 @@ class Supervisor:
         return bool(select.select([self._channel], [], [], within_s)[0])
 
     def _wait(self) -> None:
-        """Waits for the host to say something, and looks meanwhile after threads that a module body started. Most often
-        there are none that could run: a sandbox that nobody uses must cost nothing.
+        """Waits for a message of the host.
+
+        Meanwhile checks the files that threads of a module body may create. Usually no thread can run and nothing is
+        checked: an unused sandbox must cost nothing.
         """
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
@@ -112,7 +114,7 @@ class Supervisor:
                 self._resting, processes = True, None
 
     def _receive_head(self) -> bytes:
-        """The head of a frame, and the descriptor of other shared memory where that comes with it."""
+        """Receives the head of a frame, and the descriptor of new shared memory if one comes with it."""
         head, ancillary, _, _ = self._channel.recvmsg(FRAME.size, socket.CMSG_LEN(4), socket.MSG_CMSG_CLOEXEC)
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -153,7 +155,7 @@ class Supervisor:
         self._say(LOADED, bytes([loaded.isolation]) + told)
 
     def _what_stopped(self, loaded: LoadResult) -> CheckResult | None:
-        """The check that could not say itself how it failed: the one after the last that was heard of."""
+        """The result of a check that could not report its failure: the one after the last check that was received."""
         number = len(loaded.checks)
         seconds = self._limits.load_ms / 1000
         if loaded.crowded:
@@ -181,9 +183,9 @@ class Supervisor:
         self._say(DONE)
 
     def _end_with_host(self) -> None:
-        """Ends the sandbox where the host has closed the channel: nothing else ends a container of a killed service."""
+        """Ends the sandbox if the host has closed the channel: nothing else ends a container of a killed service."""
         closed = select.poll()
-        closed.register(self._channel, 0)  # POLLHUP comes unasked
+        closed.register(self._channel, 0)  # POLLHUP is always reported
         if closed.poll(0):
             os._exit(0)
 
@@ -197,7 +199,7 @@ class Supervisor:
             self._resting = False
 
     def _reset(self) -> None:
-        """Forgets all that came of the last batch: the child, what it started, and what it left in the scratch."""
+        """Discards the state of the last batch: the child, the processes that it started, and its scratch files."""
         assert self._processes is not None
         self._wake()
         if self._child is not None:
@@ -213,20 +215,20 @@ class Supervisor:
         self._processes.shared = self._shared
         scratch.clean()
         self._child = self._processes.start_child() if self._limits.isolation == BATCH else None
-        self._unused = True  # it rests when nothing follows at once: until then, the child gets on its feet
+        self._unused = True  # the template is stopped if no request follows soon; the child starts up until then
         self._say(DONE)
 
 
 def begin() -> None:
-    """What a process of the guest does first."""
+    """Does the first steps of a process of the guest."""
     # As pid 1, a process ignores signals from inside unless it has a handler, and Python installs one for SIGINT.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ.pop("LD_BIND_NOW", None)  # the loader has read it
-    lockdown.refuse_cores()  # before the filter, which lets nobody change this
+    lockdown.refuse_cores()  # before the filter, which refuses to change this limit
 
 
 def hide() -> None:
-    """Keeps the standard descriptors and this process's memory to itself."""
+    """Replaces the standard descriptors by /dev/null, and protects the memory of this process from other processes."""
     null = os.open("/dev/null", os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
@@ -235,7 +237,7 @@ def hide() -> None:
 
 
 def main() -> None:
-    """What the sandbox runs."""
+    """The entry point of a sandbox."""
     begin()
     channel = take_channel(sys.argv[1] if len(sys.argv) > 1 else "")
     hide()

@@ -1,6 +1,6 @@
-"""The supervisor's view of the processes below it: the template, and the child that grades."""
+"""The supervisor's interface to the processes below it: the template, and the child that grades."""
 
-import _socket as socket  # what `socket` wraps: importing that takes a cold sandbox 3 ms
+import _socket as socket  # the C module: importing `socket` costs a cold sandbox 3 ms
 import os
 import select
 import signal
@@ -26,9 +26,9 @@ from sandbox.guest.template.fork_per_line import (
 from sandbox.guest.template.main import FORK, MOST_SAID, SAID_CHECK, SAID_LOADED, SAID_NOT_LOADED
 from sandbox.guest.template.process import LOOK_S, SpareTemplate, make_note, start_template, tell
 
-_GRACE_S = 1.0  # a template that takes longer than this to answer is replaced
-_HURRY_S = 0.001  # the same where somebody waits for a pipe to be emptied
-_FAREWELL_S = 5.0  # for all processes to be gone once they were killed
+_GRACE_S = 1.0  # a template that takes longer than this to answer is ended
+_HURRY_S = 0.001  # wait for an exit status while a process waits for a pipe to be emptied
+_FAREWELL_S = 5.0  # timeout for all processes to exit once they were killed
 _MOST_PID = 1 << 22
 _SETTLED = (bytes([BATCH]), bytes([COMPLETION]))
 
@@ -38,7 +38,7 @@ class Lost(Exception):
 
 
 class ChildHandle(NamedTuple):
-    """The supervisor's ends of a child's descriptors. In completion isolation there are but two."""
+    """The supervisor's ends of a child's descriptors. In completion isolation there are only the first two."""
 
     results: int
     printed: int
@@ -46,7 +46,7 @@ class ChildHandle(NamedTuple):
     slots: int = -1
 
     def close(self) -> None:
-        """Closes all: a child that waits for lines ends by it."""
+        """Closes all descriptors, which ends a child that waits for lines."""
         if self.channel is not None:
             self.channel.close()
         os.close(self.results)
@@ -56,11 +56,13 @@ class ChildHandle(NamedTuple):
 
 
 class LoadResult(NamedTuple):
-    """How loading went. `isolation` is settled when it is done, and `told` is what the grader asks and its warnings;
-    `status` is the template's when that has ended.
+    """The result of loading.
 
-    It was stopped when it took too long (`timed_out`) or made too many files (`crowded`). `leaves_open` says that the
-    module body left descriptors, which all children would share.
+    If loading is done, `isolation` is resolved, and `told` holds the names that the grader asks and its warnings.
+    `status` is the template's wait status if it has exited.
+
+    Loading was stopped if it took too long (`timed_out`) or created too many files (`crowded`). `leaves_open` is set if
+    the module body left descriptors, which all children would share.
     """
 
     done: bool
@@ -74,18 +76,20 @@ class LoadResult(NamedTuple):
 
 
 class GraderProcesses:
-    """One template, and at most one child at a time. There is never a second one: it would be forked from a supervisor
-    that has seen completions, and could find them in its memory.
+    """One template, and at most one child at a time.
+
+    There is never a second template: it would be forked from a supervisor that has seen completions, and could find
+    them in its memory.
 
     Attributes:
-        shared: the memory where the lines of this batch lie; -1 where there is none.
-        keep: what the module body has left in the scratch folders, where completions may find it.
-        shares: whether children of this template could reach each other, or those of the next batch, by what the module
-            body has left: open descriptors, or files, though they have no name.
+        shared: the descriptor of the memory with the lines of this batch; -1 if there is none.
+        keep: the paths that the module body has left in the scratch folders, where completions may find them.
+        shares: whether children of this template could reach each other, or those of the next batch, through something
+            that the module body has left: open descriptors, or files, even files without a name.
     """
 
     def __init__(self, limits: GraderLimits, source: bytes, shared: int, waiting: SpareTemplate | None = None) -> None:
-        """`waiting` is what becomes the template, where there is one already."""
+        """`waiting` is a spare template to use, if there is one already."""
         self._limits = limits
         self.shared = shared
         self._source = source
@@ -94,12 +98,12 @@ class GraderProcesses:
         self._waiting = waiting
         self._note = waiting.note if waiting else make_note()
         self._unused = scratch.count_files() if scratch.is_counted() else -1
-        self._grading = False  # a child that `start_single` started, and that has not ended
+        self._grading = False  # whether a child of `start_single` has not ended yet
         self.keep: frozenset[str] = frozenset()
         self.shares = False
 
     def load(self) -> LoadResult:
-        """Starts a template and waits until it has loaded the grader, or has said why not."""
+        """Starts a template or uses the spare one, and waits until it has loaded the grader or reported a failure."""
         waiting, self._waiting = self._waiting or start_template(self._note), None
         self._template, self._control = waiting.template, waiting.control
         tell(self._control, self._limits, self._source)
@@ -132,11 +136,11 @@ class GraderProcesses:
                 return LoadResult(True, rest[0], rest[2:], checks, False, NO_STATUS, leaves_open=rest[1:2] != b"\0")
             elif kind == SAID_NOT_LOADED and not passed:
                 return LoadResult(False, 0, b"", checks, False, NO_STATUS)
-            else:  # it has ended, or the module body speaks in its place
+            else:  # it has ended, or the module body writes in its place
                 return LoadResult(False, 0, b"", checks[:3], False, self._reap_template())
 
     def clean(self) -> None:
-        """Leaves the scratch folders as they were at first, which they mostly are.
+        """Restores the initial state of the scratch folders. Usually they are in it already.
 
         Raises:
             NotClean: something could not be removed.
@@ -147,11 +151,11 @@ class GraderProcesses:
             scratch.clean()
 
     def crowded(self) -> bool:
-        """Whether there are more files than the limits allow: nothing else bounds the memory that they cost."""
+        """Whether there are more files than the limits allow. Nothing else bounds the memory that they cost."""
         return scratch.count_files() > self._limits.scratch_files
 
     def _hear(self, seconds: float) -> bytes | None:
-        """The template's next message: empty when it has ended, None when none came in time."""
+        """Receives the template's next message: empty if it has ended, None if no message arrived in time."""
         assert self._control is not None
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
@@ -163,7 +167,7 @@ class GraderProcesses:
             return b""
 
     def _reap_template(self) -> int:
-        """How the template ended: it closed its channel, so it is killed in case it lives."""
+        """Reaps the template, and returns its wait status. It has closed its socket, and is killed in case it runs."""
         with suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
         _, status = os.waitpid(self._template, 0)
@@ -172,20 +176,20 @@ class GraderProcesses:
 
     @property
     def alive(self) -> bool:
-        """Whether there is a template to ask."""
+        """Whether there is a template that takes requests."""
         return self._control is not None
 
     @property
     def control(self) -> socket.socket:
-        """Where the template says how a child ended."""
+        """The socket on which the template reports how a child ended."""
         assert self._control is not None
         return self._control
 
     def start_child(self) -> ChildHandle:
-        """Asks the template for a child that takes lines for as long as it lives.
+        """Requests a child that takes lines until it ends.
 
         Raises:
-            Lost: there is no template to ask.
+            Lost: there is no template that takes requests.
         """
         ours, theirs = socket.socketpair()
         results, results_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -206,10 +210,10 @@ class GraderProcesses:
         return ChildHandle(results, printed, ours, slot_file)
 
     def start_single(self, line: bytes) -> ChildHandle:
-        """Asks the template for a child that grades this line, and no other. It is given nothing but what it writes to.
+        """Requests a child that grades only this line. Its only descriptors are those that it writes to.
 
         Raises:
-            Lost: there is no template to ask, or it does not listen.
+            Lost: there is no template that takes requests, or it does not receive the line.
         """
         results, results_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         printed, printed_in = output.make_pipe()
@@ -228,10 +232,10 @@ class GraderProcesses:
         return ChildHandle(results, printed)
 
     def await_exit(self, hurried: bool = False) -> int | None:
-        """How the child has ended; None when it has not in the time between two looks.
+        """The wait status of the child; None if it has not ended in the time between two checks.
 
         Raises:
-            Lost: the template has ended, or says what it has no cause to say.
+            Lost: the template has ended, or has sent an unexpected message.
         """
         try:
             said = self._hear(_HURRY_S) if hurried else self.control.recv(2 + STATUS.size)
@@ -247,7 +251,7 @@ class GraderProcesses:
         return int(STATUS.unpack(said[1:])[0])
 
     def end_single(self) -> None:
-        """Ends the child that `start_single` started, unless it has ended by itself, and all that it left.
+        """Ends the child of `start_single`, unless it has already ended, and all processes that it left.
 
         Raises:
             Lost: the template did not answer; all processes are dead then.
@@ -255,7 +259,7 @@ class GraderProcesses:
         deadline = monotonic() + _GRACE_S
         while self._grading and monotonic() < deadline:
             pid = int.from_bytes(os.pread(self._note, STATUS.size, 0))
-            if 1 < pid < _MOST_PID:  # the template's word, and that may be taken over
+            if 1 < pid < _MOST_PID:  # sent by the template, which a completion may control
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             with suppress(Lost):
@@ -265,10 +269,10 @@ class GraderProcesses:
             raise Lost
 
     def hear_exit(self) -> int:
-        """How the child ended, when the template has something to say.
+        """The wait status of the child, from a message of the template that has arrived.
 
         Raises:
-            Lost: the template has ended, or says what it has no cause to say.
+            Lost: the template has ended, or has sent an unexpected message.
         """
         said = self._hear(0)
         if said is None or said[:1] != SAID_EXIT or len(said) != 1 + STATUS.size:
@@ -276,7 +280,7 @@ class GraderProcesses:
         return int(STATUS.unpack(said[1:])[0])
 
     def sweep(self) -> int:
-        """Ends the child and all that it left, and says how it ended.
+        """Ends the child and all processes that it left. Returns its wait status.
 
         Raises:
             Lost: the template did not answer; all processes are dead then.
@@ -285,7 +289,7 @@ class GraderProcesses:
         try:
             self.control.send(SWEEP)
             while (said := self._hear(deadline - monotonic())) is not None and said[:1] == SAID_EXIT:
-                pass  # the child ended by itself in between
+                pass  # the child ended by itself meanwhile
         except OSError:
             said = None
         if said is None or said[:1] != SAID_SWEPT or len(said) != 1 + STATUS.size:
@@ -294,15 +298,15 @@ class GraderProcesses:
         return int(STATUS.unpack(said[1:])[0])
 
     def rest(self, resting: bool) -> None:
-        """Stops the template while nobody needs it, with the threads that the grader may have started."""
+        """Stops the template while it is not needed, with any threads that the grader has started, or resumes it."""
         if self._template:
             os.kill(self._template, signal.SIGSTOP if resting else signal.SIGCONT)
 
     def end(self) -> None:
-        """Kills every process but this one, and reaps them.
+        """Kills and reaps all processes except this one.
 
         Raises:
-            Lost: some did not go.
+            Lost: some processes did not exit in time.
         """
         if self._control is not None:
             self._control.close()

@@ -1,1 +1,1 @@
-"""The process that has loaded the grader. It forks when the supervisor asks for a child, and grades nothing itself."""
+"""The process that has loaded the grader. It forks a child at each request of the supervisor and grades nothing."""

@@ -1,8 +1,8 @@
-"""Completion isolation in the template: a process for each line, forked when the line is there, gone before the next.
+"""Completion isolation in the template: one process per line, forked once the line is there and ended before the next.
 
-The line comes into a buffer of the template, where the child finds it, and is wiped out before the next fork.
-Most of what a completion costs are the copies of pages that a child makes by writing to them. So all that can be is
-made ahead of the fork, and what comes after it is short.
+The line is received into a buffer of the template, where the child reads it, and is zeroed before the next fork. Most
+of the cost of a completion is copying the pages that its child writes to. So as much work as possible is done before
+the fork, and little after it.
 """
 
 import gc
@@ -20,25 +20,25 @@ from sandbox.guest.kernel.reap import reap_all
 from sandbox.guest.kernel.signals import Handlers, put_back
 from sandbox.guest.protocol.frames import GraderLimits
 
-# What the supervisor asks: the bytes of a line, which follow, in as many messages as it takes; or an end to all that
-# runs. The first message comes with two descriptors: for the result, and for what is printed.
+# A request of the supervisor is ONE, the number of bytes of a line, and the line, in as many messages as it takes; or
+# SWEEP, to end all running processes. The first message of a line has two descriptors: for the result and the output.
 LINE = Struct("!cI")
 ONE, SWEEP = b"1", b"S"
 PIECE = 1 << 15  # bytes of a line in one message
 RIGHTS = Struct("ii")
-# What it is told: how a child has ended, that all has ended.
+# Replies: a child has exited, with its status; all processes have ended.
 SAID_EXIT, SAID_SWEPT = b"x", b"s"
-STATUS = Struct("!I")  # a wait status, or the number of the child, in the note
+STATUS = Struct("!I")  # a wait status; in the note, the pid of the child
 NO_STATUS = 0xFFFFFFFF
-OUT_OF_MEMORY = 77  # exit code of a child that had no memory left to say so
+OUT_OF_MEMORY = 77  # exit code of a child without the memory to report it
 
-CONTROL, NOTE = 3, 4  # the template's own descriptors, which no child keeps
+CONTROL, NOTE = 3, 4  # descriptors of the template, which no child keeps
 _ANCILLARY = CMSG_LEN(RIGHTS.size)
 _ZEROS = memoryview(bytes(LINE.size + PIECE))
 
 
 class ForkPerLine:
-    """What receives lines and forks."""
+    """Receives lines and forks a child for each."""
 
     def __init__(
         self, control: socket, limits: GraderLimits, child: GradingLoop, output: ChildOutput, handlers: Handlers
@@ -52,7 +52,7 @@ class ForkPerLine:
         output.leave_to_supervisor(limits.stdout_bytes)
 
     def serve(self) -> NoReturn:
-        """Does what the supervisor asks, until it has gone."""
+        """Serves the supervisor until it has exited."""
         gc.freeze()
         try:
             self._child.grade_one(self._processes().__next__)
@@ -61,8 +61,8 @@ class ForkPerLine:
         os._exit(0)
 
     def _processes(self) -> Iterator[tuple[bytes, int]]:
-        """Forks a process for each line that comes: there, the line is yielded, and where its record goes."""
-        # A generator, because returning from a function would write to all that it has held: pages for a child to copy.
+        """Forks a process for each line. In the child, yields the line and the descriptor for its record."""
+        # A generator, because returning from the frame would decref its locals and make the child copy their pages.
         message = self._message
         while True:
             size, ancillary, _, _ = self._control.recvmsg_into((message,), _ANCILLARY, MSG_CMSG_CLOEXEC)
@@ -77,11 +77,11 @@ class ForkPerLine:
             pid = os.fork()
             if pid == 0:
                 os.closerange(CONTROL, NOTE + 1)
-                os.setpgid(0, 0)  # os.kill(0, …) reaches this child's own group alone
+                os.setpgid(0, 0)  # os.kill(0, …) then reaches only this child's group
                 setrlimit(RLIMIT_CPU, self._cpu)
                 if self._handlers:
                     put_back(self._handlers)
-                own = os.open("/dev/null", os.O_RDWR)  # an open file of its own: flags that are set on one stay there
+                own = os.open("/dev/null", os.O_RDWR)  # a new open file: flags set on a shared one would persist
                 os.dup2(own, 0)
                 os.close(own)
                 os.dup2(printed, 1)
@@ -101,12 +101,12 @@ class ForkPerLine:
 
     def _obey(self, message: memoryview) -> None:
         if message != SWEEP:
-            os._exit(0)  # the supervisor has gone
+            os._exit(0)  # the supervisor has exited
         reap_all()
         self._control.send(SAID_SWEPT + STATUS.pack(NO_STATUS))
 
     def _receive_rest(self, length: int) -> memoryview | None:
-        """The whole of a line that is longer than a message; None where there is no memory for it."""
+        """Receives the rest of a line longer than a message. Returns the whole line, None without memory for it."""
         line = None
         with suppress(MemoryError):
             line = memoryview(bytearray(length))

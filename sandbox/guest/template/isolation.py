@@ -1,6 +1,6 @@
-"""What `auto` comes to: `completion` where the source can run code that a completion carries, else `batch`.
+"""Resolves `auto` isolation: `completion` if the source can run code that a completion contains, else `batch`.
 
-It reads names, so it errs on the side of `completion`. A grader that hides what it does harms its own scores alone.
+The decision is by names, so it errs on the side of `completion`. A grader that hides its actions harms only its scores.
 """
 
 import _ast
@@ -18,7 +18,7 @@ _ELSEWHERE = frozenset({"create_subprocess_exec", "create_subprocess_shell"})  #
 
 
 def runs_code(tree: _ast.Module) -> bool:
-    """Whether anything in this source can run code that it is given."""
+    """Whether anything in this source can run code that it receives."""
     return any(_suspicious(node) for node in _nodes(tree))
 
 

@@ -1,8 +1,8 @@
-"""The process that has loaded the grader: it forks a child when the supervisor asks, and buries it.
+"""The process that has loaded the grader. It forks a child at each request of the supervisor, and reaps it.
 
-It never looks at a completion. In batch isolation it is given none; in completion isolation the line passes through a
-buffer of its own, which is wiped out before the next fork. What a child leaves behind, however often it forked, ends up
-below this process, which kills and reaps all of it before it says that the child has ended.
+It never reads a completion. In batch isolation it receives none; in completion isolation the line passes through a
+buffer of this process, which is zeroed before the next fork. All processes that a child leaves behind, however often it
+forked, become children of this process, which kills and reaps all of them before it reports that the child has ended.
 """
 
 import gc
@@ -50,22 +50,22 @@ from sandbox.guest.template.start_methods import ForkAlways
 from validators import BEFORE_TEST_RUN
 from validators.candidate import Candidate, CheckFailed
 
-FORK = b"F"  # what the supervisor asks in batch isolation, besides an end to all that runs: a child
-# what the template says, besides how a child ended: a check, that it has loaded the grader or has not
+FORK = b"F"  # in batch isolation, a request for a child; the other request is SWEEP
+# Messages of the template, besides those on the end of a child: a check, the grader is loaded, it is not loaded.
 SAID_CHECK, SAID_LOADED, SAID_NOT_LOADED = b"c", b"l", b"n"
 MOST_SAID = 1 << 16
-_MOST_AT_IMPORT = 4096  # of what a module body prints: nobody reads it, and a pipe that is full would make it wait
+_MOST_AT_IMPORT = 4096  # bytes of module-level output: no process reads the pipe, and a full one would block
 
 
 def settle_in() -> None:
-    """Does what a process needs no limits and no source for to become a template."""
+    """Prepares this process to become a template, as far as that is possible without limits and a source."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as in any Python program
     lockdown.adopt_orphans()
     lockdown.restrict_files()
 
 
 class TemplateProcess:
-    """The loaded grader, and the children that grade with it."""
+    """The loaded grader and the children that grade with it."""
 
     needs_loop = False
     touches_system = True
@@ -80,7 +80,7 @@ class TemplateProcess:
         self._child = 0
         self._child_descriptor = -1
         self._status = NO_STATUS
-        self._left_open: frozenset[int] = frozenset()  # by the module body, whose children may use them
+        self._left_open: frozenset[int] = frozenset()  # by the module body; children may use them
         self._handlers: signals.Handlers = {}
         self._output = ChildOutput()
         self._reader = ThreadReader(limits.line_bytes, limits.depth, fast_parser(), bool(limits.keep_unknown))
@@ -94,7 +94,7 @@ class TemplateProcess:
         self._output.lead_to(reading, writing, _MOST_AT_IMPORT, watch_descriptors=False)
         if self._limits.has_packages:
             packages.allow()
-        sys.meta_path.insert(0, ForkAlways)  # type: ignore[arg-type]  # a class serves as its own instance
+        sys.meta_path.insert(0, ForkAlways)  # type: ignore[arg-type]  # the class itself is the finder
         if self._load(source):
             os.close(reading)
             reap_all()  # processes that the module body started do not outlive it
@@ -117,7 +117,7 @@ class TemplateProcess:
             except CheckFailed as failed:
                 result = CheckResult(number, False, failed.line, failed.column, 0, failed.message, failed.trace)
             if os.getpid() != pid:
-                os._exit(0)  # the module body forked, and this is the copy
+                os._exit(0)  # the module body forked, and this is the forked process
             micros = min((perf_counter_ns() - started) // 1000, 0xFFFFFFFF)
             self._control.send(SAID_CHECK + pack_check(result._replace(micros=micros)))
             if not result.passed:
@@ -137,7 +137,7 @@ class TemplateProcess:
         may_wait = "asyncio" in sys.modules or "asyncio" in candidate.text
         self.needs_loop = may_wait and not getattr(candidate.grade, "has_own_loop", False)
         if candidate.asks:
-            import sandbox.guest.child.asking_run  # before the fork, for all children
+            import sandbox.guest.child.asking_run  # before the fork, so that all children share it
 
             self.asks = True
             if self.needs_loop:
@@ -146,11 +146,11 @@ class TemplateProcess:
                 self._rehearse(candidate.asks)
         if candidate.groups:
             self._take_groups()
-        sys.meta_path.insert(0, SeedAtImport)  # type: ignore[arg-type]  # a class serves as its own instance
+        sys.meta_path.insert(0, SeedAtImport)  # type: ignore[arg-type]  # the class itself is the finder
         warnings = "\n".join(candidate.warnings)
         del candidate.tree, candidate.code
         gc.collect()
-        gc.freeze()  # children then leave these pages shared
+        gc.freeze()  # children then keep sharing these pages
         head = bytes([self._limits.isolation, leaves_open])
         self._control.send(SAID_LOADED + head + pack_loaded(candidate.asks, encode(warnings, 8192), self.groups))
 
@@ -159,13 +159,13 @@ class TemplateProcess:
         from sandbox.guest.child.read_group import GroupReader
 
         self.groups = True
-        self.grade = of_groups(self.grade, self.text)  # type: ignore[assignment]  # its reader gives it lists of threads
+        self.grade = of_groups(self.grade, self.text)  # type: ignore[assignment]  # its reader passes lists of threads
         self._line_reader = GroupReader(self._reader)
 
     def _rehearse(self, asks: tuple[str, ...]) -> None:
         from sandbox.guest.warmup.asking_dry_run import rehearse_asking
 
-        with suppress(Exception):  # the module body may have changed what it asks with
+        with suppress(Exception):  # the module body may have changed the functions that ask
             rehearse_asking(asks, self._limits, self._reader)
 
     def _grader(self) -> GradingLoop:
@@ -182,7 +182,7 @@ class TemplateProcess:
                     poll.unregister(descriptor)
                     self._bury()
                     self._control.send(SAID_EXIT + STATUS.pack(self._status))
-                    break  # what else was ready may be of the past
+                    break  # the other ready descriptors may be outdated
             else:
                 self._obey(child)
                 if self._child_descriptor >= 0:
@@ -199,7 +199,7 @@ class TemplateProcess:
             self._control.send(SAID_SWEPT + STATUS.pack(self._status))
             self._status = NO_STATUS
         else:
-            os._exit(0)  # the supervisor has gone
+            os._exit(0)  # the supervisor has exited
 
     def _fork(
         self,
@@ -221,7 +221,7 @@ class TemplateProcess:
             return
         close_all_but({channel, results, reading, writing, shared, slots, *self._left_open} - {-1})
         renew_input()
-        os.setsid()  # os.kill(0, …) reaches this child's own group alone
+        os.setsid()  # os.kill(0, …) then reaches only this child's group
         signals.put_back(self._handlers)
         try:
             self._output.lead_to(reading, writing, self._limits.stdout_bytes, self.touches_system)
@@ -231,7 +231,7 @@ class TemplateProcess:
         os._exit(0)
 
     def _bury(self) -> None:
-        """Ends the child and all that it left, and keeps how it ended."""
+        """Ends the child and all processes that it left, and stores its wait status."""
         os.close(self._child_descriptor)
         self._child_descriptor = -1
         pid, status = os.waitpid(self._child, os.WNOHANG)

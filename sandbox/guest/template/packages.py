@@ -1,11 +1,11 @@
-"""The packages of an environment, for the processes of the grader alone: the supervisor never imports from there."""
+"""The packages of an environment. Only the grader's processes import them; the supervisor never does."""
 
 import os
 import sys
 
 PLACE = "/usr/lib/environment"
-DATA = f"{PLACE}/.data"  # what the environment has beside packages
-# Each of a pool of threads that compute would want a processor and memory of its own, and a sandbox has one or two.
+DATA = f"{PLACE}/.data"  # data of the environment besides packages
+# Each thread of a compute pool needs a processor and memory, and a sandbox has one or two processors.
 _ONE_THREAD = (
     "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS", "RAYON_NUM_THREADS",
@@ -13,13 +13,13 @@ _ONE_THREAD = (
 
 
 def allow() -> None:
-    """Lets this process import them, and find the data beside them.
+    """Lets this process import the packages and find the data besides them.
 
-    They come last, so no module of the guest or the standard library is shadowed.
+    They are last in the search path, so they shadow no module of the guest or the standard library.
     """
     sys.path.append(PLACE)
     if os.path.isdir(DATA):
         os.environ["ENVIRONMENT_DATA"] = DATA
-        os.environ["NLTK_DATA"] = f"{DATA}:{DATA}/nltk_data"  # nltk looks in both
+        os.environ["NLTK_DATA"] = f"{DATA}:{DATA}/nltk_data"  # nltk searches both
     for name in _ONE_THREAD:
         os.environ[name] = "1"

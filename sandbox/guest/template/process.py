@@ -1,6 +1,6 @@
-"""How a template begins: as a process that waits to hear of what."""
+"""Starts a template: first a process that waits for limits and a source."""
 
-import _socket as socket  # what `socket` wraps: importing that takes a cold sandbox 3 ms
+import _socket as socket  # the C module: importing `socket` costs a cold sandbox 3 ms
 import fcntl
 import gc
 import os
@@ -15,14 +15,14 @@ from sandbox.guest.template.fork_per_line import CONTROL, NOTE, PIECE, STATUS
 from sandbox.guest.template.main import TemplateProcess, settle_in
 from sandbox.guest.warmup.dry_run import rehearse
 
-LOOK_S = 0.02  # between two looks at what a template does
-_SEND_S = 10  # for a template to take a line
+LOOK_S = 0.02  # between two checks of a template
+_SEND_S = 10  # timeout for a template to receive a line
 _TIME = Struct("@ll")
-SOURCE = Struct("!I")  # the bytes of a source, which follow: the first `PIECE` of them in the same message
+SOURCE = Struct("!I")  # the bytes of a source; the source follows, its first `PIECE` bytes in the same message
 
 
 class SpareTemplate(NamedTuple):
-    """A process that will be a template, when it hears of what; its end of the control; and its note."""
+    """A process that waits to become a template: its pid, the supervisor's end of its control socket, and its note."""
 
     template: int
     control: socket.socket
@@ -30,7 +30,7 @@ class SpareTemplate(NamedTuple):
 
 
 def start_ahead() -> SpareTemplate:
-    """Starts a template while nobody waits for it: it has its own copies of what it writes to before it is needed."""
+    """Starts a template before it is needed, so that it has already copied the pages that it writes to."""
     return start_template(make_note(), rehearsing=True)
 
 
@@ -47,17 +47,17 @@ def start_template(note: int, rehearsing: bool = False) -> SpareTemplate:
         settle_in()
         if rehearsing:
             rehearse(fast_parser())
-        gc.collect()  # garbage of the grader's is then collected at the same moments, rehearsed or not
+        gc.collect()  # collections of the grader's garbage then happen at the same moments, rehearsed or not
         told = kept.recv(LIMITS.size + SOURCE.size + PIECE)
         if told:
             TemplateProcess(kept, GraderLimits(*LIMITS.unpack_from(told))).run(_source(kept, told[LIMITS.size :]))
-        os._exit(0)  # the supervisor has gone
+        os._exit(0)  # the supervisor has exited
     theirs.close()
     return SpareTemplate(template, control, note)
 
 
 def tell(control: socket.socket, limits: GraderLimits, source: bytes) -> None:
-    """Says to a template that waits what it is to load. One message takes but so much as a socket's buffer."""
+    """Sends limits and a source to a waiting template, in several messages, because a socket's buffer bounds each."""
     control.send(LIMITS.pack(*limits) + SOURCE.pack(len(source)) + source[:PIECE])
     for start in range(PIECE, len(source), PIECE):
         control.send(source[start : start + PIECE])
@@ -69,13 +69,13 @@ def _source(control: socket.socket, told: bytes) -> bytes:
     while len(source) < length:
         piece = control.recv(PIECE)
         if not piece:
-            os._exit(0)  # the supervisor has gone
+            os._exit(0)  # the supervisor has exited
         source += piece
     return source
 
 
 def make_note() -> int:
-    """A file without a name, where the template says which process its child is."""
+    """Creates an unnamed file, in which the template writes the pid of its child."""
     path = "/dev/shm/.note"
     note = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     os.unlink(path)
@@ -84,7 +84,13 @@ def make_note() -> int:
 
 
 def _only(control: socket.socket, note: int) -> socket.socket:
-    """The two descriptors that a template keeps beside the standard ones: the host's channel above all is closed."""
+    """Closes all descriptors of a template except the standard ones, its control socket and its note.
+
+    Most importantly, this closes the host's channel.
+
+    Returns:
+        the control socket.
+    """
     above = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, NOTE + 1) for end in (control.detach(), note)]
     for place, end in zip((CONTROL, NOTE), above, strict=True):
         os.dup2(end, place, inheritable=False)

@@ -1,7 +1,7 @@
-"""Processes of `multiprocessing` are forked, whatever start method a grader asks for.
+"""Makes `multiprocessing` fork its processes, whatever start method a grader requests.
 
 The other methods start a Python that would run the zygote as its main module and cannot import the grader.
-`forkserver`, the default from Python 3.14 on, needs a socket besides. A grader that catches the failure would return a
+`forkserver`, the default from Python 3.14 on, also needs a socket. A grader that catches the failure would return a
 wrong score.
 """
 
@@ -12,14 +12,14 @@ _CONTEXTS = "multiprocessing.context"
 
 
 class ForkAlways:
-    """A finder for `sys.meta_path`: it changes the start methods once `multiprocessing` has been imported."""
+    """A finder for `sys.meta_path` that changes the start methods after `multiprocessing` has been imported."""
 
     @classmethod
     def find_spec(cls, name: str, path: object = None, target: object = None) -> object:
-        """Lets the other finders find it, and is one of them no more."""
+        """Delegates to the other finders, and removes itself from them."""
         if name != _CONTEXTS:
             return None
-        sys.meta_path.remove(cls)  # type: ignore[arg-type]  # a class serves as its own instance
+        sys.meta_path.remove(cls)  # type: ignore[arg-type]  # the class itself is the finder
         found = (finder.find_spec(name, path) for finder in sys.meta_path)  # type: ignore[arg-type]  # as the import system gives it
         spec = next((spec for spec in found if spec is not None), None)
         if spec is not None and spec.loader is not None:
@@ -29,7 +29,7 @@ class ForkAlways:
                 run(module)
                 _fork_always(module)
 
-            spec.loader.exec_module = run_and_fork  # type: ignore[method-assign]  # of this one loader
+            spec.loader.exec_module = run_and_fork  # type: ignore[method-assign]  # only of this loader
         return spec
 
 

@@ -1,1 +1,1 @@
-"""What a sandbox does before it is needed: imports, and a dry run, so that forks share the pages."""
+"""Work done before a sandbox is needed: imports and a dry run, so that forked processes share the pages."""

@@ -1,4 +1,4 @@
-"""Runs a grader of our own that asks, before the first fork of one that does: `dry_run` says what that saves."""
+"""Runs a built-in grader that asks, before the first fork for a grader that asks. `dry_run` describes the savings."""
 
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -37,7 +37,7 @@ class _Rehearsed:
 
 
 class _Listener:
-    """Answers at once, and notes the digest of what was asked."""
+    """Answers at once, and stores the digest of the request."""
 
     digest = ""
 
@@ -53,7 +53,7 @@ class _Listener:
 
 
 def rehearse_asking(asks: tuple[str, ...], limits: GraderLimits, reader: ThreadReader) -> None:
-    """Runs as for completions: up to an ask, and once more with its answer. Takes a few milliseconds."""
+    """Runs the grader as for completions: up to an ask, and again with its answer. Takes a few milliseconds."""
     grade = _grade_of(asks)
     listener = _Listener()
     with using(listener), suppress(StopIteration):

@@ -1,11 +1,12 @@
-"""Loads a grader of our own and grades a few threads with it, before the first fork.
+"""Loads a built-in grader and grades a few threads with it, before the first fork.
 
-What Python does only once for all (it specialises bytecode, fills caches, binds symbols) then lies in pages that all
-children share. Without this, each would do it again, and most of what a short-lived child costs is its own copies. A
-template that waits does it once more, so that it has its copies before somebody waits for them.
+Python does some work only once in a process: it specialises bytecode, fills caches, binds symbols. After the dry run
+the results are in pages that all children share. Without it, each child would repeat the work, and copied pages are
+most of the cost of a short-lived child. A waiting template repeats the dry run, so that it has made its copies of pages
+before a request waits for them.
 """
 
-import _socket as socket  # what `socket` wraps: importing that takes a cold sandbox 3 ms
+import _socket as socket  # the C module: importing `socket` costs a cold sandbox 3 ms
 import os
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -33,7 +34,7 @@ async def grade(thread: StringThread) -> float:
     found = NUMBER.search(thread.completion())
     return float(found.group()) if found else 0.0
 """
-_TIMES = 32  # CPython 3.11 specialises what has run eight times, and looks at loops twice as long
+_TIMES = 32  # CPython 3.11 specialises code that has run eight times, and examines loops twice as long
 _SERVED = 10
 
 
@@ -54,7 +55,7 @@ def _lines(results: int) -> Iterator[tuple[bytes, int]]:
 
 
 def rehearse(parse: Callable[[bytes], Any]) -> None:
-    """Does what a template and a child do, in this process, in some four milliseconds. It leaves garbage."""
+    """Does the work of a template and a child in this process, in about four milliseconds. It leaves garbage."""
     grader = _Rehearsed(_load())
     output = ChildOutput()
     limits = GraderLimits(*[0] * len(GraderLimits._fields))
@@ -80,10 +81,10 @@ def _load() -> Candidate:
 
 
 def _serve(child: GradingLoop, results: int) -> None:
-    """As in batch isolation. It makes no file: somebody may be counting those that there are."""
+    """Serves one line as in batch isolation. It creates no file, because the supervisor may be counting the files."""
     ours, theirs = socket.socketpair()
     ours.send(SHARE.pack(1, 0, len(_LINE), False, False, 0) + _LINE)
     ours.close()
-    with suppress(BrokenPipeError):  # nobody hears that it is done
+    with suppress(BrokenPipeError):  # the end that would receive DONE is closed
         child.serve(Ends(theirs.fileno(), results))
     theirs.close()

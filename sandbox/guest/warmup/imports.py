@@ -1,16 +1,16 @@
-"""Imports what most graders import, while nobody waits: a template then finds it there."""
+"""Imports the modules that most graders import before a sandbox is needed, so that a template has them loaded."""
 
 from collections.abc import Callable
 from importlib import import_module
 
-# Neither `random`, which costs each completion a new seed once it is there, nor `asyncio`, which would put every grader
-# into an event loop; nor anything that imports them. Nor `dataclasses`: with `inspect` and all that it imports, each
-# child would be a twentieth dearer, and few graders have one.
+# Not `random`, because once it is loaded, each completion must seed it again. Not `asyncio`, because every grader would
+# run in an event loop. No module that imports either. Not `dataclasses`, because with `inspect` and all that it
+# imports, each child would cost a twentieth more, and few graders use it.
 MODULES = ("re", "json", "math", "string", "collections", "functools", "itertools", "typing")
 
 
 def preload(wanted: Callable[[], bool]) -> None:
-    """Imports them one by one, until this process is wanted."""
+    """Imports the modules one by one, until `wanted` reports that this process is needed."""
     for name in MODULES:
         if wanted():
             return
