@@ -23,8 +23,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from sandbox.errors import IsolationUnavailable
-from sandbox.guest.child import parser
+from sandbox.guest.child import thread_decoder
 
 GUEST = Path("/usr/lib/gradebox")  # the guest's code, inside a sandbox
 PACKAGES = Path("/usr/lib/environment")  # the packages of an environment, inside a sandbox; empty if there is none
@@ -127,13 +129,9 @@ def _library() -> Path:
     return Path(sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix, "base": sys.base_prefix}))
 
 
-def _parser() -> Path:
-    """The extension module of jiter. It is located but not imported, because the host has no use for it."""
-    found = importlib.util.find_spec("jiter")
-    modules = [] if found is None else [*Path(str(found.origin)).parent.glob("jiter.*.so")]
-    if not modules:
-        raise IsolationUnavailable("the guest's JSON parser is not there: install it with `pip install jiter`.")
-    return modules[0]
+def _decoder() -> Path:
+    """The package msgspec, by which the guest reads usual threads."""
+    return Path(str(msgspec.__file__)).parent
 
 
 def _template_engine() -> Path:
@@ -162,7 +160,7 @@ def _interpreter_hash() -> str:
         interpreter(),
         _library(),
         _library() / "lib-dynload",
-        _parser(),
+        *_decoder().glob("*.so"),
         _zones().parent / "__init__.py",
         *_libraries_for_wheels(),
     ):
@@ -244,11 +242,11 @@ def _copy_interpreter(target: Path) -> None:
     (programs / "python").symlink_to("python3")
     (programs / library.name).symlink_to("python3")
     shutil.copytree(_zones(), target / _ZONES.relative_to("/"), ignore=shutil.ignore_patterns("*.py", "__pycache__"))
-    parser_inside = target / parser.PLACE.lstrip("/")
-    parser_inside.parent.mkdir()
-    shutil.copy2(_parser(), parser_inside)
+    decoder = target / thread_decoder.PLACE.lstrip("/") / "msgspec"
+    shutil.copytree(_decoder(), decoder, ignore=shutil.ignore_patterns("*.pyi", "__pycache__"))
+    compileall.compile_dir(decoder, quiet=1, stripdir=str(target), prependdir="/")
     for_wheels = _libraries_for_wheels()
-    for needed in {*for_wheels, *_shared_libraries(executable, inside, parser_inside, *for_wheels)}:
+    for needed in {*for_wheels, *_shared_libraries(executable, inside, *decoder.glob("*.so"), *for_wheels)}:
         _copy_library(needed, target)
     for folder in ("tmp", "dev", "dev/shm", str(GUEST).lstrip("/"), str(PACKAGES).lstrip("/")):
         (target / folder).mkdir(parents=True, exist_ok=True)

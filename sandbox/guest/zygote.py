@@ -10,7 +10,7 @@ import signal
 from struct import Struct
 from typing import NoReturn
 
-from sandbox.guest.child.parser import fast_parser
+from sandbox.guest.child.thread_decoder import hidden_decoder
 from sandbox.guest.kernel import lockdown
 from sandbox.guest.protocol.frames import encode
 from sandbox.guest.supervisor.main import Supervisor, begin, hide
@@ -32,7 +32,7 @@ def main() -> None:
     control = socket.socket(fileno=os.dup(0))
     hide()
     preload(lambda: False)
-    rehearse(fast_parser())
+    rehearse(hidden_decoder())
     gc.collect()  # otherwise a grader could find garbage of the dry run
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the forked processes

@@ -55,7 +55,7 @@ REFUSED = {
         "KeyError",
     ),
     "a package": ("import numpy\nasync def grade(thread):\n    return 1\n", "execution", 1, "numpy"),
-    "the guest's parser": ("import jiter\nasync def grade(thread):\n    return 1\n", "execution", 1, "jiter"),
+    "the guest's decoder": ("import msgspec\nasync def grade(thread):\n    return 1\n", "execution", 1, "msgspec"),
     "raises": ("async def grade(thread):\n    return 1 / 0\n", "test_run", 2, "ZeroDivisionError"),
     "None": ("async def grade(thread):\n    pass\n", "test_run", None, "None"),
     "NaN": ("async def grade(thread):\n    return float('nan')\n", "test_run", None, "nan"),

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 
 from gradebox.thread import StringThread
-from gradebox.thread_forms import ROLES
+from sandbox.guest.child.thread_decoder import ThreadDecoder, UsualThread
 
 _BLANK = " \t\r\n"
 _CONTAINERS = frozenset((dict, list))
@@ -32,17 +32,13 @@ class ThreadReader:
     """Reads threads, each from the bytes of one line."""
 
     def __init__(
-        self, most_bytes: int, deepest: int, parse: Callable[[bytes], Any] | None = None, keep_unknown: bool = False
+        self, most_bytes: int, deepest: int, decoder: ThreadDecoder | None = None, keep_unknown: bool = False
     ) -> None:
-        """Lines are first read by `parse`.
-
-        `parse` may refuse valid JSON, but it reads what it accepts as `json` does, and accepts nothing that is nested
-        more than `deepest` levels deep. `keep_unknown` is as in `StringThread.from_object`.
-        """
+        """Lines are first read by `decoder`. `keep_unknown` is as in `StringThread.from_object`."""
         self._keep_unknown = keep_unknown
         self._most_bytes = most_bytes
         self._deepest = deepest
-        self._parse = parse or _refuse
+        self._decode, self._errors = decoder or _NO_DECODER
         context: Any = SimpleNamespace(
             strict=True,
             object_hook=None,
@@ -60,31 +56,15 @@ class ThreadReader:
         Raises:
             BadInput: the line is no thread; the message has the reason.
         """
-        # Fast path for the form of nearly all lines. `_read_carefully` reads any line, with the same results.
-        try:
-            value = self._parse(line)
-            messages, metadata = value["messages"], value["metadata"]
-            turns = []
-            for message in messages:
-                role, content = message["role"], message["content"]
-                if role not in ROLES or type(content) is not str or len(message) != 2:
-                    return self._read_carefully(line)
-                turns.append((role, content))
-            if type(messages) is not list or type(metadata) is not dict or len(line) > self._most_bytes:
-                return self._read_carefully(line)
-            if len(value) != 2 and (len(value) != 3 or "id" not in value):
-                return self._read_carefully(line)
-            if (identity := value.get("id")) is not None:
-                _check_id(identity)
-        except (LookupError, TypeError, ValueError):
+        if len(line) > self._most_bytes:
             return self._read_carefully(line)
-        except BaseException as error:  # the class of Rust's panics cannot be imported
-            if type(error).__module__ != "pyo3_runtime":
-                raise
-            return self._read_carefully(line)  # memory is short, for which it raises a MemoryError
+        try:
+            usual = self._decode(line)
+        except self._errors:
+            return self._read_carefully(line)
         thread = _new_thread(StringThread)
-        thread._turns = turns
-        thread.metadata = metadata
+        thread._turns = [(message.role, message.content) for message in usual.messages]
+        thread.metadata = usual.metadata
         return thread
 
     def _read_carefully(self, line: bytes) -> StringThread:
@@ -162,8 +142,8 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON: send null, or a number that is finite")
 
 
-def _refuse(line: bytes) -> Any:
-    raise ValueError
+def _refuse(line: bytes) -> UsualThread:
+    raise BadInput
 
 
 def _start(text: str) -> int:
@@ -188,3 +168,6 @@ def _check_id(identity: object) -> None:
             _check_whole(identity)
     elif type(identity) is not int or abs(identity) >= 1 << 63:
         raise BadInput('"id" must be a string of at most 256 characters, or a whole number of 64 bits')
+
+
+_NO_DECODER = ThreadDecoder(_refuse, (BadInput,))

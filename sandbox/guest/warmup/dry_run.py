@@ -16,6 +16,7 @@ from typing import Any, cast
 from sandbox.guest.child.main import SHARE, Ends, GradingLoop
 from sandbox.guest.child.output import ChildOutput
 from sandbox.guest.child.read_thread import ThreadReader
+from sandbox.guest.child.thread_decoder import ThreadDecoder
 from sandbox.guest.protocol.frames import GraderLimits
 from validators import BEFORE_TEST_RUN
 from validators.candidate import MODULE, Candidate
@@ -54,12 +55,12 @@ def _lines(results: int) -> Iterator[tuple[bytes, int]]:
     yield _LINE, results
 
 
-def rehearse(parse: Callable[[bytes], Any]) -> None:
+def rehearse(decoder: ThreadDecoder) -> None:
     """Does the work of a template and a child in this process, in about four milliseconds. It leaves garbage."""
     grader = _Rehearsed(_load())
     output = ChildOutput()
     limits = GraderLimits(*[0] * len(GraderLimits._fields))
-    reader = ThreadReader(len(_LINE), 8, parse)
+    reader = ThreadReader(len(_LINE), 8, decoder)
     single, serving = (GradingLoop(grader, limits, reader, output) for _ in range(2))
     output.leave_to_supervisor(0)
     told, results = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
