@@ -108,11 +108,11 @@ class Case:
     def _faults_of(self, number: int, outcome: Outcome) -> list[str]:
         expect = self.row["expect"]
         name = f"completion {number}" if outcome.id is None else f"completion {number} ({outcome.id})"
-        came_to = _came_to(outcome)
+        result = _result_of(outcome)
         said = outcome.error.message if outcome.error else outcome.reason or ""
         allowed = expect.get("outcomes")
-        if allowed and number < len(allowed) and came_to not in allowed[number]:
-            return [f"{name} came to {came_to}, not to {' or '.join(allowed[number])}. {said}".strip()]
+        if allowed and number < len(allowed) and result not in allowed[number]:
+            return [f"{name} came to {result}, not to {' or '.join(allowed[number])}. {said}".strip()]
         if outcome.score is None:
             return []
         right = expect.get("scores", {}).get(str(number), [outcome.score])
@@ -123,7 +123,7 @@ class Case:
         return []
 
 
-def _came_to(outcome: Outcome) -> str:
+def _result_of(outcome: Outcome) -> str:
     if outcome.error is not None:
         return f"model: {outcome.error.cause}" if outcome.error.kind == "model" else outcome.error.kind
     return "scored" if outcome.score is not None else "not_applicable"

@@ -62,12 +62,12 @@ def _variations(file: dict[str, Any]) -> Iterator[Case]:
         body = row["evil"].strip("\n").replace("\n", "\n        ")
         body = f"    if thread.last_content() == 'EVIL':\n        {body}\n    return 1.0\n"
         source = f"{row.get('top', '')}\nasync def grade(thread):\n{body}"
-        yield _row(row, source, _among_honest("good", "EVIL"), _only_its_own(row, 1.0))
+        yield _row(row, source, _among_honest("good", "EVIL"), _no_other_affected(row, 1.0))
     for row in file["code"]:
-        yield _row(row, _CODE_RUNNER, _among_honest("answer = 41", row["code"]), _only_its_own(row, 0.0))
+        yield _row(row, _CODE_RUNNER, _among_honest("answer = 41", row["code"]), _no_other_affected(row, 0.0))
 
 
-def _only_its_own(row: dict[str, Any], honest: float) -> dict[str, Any]:
+def _no_other_affected(row: dict[str, Any], honest: float) -> dict[str, Any]:
     """Expects that the attack, the second of three completions, affects no other."""
     slow = ["timeout"] if row.get("category") == "resource" else []  # exhausting a resource may exceed the timeout
     may = row.get("may", ["scored"]) + slow
@@ -91,7 +91,7 @@ def _channel(file: dict[str, Any]) -> Iterator[Case]:
         must = "no completion speaks for another"
         own = row | {"name": f"channel: {attack['name']}", "must": must}
         wish = {"may": attack["may"], "scores": [0.25, 1.0, 666.0]}
-        yield _row(own, file["source"], threads, _only_its_own(wish, 1.0))
+        yield _row(own, file["source"], threads, _no_other_affected(wish, 1.0))
         # The scores may be any: batch isolation promises nothing between completions.
         must = "each line comes to one outcome of the grader's own"
         batch = row | {"name": f"channel, batch: {attack['name']}", "must": must, "isolation": "batch"}
@@ -104,7 +104,7 @@ def _asking(file: dict[str, Any]) -> Iterator[Case]:
         for number, thread in enumerate(threads):
             long = "" if number == 1 else "x" * _LONGER  # too long for the next line to overwrite all of it
             thread["metadata"] = {"number": number, "long": long, "own": f"WHAT-{number}-IS-TOLD"}
-        expect = _only_its_own(attack, 1.0)
+        expect = _no_other_affected(attack, 1.0)
         expect["scores"] |= {"1": attack.get("scores", [2.0]), "2": [3.0]}
         row = {"category": "asking", "timeout_s": 0.5, "must": "what it asks and is answered is its own affair"}
         yield _row(row | attack | {"name": f"asking: {attack['name']}"}, file["source"], threads, expect)
@@ -120,7 +120,7 @@ def _asking(file: dict[str, Any]) -> Iterator[Case]:
             "isolation": "batch",
             "must": "the others are judged as without it",
         }
-        expect = _only_its_own(row, 1.0)
+        expect = _no_other_affected(row, 1.0)
         yield _row(
             own | row | {"name": f"asking, batch: {row['name']}"}, row["source"], _among_honest("good", "EVIL"), expect
         )

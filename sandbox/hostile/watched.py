@@ -49,7 +49,7 @@ class Watched:
         Only the first process of each sandbox is checked: if it has ended, the kernel has ended all others.
         """
         groups = [f"control group {group}" for group in self._groups if group.exists()]
-        return [*self._processes(), *groups, *self._still_known(), *self._still_mounted()]
+        return [*self._processes(), *groups, *self._remaining_containers(), *self._remaining_mounts()]
 
     def _processes(self) -> list[str]:
         found = []
@@ -60,7 +60,7 @@ class Watched:
                     found.append(f"process {pid}, {status[:60]!r}")
         return found
 
-    def _still_known(self) -> list[str]:
+    def _remaining_containers(self) -> list[str]:
         found = []
         if isinstance(self._backend, Docker):
             for name in self._containers:
@@ -68,17 +68,17 @@ class Watched:
                     found.append(f"container {self._backend.client.inspect_container(name)['State']}")
         return found
 
-    def _still_mounted(self) -> list[str]:
+    def _remaining_mounts(self) -> list[str]:
         now = _mounts()
         new = now - self._mounted_before
-        return [f"mount {point}" for point in new if not _an_engines(point) or point in self._mounts]
+        return [f"mount {point}" for point in new if not _is_of_container(point) or point in self._mounts]
 
 
 def _mounts() -> set[str]:
     return {line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()}
 
 
-def _an_engines(point: str) -> bool:
+def _is_of_container(point: str) -> bool:
     """Whether a mount is of a container, including unrelated containers, which may start and end meanwhile."""
     return any(part in point for part in ("/overlay2/", "/vfs/", "/netns/", "/containers/"))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-_FIONREAD = 0x541B  # from `termios`, not imported: a library for one number
+_FIONREAD = 0x541B  # `termios` has it, but is not imported for one number
 _TWO_PAGES = 2 * os.sysconf("SC_PAGE_SIZE")
 _MOST = 1 << 16
 

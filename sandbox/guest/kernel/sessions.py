@@ -16,14 +16,14 @@ def lead() -> None:
         os.setsid()
     except PermissionError:
         _lead_group()
-        _put_groups_in_their_place()
+        _replace_sessions_by_groups()
 
 
 def _lead_group() -> None:
     os.setpgid(0, 0)
 
 
-def _put_groups_in_their_place() -> None:
+def _replace_sessions_by_groups() -> None:
     import _posixsubprocess as spawning  # `subprocess` takes `fork_exec` from here when a grader imports it
 
     os.setsid = _lead_group

@@ -13,7 +13,7 @@ from sandbox.guest.kernel import lockdown
 from sandbox.guest.protocol.frames import FILTER, FRAME
 
 STREAMS = "-"  # given in place of a socket's path
-_UNASKED = "HOSTNAME"  # set by container engines in every environment
+_ENGINE_VARIABLE = "HOSTNAME"  # set by container engines in every environment
 
 
 class Channel(Protocol):
@@ -69,7 +69,7 @@ def take_channel(where: str) -> Channel:
         connected = socket.socket(socket.AF_UNIX)
         connected.connect(where)
         channel = connected
-    os.environ.pop(_UNASKED, None)
+    os.environ.pop(_ENGINE_VARIABLE, None)
     lockdown.filter_calls(_filter(channel))
     return channel
 

@@ -46,7 +46,7 @@ MAX_STDOUT = 65536
 MAX_DETAILS = 1 << 18  # `GraderLimits.details_bytes` is usually far less
 MAX_VALUES = MOST_VALUES * (VALUE.size + 4 * NAME_CHARACTERS)
 MAX_CAUSE = 32  # the kind of a `ModelError`, after one byte: whether it is retryable
-MAX_REQUESTS = 1 << 19  # of the asks sent together: the remaining ones are sent with the next
+MAX_REQUESTS = 1 << 19  # of the asks sent together: the next run sends the remaining ones
 SCORE_BYTES = 40 << 10  # average for each score of a group: no more than single outcomes
 MAX_FIELD = {
     **dict.fromkeys((REASON, MESSAGE, TRACE, REPLY), MAX_TEXT),

@@ -38,7 +38,7 @@ class ChildRecords:
     """Passes on whole records, in order, at most as many at a time as fit into one frame.
 
     Attributes:
-        told: the number of records passed on.
+        passed_on: the number of records passed on.
         seen: the number of records written by children; the last of them may not be passed on yet.
         share: the end of the range of lines of the current child.
         slotted: whether children fill slots in shared memory.
@@ -50,7 +50,7 @@ class ChildRecords:
         self._count = chunk.count
         self._tell = tell
         self._most = most_of_fields(limits)
-        self.told = self.seen = self.share = 0
+        self.passed_on = self.seen = self.share = 0
         self.slotted = chunk.shared and limits.isolation != COMPLETION and chunk.count <= shared_records.MOST
         self.room = 0
         self._filled = 0  # slots that the child reported as filled
@@ -69,7 +69,7 @@ class ChildRecords:
     def begin_single(self) -> None:
         """Prepares for a child that grades only the next line."""
         self._data.clear()
-        self.share = self.told + 1
+        self.share = self.passed_on + 1
 
     def note_filled(self, slots: int) -> None:
         """Stores the number of slots that the child reported as filled."""
@@ -77,13 +77,13 @@ class ChildRecords:
 
     def is_whole(self) -> bool:
         """Whether the child has written one record for each of its lines, and nothing else."""
-        return self.told == self.share and not self._data
+        return self.passed_on == self.share and not self._data
 
     def add(self, record: bytes) -> None:
         """Passes on a record of the next line that no child has written."""
         self._tell(Records(record[: RECORD.size], record[RECORD.size :]))
-        self.told += 1
-        self.seen = self.told
+        self.passed_on += 1
+        self.seen = self.passed_on
 
     def collect(self, child: ChildHandle, settled: bool) -> bool:
         """Passes on the records that the child has written so far. Returns whether there were new ones.
@@ -115,9 +115,9 @@ class ChildRecords:
 
     def _take_records(self, child: ChildHandle, settled: bool) -> None:
         records, length = read_records(self._data)
-        if self.told + records.number > self.share or len(self._data) - length > _MOST_RECORD:
+        if self.passed_on + records.number > self.share or len(self._data) - length > _MOST_RECORD:
             raise Malformed("more records than lines")
-        self.seen = self.told + records.number
+        self.seen = self.passed_on + records.number
         if self._limits.isolation == COMPLETION:
             if not settled:
                 return  # the child may still write another record, which would be malformed
@@ -128,10 +128,10 @@ class ChildRecords:
         self._pass_on([records])
 
     def _take_slots(self, child: ChildHandle, settled: bool) -> None:
-        heads = shared_records.read(child.slots, self.told, self.share)
-        self.seen = self.told + len(heads) // RECORD.size
+        heads = shared_records.read(child.slots, self.passed_on, self.share)
+        self.seen = self.passed_on + len(heads) // RECORD.size
         if not settled:  # slots beyond the report may appear half written here; they only show progress
-            heads = heads[: max(0, self._filled - self.told) * RECORD.size]
+            heads = heads[: max(0, self._filled - self.passed_on) * RECORD.size]
         taken: list[Records] = []
         try:
             self._take_filled(child, heads, taken)
@@ -186,4 +186,4 @@ class ChildRecords:
         records = Records(b"".join(part.heads for part in parts), b"".join(part.bodies for part in parts))
         if records.number:
             self._tell(records)
-            self.told += records.number
+            self.passed_on += records.number

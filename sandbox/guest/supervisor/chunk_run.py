@@ -75,7 +75,7 @@ class ChunkRun:
         """
         once = self._limits.isolation == COMPLETION
         chunk = self._chunk
-        while self._records.told < chunk.count:
+        while self._records.passed_on < chunk.count:
             if not self._processes.alive:
                 raise Lost("the process that had loaded the grader has ended")
             if once:
@@ -84,9 +84,9 @@ class ChunkRun:
             is_new = child is None
             child = child or self._processes.start_child()
             self._records.begin(child)
-            came_to = self._watch(child, is_new)
-            if came_to is not True:
-                self._bury(child, came_to or None)
+            result = self._watch(child, is_new)
+            if result is not True:
+                self._end_child(child, result or None)
                 child.close()
                 child = None
                 scratch.clean(self._processes.keep)
@@ -95,10 +95,10 @@ class ChunkRun:
     def _grade_single(self) -> None:
         """Grades the next line in a separate process."""
         self._records.begin_single()
-        child = self._processes.start_single(self._chunk.lines[self._records.told])
+        child = self._processes.start_single(self._chunk.lines[self._records.passed_on])
         try:
             if failure := self._await_single(child):
-                self._bury(child, failure)
+                self._end_child(child, failure)
         finally:
             child.close()
         if self._processes.shares and self._processes.alive:
@@ -129,7 +129,7 @@ class ChunkRun:
             True if it has finished and can continue with the next share, False if it leaves the rest to another child,
             else the failure of its current completion.
         """
-        channel, begun = child.channel, self._records.told
+        channel, begun = child.channel, self._records.passed_on
         assert channel is not None
         poll = select.poll()
         poll.register(channel, select.POLLIN)
@@ -141,16 +141,16 @@ class ChunkRun:
             while True:
                 ready = dict(poll.poll(look_ms))
                 if self._processes.control.fileno() in ready:
-                    status = self._processes.hear_exit()
+                    status = self._processes.receive_exit()
                     self._collect(child, settled=True)
                     return how_it_ended(status)
-                message = self._heard(channel, poll) if channel.fileno() in ready else b""
+                message = self._receive_messages(channel, poll) if channel.fileno() in ready else b""
                 done, leaves = DONE in message, LEAVING in message
                 self._collect(child, settled=done or leaves)
                 if done:
                     return True if self._records.is_whole() else _SPOILED
                 if leaves:
-                    return _SPOILED if is_new and self._records.told == begun else False
+                    return _SPOILED if is_new and self._records.passed_on == begun else False
                 if overdue := self._overdue():
                     return overdue
                 look_ms = self._make_room(child)
@@ -163,11 +163,11 @@ class ChunkRun:
     def _send(self, channel: socket.socket) -> None:
         chunk, records = self._chunk, self._records
         if chunk.shared:
-            head = SHARE.pack(records.share, records.told, chunk.length, True, records.slotted, records.room)
+            head = SHARE.pack(records.share, records.passed_on, chunk.length, True, records.slotted, records.room)
             waiting = memoryview(head)
         else:
-            payload = b"\n".join(chunk.lines[records.told : records.share])
-            head = SHARE.pack(records.share - records.told, 0, len(payload), False, False, 0)
+            payload = b"\n".join(chunk.lines[records.passed_on : records.share])
+            head = SHARE.pack(records.share - records.passed_on, 0, len(payload), False, False, 0)
             waiting = memoryview(head + payload)
         deadline = monotonic() + _SEND_S
         poll = select.poll()
@@ -180,7 +180,7 @@ class ChunkRun:
             except ConnectionError:
                 return  # it has exited: the template will report its status
 
-    def _heard(self, channel: socket.socket, poll: select.poll) -> bytes:
+    def _receive_messages(self, channel: socket.socket, poll: select.poll) -> bytes:
         """Receives what the child sends besides records: arbitrary bytes, ignored if they have no meaning."""
         try:
             message = channel.recv(4096)
@@ -218,9 +218,9 @@ class ChunkRun:
     def _ended(self, child: ChildHandle, status: int) -> Failure | None:
         """Collects the record of a child of one line that has ended. Returns the failure if there is none."""
         self._collect(child, settled=True)
-        return None if self._records.told == self._records.share else how_it_ended(status)
+        return None if self._records.passed_on == self._records.share else how_it_ended(status)
 
-    def _bury(self, child: ChildHandle, failure: Failure | None) -> None:
+    def _end_child(self, child: ChildHandle, failure: Failure | None) -> None:
         """Ends a child that failed or leaves. If it failed at a completion, adds the record that it could not write."""
         seen = self._records.seen
         if self._processes.alive:
@@ -228,8 +228,8 @@ class ChunkRun:
                 self._processes.sweep() if child.channel is not None else self._processes.end_single()
         with suppress(Malformed):
             self._collect(child, settled=True)
-        # If more was told than had been seen, the record of the completion arrived just in time.
-        if failure is not None and self._records.told <= seen and self._records.told < self._records.share:
+        # If more was passed on than had been seen, the record of the completion arrived just in time.
+        if failure is not None and self._records.passed_on <= seen and self._records.passed_on < self._records.share:
             self._record(child, failure)
 
     def _record(self, child: ChildHandle, failure: Failure) -> None:

@@ -68,7 +68,7 @@ class Supervisor:
 
     def serve(self, is_rehearsed: bool) -> NoReturn:
         """Serves until the host closes the channel. The sandbox ends with this process."""
-        self._say(READY, bytes([min(lockdown.landlock_abi(), 255)]))
+        self._send_frame(READY, bytes([min(lockdown.landlock_abi(), 255)]))
         preload(self._is_wanted)
         if not is_rehearsed and not self._is_wanted():
             rehearse(hidden_decoder())
@@ -89,7 +89,7 @@ class Supervisor:
                 elif kind == RESET:
                     self._reset()
             except (Lost, scratch.NotClean) as problem:
-                self._say(TAINTED, encode(f"{type(problem).__name__}: {problem}", 1024))
+                self._send_frame(TAINTED, encode(f"{type(problem).__name__}: {problem}", 1024))
 
     def _is_wanted(self, within_s: float = 0) -> bool:
         return bool(select.select([self._channel], [], [], within_s)[0])
@@ -133,7 +133,7 @@ class Supervisor:
             view = view[received:]
         return bytes(buffer)
 
-    def _say(self, kind: int, payload: bytes = b"") -> None:
+    def _send_frame(self, kind: int, payload: bytes = b"") -> None:
         self._channel.sendall(FRAME.pack(kind, len(payload)) + payload)
 
     def _load(self, payload: bytes) -> None:
@@ -142,17 +142,17 @@ class Supervisor:
         self._processes = GraderProcesses(self._limits, payload[LIMITS.size :], self._shared, waiting)
         loaded = self._processes.load()
         for check in loaded.checks:
-            self._say(CHECK, check)
+            self._send_frame(CHECK, check)
         if not loaded.done:
             if failure := self._what_stopped(loaded):
-                self._say(CHECK, pack_check(failure))
-            self._say(NOT_LOADED)
+                self._send_frame(CHECK, pack_check(failure))
+            self._send_frame(NOT_LOADED)
             return
         self._limits = self._limits._replace(isolation=loaded.isolation)
         told = loaded.told
         if self._processes.shares and loaded.isolation == COMPLETION:
             told += b"\n" + _SHARES
-        self._say(LOADED, bytes([loaded.isolation]) + told)
+        self._send_frame(LOADED, bytes([loaded.isolation]) + told)
 
     def _what_stopped(self, loaded: LoadResult) -> CheckResult | None:
         """The result of a check that could not report its failure: the one after the last check that was received."""
@@ -180,7 +180,7 @@ class Supervisor:
         run = ChunkRun(self._processes, self._limits, chunk, self._pass_on, self._end_with_host)
         child, self._child = self._child, None
         self._child = run.grade(child)
-        self._say(DONE)
+        self._send_frame(DONE)
 
     def _end_with_host(self) -> None:
         """Ends the sandbox if the host has closed the channel: nothing else ends a container of a killed service."""
@@ -190,7 +190,7 @@ class Supervisor:
             os._exit(0)
 
     def _pass_on(self, records: Records) -> None:
-        self._say(RECORDS, pack_records(records))
+        self._send_frame(RECORDS, pack_records(records))
 
     def _wake(self) -> None:
         self._unused = False
@@ -216,7 +216,7 @@ class Supervisor:
         scratch.clean()
         self._child = self._processes.start_child() if self._limits.isolation == BATCH else None
         self._unused = True  # the template is stopped if no request follows soon; the child starts up until then
-        self._say(DONE)
+        self._send_frame(DONE)
 
 
 def begin() -> None:

@@ -18,17 +18,17 @@ from sandbox.guest.template.fork_per_line import (
     ONE,
     PIECE,
     RIGHTS,
-    SAID_EXIT,
-    SAID_SWEPT,
+    SENT_EXIT,
+    SENT_SWEPT,
     STATUS,
     SWEEP,
 )
-from sandbox.guest.template.main import FORK, MOST_SAID, SAID_CHECK, SAID_LOADED, SAID_NOT_LOADED
+from sandbox.guest.template.main import FORK, MOST_SENT, SENT_CHECK, SENT_LOADED, SENT_NOT_LOADED
 from sandbox.guest.template.process import LOOK_S, SpareTemplate, make_note, start_template, tell
 
 _GRACE_S = 1.0  # a template that takes longer than this to answer is ended
 _HURRY_S = 0.001  # wait for an exit status while a process waits for a pipe to be emptied
-_FAREWELL_S = 5.0  # timeout for all processes to exit once they were killed
+_EXIT_S = 5.0  # timeout for all processes to exit once they were killed
 _MOST_PID = 1 << 22
 _SETTLED = (bytes([BATCH]), bytes([COMPLETION]))
 
@@ -107,7 +107,7 @@ class GraderProcesses:
         waiting, self._waiting = self._waiting or start_template(self._note), None
         self._template, self._control = waiting.template, waiting.control
         tell(self._control, self._limits, self._source)
-        loaded = self._hear_loading(monotonic() + self._limits.load_ms / 1000)
+        loaded = self._await_loading(monotonic() + self._limits.load_ms / 1000)
         if loaded.done:
             self._limits = self._limits._replace(isolation=loaded.isolation)
             self.keep = scratch.names()
@@ -117,24 +117,24 @@ class GraderProcesses:
             self.end()
         return loaded
 
-    def _hear_loading(self, deadline: float) -> LoadResult:
+    def _await_loading(self, deadline: float) -> LoadResult:
         checks: list[bytes] = []
         passed = True
         while True:
-            said = self._hear(LOOK_S)
+            message = self._next_message(LOOK_S)
             if self.crowded():
                 return LoadResult(False, 0, b"", checks[:3], False, NO_STATUS, crowded=True)
-            if said is None and monotonic() < deadline:
+            if message is None and monotonic() < deadline:
                 continue
-            if said is None:
+            if message is None:
                 return LoadResult(False, 0, b"", checks[:3], True, NO_STATUS)
-            kind, rest = said[:1], said[1:]
-            if kind == SAID_CHECK and passed and _is_check(rest, len(checks)):
+            kind, rest = message[:1], message[1:]
+            if kind == SENT_CHECK and passed and _is_check(rest, len(checks)):
                 checks.append(rest)
                 passed = unpack_check(rest).passed
-            elif kind == SAID_LOADED and passed and len(checks) == 4 and rest[:1] in _SETTLED:
+            elif kind == SENT_LOADED and passed and len(checks) == 4 and rest[:1] in _SETTLED:
                 return LoadResult(True, rest[0], rest[2:], checks, False, NO_STATUS, leaves_open=rest[1:2] != b"\0")
-            elif kind == SAID_NOT_LOADED and not passed:
+            elif kind == SENT_NOT_LOADED and not passed:
                 return LoadResult(False, 0, b"", checks, False, NO_STATUS)
             else:  # it has ended, or the module body writes in its place
                 return LoadResult(False, 0, b"", checks[:3], False, self._reap_template())
@@ -154,7 +154,7 @@ class GraderProcesses:
         """Whether there are more files than the limits allow. Nothing else bounds the memory that they cost."""
         return scratch.count_files() > self._limits.scratch_files
 
-    def _hear(self, seconds: float) -> bytes | None:
+    def _next_message(self, seconds: float) -> bytes | None:
         """Receives the template's next message: empty if it has ended, None if no message arrived in time."""
         assert self._control is not None
         poll = select.poll()
@@ -162,7 +162,7 @@ class GraderProcesses:
         if not poll.poll(max(0, seconds) * 1000):
             return None
         try:
-            return self._control.recv(MOST_SAID)
+            return self._control.recv(MOST_SENT)
         except ConnectionError:
             return b""
 
@@ -238,17 +238,17 @@ class GraderProcesses:
             Lost: the template has ended, or has sent an unexpected message.
         """
         try:
-            said = self._hear(_HURRY_S) if hurried else self.control.recv(2 + STATUS.size)
+            message = self._next_message(_HURRY_S) if hurried else self.control.recv(2 + STATUS.size)
         except BlockingIOError:
-            said = None
+            message = None
         except OSError as error:
             raise Lost from error
-        if said is None:
+        if message is None:
             return None
-        if said[:1] != SAID_EXIT or len(said) != 1 + STATUS.size:
+        if message[:1] != SENT_EXIT or len(message) != 1 + STATUS.size:
             raise Lost
         self._grading = False
-        return int(STATUS.unpack(said[1:])[0])
+        return int(STATUS.unpack(message[1:])[0])
 
     def end_single(self) -> None:
         """Ends the child of `start_single`, unless it has already ended, and all processes that it left.
@@ -268,16 +268,16 @@ class GraderProcesses:
             self.end()
             raise Lost
 
-    def hear_exit(self) -> int:
+    def receive_exit(self) -> int:
         """The wait status of the child, from a message of the template that has arrived.
 
         Raises:
             Lost: the template has ended, or has sent an unexpected message.
         """
-        said = self._hear(0)
-        if said is None or said[:1] != SAID_EXIT or len(said) != 1 + STATUS.size:
+        message = self._next_message(0)
+        if message is None or message[:1] != SENT_EXIT or len(message) != 1 + STATUS.size:
             raise Lost
-        return int(STATUS.unpack(said[1:])[0])
+        return int(STATUS.unpack(message[1:])[0])
 
     def sweep(self) -> int:
         """Ends the child and all processes that it left. Returns its wait status.
@@ -288,14 +288,14 @@ class GraderProcesses:
         deadline = monotonic() + _GRACE_S
         try:
             self.control.send(SWEEP)
-            while (said := self._hear(deadline - monotonic())) is not None and said[:1] == SAID_EXIT:
+            while (message := self._next_message(deadline - monotonic())) is not None and message[:1] == SENT_EXIT:
                 pass  # the child ended by itself meanwhile
         except OSError:
-            said = None
-        if said is None or said[:1] != SAID_SWEPT or len(said) != 1 + STATUS.size:
+            message = None
+        if message is None or message[:1] != SENT_SWEPT or len(message) != 1 + STATUS.size:
             self.end()
             raise Lost
-        return int(STATUS.unpack(said[1:])[0])
+        return int(STATUS.unpack(message[1:])[0])
 
     def rest(self, resting: bool) -> None:
         """Stops the template while it is not needed, with any threads that the grader has started, or resumes it."""
@@ -313,7 +313,7 @@ class GraderProcesses:
             self._control = None
         self._template = 0
         self._grading = False
-        deadline = monotonic() + _FAREWELL_S
+        deadline = monotonic() + _EXIT_S
         with suppress(ChildProcessError):
             while monotonic() < deadline:
                 with suppress(ProcessLookupError):
@@ -322,8 +322,8 @@ class GraderProcesses:
             raise Lost
 
 
-def _is_check(said: bytes, number: int) -> bool:
+def _is_check(message: bytes, number: int) -> bool:
     try:
-        return unpack_check(said).number == number
+        return unpack_check(message).number == number
     except Malformed:
         return False

@@ -27,7 +27,7 @@ ONE, SWEEP = b"1", b"S"
 PIECE = 1 << 15  # bytes of a line in one message
 RIGHTS = Struct("ii")
 # Replies: a child has exited, with its status; all processes have ended.
-SAID_EXIT, SAID_SWEPT = b"x", b"s"
+SENT_EXIT, SENT_SWEPT = b"x", b"s"
 STATUS = Struct("!I")  # a wait status; in the note, the pid of the child
 NO_STATUS = 0xFFFFFFFF
 OUT_OF_MEMORY = 77  # exit code of a child without the memory to report it
@@ -67,7 +67,7 @@ class ForkPerLine:
         while True:
             size, ancillary, _, _ = self._control.recvmsg_into((message,), _ANCILLARY, MSG_CMSG_CLOEXEC)
             if size < LINE.size:
-                self._obey(message[:size])
+                self._handle_request(message[:size])
                 continue
             _, length = LINE.unpack_from(message)
             ((_, _, rights),) = ancillary
@@ -97,13 +97,13 @@ class ForkPerLine:
                 _wipe(line)
             line, copy = None, _no_memory
             reap_all()
-            self._control.send(SAID_EXIT + STATUS.pack(status))
+            self._control.send(SENT_EXIT + STATUS.pack(status))
 
-    def _obey(self, message: memoryview) -> None:
+    def _handle_request(self, message: memoryview) -> None:
         if message != SWEEP:
             os._exit(0)  # the supervisor has exited
         reap_all()
-        self._control.send(SAID_SWEPT + STATUS.pack(NO_STATUS))
+        self._control.send(SENT_SWEPT + STATUS.pack(NO_STATUS))
 
     def _receive_rest(self, length: int) -> memoryview | None:
         """Receives the rest of a line longer than a message. Returns the whole line, None without memory for it."""

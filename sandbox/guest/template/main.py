@@ -39,8 +39,8 @@ from sandbox.guest.template import packages
 from sandbox.guest.template.fork_per_line import (
     NO_STATUS,
     OUT_OF_MEMORY,
-    SAID_EXIT,
-    SAID_SWEPT,
+    SENT_EXIT,
+    SENT_SWEPT,
     STATUS,
     SWEEP,
     ForkPerLine,
@@ -52,8 +52,8 @@ from validators.candidate import Candidate, CheckFailed
 
 FORK = b"F"  # in batch isolation, a request for a child; the other request is SWEEP
 # Messages of the template, besides those on the end of a child: a check, the grader is loaded, it is not loaded.
-SAID_CHECK, SAID_LOADED, SAID_NOT_LOADED = b"c", b"l", b"n"
-MOST_SAID = 1 << 16
+SENT_CHECK, SENT_LOADED, SENT_NOT_LOADED = b"c", b"l", b"n"
+MOST_SENT = 1 << 16
 _MOST_AT_IMPORT = 4096  # bytes of module-level output: no process reads the pipe, and a full one would block
 
 
@@ -119,9 +119,9 @@ class TemplateProcess:
             if os.getpid() != pid:
                 os._exit(0)  # the module body forked, and this is the forked process
             micros = min((perf_counter_ns() - started) // 1000, 0xFFFFFFFF)
-            self._control.send(SAID_CHECK + pack_check(result._replace(micros=micros)))
+            self._control.send(SENT_CHECK + pack_check(result._replace(micros=micros)))
             if not result.passed:
-                self._control.send(SAID_NOT_LOADED)
+                self._control.send(SENT_NOT_LOADED)
                 return False
         self._left_open = opened() - own
         self._settle(candidate, bool(self._left_open))
@@ -152,7 +152,7 @@ class TemplateProcess:
         gc.collect()
         gc.freeze()  # children then keep sharing these pages
         head = bytes([self._limits.isolation, leaves_open])
-        self._control.send(SAID_LOADED + head + pack_loaded(candidate.asks, encode(warnings, 8192), self.groups))
+        self._control.send(SENT_LOADED + head + pack_loaded(candidate.asks, encode(warnings, 8192), self.groups))
 
     def _take_groups(self) -> None:
         from sandbox.guest.child.group_scores import of_groups
@@ -180,23 +180,23 @@ class TemplateProcess:
             for descriptor, _ in poll.poll():
                 if descriptor == self._child_descriptor:
                     poll.unregister(descriptor)
-                    self._bury()
-                    self._control.send(SAID_EXIT + STATUS.pack(self._status))
+                    self._end_child()
+                    self._control.send(SENT_EXIT + STATUS.pack(self._status))
                     break  # the other ready descriptors may be outdated
             else:
-                self._obey(child)
+                self._handle_request(child)
                 if self._child_descriptor >= 0:
                     poll.register(self._child_descriptor, select.POLLIN)
 
-    def _obey(self, child: GradingLoop) -> None:
+    def _handle_request(self, child: GradingLoop) -> None:
         message, ancillary, _, _ = self._control.recvmsg(1, CMSG_LEN(6 * 4))
         if message == FORK:
             ((_, _, rights),) = ancillary
             self._fork(child, *unpack(f"{len(rights) // 4}i", rights))
         elif message == SWEEP:
             if self._child_descriptor >= 0:
-                self._bury()
-            self._control.send(SAID_SWEPT + STATUS.pack(self._status))
+                self._end_child()
+            self._control.send(SENT_SWEPT + STATUS.pack(self._status))
             self._status = NO_STATUS
         else:
             os._exit(0)  # the supervisor has exited
@@ -230,7 +230,7 @@ class TemplateProcess:
             os._exit(OUT_OF_MEMORY)
         os._exit(0)
 
-    def _bury(self) -> None:
+    def _end_child(self) -> None:
         """Ends the child and all processes that it left, and stores its wait status."""
         os.close(self._child_descriptor)
         self._child_descriptor = -1

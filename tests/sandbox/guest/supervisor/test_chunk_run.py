@@ -112,4 +112,4 @@ def test_a_new_child_that_leaves_has_done_something(
     run._records.share = 4
     came_to = run._watch(child, is_new)
     assert (came_to is False) == (told > 0 or not is_new)
-    assert run._records.told == told
+    assert run._records.passed_on == told
