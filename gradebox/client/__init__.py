@@ -1,6 +1,6 @@
 """The client: `Client` for code that blocks, `AsyncClient` for code that awaits.
 
-`_async/` is written by hand; `_sync/` is made from it by scripts/unasync.
+`_async/` is written by hand; scripts/unasync generates `_sync/` from it.
 """
 
 from gradebox.client._async.batches import AsyncBatchHandle

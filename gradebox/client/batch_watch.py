@@ -1,4 +1,4 @@
-"""Shows the progress of a batch until it ends, and decides how long a request may wait and what the end raises."""
+"""Shows the progress of a batch until it ends, and decides how long a request waits and which error the end raises."""
 
 import time
 from importlib.util import find_spec
@@ -11,13 +11,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from gradebox.errors import BatchFailed, WaitTimeout
 from gradebox.schemas import ENDED, Batch
 
-ANSWER_S = 0.2  # how long a request may wait for the end of the batch: the progress bar stands still meanwhile
+ANSWER_S = 0.2  # how long a request may wait for the end of the batch: the progress bar does not move meanwhile
 UNSEEN_S = 2.0  # the same without a progress bar: each request costs the service a few milliseconds
 LINE_EVERY_S = 10.0
 
 
 class BatchWatch:
-    """Takes each state of a batch, and returns how long the next request may wait for its end."""
+    """Receives each state of a batch, and returns how long the next request may wait for its end."""
 
     def __init__(self, batch: Batch, progress: bool, timeout: float | None) -> None:
         self._id = batch.id
@@ -37,11 +37,11 @@ class BatchWatch:
             error.add_note(f"batch {self._id} goes on: wait for it or cancel it by client.batches.get({self._id!r})")
 
     def saw(self, batch: Batch) -> float | None:
-        """Seconds that the next answer may take, or None when the batch has finished.
+        """Shows a state; returns how many seconds the next request may wait, or None if the batch has finished.
 
         Raises:
-            BatchFailed: it was cancelled, or failed.
-            WaitTimeout: it did not end in time.
+            BatchFailed: the batch was cancelled, or failed.
+            WaitTimeout: the batch did not end in time.
         """
         elapsed = time.monotonic() - self._started
         if self._display:
@@ -92,7 +92,7 @@ class _ProgressBar:
 
 
 class _ProgressLines:
-    """A line now and then, for logs."""
+    """A line every few seconds, for logs."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -112,7 +112,7 @@ class _ProgressLines:
 
 
 def _display(batch: Batch) -> _ProgressBar | _ProgressLines:
-    # In a notebook without ipywidgets, rich would warn instead of showing a bar.
+    # In a notebook without ipywidgets, rich would print a warning instead of a bar.
     force = None if find_spec("ipywidgets") else False
     console = Console(stderr=True, force_jupyter=force)
     return _ProgressBar(batch, console) if console.is_terminal or console.is_jupyter else _ProgressLines(console)
@@ -123,7 +123,7 @@ def _label(batch: Batch) -> str:
 
 
 def _per_second(rate: float) -> str:
-    """Nothing for a batch that was over before."""
+    """Empty for a batch that was already over."""
     return f"{rate:,.0f}/s" if rate else ""
 
 
@@ -141,7 +141,7 @@ def _waits_for(batch: Batch) -> str:
 
 
 def _scored(batch: Batch) -> int:
-    """Outcomes so far, also those that cannot be read yet: the bar moves with a slow grader too."""
+    """Outcomes so far, including those that cannot be read yet, so that the bar also moves with a slow grader."""
     return batch.done + batch.underway
 
 

@@ -1,4 +1,4 @@
-"""Shows the progress of an environment's build until it ends, and decides what the end raises."""
+"""Shows the progress of an environment's build until it ends, and decides which error the end raises."""
 
 import time
 
@@ -7,11 +7,11 @@ from rich.console import Console
 from gradebox.errors import BuildTimeout, EnvironmentFailed
 from gradebox.schemas import Environment
 
-ANSWER_S = 10.0  # an answer comes as soon as there is something new
+ANSWER_S = 10.0  # how long a request may wait; the service answers earlier if something changes
 
 
 class BuildWatch:
-    """Takes each state of an environment, and returns how long the next request may wait."""
+    """Receives each state of an environment, and returns how long the next request may wait."""
 
     def __init__(self, progress: bool, timeout: float | None) -> None:
         self._console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True) if progress else None
@@ -20,11 +20,11 @@ class BuildWatch:
         self._step = ""
 
     def saw(self, environment: Environment) -> float | None:
-        """Seconds that the next answer may take, or None when the newest build is ready.
+        """Prints a new step; returns how many seconds the next request may wait, or None if the newest build is ready.
 
         Raises:
-            EnvironmentFailed: it could not be built.
-            BuildTimeout: it was not built in time.
+            EnvironmentFailed: the build failed.
+            BuildTimeout: the build did not end in time.
         """
         elapsed = time.monotonic() - self._started
         newest = environment.newest

@@ -1,4 +1,4 @@
-"""One request of the API and how its answer is read, as a value that either client can send."""
+"""An API request together with the reader of its answer, as a value that both clients can send."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -30,16 +30,16 @@ _KINDS = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 409: Conflict, 412: V
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """A request, and what reads the body of its answer.
+    """A request, and the function that reads the body of its answer.
 
     Attributes:
-        body: the body, already encoded; a batch's `threads` are streamed instead.
-        media_type: what the body is.
-        once: the Idempotency-Key, which makes sending it twice do what sending it once does.
-        if_version: the version of a grader that the request is to follow.
-        idempotent: sending it twice does what sending it once does, so it may be tried again.
-        gone_is_done: when it is tried again and nothing is there, the first try did it. For ids that never come back.
-        work_s: how many seconds the service may need to do it, on top of the client's own timeout.
+        body: the encoded body; the `threads` of a batch are streamed instead.
+        media_type: the media type of the body.
+        once: the Idempotency-Key, which makes the request idempotent.
+        if_version: the newest version of the grader, which the request requires (`If-Match`).
+        idempotent: whether sending the request twice has the same effect as once, so that it may be retried.
+        gone_is_done: whether a 404 on a retry means that the first try succeeded; for ids that are never reused.
+        work_s: how many seconds the service may need for the request, in addition to the client's timeout.
     """
 
     method: str
@@ -57,7 +57,7 @@ class Call(Generic[T]):
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the body is, the Idempotency-Key, and which version is meant."""
+        """The headers for the body, the Idempotency-Key and the required version."""
         headers = {"Idempotency-Key": self.once} if self.once is not None else {}
         if self.if_version is not None:
             headers["If-Match"] = f'"{self.if_version}"'
@@ -73,7 +73,7 @@ class Call(Generic[T]):
         """Reads an answer whose body has arrived.
 
         Raises:
-            GradeboxError: the service refused, or the answer is not one of gradebox's.
+            GradeboxError: the service refused the request, or the answer does not come from gradebox.
         """
         if not response.is_success:
             raise refusal(response)
@@ -84,12 +84,12 @@ class Call(Generic[T]):
 
 
 def encode(value: Mapping[str, Any]) -> bytes:
-    """A JSON body, without the members that are None. ASCII escapes carry lone surrogates."""
+    """A JSON body without the members that are None. It is ASCII, since escapes can represent lone surrogates."""
     return json.dumps({name: part for name, part in value.items() if part is not None}, allow_nan=False).encode()
 
 
 def refusal(response: httpx.Response) -> GradeboxError:
-    """The exception for an answer that is no success."""
+    """The exception for an error response."""
     problem = problem_of(response)
     if problem is None:
         return _foreign(response)
@@ -100,7 +100,7 @@ def refusal(response: httpx.Response) -> GradeboxError:
 
 
 def problem_of(response: httpx.Response) -> Problem | None:
-    """The problem that the service told of; None where the answer is not one of gradebox's."""
+    """The problem in an answer; None if the answer does not come from gradebox."""
     try:
         return Problem.model_validate_json(response.content)
     except SchemaError:
@@ -115,4 +115,4 @@ def _foreign(response: httpx.Response) -> ConnectionFailed:
 
 
 def nothing(_body: bytes) -> None:
-    """Reads an answer that has no body."""
+    """Reads an answer without a body."""

@@ -1,4 +1,4 @@
-"""Every request that the client makes: a function for each, named by what it does."""
+"""The requests of the client: one function for each."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -38,20 +38,21 @@ from gradebox.schemas import (
     Version,
 )
 
-PROOF_S = 240.0  # the most that the five checks may take: a sandbox, the import, and the test run twice
-DATA_S = 60.0  # the most that looking through a zip file may take, behind others
-_MODEL_WAIT_S = 60.0  # that a test of a model or endpoint may wait for others to end
-ASK_S = 120.0  # what a grader may wait for the answer to one ask, with all tries
-COPY_S = 600.0  # what copying the threads of a batch may take: they may be gigabytes
-STATISTICS_S = 120.0  # what statistics over outcomes may take, behind others
-COMPLETION_S = 5.0  # what one completion may take, unless the grader asks for more
+# How long the service may take:
+PROOF_S = 240.0  # for the five checks: a sandbox, the import, and the test run twice
+DATA_S = 60.0  # to inspect a zip file, including the wait for other requests
+_MODEL_WAIT_S = 60.0  # to wait for other requests before the test of a model or endpoint
+ASK_S = 120.0  # for one ask of a grader, with all retries
+COPY_S = 600.0  # to copy the threads of a batch, possibly gigabytes
+STATISTICS_S = 120.0  # for statistics over outcomes, including the wait for other requests
+COMPLETION_S = 5.0  # for one completion, unless the grader has a longer timeout
 
 GraderChoice = str | Mapping[str, float] | Iterable[str]
 """One grader (`exact-match` or `exact-match@3`), several, or several with their weights."""
 
 Labels = str | Mapping[str, float] | Mapping[int, float]
-"""What says which score is right: another grader of the batch or of scores recorded in it, a field such as
-`metadata.label`, or scores by the ids of threads, or by their positions where they have none.
+"""The source of the right scores: another grader of the batch or of scores recorded in it, a field such as
+`metadata.label`, or scores by the ids of threads, or by their positions if they have no ids.
 """
 
 _graders = TypeAdapter(list[GraderRecord]).validate_json
@@ -66,7 +67,7 @@ _projects = TypeAdapter(list[Project]).validate_json
 
 
 class _ScoreAnswer(msgspec.Struct):
-    """`schemas.ScoreAnswer`, with outcomes as the structs that users get; the summary is not read."""
+    """`schemas.ScoreAnswer` with outcomes as the structs that users get, and without the summary."""
 
     outcomes: list[Outcome]
 
@@ -78,7 +79,7 @@ def split_version(grader: str) -> tuple[str, int | None]:
     """`exact-match@3` as ("exact-match", 3), and `exact-match` as ("exact-match", None).
 
     Raises:
-        ValueError: what follows the @ is no number.
+        ValueError: the part after the @ is not a number.
     """
     key, at, number = grader.partition("@")
     if not at:
@@ -97,7 +98,7 @@ def validate(
     environment: str | None = None,
     ask: str | None = None,
 ) -> Call[Report]:
-    """Asks for the five checks; without threads, on those that stay with `grader`."""
+    """Runs the five checks; without threads, on those that stay with `grader`."""
     fields = {"source": source, "isolation": isolation, "grader": grader, "environment": environment, "ask": ask}
     body = _to_prove(fields, threads)
     return Call("POST", _path(project, "validate"), Report.model_validate_json, body=body, work_s=PROOF_S)
@@ -106,23 +107,23 @@ def validate(
 def create_grader(
     project: str, fields: Mapping[str, Any], threads: Sequence[Thread] | None = None
 ) -> Call[GraderRecord]:
-    """Makes a grader with its first version."""
+    """Creates a grader with its first version."""
     path, body = _path(project, "graders"), _to_prove(fields, threads)
     return Call("POST", path, proved_grader, body=body, once=uuid4().hex, work_s=PROOF_S)
 
 
 def list_graders(project: str, after: str = "") -> Call[list[GraderRecord]]:
-    """Asks for the project's graders: those of later keys, or the first megabytes of them."""
+    """Requests the project's graders with keys after `after`; the answer may hold only the first megabytes of them."""
     return Call("GET", _path(project, "graders"), _graders, params=[("after", after)] if after else [])
 
 
 def get_grader(project: str, key: str) -> Call[GraderRecord]:
-    """Asks for one grader."""
+    """Requests one grader."""
     return Call("GET", _path(project, "graders", key), GraderRecord.model_validate_json)
 
 
 def test_threads(project: str, key: str) -> Call[list[dict[str, Any]]]:
-    """Asks for the threads that stay with a grader."""
+    """Requests the threads that stay with a grader."""
     return Call("GET", _path(project, "graders", key, "threads"), msgspec.json.Decoder(dict[str, Any]).decode_lines)
 
 
@@ -149,24 +150,24 @@ def delete_grader(project: str, key: str) -> Call[None]:
 
 
 def list_versions(project: str, key: str, after: int) -> Call[list[Version]]:
-    """Asks for versions of a grader with their sources: those of higher numbers, or the first megabytes of them."""
+    """Requests the versions of a grader after number `after`; the answer may hold only the first megabytes of them."""
     return Call("GET", _path(project, "graders", key, "versions"), _versions, params=[("after", str(after))])
 
 
 def get_version(project: str, key: str, number: int) -> Call[Version]:
-    """Asks for one version of a grader with its source."""
+    """Requests one version of a grader with its source."""
     return Call("GET", _path(project, "graders", key, "versions", str(number)), Version.model_validate_json)
 
 
 def create_environment(project: str, key: str, requirements: Sequence[str], data: str | None) -> Call[Environment]:
-    """Makes an environment, whose first build begins at once."""
+    """Creates an environment and starts its first build."""
     body = encode({"key": key, "requirements": list(requirements), "data": data})
     path = _path(project, "environments")
     return Call("POST", path, Environment.model_validate_json, body=body, idempotent=False)
 
 
 def put_environment(project: str, key: str, requirements: Sequence[str] | None, data: str | None) -> Call[Environment]:
-    """Begins a new build of an environment, unless the newest is of the same. What is None stays as it was."""
+    """Starts a new build of an environment, unless the newest one has the same content. None keeps the current part."""
     listed = None if requirements is None else list(requirements)
     path, body = _path(project, "environments", key), encode({"requirements": listed, "data": data})
     return Call("PUT", path, Environment.model_validate_json, body=body)
@@ -179,12 +180,12 @@ def send_data(project: str, data: bytes) -> Call[EnvironmentData]:
 
 
 def list_environments(project: str) -> Call[list[Environment]]:
-    """Asks for the environments of the project."""
+    """Requests the environments of the project."""
     return Call("GET", _path(project, "environments"), _environments)
 
 
 def get_environment(project: str, key: str, wait_s: float = 0) -> Call[Environment]:
-    """Asks for an environment with its builds; the answer waits at most so many seconds for the newest."""
+    """Requests an environment with its builds; the answer waits at most `wait_s` seconds for the newest one."""
     params = [("wait_s", f"{wait_s:g}")] if wait_s else []
     path = _path(project, "environments", key)
     return Call("GET", path, Environment.model_validate_json, params=params, work_s=wait_s)
@@ -196,28 +197,28 @@ def delete_environment(project: str, key: str) -> Call[None]:
 
 
 def create_model(project: str, fields: Mapping[str, Any]) -> Call[ProjectModel]:
-    """Keeps a model."""
+    """Registers a model."""
     path = _path(project, "models")
     return Call("POST", path, ProjectModel.model_validate_json, body=encode(fields), idempotent=False)
 
 
 def patch_model(project: str, key: str, fields: Mapping[str, Any]) -> Call[ProjectModel]:
-    """Changes members of a model."""
+    """Changes fields of a model."""
     return Call("PATCH", _path(project, "models", key), ProjectModel.model_validate_json, body=encode(fields))
 
 
 def list_models(project: str) -> Call[list[ProjectModel]]:
-    """Asks for the models of the project."""
+    """Requests the models of the project."""
     return Call("GET", _path(project, "models"), _models)
 
 
 def get_model(project: str, key: str) -> Call[ProjectModel]:
-    """Asks for one model."""
+    """Requests one model."""
     return Call("GET", _path(project, "models", key), ProjectModel.model_validate_json)
 
 
 def test_model(project: str, key: str, timeout_s: float) -> Call[ModelTrial]:
-    """Has the service ask a model, three times at most `timeout_s` seconds each."""
+    """Tests a model with three requests of at most `timeout_s` seconds each."""
     path, work_s = _path(project, "models", key, "test"), _MODEL_WAIT_S + 3 * timeout_s
     return Call("POST", path, ModelTrial.model_validate_json, idempotent=False, work_s=work_s)
 
@@ -228,13 +229,13 @@ def delete_model(project: str, key: str) -> Call[None]:
 
 
 def get_spending(project: str, period: str) -> Call[ProjectSpending]:
-    """Asks for what the asks of the project came to, in all or in a day or month."""
+    """Requests the spending of the project's asks, in total or in a day or month."""
     params = [("period", period)] if period else []
     return Call("GET", _path(project, "spending"), ProjectSpending.model_validate_json, params=params)
 
 
 def get_budget(project: str) -> Call[ProjectBudget]:
-    """Asks for the budget of the project."""
+    """Requests the budget of the project."""
     return Call("GET", _path(project, "budget"), ProjectBudget.model_validate_json)
 
 
@@ -244,33 +245,33 @@ def put_budget(project: str, fields: Mapping[str, Any]) -> Call[ProjectBudget]:
 
 
 def delete_budget(project: str) -> Call[None]:
-    """Takes the budget of the project away."""
+    """Removes the budget of the project."""
     return Call("DELETE", _path(project, "budget"), nothing)
 
 
 def create_endpoint(project: str, fields: Mapping[str, Any]) -> Call[ProjectEndpoint]:
-    """Keeps an endpoint."""
+    """Registers an endpoint."""
     path = _path(project, "endpoints")
     return Call("POST", path, ProjectEndpoint.model_validate_json, body=encode(fields), idempotent=False)
 
 
 def patch_endpoint(project: str, key: str, fields: Mapping[str, Any]) -> Call[ProjectEndpoint]:
-    """Changes members of an endpoint."""
+    """Changes fields of an endpoint."""
     return Call("PATCH", _path(project, "endpoints", key), ProjectEndpoint.model_validate_json, body=encode(fields))
 
 
 def list_endpoints(project: str) -> Call[list[ProjectEndpoint]]:
-    """Asks for the endpoints of the project."""
+    """Requests the endpoints of the project."""
     return Call("GET", _path(project, "endpoints"), _endpoints)
 
 
 def get_endpoint(project: str, key: str) -> Call[ProjectEndpoint]:
-    """Asks for one endpoint."""
+    """Requests one endpoint."""
     return Call("GET", _path(project, "endpoints", key), ProjectEndpoint.model_validate_json)
 
 
 def test_endpoint(project: str, key: str, timeout_s: float) -> Call[EndpointTrial]:
-    """Has the service ask an endpoint once, for at most `timeout_s` seconds."""
+    """Tests an endpoint with one request of at most `timeout_s` seconds."""
     path, work_s = _path(project, "endpoints", key, "test"), _MODEL_WAIT_S + timeout_s
     return Call("POST", path, EndpointTrial.model_validate_json, idempotent=False, work_s=work_s)
 
@@ -281,7 +282,7 @@ def delete_endpoint(project: str, key: str) -> Call[None]:
 
 
 def score(project: str, key: str, version: int | None, lines: Sequence[bytes]) -> Call[list[Outcome]]:
-    """Scores at most a thousand threads in one request."""
+    """Scores at most 1,000 threads in one request."""
     return Call(
         "POST",
         _path(project, "graders", key, "score"),
@@ -298,7 +299,7 @@ def create_batch(
     budget: BatchBudget | None = None,
     keep_replies: bool = True,
 ) -> Call[Batch]:
-    """Uploads threads to be scored by these graders, each with its weight: 1 where none is given."""
+    """Uploads threads to be scored by these graders, each with its weight, by default 1."""
     weights = weights_of(graders)
     params = [("grader", grader) for grader in weights]
     if any(weight != 1.0 for weight in weights.values()):
@@ -314,7 +315,7 @@ def create_batch(
 def create_batch_of(
     project: str, graders: GraderChoice, batch: str, budget: BatchBudget | None = None, keep_replies: bool = True
 ) -> Call[Batch]:
-    """Has the threads of another batch scored by these graders."""
+    """Scores the threads of another batch with these graders."""
     wanted = []
     for grader, weight in weights_of(graders).items():
         key, version = split_version(grader)
@@ -327,13 +328,13 @@ def create_batch_of(
 
 
 def list_batches(project: str, limit: int, before: str | None, grader: str | None = None) -> Call[list[Batch]]:
-    """Asks for the project's newest batches, or those that are older than `before`; of a grader, where one is named."""
+    """Requests the project's newest batches: those older than `before` and those of `grader`, if given."""
     params = [*_page(limit, before), *([] if grader is None else [("grader", grader)])]
     return Call("GET", _path(project, "batches"), _batches, params=params)
 
 
 def get_batch(project: str, batch: str, wait_s: float = 0, bootstrap: bool = False) -> Call[Batch]:
-    """Asks how far a batch is; the answer waits at most so many seconds for its end."""
+    """Requests the state of a batch; the answer waits at most `wait_s` seconds for its end."""
     params = [("wait_s", f"{wait_s:g}")] if wait_s else []
     if bootstrap:
         params.append(("bootstrap", "true"))
@@ -344,7 +345,7 @@ def get_batch(project: str, batch: str, wait_s: float = 0, bootstrap: bool = Fal
 def compare(
     project: str, a: str, b: str, grader: str | None, grader_b: str | None, threshold: float, limit: int
 ) -> Call[Comparison]:
-    """Asks what the scores of the same rows in two batches say."""
+    """Compares the scores of the same rows in two batches."""
     params = [("a", a), ("b", b), ("threshold", repr(float(threshold))), ("limit", str(limit))]
     params += [(name, value) for name, value in (("grader", grader), ("grader_b", grader_b)) if value is not None]
     path, read = _path(project, "compare"), Comparison.model_validate_json
@@ -352,7 +353,7 @@ def compare(
 
 
 def agreement(project: str, batch: str, grader: str | None, label: str, threshold: float | None) -> Call[Agreement]:
-    """Asks how far a grader agrees with labels."""
+    """Requests the agreement of a grader with labels."""
     params = [("label", label)]
     if grader is not None:
         params.append(("grader", grader))
@@ -375,7 +376,7 @@ def table(
     page: int,
     limit: int,
 ) -> Call[TablePage]:
-    """Asks for a page of outcomes."""
+    """Requests a page of outcomes."""
     bounds = [(name, repr(float(bound))) for name, bound in (("low", low), ("high", high)) if bound is not None]
     named = [
         ("grader", grader),
@@ -390,14 +391,14 @@ def table(
 
 
 def error_groups(project: str, batch: str, grader: str | None) -> Call[ErrorGroups]:
-    """Asks for a batch's errors in groups."""
+    """Requests the errors of a batch in groups."""
     params = [] if grader is None else [("grader", grader)]
     path, read = _path(project, "batches", batch, "errors"), msgspec.json.Decoder(ErrorGroups).decode
     return Call("GET", path, read, params=params, work_s=STATISTICS_S)
 
 
 def threads_at(project: str, batch: str, indices: Iterable[int]) -> Call[list[Any]]:
-    """Asks for some threads of a batch, as they were sent."""
+    """Requests some threads of a batch, as they were sent."""
     params = [("index", str(index)) for index in indices]
     return Call("GET", threads_path(project, batch), read_threads, params=params)
 
@@ -405,7 +406,7 @@ def threads_at(project: str, batch: str, indices: Iterable[int]) -> Call[list[An
 def create_feedback(
     project: str, batch: str, fields: Mapping[str, Any], labels: Labels | None, budget: BatchBudget | None
 ) -> Call[Batch]:
-    """Asks for feedback on the outcomes of a batch."""
+    """Creates a batch of feedback on the outcomes of a batch."""
     body = dict(fields)
     if labels is not None:
         body["labels"] = labels if isinstance(labels, str) else {str(key): float(of) for key, of in labels.items()}
@@ -416,7 +417,7 @@ def create_feedback(
 
 
 def record_scores(project: str, batch: str, grader: str, lines: bytes) -> Call[Batch]:
-    """Records scores of a batch that come from outside."""
+    """Records external scores in a batch."""
     path, params = _path(project, "batches", batch, "scores"), [("grader", grader)]
     read = Batch.model_validate_json
     return Call("PUT", path, read, params=params, body=lines, media_type="application/x-ndjson", work_s=STATISTICS_S)
@@ -428,12 +429,12 @@ def retry_batch(project: str, batch: str) -> Call[Batch]:
 
 
 def cancel_batch(project: str, batch: str) -> Call[Batch]:
-    """Stops a batch; what it has is kept."""
+    """Stops a batch; its outcomes so far are kept."""
     return Call("POST", _path(project, "batches", batch, "cancel"), Batch.model_validate_json)
 
 
 def keep_batch(project: str, batch: str, kept: bool) -> Call[Batch]:
-    """Keeps a batch for longer than others live, or no longer."""
+    """Keeps a batch beyond the usual retention time, or ends that."""
     body = encode({"kept": kept})
     return Call("PATCH", _path(project, "batches", batch), Batch.model_validate_json, body=body)
 
@@ -444,59 +445,59 @@ def delete_batch(project: str, batch: str) -> Call[None]:
 
 
 def outcomes_path(project: str, batch: str) -> str:
-    """Where a batch's outcomes are read."""
+    """The path of a batch's outcomes."""
     return _path(project, "batches", batch, "outcomes")
 
 
 def threads_path(project: str, batch: str) -> str:
-    """Where a batch's threads are read."""
+    """The path of a batch's threads."""
     return _path(project, "batches", batch, "threads")
 
 
 def create_key(name: str, projects: Sequence[str], role: Role) -> Call[ApiKey]:
-    """Makes an API key; the answer alone holds its secret."""
+    """Creates an API key; this answer is the only one that holds its secret."""
     body = encode({"name": name, "projects": list(projects), "role": role})
     return Call("POST", "/v1/keys", ApiKey.model_validate_json, body=body, idempotent=False)
 
 
 def me() -> Call[ApiKey]:
-    """Asks whose the API key is."""
+    """Requests the client's API key."""
     return Call("GET", "/v1/me", ApiKey.model_validate_json)
 
 
 def sign_in() -> Call[SignInLink]:
-    """Asks for a link that signs a browser in."""
+    """Requests a link that signs a browser in."""
     return Call("POST", "/v1/me/sign-in", SignInLink.model_validate_json, idempotent=False)
 
 
 def list_keys() -> Call[list[ApiKey]]:
-    """Asks for all API keys, without their secrets."""
+    """Requests all API keys, without their secrets."""
     return Call("GET", "/v1/keys", _keys)
 
 
 def revoke_key(key: str) -> Call[None]:
-    """Revokes an API key, named by its id."""
+    """Revokes the API key with this id."""
     return Call("DELETE", f"/v1/keys/{quote(key, safe='')}", nothing)
 
 
 def create_project(key: str) -> Call[Project]:
-    """Makes a project."""
+    """Creates a project."""
     return Call("POST", "/v1/projects", Project.model_validate_json, body=encode({"key": key}), idempotent=False)
 
 
 def list_projects() -> Call[list[Project]]:
-    """Asks for the projects that the API key covers."""
+    """Requests the projects that the API key covers."""
     return Call("GET", "/v1/projects", _projects)
 
 
 def list_audit(project: str | None, limit: int, before: str | None) -> Call[list[AuditLine]]:
-    """Asks for the newest changes of a project, or of API keys and projects."""
+    """Requests the newest changes in a project; without a project, those of API keys and projects."""
     path = "/v1/audit" if project is None else _path(project, "audit")
     return Call("GET", path, _audit, params=_page(limit, before))
 
 
 def weights_of(graders: GraderChoice) -> dict[str, float]:
-    """The graders, each with its weight: 1 where none is given."""
+    """The graders, each with its weight, by default 1."""
     if isinstance(graders, str):
         return {graders: 1.0}
     return dict(graders) if isinstance(graders, Mapping) else dict.fromkeys(graders, 1.0)
@@ -511,13 +512,13 @@ def _path(project: str, *parts: str) -> str:
 
 
 def _to_prove(fields: Mapping[str, Any], threads: Sequence[Thread] | None) -> bytes:
-    """A JSON body with a source, and with the threads of its test run where there are some."""
+    """A JSON body with the fields of a grader, and the threads of its test run, if any."""
     if threads is None:
         return encode(fields)
     return _with_threads(encode(fields), [to_line(thread, number) for number, thread in enumerate(each_of(threads))])
 
 
 def _with_threads(head: bytes, lines: Sequence[bytes]) -> bytes:
-    """The JSON object `head` with one more member: threads that are encoded already."""
+    """The encoded JSON object `head` with the encoded threads as another member."""
     comma = b"," if head != b"{}" else b""
     return b'%b%b"threads":[%b]}' % (head[:-1], comma, b",".join(lines))

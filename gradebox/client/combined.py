@@ -1,4 +1,4 @@
-"""One score for each thread, of several graders."""
+"""One score for each thread from several graders."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -15,11 +15,11 @@ from gradebox.schemas import BatchGrader
 
 
 class Reward(RewardFunctions):
-    """The sum of the graders' scores, each times its weight. Made by `Client.reward`.
+    """The weighted sum of the scores of several graders. `Client.reward` creates it.
 
     Attributes:
-        graders: with the versions that they had when it was made, and their weights.
-        name: what trainers log it as.
+        graders: the graders with their weights and the versions that they had when the reward was created.
+        name: the name under which trainers log the reward.
     """
 
     def __init__(self, graders: Sequence[BatchGrader], name: str, scoring: Scoring) -> None:
@@ -28,10 +28,11 @@ class Reward(RewardFunctions):
         self._scoring = scoring
 
     def score(self, threads: Iterable[Thread]) -> Outcomes:
-        """An outcome for each thread, in order: the combined score, with the graders' scores as its `values`.
+        """Scores threads with all graders, and returns a combined outcome for each thread, in order.
 
-        Where a grader gave no score there is none, and the error is that of the first grader that has one. Where none
-        has an error and one does not apply, the outcome is not applicable.
+        The outcome has the combined score, and the graders' scores as its `values`. If a grader gave no score, the
+        outcome has none: its error is that of the first grader with an error; if no grader has an error, the outcome is
+        not applicable.
         """
         same = list(each_of(threads))
         with ThreadPoolExecutor(len(self.graders)) as pool:
@@ -46,7 +47,7 @@ class Reward(RewardFunctions):
 
 
 class AsyncReward(AsyncRewardFunctions):
-    """As `Reward`, for code that awaits."""
+    """As `Reward`, for asynchronous code."""
 
     def __init__(self, graders: Sequence[BatchGrader], name: str, scoring: AsyncScoring) -> None:
         self.graders = graders
@@ -67,7 +68,7 @@ class AsyncReward(AsyncRewardFunctions):
 
 
 def combined(name: str, graders: Sequence[BatchGrader], parts: Sequence[Sequence[Outcome]]) -> Outcomes:
-    """An outcome for each thread, of the outcomes that each grader gave."""
+    """Combines the outcomes of each grader into one outcome for each thread."""
     return Outcomes(_combined(name, graders, outcomes) for outcomes in zip(*parts, strict=True))
 
 

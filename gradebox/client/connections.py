@@ -1,4 +1,4 @@
-"""HTTP connections, and who may use them: what differs between the client that blocks and the one that awaits."""
+"""HTTP connections, per process in the blocking client and per event loop in the asynchronous one."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from gradebox.client.rules import Rules
 
 
 class ClientConnections:
-    """The connections of one process. Threads share them."""
+    """The connections of one process, shared by its threads."""
 
     def __init__(self, rules: Rules, transport: httpx.BaseTransport | None = None) -> None:
         self._rules = rules
@@ -23,13 +23,13 @@ class ClientConnections:
 
     @property
     def http(self) -> httpx.Client:
-        """Of this process."""
+        """The HTTP client of this process."""
         if self._pid != os.getpid():
-            self._connect()  # after a fork: the parent goes on using the old connections
+            self._connect()  # after a fork: the parent continues to use the old connections
         return self._client
 
     def __reduce__(self) -> tuple[type["ClientConnections"], tuple[Rules]]:
-        """Another process makes connections of its own. The API key goes along."""
+        """Pickles the rules, including the API key. The other process opens new connections."""
         return ClientConnections, (self._rules,)
 
     def close(self) -> None:
@@ -39,7 +39,7 @@ class ClientConnections:
 
 
 class AsyncClientConnections:
-    """The connections of each event loop: they belong to one."""
+    """The connections of each event loop; a connection belongs to one event loop."""
 
     def __init__(self, rules: Rules, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._rules = rules
@@ -48,7 +48,7 @@ class AsyncClientConnections:
 
     @property
     def http(self) -> httpx.AsyncClient:
-        """Of the running event loop."""
+        """The HTTP client of the running event loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             self._clients[loop] = httpx.AsyncClient(**self._rules.options(), transport=self._transport)

@@ -1,4 +1,4 @@
-"""Data for environments: a folder as one zip file, which is the same for the same files."""
+"""Data for environments: a folder as one zip file. The same files result in the same bytes."""
 
 import os
 from collections.abc import Iterator
@@ -8,14 +8,14 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo, is_zipfile
 
 from gradebox.errors import GradeboxError
 
-_MOST_BYTES = 4 << 30  # more than a service takes, and than should be in memory at once
+_MOST_BYTES = 4 << 30  # more than a service accepts, and more than should be in memory at once
 
 DataPath = str | os.PathLike[str]
 """A folder, or a zip file of one."""
 
 
 def zipped(path: DataPath) -> bytes:
-    """What is sent of a folder, or of a zip file: that as it is. Raises GradeboxError where it is neither."""
+    """A folder as a zip file, or the bytes of an existing zip file. Raises GradeboxError if `path` is neither."""
     place = Path(path).expanduser()
     if place.is_dir():
         return _pack(place)
@@ -37,14 +37,14 @@ def _pack(folder: Path) -> bytes:
     packed = BytesIO()
     with ZipFile(packed, "w", ZIP_DEFLATED) as archive:
         for path in files:
-            entry = ZipInfo(path.relative_to(folder).as_posix())  # of 1980: a copy of a folder is the same data
+            entry = ZipInfo(path.relative_to(folder).as_posix())  # dated 1980, so that a copy of a folder is equal
             entry.compress_type, entry.external_attr = ZIP_DEFLATED, 0o100644 << 16
             archive.writestr(entry, path.read_bytes())
     return packed.getvalue()
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """All files, by their paths. A link to a file is that file, as in caches of models."""
+    """All files, sorted by path. A link to a file counts as that file, since model caches contain links."""
     for below, folders, names in os.walk(folder):
         folders.sort()
         for name in folders:

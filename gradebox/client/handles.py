@@ -1,7 +1,7 @@
-"""A grader, as a user holds it: what the service says of it, and what training frameworks call.
+"""Handles of graders: the service's record of a grader, with methods that score and rewards for training frameworks.
 
-What is called scores with the version that the grader had when it was asked for: a reward does not change in the
-middle of a training run.
+A handle scores with the version that was the newest when the handle was created, so that a reward does not change
+during a training run.
 """
 
 from collections.abc import Iterable
@@ -23,34 +23,34 @@ from gradebox.schemas import GraderRecord, Version
 
 
 class GraderHandle(GraderRecord, RewardFunctions):
-    """A grader of the service."""
+    """A grader of the service. It scores with the version in `version`."""
 
     _scoring: Scoring = PrivateAttr()
 
     @classmethod
     def of(cls, grader: GraderRecord, scoring: Scoring) -> Self:
-        """The grader with what scores by it."""
+        """A handle for a grader that scores through `scoring`."""
         handle = cls(**grader.model_dump())
         handle._scoring = scoring
         return handle
 
     def score(self, threads: Iterable[Thread]) -> Outcomes:
-        """As `Client.score`, by this version."""
+        """As `Client.score`, with this version."""
         return self._scoring.score(self.key, threads, self.version)
 
     def update(self, fn: Function | None = None, **options: Unpack[UpdateOptions]) -> Self:
-        """As `client.graders.update`. What it returns scores by the new version; this one stays with its own."""
+        """As `client.graders.update`. The returned handle scores with the new version, this one with the old one."""
         asked = options.get("environment")
         options["environment"] = environment_of(self._scoring.transport, self.project, self.key, fn, asked)
         call = update_call(self.project, self.key, fn=fn, **options)
         return self.of(self._scoring.transport.send(call), self._scoring)
 
     def versions(self) -> list[Version]:
-        """All versions with their sources."""
+        """All versions with their sources, oldest first."""
         return versions(self._scoring.transport, self.project, self.key)
 
     def delete(self) -> None:
-        """Deletes the grader with its versions. Batches that run keep the version they began with."""
+        """Deletes the grader with its versions. Running batches continue with the version that they started with."""
         self._scoring.transport.send(calls.delete_grader(self.project, self.key))
 
     def _reward_name(self) -> str:
@@ -61,19 +61,19 @@ class GraderHandle(GraderRecord, RewardFunctions):
 
 
 class AsyncGraderHandle(GraderRecord, AsyncRewardFunctions):
-    """A grader of the service, for code that awaits: its functions are coroutine functions, as all three allow."""
+    """As `GraderHandle`, for asynchronous code. Its rewards are coroutine functions, as all three frameworks allow."""
 
     _scoring: AsyncScoring = PrivateAttr()
 
     @classmethod
     def of(cls, grader: GraderRecord, scoring: AsyncScoring) -> Self:
-        """The grader with what scores by it."""
+        """A handle for a grader that scores through `scoring`."""
         handle = cls(**grader.model_dump())
         handle._scoring = scoring
         return handle
 
     async def score(self, threads: Iterable[Thread]) -> Outcomes:
-        """As `AsyncClient.score`, by this version."""
+        """As `AsyncClient.score`, with this version."""
         return await self._scoring.score(self.key, threads, self.version)
 
     async def update(self, fn: Function | None = None, **options: Unpack[UpdateOptions]) -> Self:

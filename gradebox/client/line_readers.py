@@ -1,4 +1,4 @@
-"""Reads outcomes or threads out of the bytes of a stream, and remembers where to read on when the stream breaks."""
+"""Readers that parse outcomes or threads from a stream, and record where to resume if the stream breaks."""
 
 import json
 from itertools import takewhile
@@ -15,36 +15,36 @@ _decoder = msgspec.json.Decoder(Outcome)
 
 
 class StreamReader(Protocol[T]):
-    """Cuts blocks of bytes into what their lines hold."""
+    """Parses blocks of bytes into one item for each line."""
 
     @property
     def params(self) -> dict[str, int]:
-        """The query that reads on from here; to be asked once for each request."""
+        """The query that resumes after the last item. Reading it resets the partial line: read it once per request."""
 
     def feed(self, block: bytes) -> list[T]:
-        """What is whole with this block."""
+        """The items that this block completes."""
 
     def end(self) -> list[T]:
-        """What no line end followed, when the stream has ended well."""
+        """The last item, if the stream ended without a line end after it. Call it if the stream ended normally."""
 
 
 class _Bound:
-    """Where reading ends: `limit` threads after number `after`."""
+    """The end of the range to read: `limit` threads after thread `after`."""
 
     def __init__(self, after: int | None, limit: int | None) -> None:
         self._last = None if limit is None else (-1 if after is None else after) + limit
 
     def params(self, start: int) -> dict[str, int]:
-        """The query that reads on after thread `start`."""
+        """The query for the threads of the range after thread `start`."""
         after = {} if start < 0 else {"after": start}
         return after if self._last is None else {**after, "limit": max(self._last - start, 1)}
 
 
 class OutcomeReader:
-    """Cuts blocks of bytes into outcomes.
+    """Parses blocks of bytes into outcomes.
 
-    A batch of several graders has several outcomes for one index, and a stream may break between them. So reading on
-    starts before the last index, and skips what was seen of it.
+    A batch of several graders has several outcomes for one index, and a stream may break between them. Therefore a
+    resumed stream starts at the last index, and the reader skips the outcomes of that index that it has returned.
     """
 
     def __init__(self, after: int | None, limit: int | None = None) -> None:
@@ -57,13 +57,13 @@ class OutcomeReader:
 
     @property
     def params(self) -> dict[str, int]:
-        """The query that reads on from here; to be asked once for each request."""
+        """The query that resumes after the last item. Reading it resets the partial line: read it once per request."""
         self._rest, self._skip = b"", self._seen
         start = self._index - 1 if self._seen else self._after
         return self._bound.params(-1 if start is None else start)
 
     def feed(self, block: bytes) -> list[Outcome]:
-        """The outcomes that are whole with this block."""
+        """The outcomes that this block completes."""
         whole, newline, rest = block.rpartition(b"\n")
         if not newline:
             self._rest += block
@@ -77,7 +77,7 @@ class OutcomeReader:
         return fresh
 
     def end(self) -> list[Outcome]:
-        """The outcome that no line end followed, when the stream has ended well."""
+        """The last outcome, if the stream ended without a line end after it."""
         return self.feed(b"\n") if self._rest else []
 
     def _decode(self, lines: bytes) -> list[Outcome]:
@@ -97,7 +97,7 @@ class OutcomeReader:
 
 
 class SentThreadReader:
-    """Cuts blocks of bytes into threads as they were sent: what JSON says, or the line itself where it is none."""
+    """Parses blocks of bytes into threads as they were sent: the JSON value, or the line if it is not JSON."""
 
     def __init__(self, after: int | None, limit: int | None = None) -> None:
         self._bound = _Bound(after, limit)
@@ -106,23 +106,23 @@ class SentThreadReader:
 
     @property
     def params(self) -> dict[str, int]:
-        """The query that reads on from here; to be asked once for each request."""
+        """The query that resumes after the last item. Reading it resets the partial line: read it once per request."""
         self._rest = b""
         return self._bound.params(self._index)
 
     def feed(self, block: bytes) -> list[Any]:
-        """The threads that are whole with this block."""
+        """The threads that this block completes."""
         *lines, self._rest = (self._rest + block).split(b"\n")
         self._index += len(lines)
         return [_thread(line) for line in lines]
 
     def end(self) -> list[Any]:
-        """The thread that no line end followed, when the stream has ended well."""
+        """The last thread, if the stream ended without a line end after it."""
         return self.feed(b"\n") if self._rest else []
 
 
 def read_threads(lines: bytes) -> list[Any]:
-    """All threads of an answer: what JSON says of each, or the line itself where it is none."""
+    """All threads of an answer, each as its JSON value, or as the line if it is not JSON."""
     return [_thread(line) for line in lines.split(b"\n")[:-1]]
 
 

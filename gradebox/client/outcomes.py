@@ -1,4 +1,4 @@
-"""What is made of the outcomes of several requests, or of several graders."""
+"""Merges the outcomes of several requests or of several graders."""
 
 from msgspec.structs import replace
 
@@ -8,12 +8,12 @@ from gradebox.schemas import Batch
 
 
 def moved(outcomes: list[Outcome], first: int) -> list[Outcome]:
-    """The outcomes of a later request, with the positions that their threads have among all."""
+    """The outcomes of a request that starts at thread `first`, with indices among all threads."""
     return [replace(outcome, index=first + outcome.index) for outcome in outcomes] if first else outcomes
 
 
 class Rewards:
-    """One number for each thread of a batch: the sum of its graders' scores, each times the weight of its grader."""
+    """One number for each thread of a batch: the weighted sum of its graders' scores."""
 
     def __init__(self, batch: Batch) -> None:
         self._weights = {f"{grader.key}@{grader.version}": grader.weight for grader in batch.graders}
@@ -21,9 +21,9 @@ class Rewards:
         self._missing = batch.total
 
     def add(self, outcome: Outcome) -> None:
-        """Counts one outcome. Without a score there is no reward."""
+        """Adds one outcome. If it has no score, its thread has no reward."""
         weight = self._weights.get(outcome.grader)
-        if weight is None:  # it was recorded from outside
+        if weight is None:  # a recorded score, not one of the batch's graders
             return
         before = self._sums[outcome.index]
         score = outcome.score
@@ -31,7 +31,7 @@ class Rewards:
         self._missing -= 1
 
     def result(self) -> list[float | None]:
-        """The rewards, in the order of the threads. Raises GradeboxError where outcomes are missing."""
+        """The rewards, in the order of the threads. Raises GradeboxError if outcomes are missing."""
         if self._missing:
             raise GradeboxError(f"{self._missing} outcomes of the batch are missing, and rewards need all of them")
         return self._sums

@@ -1,4 +1,4 @@
-"""Reads the answer about a grader that the five checks just passed, and passes their warnings on."""
+"""Reads the answer about a grader that passed the five checks, and issues the checks' warnings."""
 
 import inspect
 import re
@@ -11,8 +11,9 @@ _ON_ANNOTATION = re.compile(r"line \d+: annotate ")
 
 
 def proved_grader(body: bytes) -> GraderRecord:
-    """The grader. Each warning of the checks becomes a GraderWarning at the line that called gradebox, but for those
-    about annotations: no score depends on them.
+    """Reads the grader, and issues each warning of the checks as a GraderWarning at the line that called gradebox.
+
+    Warnings about annotations are left out, since no score depends on them.
     """
     grader = GraderRecord.model_validate_json(body)
     for warning in grader.warnings:
@@ -22,7 +23,7 @@ def proved_grader(body: bytes) -> GraderRecord:
 
 
 def _callers_level() -> int:
-    """The `stacklevel`, as seen from this function's caller, of the first function outside this package."""
+    """The `stacklevel` of the first function outside this package, counted from this function's caller."""
     level, frame = 0, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith("gradebox."):
         level, frame = level + 1, frame.f_back

@@ -1,4 +1,4 @@
-"""Scores that come from outside, as they are sent."""
+"""Encodes external scores for requests."""
 
 import json
 import math
@@ -13,16 +13,16 @@ RecordedScore = float | Score
 """A number, or a `Score` with its reason."""
 
 _AT_ONCE = 20_000
-_BYTES = REQUEST_BYTES // 2  # of one body
+_BYTES = REQUEST_BYTES // 2  # in one body
 
 
 def score_lines(
     scores: Mapping[str, RecordedScore] | Mapping[int, RecordedScore], by: Literal["id", "index"]
 ) -> Iterator[bytes]:
-    """The bodies that record the scores, each some JSON lines.
+    """The bodies of the requests that record the scores, each some JSON lines.
 
     Raises:
-        ValueError: one is no finite number, or there are none; nothing was sent then.
+        ValueError: a score is not a finite number, or there are no scores. Nothing was sent then.
     """
     if by not in ("id", "index"):
         raise ValueError(f"by={by!r} names no threads: say by='id' or by='index'")
@@ -33,7 +33,7 @@ def score_lines(
 
 
 def blocks_of(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """JSON lines, in the bodies of as few requests as they need."""
+    """Joins JSON lines into the bodies of as few requests as possible."""
     block: list[bytes] = []
     size = 0
     for line in lines:

@@ -1,5 +1,6 @@
-"""What training frameworks call, of whatever scores threads. It works wherever a trainer calls it: after a fork, from
-any event loop, and, where it blocks, pickled into another process.
+"""Reward functions for training frameworks.
+
+They work after a fork and from any event loop. The blocking ones can also be pickled into another process.
 """
 
 import asyncio
@@ -19,21 +20,21 @@ _Threads = list[dict[str, Any]]
 
 
 class _Named(ABC):
-    """What frameworks log it as."""
+    """The name of a reward, and what it accepts."""
 
     @abstractmethod
     def _reward_name(self) -> str: ...
 
     def _reward_parts(self) -> Sequence[str]:
-        """The keys of its graders, where it is made of several."""
+        """The keys of the graders, if the reward combines several."""
         return ()
 
     def _takes_groups(self) -> bool:
-        """Whether a line of what it scores is a group."""
+        """Whether the grader scores groups of threads."""
         return False
 
     def _refuse_groups(self, caller: str, advice: str) -> None:
-        """Raises ValueError where it takes groups, which this caller does not have."""
+        """Raises ValueError if the grader takes groups, which this caller cannot pass."""
         if self._takes_groups():
             raise ValueError(
                 f"grader {self._reward_name()!r} takes groups of completions, and {caller} gives it one at a time: "
@@ -42,38 +43,42 @@ class _Named(ABC):
 
 
 class RewardFunctions(_Named):
-    """Of what scores while the caller waits."""
+    """Reward functions that block."""
 
     @abstractmethod
     def score(self, threads: Iterable[Thread]) -> list[Outcome]:
-        """An outcome for each thread, in order."""
+        """Scores threads, and returns an outcome for each, in order."""
 
     def as_trl_reward(
         self, *, missing: trl.Missing | None = None, columns: Columns = None
     ) -> Callable[..., list[float | None]]:
         """A function for `reward_funcs` of TRL's trainers. The columns of the dataset become metadata of the threads.
 
-        Args:
-            missing: what a completion with an error has: "raise" raises ScoreMissing, "none" gives None, a number is
-                taken as it is. By default None where the trainer is known to leave it out (TRL 1.6 and newer, GRPO or
-                RLOO, no other reward function), and an exception where it would count as 0.0. Where all of a step have
-                none, ScoreMissing is raised. A completion that the grader does not apply to has None with GRPO or RLOO
-                of TRL 1.6 and newer, also beside other reward functions; elsewhere it has what one with an error has.
-            columns: those of the dataset that are sent; by default all of them.
+        A grader of groups receives the generations of a prompt together.
 
-        A grader of groups is given the generations of a prompt together.
+        Args:
+            missing: the reward of a completion with an error: "raise" raises ScoreMissing, "none" gives None, and a
+                number is used as the reward. By default it is None if the trainer is known to ignore None (TRL 1.6 and
+                newer, GRPO or RLOO, no other reward function), and an exception if None would count as 0.0. If no
+                completion of a step has a reward, ScoreMissing is raised. A completion to which the grader does not
+                apply has None with GRPO or RLOO of TRL 1.6 and newer, also beside other reward functions; otherwise it
+                is treated as one with an error.
+            columns: the columns of the dataset that are sent; by default all.
         """
         policy = trl.RewardPolicy(self._reward_name(), missing, self._reward_parts())
         return trl.TrlReward(self.score, policy, self._reward_name(), columns, self._takes_groups())
 
     def as_verl_compute_score(self, *, batched: bool = False, columns: Columns = None) -> Callable[..., Any]:
-        """A `compute_score` for verl, which raises ScoreMissing where there is no score.
+        """A `compute_score` for verl. It raises ScoreMissing if there is no score.
 
-        `batched` is for verl's reward manager "batch". Otherwise samples that verl scores at the same time go together.
-        `columns` are the members of `extra_info` that are sent, and "data_source" and "ground_truth"; by default all.
+        A grader of groups receives the generations of a prompt together, which have the same "uid" in `extra_info`, or
+        the same "index". It needs `batched`.
 
-        A grader of groups is given the generations of a prompt together: of the same "uid" in `extra_info`, or of the
-        same "index". It needs `batched`.
+        Args:
+            batched: for verl's reward manager "batch". Otherwise samples that verl scores at the same time are sent in
+                one request.
+            columns: which members of `extra_info`, and which of "data_source" and "ground_truth", are sent; by default
+                all.
         """
         if batched:
             return verl.VerlBatchReward(self._reward_name(), self.score, columns, self._takes_groups())
@@ -81,9 +86,12 @@ class RewardFunctions(_Named):
         return verl.VerlReward(self._reward_name(), self.score, columns)
 
     def as_verifiers_reward(self, *, columns: Columns = None) -> Callable[..., Awaitable[float]]:
-        """A reward for a `Rubric`, or for a `Task` of verifiers, which raises ScoreMissing where there is no score.
+        """A reward for a `Rubric` or a `Task` of verifiers. It raises ScoreMissing if there is no score.
 
-        Rollouts that are scored at the same time go together. `columns` are those that are sent; by default all.
+        Rollouts that are scored at the same time are sent in one request.
+
+        Args:
+            columns: the columns that are sent; by default all.
         """
 
         self._refuse_groups("verifiers", "use a grader of single threads")
@@ -95,11 +103,11 @@ class RewardFunctions(_Named):
 
 
 class AsyncRewardFunctions(_Named):
-    """Of what is awaited: coroutine functions, as all three frameworks allow."""
+    """Reward functions that are coroutine functions, which all three frameworks allow."""
 
     @abstractmethod
     async def score(self, threads: Iterable[Thread]) -> list[Outcome]:
-        """An outcome for each thread, in order."""
+        """Scores threads, and returns an outcome for each, in order."""
 
     def as_trl_reward(
         self, *, missing: trl.Missing | None = None, columns: Columns = None
@@ -117,7 +125,7 @@ class AsyncRewardFunctions(_Named):
         return _named(reward, self._reward_name())
 
     def as_verl_compute_score(self, *, columns: Columns = None) -> Callable[..., Awaitable[float]]:
-        """As `RewardFunctions.as_verl_compute_score`. verl awaits no function of many samples."""
+        """As `RewardFunctions.as_verl_compute_score`, but not `batched`: verl awaits only functions of one sample."""
         self._refuse_groups("verl", "use gradebox.Client, and as_verl_compute_score(batched=True)")
         together = AsyncTogether(self.score)
 
@@ -136,7 +144,7 @@ class AsyncRewardFunctions(_Named):
 
 
 def _verifiers_reward(together: AsyncTogether, columns: Columns) -> Callable[..., Awaitable[float]]:
-    # In the body of a class it becomes a method: `_owner` takes the object.
+    # Assigned in the body of a class, this function becomes a method: `_owner` takes the instance.
     async def reward(*_owner: Any, trace: Any = None, task: Any = None, state: Any = None, **more: Any) -> float:
         if trace is not None:
             thread = verifiers.of_trace(trace, task, columns)
@@ -148,7 +156,7 @@ def _verifiers_reward(together: AsyncTogether, columns: Columns) -> Callable[...
 
 
 def _named(function: _F, name: str) -> _F:
-    """Frameworks log a reward under its function's name."""
+    """Renames a function, since frameworks log a reward under the name of its function."""
     named: Any = function
     named.__name__ = named.__qualname__ = name
     return function

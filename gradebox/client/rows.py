@@ -1,4 +1,4 @@
-"""Rows of a dataset made into threads."""
+"""Converts rows of a dataset into threads."""
 
 import json
 import os
@@ -11,19 +11,19 @@ from gradebox.client.threads import Reader, Thread, Threads
 from gradebox.rewards.plain import metadata, plain_in
 
 _MEMBERS = ("messages", "turns", "prompt", "completion", "metadata", "id")
-_NAMED = (*_MEMBERS, "completions")  # what a column may be said to be; of a group, its completions
+_NAMED = (*_MEMBERS, "completions")  # what a column may be mapped to; "completions" is for groups
 
 Columns = Mapping[str, str]
-"""What columns of a row are: `{"question": "prompt", "response": "completion"}`. A column with the name of a member,
-such as `id`, is that member where no other is. Every other column is metadata.
+"""Columns of a row by member of a thread: `{"question": "prompt", "response": "completion"}`. A column with the name of
+a member, such as `id`, is that member unless another column is mapped to it. Every other column is metadata.
 """
 
 
 def with_columns(threads: Threads, columns: Columns | None) -> Threads:
-    """The threads; with `columns`, those that the rows of a dataset or a file become.
+    """The threads; with `columns`, the rows of a dataset or file, converted into threads.
 
     Raises:
-        ValueError: a column is to be what no thread has, or two are to be the same.
+        ValueError: a column is mapped to a member that threads do not have, or two columns are mapped to the same one.
     """
     if columns is None:
         return threads
@@ -33,13 +33,13 @@ def with_columns(threads: Threads, columns: Columns | None) -> Threads:
     if len(set(columns.values())) < len(columns):
         raise ValueError(f"columns={dict(columns)!r}: two columns cannot be the same member of a thread")
     rows = _Rows(threads, columns)
-    # An iterator can be read only once: what asks whether the threads can be sent again must see one.
+    # If the source can be read only once, return an iterator, so that `Resend` does not try to send it again.
     return iter(rows) if isinstance(threads, Iterator | Reader) else rows
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows, made into threads each time that they are read."""
+    """Rows that are converted into threads on each iteration."""
 
     rows: Threads
     columns: Columns
@@ -63,7 +63,7 @@ def _read(rows: Threads) -> Iterator[object]:
             raise TypeError('with columns=, a file of rows must be opened by open(path, "rb")')
         yield from _parsed(rows)
     elif callable(records := getattr(rows, "to_dict", None)) and not isinstance(rows, Mapping):
-        yield from records("records")  # of a pandas.DataFrame
+        yield from records("records")  # a pandas.DataFrame
     else:
         yield from rows
 

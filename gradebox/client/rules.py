@@ -1,4 +1,4 @@
-"""What both clients share: the URL of the service, the API key, and which requests are repeated."""
+"""The parts that both clients share: the URL of the service, the API key, and the rules for retries."""
 
 import random
 from collections.abc import Generator
@@ -15,20 +15,20 @@ from gradebox.schemas import Problem
 
 T = TypeVar("T")
 
-TRIES = 7  # with the pauses below, some ten seconds: longer than a service takes to restart
+TRIES = 7  # with the pauses below, about ten seconds: longer than a service takes to restart
 FIRST_TRIES = 3
 CONNECT_S = 5.0
-KEEP_ALIVE_S = 3.0  # less than the 5 s after which servers drop an idle connection, so none is used as it closes
+KEEP_ALIVE_S = 3.0  # less than the 5 s after which servers close an idle connection, so that none is used as it closes
 NOT_NOW = {429, 502, 503, 504}
-# a wrong key stays one, what took too long would again, and a quota has room when something was deleted
+# A wrong key stays wrong, a request that timed out would do so again, and a quota stays full until data is deleted.
 NOT_AGAIN = ("too-many-requests", "timeout", "quota-exceeded")
 
 
 class Rules:
-    """The URL and the key of the service, and whether a request that failed is repeated.
+    """The URL and the API key of the service, and the rules for retrying a failed request.
 
-    Where the service has never answered, the first failed connection raises. Where it has answered before, it is
-    probably restarting, and the request is repeated.
+    If the service has never answered, the first failed connection raises. If it has answered before, it is probably
+    restarting, and the request is retried.
     """
 
     def __init__(self, url: str | None, api_key: str | None, timeout: float) -> None:
@@ -40,24 +40,24 @@ class Rules:
         self.auth = None if self.key is None else Bearer(self.url, self.key)
 
     def take_over(self, old: str, secret: str) -> None:
-        """Sends this key from now on, if the one with the id `old` was sent before."""
+        """Switches to the key `secret`, if the client uses the key with the id `old`."""
         if self.key is not None and self.auth is not None and id_of(self.key.secret) == old:
             self.key = FoundKey(secret, self.key.owner)
             self.auth.send_instead(secret)
 
     def options(self) -> dict[str, Any]:
-        """The arguments of an httpx client."""
+        """The arguments for an httpx client."""
         return {
             "base_url": self.url,
             "headers": _headers(self.url),
             "auth": self.auth,
             "timeout": httpx.Timeout(self.timeout, connect=CONNECT_S),
-            "trust_env": not is_local(self.url),  # no proxy knows the way to this machine
+            "trust_env": not is_local(self.url),  # a proxy cannot reach this machine's loopback address
             "limits": httpx.Limits(keepalive_expiry=KEEP_ALIVE_S),
         }
 
     def request(self, call: Call[Any]) -> dict[str, Any]:
-        """The arguments of `httpx.Client.request`, but for a body that is streamed."""
+        """The arguments for `httpx.Client.request`, except a streamed body."""
         return {
             "method": call.method,
             "url": _absolute(self.url, call.path, tuple(call.params)),
@@ -67,7 +67,7 @@ class Rules:
         }
 
     def pause(self, attempt: int, idempotent: bool, failure: httpx.Response | httpx.HTTPError) -> float | None:
-        """Seconds to wait before the next try, or None where there is none."""
+        """Seconds to wait before the next try, or None if there is none."""
         if self.auth is not None and isinstance(failure, httpx.HTTPError):
             self.auth.look_again()
         if attempt + 1 >= TRIES or not self._again(attempt, idempotent, failure):
@@ -83,11 +83,11 @@ class Rules:
         if isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout):
             return self.reached
         lost = isinstance(failure, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError)
-        # Before its first answer, the other side may be no gradebox service: few repetitions.
+        # Before its first answer, the other side may not be a gradebox service: only a few retries.
         return lost and idempotent and (self.reached or attempt < FIRST_TRIES)
 
     def unreachable(self, error: httpx.HTTPError) -> ConnectionFailed:
-        """The error when no try got an answer."""
+        """The error if no try got an answer."""
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return ConnectionFailed(
                 f"no service answers at {self.url} ({error}). Start one with `gradebox serve`, "
@@ -102,7 +102,7 @@ class Rules:
 
 
 class Bearer(httpx.Auth):
-    """Adds the API key to requests. A key that was found on this machine is sent only while its own service listens."""
+    """Adds the API key to requests. A key found on this machine is sent only while the service of its owner listens."""
 
     def __init__(self, url: str, key: FoundKey) -> None:
         if not key.secret.isascii() or not key.secret.isprintable():
@@ -111,24 +111,29 @@ class Bearer(httpx.Auth):
         self._listeners = None if key.owner is None else Listeners(url, key.owner)
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Adds the key to a request. Raises NotOurs."""
+        """Adds the key to a request.
+
+        Raises:
+            NotOurs: a process of another user listens on the port.
+            httpx.ConnectError: no process listens there.
+        """
         if self._listeners is not None and not self._listeners.check():
             raise httpx.ConnectError("nothing on this machine listens there", request=request)
         request.headers["Authorization"] = self._header
         yield request
 
     def send_instead(self, secret: str) -> None:
-        """Sends another key from now on."""
+        """Replaces the key for later requests."""
         self._header = f"Bearer {secret}"
 
     def look_again(self) -> None:
-        """A connection broke: asks again who listens before the next request."""
+        """Makes the next request check again which process listens. Call it after a connection broke."""
         if self._listeners is not None:
             self._listeners.forget()
 
 
 def settle(call: Call[T], failure: httpx.Response | httpx.HTTPError, rules: Rules, attempt: int) -> T:
-    """What the last try of a call gives. Raises GradeboxError."""
+    """The result of a call from its last try. Raises GradeboxError."""
     if isinstance(failure, httpx.Response) and failure.status_code != httpx.codes.UNAUTHORIZED:
         if call.gone_is_done and attempt > 0 and failure.status_code == httpx.codes.NOT_FOUND:
             return call.read(b"")
@@ -137,7 +142,7 @@ def settle(call: Call[T], failure: httpx.Response | httpx.HTTPError, rules: Rule
 
 
 def error_of(failure: httpx.Response | httpx.HTTPError, rules: Rules) -> GradeboxError:
-    """The exception for a try that was the last."""
+    """The exception for the last try."""
     if isinstance(failure, httpx.Response):
         return _with_origin(refusal(failure), rules.key)
     error = rules.unreachable(failure)
@@ -146,7 +151,7 @@ def error_of(failure: httpx.Response | httpx.HTTPError, rules: Rules) -> Gradebo
 
 
 def _with_origin(error: GradeboxError, key: FoundKey | None) -> GradeboxError:
-    """The error names the file in which the key was found, if the user did not give it."""
+    """Adds the file of the key to a 401 error, if the client found the key in a file."""
     if not isinstance(error, NotAllowed) or error.status != httpx.codes.UNAUTHORIZED or key is None or not key.file:
         return error
     found = f"{error.detail}. The key was found in {key.file}: name the right one with GRADEBOX_API_KEY or --api-key"
@@ -161,7 +166,7 @@ def _is_final(response: httpx.Response) -> bool:
 
 @lru_cache(maxsize=64)
 def _absolute(service: str, path: str, params: tuple[tuple[str, str], ...]) -> httpx.URL:
-    """Where a request goes; to put that together takes httpx nearly half of its time for a request."""
+    """The URL of a request. It is cached, because building it takes nearly half of httpx's time for a request."""
     url = httpx.URL(service + path)
     return url.copy_merge_params(httpx.QueryParams(params)) if params else url
 
@@ -178,5 +183,5 @@ def _check_url(url: str) -> None:
 def _headers(url: str) -> dict[str, str]:
     headers = {"User-Agent": "gradebox-python"}
     if is_local(url):
-        headers["Accept-Encoding"] = "identity"  # on one machine, compressing outcomes costs more than it saves
+        headers["Accept-Encoding"] = "identity"  # on one machine, compression costs more than it saves
     return headers

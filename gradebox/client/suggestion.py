@@ -1,4 +1,4 @@
-"""What to change in a judge, and the request for it."""
+"""The suggestion of an improved judge, and the request for it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,13 +24,13 @@ async def grade(thread: StringThread) -> float:
 
 
 class Suggestion(NamedTuple):
-    """What a model would change in a judge. Nothing was changed.
+    """The changes to a judge that a model suggests. The judge is unchanged.
 
     Attributes:
-        feedback: an outcome for each completion whose score its label does not bear out: what to change is its reason.
-        proposal: the new text of the judge that takes all of it up; None where there was nothing to say.
-        reasoning: why it is so.
-        batch: the id of the batch that gave the feedback; None where nothing was asked.
+        feedback: an outcome for each completion whose score differs from its label; its reason is the feedback.
+        proposal: the new text of the judge, based on all the feedback; None if there was no feedback.
+        reasoning: the model's reasons for the proposal.
+        batch: the id of the batch of feedback; None if no feedback was requested.
     """
 
     feedback: Outcomes
@@ -43,7 +43,7 @@ NOTHING = Suggestion(Outcomes(), None, None, None)
 
 
 def judge_of(batch: Batch, key: str) -> BatchGrader:
-    """The version of the judge that scored the batch. Raises ValueError where none did, or several."""
+    """The version of the judge that scored the batch. Raises ValueError if no version or several versions did."""
     name, version = calls.split_version(key)
     found = [one for one in batch.graders if one.key == name and version in (None, one.version)]
     if len(found) != 1:
@@ -56,7 +56,7 @@ def judge_of(batch: Batch, key: str) -> BatchGrader:
 def bring_together(
     project: str, model: str, judge: GraderRecord, version: Version, said: Sequence[str], instructions: str | None
 ) -> Call[Report]:
-    """Asks a model for one text that takes up several of feedback: as the test run of a grader that is not kept."""
+    """Asks a model for one proposal from several texts of feedback, by the test run of a grader that is not saved."""
     label = f"{judge.key}@{version.number}"
     settings = settings_of(label, version.kind, judge.description, version.config, version.source)
     metadata = {"settings": settings, "feedback": list(said[:MOST_TEXTS]), "instructions": instructions}
@@ -64,7 +64,7 @@ def bring_together(
 
 
 def suggestion(feedback: Sequence[Outcome], report: Report, batch: str) -> Suggestion:
-    """What came of it. Raises GradeboxError where the model gave no proposal."""
+    """The suggestion from the report of that test run. Raises GradeboxError if the model gave no proposal."""
     outcome = report.outcomes[0] if report.valid and report.outcomes else None
     if outcome is None or outcome.details is None:
         why = report.failed.message if report.failed else "there is no outcome"

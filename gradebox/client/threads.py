@@ -1,4 +1,4 @@
-"""Threads on their way to the service: lines of JSON."""
+"""Encodes threads as JSON lines for the service."""
 
 import io
 import json
@@ -30,23 +30,23 @@ class Reader(Protocol):
     """A file that is open for reading bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """At most `size` bytes, and none at the end."""
+        """Returns at most `size` bytes, and no bytes at the end of the file."""
 
 
 Threads: TypeAlias = Iterable[Thread] | str | os.PathLike[str] | Reader
 """Threads, the path of a file of JSON lines, or such a file opened for reading bytes."""
 
 BLOCK_BYTES = 256 * 1024
-FIRST_LINES = 100  # of a file, that are looked at before it is sent
-LINES_BYTES = REQUEST_BYTES - 1024 * 1024  # of one request: less room for the rest of its body
+FIRST_LINES = 100  # lines of a file that are checked before it is sent
+LINES_BYTES = REQUEST_BYTES - 1024 * 1024  # for the lines in one request; the rest is room for other fields
 
 _log = logging.getLogger("gradebox")
 
-# ASCII with escapes carries lone surrogates too, which completions do contain; NaN is no JSON.
+# ASCII escapes can represent lone surrogates, which occur in completions. NaN is not valid JSON.
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
-# Three times as fast. It would write NaN as null, and dates as strings: it is given what is plain alone.
+# Three times as fast, but it would write NaN as null and dates as strings: only for values that pass `_is_plain`.
 _encode_plain = msgspec.json.Encoder().encode
-# How files begin that are taken for JSON lines by mistake.
+# First bytes of files that are mistaken for JSON lines.
 _OTHER_FILES = {
     b"\x1f\x8b": "compressed by gzip",
     b"\x28\xb5\x2f\xfd": "compressed by zstd",
@@ -64,13 +64,13 @@ def to_line(thread: Thread, number: int) -> bytes:
     """The thread as JSON, without a line end.
 
     Raises:
-        TypeError, ValueError: this is no thread, or JSON has no word for something in it; `number` is named.
+        TypeError, ValueError: it is not a thread, or JSON cannot represent a part of it. The message has `number`.
     """
     return _line(thread, number)[0]
 
 
 class _Form(NamedTuple):
-    """What is sent of a thread or a group, whether each thread of it has a completion, and how many there are."""
+    """The JSON form of a thread or group, whether each of its threads has a completion, and how many threads it has."""
 
     sent: object
     is_answered: bool
@@ -92,7 +92,7 @@ def _json(form: object, number: int) -> bytes:
             if _is_plain(form):
                 return _encode_plain(form)
         except (UnicodeEncodeError, RecursionError):
-            pass  # a lone surrogate, or a circle
+            pass  # a lone surrogate, or a circular reference
         return _encode(form).encode("ascii")
     except (TypeError, ValueError, RecursionError) as error:
         advice = "threads hold strings, numbers that are finite, booleans, None, lists and dicts"
@@ -101,7 +101,7 @@ def _json(form: object, number: int) -> bytes:
 
 
 def blocks(threads: Threads) -> Iterator[bytes]:
-    """The body of a batch: JSON lines in blocks of bytes, read or made as they are asked for."""
+    """The body of a batch: JSON lines in blocks of bytes, which are read or encoded on demand."""
     if isinstance(threads, str | os.PathLike):
         with Path(threads).open("rb") as file:
             yield from _read(file)
@@ -112,8 +112,9 @@ def blocks(threads: Threads) -> Iterator[bytes]:
 
 
 def length(threads: Threads) -> int | None:
-    """How many bytes `blocks` will give, where that is known ahead: of a path to a regular file. A body of known length
-    is cheaper to take in than one in chunks.
+    """The total size of `blocks` in bytes if the threads are the path of a regular file, otherwise None.
+
+    The service reads a body of known length at less cost than a chunked one.
     """
     if not isinstance(threads, str | os.PathLike):
         return None
@@ -122,16 +123,16 @@ def length(threads: Threads) -> int | None:
 
 
 async def async_blocks(threads: Threads) -> AsyncIterator[bytes]:
-    """`blocks`, for a client that awaits; a block is made in about a millisecond."""
+    """`blocks` for the asynchronous client. Encoding a block takes about a millisecond."""
     for block in blocks(threads):
         yield block
 
 
 class Resend:
-    """Whether threads can be read from their beginning once more, and how. A generator cannot, nor can a pipe.
+    """Rewinds threads for a retry. A generator or a pipe cannot be rewound.
 
     Attributes:
-        possible: whether they can.
+        possible: whether the threads can be read again from their start.
     """
 
     def __init__(self, threads: Threads | None) -> None:
@@ -142,13 +143,13 @@ class Resend:
         self.possible = self._file is not None or not isinstance(threads, Reader | Iterator)
 
     def rewind(self) -> None:
-        """Goes back to where the threads began."""
+        """Seeks to the position at which the threads started."""
         if self._file is not None:
             self._file.seek(self._start)
 
 
 def pieces(threads: Threads) -> Iterator[tuple[int, list[bytes]]]:
-    """Cuts threads into requests for synchronous scoring: the first index and the lines of each."""
+    """Splits threads into requests for synchronous scoring: yields the first index and the lines of each."""
     first, lines, size, count = 0, list[bytes](), 0, 0
     completions = _Completions()
     for number, thread in enumerate(each_of(threads)):
@@ -172,7 +173,7 @@ def _form(thread: object) -> _Form:
         form = dict(thread)
         if _FORMS.isdisjoint(form) and is_group(form):
             return _group_form(form)
-        turns, _, _ = read(form, keep_unknown=True)  # whether unknown members are kept is a setting of the service
+        turns, _, _ = read(form, keep_unknown=True)  # a setting of the service decides about unknown members
         return _Form(form, _is_answered(turns))
     if isinstance(thread, Sequence) and not isinstance(thread, str | bytes | bytearray):
         if thread and _is_thread(thread[0]):
@@ -183,7 +184,7 @@ def _form(thread: object) -> _Form:
 
 
 def _is_thread(value: object) -> bool:
-    """Whether it is no turn, which is a pair of strings."""
+    """Whether a value is a thread and not a turn, which is a pair of strings."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return any(not isinstance(part, str) for part in value)
     return isinstance(value, StringThread | Mapping)
@@ -194,7 +195,7 @@ def _group_form(group: dict[str, object]) -> _Form:
     if isinstance(threads, Sequence) and not isinstance(threads, str):
         group["threads"] = [_form(thread).sent for thread in threads]
     found = members(group)
-    is_answered = [_is_answered(read(each, keep_unknown=True)[0]) for each in found]  # each is read, to be refused here
+    is_answered = [_is_answered(read(each, keep_unknown=True)[0]) for each in found]  # reads all, to raise errors here
     return _Form(group, all(is_answered), len(found))
 
 
@@ -203,7 +204,7 @@ def _is_answered(turns: Sequence[Sequence[str]]) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether it is made of nothing but what JSON has a word for, so that every encoder writes the same of it."""
+    """Whether a value has only the types of JSON, so that all encoders write it alike."""
     kind = type(value)
     if kind is dict:
         if not _NAMES.issuperset(map(type, value)):
@@ -224,7 +225,7 @@ def _pair(turn: object) -> list[str]:
 
 
 def each_of(threads: Threads) -> Iterable[Thread]:
-    """The threads. Raises TypeError for one thread alone, or for a file where threads belong."""
+    """The threads. Raises TypeError for a single thread or a file."""
     if isinstance(threads, str | os.PathLike | Reader):
         raise TypeError(f"{threads!r:.200} is a file, and a list of threads is wanted here. A batch takes a file")
     if isinstance(threads, StringThread | Mapping):
@@ -233,7 +234,7 @@ def each_of(threads: Threads) -> Iterable[Thread]:
 
 
 class _Completions:
-    """Counts threads that have no completion: whatever a grader compares with it, they get a low score by mistake."""
+    """Counts threads without a completion, because graders would give them a low score by mistake."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -241,20 +242,20 @@ class _Completions:
         self._first = 0
 
     def line_of(self, thread: Thread, number: int) -> tuple[bytes, int]:
-        """The thread as JSON, counted, and how many threads it is, where it is a group."""
+        """Counts a thread or group; returns its JSON and the number of its threads."""
         line, form = _line(thread, number)
         self.count(form.is_answered, number)
         return line, form.threads
 
     def count(self, answered: bool, number: int) -> None:
-        """Counts a thread."""
+        """Counts a thread, or a group as one."""
         self._count += 1
         if not answered:
             self._first = self._first if self._missing else number
             self._missing += 1
 
     def tell(self) -> None:
-        """Logs how many there were."""
+        """Logs a warning with the number of threads without a completion, if there are any."""
         if self._missing:
             _log.warning(
                 "%s of %s threads do not end with a turn of the assistant: thread.completion() is None for them. "
@@ -276,13 +277,13 @@ def _read(file: Reader) -> Iterator[bytes]:
 
 
 def _look_at(block: bytes) -> None:
-    """Refuses a file that is plainly none of JSON lines. Logs how many threads at its start have no completion."""
+    """Checks the start of a file: raises ValueError if it is clearly not JSON lines, and logs missing completions."""
     kind = next((kind for start, kind in _OTHER_FILES.items() if block.startswith(start)), None)
     if kind is not None:
         raise ValueError(f"the file of threads is {kind}: write JSON, one thread a line, as UTF-8")
     completions = _Completions()
     for number, line in enumerate(block.split(b"\n", FIRST_LINES)[:FIRST_LINES]):
-        # The line may be cut. What is no thread is told of by its outcome.
+        # The last line may be incomplete. Other invalid lines are reported by their outcomes.
         with suppress(ValueError, TypeError, RecursionError):
             completions.count(_form(msgspec.json.decode(line)).is_answered, number)
     completions.tell()

@@ -1,4 +1,4 @@
-"""What a grader's version is made of."""
+"""The content of a grader's version: checks of arguments, and the fields of requests."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -11,18 +11,18 @@ from gradebox.errors import GradeboxError, SourceError
 from gradebox.schemas import KEY_PATTERN, GraderRecord, Isolation, WrittenKind
 
 Ask = Literal["stand-in"]
-"""Who answers what a grader asks in its proof, where it is not what the project has."""
+"""The replacement for the models and endpoints of the project in the test run: `stand-in`, the smallest replies."""
 
 Function = Callable[..., object] | str
-"""A grader function, which is uploaded with what it uses from its module; or source as a string."""
+"""A grader function, which is uploaded with the parts of its module that it uses; or source as a string."""
 
 
 ONE_OF = "give the grader as a function, fn=, or as a kind= with its config="
-"""What a call is told that has both, or half of one."""
+"""The error message for a call with a function and a kind, or a kind or config without the other."""
 
 
 class GraderOptions(TypedDict, total=False):
-    """What `create.function` takes besides a key and a function."""
+    """The arguments of `create.function` besides a key and a function."""
 
     name: str | None
     description: str | None
@@ -35,21 +35,23 @@ class GraderOptions(TypedDict, total=False):
 
 
 class UpdateOptions(GraderOptions, total=False):
-    """What an update takes besides a function: the settings of a kind stand in its place."""
+    """The arguments of an update besides a function: those above, or a kind and its settings instead of a function."""
 
     kind: WrittenKind | None
     config: Mapping[str, Any] | None
 
 
 def source_of(fn: Function, environment: str | None = None) -> str:
-    """The source to upload. Raises SourceError for a function that cannot stand alone; in an environment, it may import
-    packages.
+    """The source to upload. With an environment, the function may import packages.
+
+    Raises:
+        SourceError: the function cannot stand alone, or the source looks like a path.
     """
     if isinstance(fn, str):
         if fn.endswith(".py") and "\n" not in fn:
             raise SourceError(f"{fn!r} is a path and no source: give what it holds, Path({fn!r}).read_text()")
         return fn
-    from gradebox.source import extract, imports  # here, because those who only score need none of it
+    from gradebox.source import extract, imports  # imported late, since scoring does not need it
 
     return extract(fn, allowed=imports.may_be_package if environment else imports.nothing)
 
@@ -62,7 +64,7 @@ def version_of(
     environment: str | None = None,
     ask: Ask | None = None,
 ) -> dict[str, object]:
-    """What a version is made of, as the service takes it.
+    """The fields of a request for a version from a function.
 
     Raises:
         GradeboxError: the function cannot stand alone, or there is no such isolation.
@@ -79,8 +81,9 @@ def version_of(
 
 
 def kind_of(kind: WrittenKind, config: Mapping[str, Any], options: GraderOptions) -> dict[str, object]:
-    """What a version of a kind is made of, as the service takes it: it writes the source. The test run's threads are
-    not among it.
+    """The fields of a request for a version of a kind, without the threads of the test run.
+
+    The service writes the source.
 
     Raises:
         GradeboxError: there is no such isolation.
@@ -91,19 +94,19 @@ def kind_of(kind: WrittenKind, config: Mapping[str, Any], options: GraderOptions
 
 
 def check_isolation(isolation: str | None) -> None:
-    """Raises GradeboxError where there is no such isolation."""
+    """Raises GradeboxError if there is no such isolation."""
     if isolation is not None and isolation not in get_args(Isolation):
         raise GradeboxError(f"isolation={isolation!r} is none of {', '.join(map(repr, get_args(Isolation)))}")
 
 
 def check_key(key: str) -> None:
-    """Raises GradeboxError where no grader can have this key."""
+    """Raises GradeboxError if the key is not valid."""
     if not re.match(KEY_PATTERN, key):
         raise GradeboxError(f"the key {key!r} cannot be: write 1 to 64 of a-z 0-9 . _ - with a letter or digit first")
 
 
 def one_of(fn: Callable[..., object] | None, source: str | None) -> Function:
-    """The one of the two that was given."""
+    """Returns the given one of the two. Raises TypeError if both or none are given."""
     if fn is not None and source is None:
         return fn
     if source is not None and fn is None:
@@ -127,11 +130,13 @@ def update_call(
     config: Mapping[str, Any] | None = None,
     if_version: int | None = None,
 ) -> Call[GraderRecord]:
-    """What gives a grader a new version, or only a name or a description. Without a function and a kind, the service
-    takes those of the newest version.
+    """The request that gives a grader a new version, or only a name or a description.
+
+    Without a function and a kind, the service uses those of the newest version.
 
     Raises:
         GradeboxError: the function cannot stand alone, or there is no such isolation.
+        TypeError: a kind without its config or with a function, or `if_version` without a new version.
     """
     check_source(fn, kind, config)
     fields: dict[str, object] = {"name": name, "description": description}
@@ -153,6 +158,6 @@ def update_call(
 
 
 def check_source(fn: Function | None, kind: WrittenKind | None, config: Mapping[str, Any] | None) -> None:
-    """Raises TypeError where a kind lacks its config, or comes beside a function."""
+    """Raises TypeError if a kind has no config, a config has no kind, or a kind is combined with a function."""
     if (kind is None) != (config is None) or (fn is not None and kind is not None):
         raise TypeError(ONE_OF)

@@ -1,1 +1,1 @@
-"""The client's classes: `_async` is written by hand, and `_sync` is made from it."""
+"""The client's classes: `_async` is written by hand, and `_sync` is generated from it."""

@@ -1,4 +1,4 @@
-"""What a project may spend."""
+"""The budget of a project."""
 
 from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
@@ -6,14 +6,14 @@ from gradebox.schemas import BudgetPeriod, ProjectBudget
 
 
 class AsyncBudget:
-    """What the client's project may spend on asking models."""
+    """The budget of the client's project for asking models."""
 
     def __init__(self, transport: AsyncTransport, project: str) -> None:
         self._transport = transport
         self._project = project
 
     async def get(self) -> ProjectBudget:
-        """The budget, and what was spent in its period so far. Without one, what was spent in all."""
+        """The budget, and the amount spent so far in its period. Without a budget, the total amount spent."""
         return await self._transport.send(calls.get_budget(self._project))
 
     async def set(
@@ -24,13 +24,17 @@ class AsyncBudget:
         currency: str | None = None,
         period: BudgetPeriod | None = None,
     ) -> ProjectBudget:
-        """Sets what may be spent in each day or month (UTC), or in total: money, tokens or both.
+        """Sets the budget for each day or month (UTC), or in total, and replaces the current one.
 
-        The currency is USD by default, the period a month. What was set before is replaced.
+        Args:
+            cost: the money that may be spent; give `cost`, `tokens` or both.
+            tokens: the tokens that may be spent.
+            currency: the currency of `cost`, USD by default.
+            period: `day`, `month` (the default) or `total`.
         """
         fields = {"cost": cost, "tokens": tokens, "currency": currency, "period": period}
         return await self._transport.send(calls.put_budget(self._project, fields))
 
     async def delete(self) -> None:
-        """Takes the budget away. What was spent is counted all the same."""
+        """Removes the budget. Spending continues to be counted."""
         await self._transport.send(calls.delete_budget(self._project))

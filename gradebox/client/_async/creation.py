@@ -1,4 +1,4 @@
-"""The ways to make a grader."""
+"""The methods that create graders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class AsyncCreation:
-    """The ways to make a grader: `create.function`, `create.python`, and one for each kind, as `create.judge`."""
+    """The methods that create graders: `function`, `python`, and one for each kind, such as `judge`."""
 
     def __init__(self, transport: AsyncTransport, project: str, scoring: AsyncScoring) -> None:
         self._transport = transport
@@ -49,13 +49,21 @@ class AsyncCreation:
         environment: str | None = None,
         ask: Ask | None = None,
     ) -> AsyncGraderHandle:
-        """Proves a function and keeps it as the first version of a new grader.
+        """Runs the five checks on a function and saves it as the first version of a new grader.
 
-        `timeout_s` is for one completion, in seconds; `memory_mb` is in MiB. The test run is made on `threads`, where
-        the grader needs metadata that the default thread lacks; they stay with the grader, for its later proofs.
-        `environment` names packages that it may import, as `math` (its newest build) or `math@2`.
-        With `ask="stand-in"`, no model and no endpoint that it asks is asked in the test run: the smallest replies that
-        fit stand in for theirs, and the version says so.
+        Args:
+            key: the key of the grader in the project.
+            fn: the function, or its source as a string.
+            name: a name for people to read.
+            description: what the grader looks for.
+            isolation: how completions are isolated from each other: `auto`, `batch` or `completion`.
+            timeout_s: the timeout for one completion, in seconds.
+            memory_mb: the memory limit, in MiB.
+            threads: the threads for the test run, for a grader that needs metadata that the default thread lacks. They
+                stay with the grader, for its later checks.
+            environment: the packages that the grader may import, such as `math` (the newest build) or `math@2`.
+            ask: with `stand-in`, the test run sends no ask to models and endpoints; the smallest replies that fit
+                replace theirs, and the version records this.
 
         Raises:
             SourceError: the function cannot stand alone; the message says what to change.
@@ -78,7 +86,13 @@ class AsyncCreation:
     ) -> AsyncGraderHandle:
         """As `function`, for a grader that was written for OpenAI: `grade(sample, item)`, sync or async.
 
-        It is given as a function or as its source. `sample` holds the completion, `item` is the thread's metadata.
+        `sample` holds the completion, `item` is the thread's metadata.
+
+        Args:
+            key: the key of the grader in the project.
+            fn: the grader as a function; give `fn` or `source`.
+            source: the source of the grader.
+            options: as for `function`.
         """
         grader = openai_grader(one_of(fn, source), packages=bool(options.get("environment")))
         return await self.function(key=key, fn=grader, **options)
@@ -98,13 +112,14 @@ class AsyncCreation:
         seed: int | None = None,
         **options: Unpack[GraderOptions],
     ) -> AsyncGraderHandle:
-        """Makes a grader by which a model of the project says whether a completion meets the criteria.
+        """Creates a grader in which a model of the project decides whether a completion meets the criteria.
 
-        The settings are those of `gradebox.judges.BinaryJudge`. The source that makes one is written by the service,
-        proved like any other, and can be read, copied and edited.
+        The settings are those of `gradebox.judges.BinaryJudge`; `judge_model` is its `model`, and `options` are those
+        of `function`. The service writes the grader's source and checks it like any other; you can read, copy and edit
+        it.
 
         Raises:
-            ValidationError: a check failed, and nothing was saved: the project has no such model, for one.
+            ValidationError: a check failed, and nothing was saved; for example, the project has no such model.
             Conflict: the key is taken.
         """
         config = {
@@ -121,9 +136,9 @@ class AsyncCreation:
         return await self.of_kind(key=key, kind="binary_judge", config=config, **options)
 
     async def external(self, *, key: str, endpoint: str, **options: Unpack[GraderOptions]) -> AsyncGraderHandle:
-        """Makes a grader by which an endpoint of the project, a reward server, scores.
+        """Creates a grader in which an endpoint of the project, a reward server, scores the completions.
 
-        Raises as `binary_judge` does.
+        Raises the same exceptions as `binary_judge`.
         """
         return await self.of_kind(key=key, kind="external", config={"endpoint": endpoint}, **options)
 
@@ -149,9 +164,9 @@ class AsyncCreation:
         seed: int | None = None,
         **options: Unpack[GraderOptions],
     ) -> AsyncGraderHandle:
-        """Makes a grader by which a model of the project chooses one of the options of a criterion.
+        """Creates a grader in which a model of the project chooses one of the options of a criterion.
 
-        The settings are those of `gradebox.judges.DirectJudge`. Raises as `binary_judge` does.
+        The settings are those of `gradebox.judges.DirectJudge`. Raises the same exceptions as `binary_judge`.
         """
         config = {
             "criterion": criterion if isinstance(criterion, str | Mapping) else criterion.as_config(),
@@ -184,9 +199,9 @@ class AsyncCreation:
         seed: int | None = None,
         **options: Unpack[GraderOptions],
     ) -> AsyncGraderHandle:
-        """Makes a grader by which a model says how many of a completion's claims its context bears out.
+        """Creates a grader in which a model counts the claims of a completion that its context supports.
 
-        The settings are those of `gradebox.judges.Faithfulness`. Raises as `binary_judge` does.
+        The settings are those of `gradebox.judges.Faithfulness`. Raises the same exceptions as `binary_judge`.
         """
         config = {"model": judge_model, "documents": documents}
         drawn = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
@@ -203,9 +218,9 @@ class AsyncCreation:
         seed: int | None = None,
         **options: Unpack[GraderOptions],
     ) -> AsyncGraderHandle:
-        """Makes a grader by which a model says how many of a thread's documents help with its question.
+        """Creates a grader in which a model counts the documents of a thread that help with its question.
 
-        The settings are those of `gradebox.judges.ContextRelevancy`. Raises as `binary_judge` does.
+        The settings are those of `gradebox.judges.ContextRelevancy`. Raises the same exceptions as `binary_judge`.
         """
         config = {"model": judge_model, "documents": documents}
         drawn = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
@@ -221,9 +236,9 @@ class AsyncCreation:
         seed: int | None = None,
         **options: Unpack[GraderOptions],
     ) -> AsyncGraderHandle:
-        """Makes a grader by which a model says how many of a completion's statements help with the question.
+        """Creates a grader in which a model counts the statements of a completion that help with the question.
 
-        The settings are those of `gradebox.judges.AnswerRelevancy`. Raises as `binary_judge` does.
+        The settings are those of `gradebox.judges.AnswerRelevancy`. Raises the same exceptions as `binary_judge`.
         """
         config = {"model": judge_model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         return await self.of_kind(key=key, kind="answer_relevancy", config=config, **options)
@@ -238,10 +253,10 @@ class AsyncCreation:
         settings: Mapping[str, Any] | None = None,
         **options: Unpack[GraderOptions],
     ) -> AsyncGraderHandle:
-        """Makes a grader whose score is the sum of what several criteria score, by their weights.
+        """Creates a grader whose score is the weighted sum of the scores of several criteria.
 
-        The settings are those of `gradebox.judges.MultiCriteria`; those of each of its direct judges, such as
-        `{"self_consistency": 3}`, are in `settings`. Raises as `binary_judge` does.
+        The settings are those of `gradebox.judges.MultiCriteria`; `settings` holds the settings of its direct judges,
+        such as `{"self_consistency": 3}`. Raises the same exceptions as `binary_judge`.
         """
         own = {"criteria": [_as_json(one) for one in criteria], "model": judge_model}
         config = {**(settings or {}), **own, "normalize_scores": normalize_scores}
@@ -264,10 +279,9 @@ class AsyncCreation:
         seed: int | None = None,
         **options: Unpack[GraderOptions],
     ) -> AsyncGraderHandle:
-        """Makes a grader of groups by which a model of the project compares responses; the score of each is its win
-        rate.
+        """Creates a grader of groups in which a model of the project compares responses. A score is a win rate.
 
-        The settings are those of `gradebox.judges.PairwiseJudge`. Raises as `binary_judge` does.
+        The settings are those of `gradebox.judges.PairwiseJudge`. Raises the same exceptions as `binary_judge`.
         """
         config = {
             "criterion": criterion if isinstance(criterion, str | Mapping) else criterion.as_config(),
@@ -293,10 +307,9 @@ class AsyncCreation:
         formula: str | None = None,
         **options: Unpack[GraderOptions],
     ) -> AsyncGraderHandle:
-        """Makes a grader whose score is the weighted mean of those of other graders and judges, or what a formula makes
-        of them.
+        """Creates a grader that combines the scores of other graders and judges by a weighted mean or a formula.
 
-        The settings are those of `gradebox.judges.Combine`. Raises as `binary_judge` does.
+        The settings are those of `gradebox.judges.Combine`. Raises the same exceptions as `binary_judge`.
         """
         from gradebox.judges.combined_part import as_config
 
@@ -306,19 +319,24 @@ class AsyncCreation:
     async def checks(
         self, key: str, checks: Sequence[ThreadCheck | Mapping[str, Any]], **options: Unpack[GraderOptions]
     ) -> AsyncGraderHandle:
-        """Makes a grader that a thread passes which passes all checks: those of `gradebox.checks`, or their JSON, such
-        as `{"check": "contains", "text": "x"}`.
+        """Creates a grader that a thread passes if it passes all of the given checks.
+
+        Args:
+            key: the key of the grader in the project.
+            checks: checks of `gradebox.checks`, or their JSON form, such as `{"check": "contains", "text": "x"}`.
+            options: as for `function`.
 
         Raises:
-            ValueError: a check holds a function of its own, which belongs into a function grader.
-            ValidationError: a check failed, and nothing was saved: one of them is none, for one.
+            ValueError: a check holds a function of the caller, which belongs in a function grader.
+            ValidationError: one of the five checks failed, and nothing was saved; for example, `checks` has an entry
+                that is not a check.
             Conflict: the key is taken.
         """
         config = {"checks": [dict(one) if isinstance(one, Mapping) else one.config() for one in checks]}
         return await self.of_kind(key=key, kind="checks", config=config, **options)
 
     async def custom(self, *, key: str, name: str | None = None, description: str | None = None) -> AsyncGraderHandle:
-        """Makes a grader whose scores come from outside, as from people: `batch.record` takes them.
+        """Creates a grader for external scores, such as those given by people. `batch.record` records them.
 
         Raises:
             Conflict: the key is taken.
@@ -331,9 +349,9 @@ class AsyncCreation:
     async def of_kind(
         self, *, key: str, kind: WrittenKind, config: Mapping[str, Any], **options: Unpack[GraderOptions]
     ) -> AsyncGraderHandle:
-        """Makes a grader of a kind from its settings, as `Version.config` has them.
+        """Creates a grader of a kind from its settings, in the form of `Version.config`.
 
-        Raises as `binary_judge` does.
+        Raises the same exceptions as `binary_judge`.
         """
         check_key(key)
         fields = {"key": key, **kind_of(kind, config, options)}
@@ -342,7 +360,7 @@ class AsyncCreation:
 
 
 def _as_json(one: str | Mapping[str, Any] | Criterion | CriterionItem) -> Any:
-    """A criterion, or an item that has one, as JSON holds it."""
+    """The JSON form of a criterion, or of an item that has one."""
     if isinstance(one, str):
         return one
     if isinstance(one, Mapping):

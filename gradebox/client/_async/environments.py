@@ -1,4 +1,4 @@
-"""Environments, as a user makes them: packages that graders may import."""
+"""The environments of a project: packages that graders may import."""
 
 from collections.abc import Sequence
 
@@ -27,14 +27,19 @@ class AsyncEnvironments:
         progress: bool = True,
         timeout: float | None = None,
     ) -> Environment:
-        """Makes an environment of these packages, as in `create("math", ["sympy==1.14", "math-verify"])`.
+        """Creates an environment of these packages, as in `create("math", ["sympy==1.14", "math-verify"])`.
 
-        `data` is a folder, or a zip file of one: graders find what is in it below the path in `ENVIRONMENT_DATA`.
-        It waits until it is built, and tells on stderr how far that is; `timeout` is in seconds.
+        Args:
+            key: the key of the environment in the project.
+            requirements: the packages.
+            data: a folder, or a zip file of one. Graders find its files below the path in `ENVIRONMENT_DATA`.
+            wait: wait until the environment is built.
+            progress: print the progress of the build on stderr.
+            timeout: how many seconds to wait; by default without a limit.
 
         Raises:
-            EnvironmentFailed: it could not be built; the message says why.
-            BuildTimeout: it was not built in time; the build goes on.
+            EnvironmentFailed: the build failed; the message gives the reason.
+            BuildTimeout: the build did not end in time. It continues.
             Conflict: the key is taken.
         """
         check_key(key)
@@ -53,10 +58,11 @@ class AsyncEnvironments:
         progress: bool = True,
         timeout: float | None = None,
     ) -> Environment:
-        """Makes a new build, of these packages in place of the former ones. Graders keep the build that they have.
+        """Makes a new build with these packages instead of the current ones. Graders keep the build that they use.
 
-        What is not named stays as it was: the packages, or the data; `data=""` is none. Raises as `create` does. The
-        same packages and data again make no new build, unless the last one failed.
+        If `requirements` or `data` is None, the new build has the current packages or data; `data=""` removes the data.
+        The same packages and data make no new build, unless the last one failed. Raises the same exceptions as
+        `create`.
         """
         sent = await self._send(data)
         listed = None if requirements is None else _listed(requirements)
@@ -64,13 +70,13 @@ class AsyncEnvironments:
         return await self._watch(environment, progress, timeout) if wait else environment
 
     async def _send(self, data: DataPath | None) -> str | None:
-        """The SHA-256 of data that is uploaded; "" for none, and None where it is to stay."""
+        """Uploads data and returns its SHA-256. Returns "" for no data, and None to keep the current data."""
         if data is None or data == "":
             return data
         return (await self._transport.send(calls.send_data(self._project, zipped(data)))).sha256
 
     async def wait(self, key: str, *, progress: bool = True, timeout: float | None = None) -> Environment:
-        """Waits until the newest build is ready. Raises as `create` does."""
+        """Waits until the newest build is ready. Raises the same exceptions as `create`."""
         return await self._watch(await self.get(key), progress, timeout)
 
     async def _watch(self, environment: Environment, progress: bool, timeout: float | None) -> Environment:
@@ -81,7 +87,7 @@ class AsyncEnvironments:
         return environment
 
     async def get(self, key: str) -> Environment:
-        """One environment with all of its builds. Raises NotFound."""
+        """One environment with all its builds. Raises NotFound."""
         return await self._transport.send(calls.get_environment(self._project, key))
 
     async def list(self) -> list[Environment]:
@@ -89,7 +95,7 @@ class AsyncEnvironments:
         return await self._transport.send(calls.list_environments(self._project))
 
     async def delete(self, key: str) -> None:
-        """Deletes an environment. Raises Conflict while a version of a grader names it."""
+        """Deletes an environment. Raises Conflict while a version of a grader uses it."""
         await self._transport.send(calls.delete_environment(self._project, key))
 
 

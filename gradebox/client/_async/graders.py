@@ -1,4 +1,4 @@
-"""Graders, as a user handles them."""
+"""The graders of a project."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -47,10 +47,18 @@ class AsyncGraders:
         environment: str | None = None,
         ask: Ask | None = None,
     ) -> Report:
-        """Asks for the five checks; what is not valid is said in the report, and raises nothing.
+        """Runs the five checks. An invalid grader does not raise: the report has the failed check.
 
-        Without `threads`, the test run is made on those that stay with the grader of the key `grader`; without
-        `environment`, in that of its newest version. `ask` is as for `create.function`.
+        Args:
+            fn: the grader as a function, or its source as a string.
+            threads: the threads for the test run; by default those that stay with the grader `grader`.
+            isolation: how completions are isolated from each other: `auto`, `batch` or `completion`.
+            grader: the key of a grader whose threads and environment are the defaults.
+            environment: the packages that the grader may import; by default those of the newest version of `grader`.
+            ask: as for `create.function`.
+
+        Raises:
+            SourceError: the function cannot stand alone; the message says what to change.
         """
         check_isolation(isolation)
         if grader is not None:
@@ -80,20 +88,30 @@ class AsyncGraders:
         config: Mapping[str, Any] | None = None,
         if_version: int | None = None,
     ) -> AsyncGraderHandle:
-        """Gives a grader a new version, name or description. Where nothing changed there is no new version.
+        """Gives a grader a new version, name or description. If nothing changes, there is no new version.
 
-        The source is `fn`, or is written by `kind` from `config`, which are all settings of that kind. Without them,
-        the new version has the source, kind and settings of the last one. `fn` makes a function of a grader of
-        another kind, and a GraderWarning says so.
-
-        The test run is made on `threads`, which stay with the grader, or else on those that stayed with it before. A
-        new version runs in the build of an environment that the last one ran in, unless `environment` names another,
-        or "" for none. `ask` is as for `create.function`. `if_version` is the newest version that you know.
+        Args:
+            key: the key of the grader.
+            fn: the new source, as a function or a string. It turns a grader of another kind into a function grader,
+                with a GraderWarning. Without `fn` and `kind`, the new version has the source, kind and settings of the
+                last one.
+            name: a name for people to read.
+            description: what the grader looks for.
+            isolation: as for `create.function`.
+            timeout_s: as for `create.function`.
+            memory_mb: as for `create.function`.
+            threads: the threads for the test run, which then stay with the grader; by default those that stay with it
+                already.
+            environment: the environment of the new version; by default the same build as the last version, "" for none.
+            ask: as for `create.function`.
+            kind: the kind that writes the source from `config`.
+            config: all settings of `kind`.
+            if_version: the newest version that you know.
 
         Raises:
-            SourceError, ValidationError: as for `create.function`; the grader stays as it was.
+            SourceError, ValidationError: as for `create.function`; the grader is unchanged.
             Conflict: the grader is locked.
-            VersionChanged: somebody made another version than `if_version` meanwhile; nothing was saved.
+            VersionChanged: the newest version is no longer `if_version`; nothing was saved.
         """
         environment = await environment_of(self._transport, self._project, key, fn, environment)
         version = fn, isolation, timeout_s, memory_mb, threads, environment, ask, kind, config, if_version
@@ -108,8 +126,9 @@ class AsyncGraders:
         config: Mapping[str, Any] | None = None,
         **options: Unpack[GraderOptions],
     ) -> AsyncGraderHandle:
-        """Makes the grader, or gives the one that there is a new version: for scripts that run again. It is a function,
-        or of a `kind` with its settings.
+        """Creates the grader, or gives an existing one a new version: for scripts that run repeatedly.
+
+        Give the grader as a function, or as a `kind` with its `config`. `options` are those of `create.function`.
 
         Raises:
             SourceError, ValidationError, Conflict: as for `create.function` and `update`.
@@ -128,23 +147,24 @@ class AsyncGraders:
         return await self.create.function(key=key, fn=fn, **options)
 
     async def test_threads(self, key: str) -> Sequence[Thread]:
-        """The threads that stay with a grader: those of its last proof that was sent some, as dicts."""
+        """The threads that stay with a grader, as dicts: those of the last checks that were sent threads."""
         return await self._transport.send(calls.test_threads(self._project, key))
 
     async def delete(self, key: str) -> None:
-        """Deletes a grader. Batches that run keep the version they began with."""
+        """Deletes a grader. Running batches continue with the version that they started with."""
         await self._transport.send(calls.delete_grader(self._project, key))
 
     async def lock(self, key: str, locked: bool = True) -> AsyncGraderHandle:
-        """Keeps a grader from being changed or deleted, until it is unlocked with `locked=False`."""
+        """Protects a grader against changes and deletion, until it is unlocked with `locked=False`."""
         return self._held(await self._transport.send(calls.patch_grader(self._project, key, {"locked": locked})))
 
     async def map_weave(
         self, key: str, *, completion: str | None = None, prompt: str | None = None, metadata: str | None = None
     ) -> AsyncGraderHandle:
-        """Says where calls of Weave, which a RemoteScorer sends, have what the grader looks at: paths such as
-        `output.answer` or `inputs.messages.0.content`. It replaces what was said before: what is None is found as
-        docs/weave.md says.
+        """Sets where calls of Weave, which a RemoteScorer sends, hold the parts of a thread.
+
+        A path looks like `output.answer` or `inputs.messages.0.content`. The new paths replace all previous ones; for a
+        part that is None, the defaults of docs/weave.md apply.
 
         Raises:
             ApiError: a path does not begin with `inputs`, `output` or `messages`, or has empty names.
@@ -168,14 +188,14 @@ class AsyncGraders:
         instructions: str | None = None,
         budget: BatchBudget | None = None,
     ) -> Suggestion:
-        """What a model would change in a judge, by the completions of a batch where its scores differ from labels.
+        """Asks a model for an improved text of a judge, from completions of a batch whose scores differ from labels.
 
-        The first 50 texts of feedback are brought together into one proposal. Nothing is changed: read it, and give it
-        to `update`. Arguments are as for `batch.feedback`; `budget` is that of the feedback.
+        The model merges the first 50 texts of feedback into one proposal. The judge is not changed: read the proposal,
+        and pass it to `update`. The arguments are those of `batch.feedback`; `budget` limits the feedback only.
 
         Raises:
             BatchFailed: the batch was cancelled, or failed.
-            GradeboxError: the feedback could not be brought together; it stands in the batch that the message names.
+            GradeboxError: the feedback could not be merged. The batch that the message names has the feedback.
         """
         if isinstance(batch, str):
             batch = AsyncBatchHandle(self._transport, await self._transport.send(calls.get_batch(self._project, batch)))

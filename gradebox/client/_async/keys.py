@@ -1,4 +1,4 @@
-"""API keys and projects: for keys that manage every project."""
+"""API keys and projects. Most methods need a key that manages every project."""
 
 from collections.abc import Sequence
 
@@ -16,9 +16,12 @@ class AsyncKeys:
         self._transport = transport
 
     async def create(self, name: str, projects: Sequence[str] = ("default",), role: Role = "manage") -> ApiKey:
-        """Makes a key for these projects; "*" stands for all. Its `secret` is shown this once.
+        """Creates an API key. This answer is the only one that has its `secret`.
 
-        `role`: `read`, `score` (reads too, and has things scored) or `manage` (and changes graders and batches).
+        Args:
+            name: who or what the key is for.
+            projects: the projects that the key covers; "*" means all.
+            role: `read`; `score`, which may also score; or `manage`, which may also change graders and batches.
         """
         return await self._transport.send(calls.create_key(name, projects, role))
 
@@ -28,12 +31,13 @@ class AsyncKeys:
         return Listing(found, KEY_COLUMNS)
 
     async def rotate(self, key: str) -> ApiKey:
-        """Makes a key with the name, projects and role of another, which is revoked then. Its `secret` is shown once.
+        """Replaces a key by a new one with the same name, projects and role, and revokes the old one.
 
-        The key may be the client's own: the client goes on with the new one.
+        This answer is the only one that has the `secret` of the new key. If `key` is the id of the client's own key,
+        the client continues with the new one.
 
         Raises:
-            GradeboxError: there is no such key that is valid; or the new one was made, and the other could not be
+            GradeboxError: there is no valid key with this id, or the new key was created and the old one could not be
                 revoked.
         """
         old = next((one for one in await self.list() if one.id == key and not one.revoked), None)
@@ -48,7 +52,7 @@ class AsyncKeys:
         return new
 
     async def revoke(self, key: str) -> None:
-        """Revokes a key, named by its id."""
+        """Revokes the key with this id."""
         await self._transport.send(calls.revoke_key(key))
 
 
@@ -59,10 +63,10 @@ class AsyncProjects:
         self._transport = transport
 
     async def create(self, key: str) -> Project:
-        """Makes a project."""
+        """Creates a project."""
         return await self._transport.send(calls.create_project(key))
 
     async def list(self) -> Listing[Project]:
-        """The projects there are."""
+        """The projects that the API key covers."""
         found = await self._transport.send(calls.list_projects())
         return Listing(found, ("key", "created_at"))

@@ -1,4 +1,4 @@
-"""Models, as a user registers them: servers of chat completions."""
+"""The models of a project: servers of chat completions that a user registers."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -32,10 +32,20 @@ class AsyncModels:
         price: Price | Mapping[str, Any] | None = None,
         keep_replies: bool | None = None,
     ) -> ProjectModel:
-        """Keeps a model of any OpenAI-compatible server; nothing is asked of it yet.
+        """Registers a model of an OpenAI-compatible server. The service sends it no request yet.
 
-        `model` is its name there. The service keeps `api_key` encrypted and never shows it again. At most
-        `max_concurrency` requests are under way at once, 16 by default. `price` is for a million tokens.
+        Args:
+            key: the key of the model in the project.
+            base_url: the base URL of the server, such as `https://api.openai.com/v1`.
+            model: the name of the model on that server.
+            api_key: the API key to send. The service stores it encrypted and never returns it.
+            defaults: parameters that are sent with each request.
+            timeout_s: seconds for one whole reply.
+            max_concurrency: how many requests may run at once, 16 by default.
+            requests_per_minute: a limit on the request rate.
+            tokens_per_minute: a limit on the rate of input and output tokens.
+            price: the price of a million tokens.
+            keep_replies: whether replies are kept and reused for equal requests.
 
         Raises:
             Conflict: the key is taken.
@@ -61,19 +71,22 @@ class AsyncModels:
         price: Price | Mapping[str, Any] | None = None,
         keep_replies: bool | None = None,
     ) -> ProjectModel:
-        """Changes what is given. An empty `api_key` removes the key, a rate of 0 the limit; `defaults` are replaced as
-        a whole.
+        """Changes the given settings. An empty `api_key` removes the key, and a rate of 0 removes the limit.
 
-        Another base URL needs the API key again: Conflict without it.
+        `defaults` replace all current defaults.
+
+        Raises:
+            Conflict: the base URL changes, and the API key is not given again.
         """
         limits = _limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
         fields = {**_fields(base_url, model, api_key, defaults, timeout_s), **limits}
         return await self._transport.send(calls.patch_model(self._project, key, fields))
 
     async def test(self, key: str) -> ModelTrial:
-        """Asks the model whether it answers, and what its server can do, which is kept. Three small requests.
+        """Tests with three small requests whether the model answers and what its server supports.
 
-        A model that does not answer raises nothing: `error` says what happened and what to do.
+        The service stores what the server supports. The method does not raise if the model does not answer: `error`
+        then describes the failure and its remedy.
         """
         model = await self.get(key)
         return await self._transport.send(calls.test_model(self._project, key, model.timeout_s))

@@ -1,4 +1,4 @@
-"""Synchronous scoring: threads cut into requests, one after the other."""
+"""Synchronous scoring: threads are split into requests, which are sent one after the other."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from gradebox.frame import Outcomes
 
 
 class AsyncScoring:
-    """Scores threads by the graders of one project."""
+    """Scores threads with the graders of one project."""
 
     def __init__(self, transport: AsyncTransport, project: str) -> None:
         self.transport = transport

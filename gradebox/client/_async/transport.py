@@ -1,4 +1,4 @@
-"""Sends calls and reads their answers."""
+"""Sends calls and reads their answers, with retries."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 class AsyncTransport:
-    """Sends calls, again where an answer does not come, and reads their answers."""
+    """Sends calls, retries them if they fail, and reads their answers."""
 
     def __init__(self, rules: Rules, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.rules = rules
         self._connections = AsyncClientConnections(rules, transport)
 
     async def send(self, call: Call[T]) -> T:
-        """The answer to a call. Raises GradeboxError."""
+        """Sends a call and returns its answer. Raises GradeboxError."""
         resend = Resend(call.threads)
         for attempt in count():
             body = {"content": async_blocks(call.threads)} if call.threads is not None else {}
@@ -41,7 +41,7 @@ class AsyncTransport:
         return settle(call, failure, self.rules, attempt)
 
     async def lines(self, path: str, reader: StreamReader[T]) -> AsyncIterator[T]:
-        """What `reader` makes of the lines of a stream as they arrive, read on from where a connection broke."""
+        """Yields the items that `reader` reads from a stream, and resumes the stream if the connection breaks."""
         attempt = 0
         while True:
             failure: httpx.Response | httpx.HTTPError

@@ -1,4 +1,4 @@
-"""The versions of a grader: all of them, of which an answer may hold some, and what the next one is made for."""
+"""The versions of a grader, and the environment of the next version."""
 
 from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
@@ -8,7 +8,7 @@ from gradebox.schemas import Version
 
 
 async def versions(transport: AsyncTransport, project: str, key: str) -> list[Version]:
-    """They, oldest first."""
+    """All versions of a grader, oldest first. One answer may hold only some of them."""
     found, after = list[Version](), 0
     while (more := await transport.send(calls.list_versions(project, key, after))) and more[-1].number > after:
         found, after = found + more, more[-1].number
@@ -18,11 +18,14 @@ async def versions(transport: AsyncTransport, project: str, key: str) -> list[Ve
 async def environment_of(
     transport: AsyncTransport, project: str, key: str, fn: Function | None, environment: str | None
 ) -> str | None:
-    """The environment that a function is taken for as a new version: that of the newest, where none is named."""
+    """The environment for extracting a function as a new version; by default that of the newest version.
+
+    Returns `environment` unchanged for a source or without a function, since extraction is not needed then.
+    """
     if environment is not None or fn is None or isinstance(fn, str):
         return environment
     try:
         newest = await transport.send(calls.get_grader(project, key))
-    except NotFound:  # `put` makes it; else the service says so
+    except NotFound:  # `put` creates the grader; for other calls the service reports the error
         return None
     return newest.environment.label if newest.environment else None

@@ -1,5 +1,5 @@
 # Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
-"""Batches, as a user holds them."""
+"""Handles of batches, and the collection of a project's batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTHING_TO_SAY = "urn:gradebox:problem:nothing-to-say"
 
 
 class BatchHandle:
-    """A batch of the service. `status` is what it was when last asked."""
+    """A batch of the service. `status` is its state in the last answer of the service."""
 
     def __init__(self, transport: Transport, batch: Batch) -> None:
         self.status = batch
@@ -34,21 +34,21 @@ class BatchHandle:
 
     @property
     def id(self) -> str:
-        """The name of the batch in its project."""
+        """The batch's id, unique in its project."""
         return self.status.id
 
     @property
     def state(self) -> BatchState:
-        """Queued, running, finished, cancelled or failed, when last asked."""
+        """`queued`, `running`, `finished`, `cancelled` or `failed`, as of the last answer."""
         return self.status.state
 
     @property
     def summary(self) -> list[Summary]:
-        """One for each grader, when last asked: of what was done so far."""
+        """One summary for each grader, over the outcomes so far, as of the last answer."""
         return self.status.summary
 
     def __getattr__(self, name: str) -> Any:
-        """What else `status` says: `batch.done`, `batch.created_at`."""
+        """The other attributes of `status`, such as `batch.done` and `batch.created_at`."""
         if name.startswith("_") or name == "status":
             raise AttributeError(name)
         return getattr(self.status, name)
@@ -58,20 +58,22 @@ class BatchHandle:
         return f"<{type(self).__name__} {status.id} {status.state}: {status.done} of {status.total} outcomes>"
 
     def refresh(self, wait_s: float = 0, bootstrap: bool = False) -> Batch:
-        """Asks how far the batch is; the answer waits at most `wait_s` (30) seconds for its end.
+        """Requests the state of the batch and stores it as `status`.
 
-        With `bootstrap=True`, once the batch is over, the confidence intervals in its summary are by bootstrap, for
-        graders of up to 10,000 scores; the first time, that takes seconds. Else they are normal ones.
+        Args:
+            wait_s: how many seconds, at most 30, the service may wait for the end of the batch before it answers.
+            bootstrap: once the batch is over, compute the confidence intervals in its summary by bootstrap, for
+                graders with up to 10,000 scores. The first request takes seconds. Otherwise they are normal intervals.
         """
         self.status = self._transport.send(calls.get_batch(self.status.project, self.id, wait_s, bootstrap))
         return self.status
 
     def wait(self, progress: bool = True, timeout: float | None = None) -> Batch:
-        """Waits for the end, with a progress bar on stderr; `timeout` is in seconds.
+        """Waits for the end of the batch, with a progress bar on stderr. `timeout` is in seconds.
 
         Raises:
-            BatchFailed: it was cancelled, or failed. The outcomes it has can be read.
-            WaitTimeout: it did not end in time, and goes on.
+            BatchFailed: the batch was cancelled, or failed. Its outcomes so far can be read.
+            WaitTimeout: the batch did not end in time. It continues to run.
         """
         with BatchWatch(self.status, progress, timeout) as watch:
             while (patience := watch.saw(self.status)) is not None:
@@ -89,10 +91,12 @@ class BatchHandle:
     ) -> Iterator[tuple[Outcome, Any]]: ...
 
     def outcomes(self, after: int | None = None, threads: bool = False, limit: int | None = None) -> Iterator[Any]:
-        """The outcomes so far, in the order of the threads; only those with an index above `after`, and of at most
-        `limit` threads.
+        """The outcomes so far, in the order of the threads.
 
-        With `threads=True`, pairs of an outcome and its thread as it was sent: a dict, or the line that was no JSON.
+        Args:
+            after: yield only outcomes with an index above this one.
+            threads: yield pairs of an outcome and its thread as it was sent: a dict, or the line if it is not JSON.
+            limit: yield the outcomes of at most so many threads.
         """
         path = calls.outcomes_path(self.status.project, self.id)
         outcomes = self._transport.lines(path, OutcomeReader(after, limit))
@@ -122,21 +126,30 @@ class BatchHandle:
         page: int = 1,
         limit: int = 50,
     ) -> TablePage:
-        """A page of the outcomes of one grader: at most `limit` (200) rows, and how many outcomes match. When the batch
-        is over, the first page takes seconds where there are many: an index is made.
+        """A page of the outcomes of one grader, and the number of outcomes that match.
 
-        `kind` is `scored`, `not_applicable`, `error`, or a kind of error; `low` and `high` bound the score, both
-        included, and `bin` is the number of a bin of the summary's histogram. `text` is looked for in reasons,
-        messages and completions, for five seconds, until 10,000 outcomes hold it: `is_cut` says that more may.
+        The first page of a large batch that is over takes seconds, because the service builds an index.
+
+        Args:
+            grader: the grader, needed if the batch has several.
+            kind: only outcomes of this kind: `scored`, `not_applicable`, `error`, or a kind of error.
+            low: only scores from this one on, inclusive.
+            high: only scores up to this one, inclusive.
+            bin: only scores in the bin with this number of the summary's histogram.
+            text: only outcomes with this text in their reason, message or completion. The search stops after five
+                seconds or 10,000 matches; then `is_cut` is true and more outcomes may match.
+            sort: the order of the rows.
+            page: the number of the page, from 1.
+            limit: how many rows a page has, at most 200.
 
         Raises:
-            gradebox.Conflict: the batch is not over. Then its outcomes so far are there by index, without filters.
+            gradebox.Conflict: the batch is not over. Its outcomes so far are available by index only, without filters.
         """
         wanted = (grader, kind, low, high, bin, text, sort, page, limit)
         return self._transport.send(calls.table(self.status.project, self.id, *wanted))
 
     def error_groups(self, grader: str | None = None) -> ErrorGroups:
-        """The errors of one grader, when the batch is over: by kind, and in groups of what says the same.
+        """The errors of one grader of a batch that is over, by kind, with equal messages in groups.
 
         Raises:
             gradebox.Conflict: the batch is not over.
@@ -144,16 +157,17 @@ class BatchHandle:
         return self._transport.send(calls.error_groups(self.status.project, self.id, grader))
 
     def threads_at(self, indices: Iterable[int]) -> list[Any]:
-        """The threads with these indices, at most 50, as they were sent: a dict each, or the line that was no JSON."""
+        """The threads with these indices, at most 50, as they were sent: a dict, or the line if it is not JSON."""
         return self._transport.send(calls.threads_at(self.status.project, self.id, indices))
 
     def to_pandas(self, threads: bool = False) -> Any:
-        """All outcomes as a `pandas.DataFrame`, when the batch has ended: waits for that. Needs pandas.
+        """Waits for the end of the batch and returns all outcomes as a `pandas.DataFrame`. Needs pandas.
 
-        With `threads=True` its column `thread` has the thread of each. Columns: see `Outcomes.to_pandas`.
+        With `threads=True`, the column `thread` holds the thread of each outcome. `Outcomes.to_pandas` describes the
+        other columns.
 
         Raises:
-            BatchFailed: it was cancelled, or failed.
+            BatchFailed: the batch was cancelled, or failed.
         """
         self.wait(progress=False)
         if not threads:
@@ -165,13 +179,13 @@ class BatchHandle:
         return self.status._repr_html_()
 
     def rewards(self) -> list[float | None]:
-        """One number for each thread, in order, when the batch has ended: waits for that.
+        """Waits for the end of the batch and returns one number for each thread, in order.
 
-        It is the sum of the graders' scores, each times the weight of its grader: of one grader without a weight, its
-        score. None stands for a thread to which a grader gave no score.
+        The number is the sum of the graders' scores, each multiplied by the weight of its grader. With one grader
+        without a weight, it is that grader's score. It is None if a grader gave the thread no score.
 
         Raises:
-            BatchFailed: it was cancelled, or failed.
+            BatchFailed: the batch was cancelled, or failed.
         """
         self.wait(progress=False)
         rewards = Rewards(self.status)
@@ -193,29 +207,32 @@ class BatchHandle:
         keep_replies: bool = True,
         success: Callable[[Sequence[float]], object] | None = None,
     ) -> BatchHandle | None:
-        """Waits until the batch has ended, and asks a model what to change in its completions.
+        """Waits for the end of the batch and asks a model what to change in its completions.
 
-        The batch that it returns has an outcome for each that there is something to say of: its `reason` is the
-        feedback, its `score` and `id` are those of the outcome that it is on, and `details["index"]` says where that
-        stands in this batch. It returns None, and asks nothing, where there is nothing to improve: no outcome is a
-        failure, or `success` says so.
+        The returned batch has an outcome for each outcome of this batch that gets feedback: its `reason` is the
+        feedback, its `score` and `id` are those of the outcome of this batch, and `details["index"]` is the index of
+        that outcome in this batch. If there is nothing to improve, because no outcome is a failure or `success`
+        returns true, the method asks no model and returns None.
 
         Args:
             model: the key of a model of the project.
-            on: the outcomes that scored less than `threshold` (1), or all that have a score.
-            of: `judge` for what to change in the judge itself; `labels` or `instructions` say what is wrong with it.
-                A failure then is a score that differs from its label, from `threshold` on where there is one.
-            grader: the grader whose outcomes these are, where the batch has several.
+            on: `failures` for the outcomes that scored less than `threshold`, 1 by default; `all` for all that have a
+                score.
+            of: `completion` for what to change in the completions; `judge` for what to change in the judge itself.
+                With `judge`, give `labels` or `instructions`. With labels, a failure is a score that differs from its
+                label; with a `threshold`, scores and labels from there on count as 1 and others as 0.
+            grader: the grader whose outcomes get feedback, needed if the batch has several.
             threshold: see `on` and `of`.
-            labels: see `of`.
-            instructions: what else the model is told, in at most 4,000 characters.
-            budget: as for `batches.create`; so is the next.
-            keep_replies: see there.
-            success: whether the scores, in order, are good enough, as `success_fn` of `gradebox.reduction.reduced`.
+            labels: the right scores, see `of`.
+            instructions: additional instructions for the model, at most 4,000 characters.
+            budget: as for `batches.create`.
+            keep_replies: as for `batches.create`.
+            success: a function of the scores, in order, that returns whether they are good enough, as `success_fn` of
+                `gradebox.reduction.reduced`.
 
         Raises:
             BatchFailed: this batch was cancelled, or failed.
-            ScoreMissing: `success` is to be asked, and an outcome is an error.
+            ScoreMissing: `success` is given, and an outcome is an error.
         """
         self.wait(progress=False)
         if success is not None:
@@ -239,46 +256,53 @@ class BatchHandle:
         scores: Mapping[str, RecordedScore] | Mapping[int, RecordedScore],
         by: Literal["id", "index"] = "id",
     ) -> Batch:
-        """Records scores that come from outside, as labels of people, as outcomes of a grader of kind `custom`:
+        """Records external scores, such as labels by people, as outcomes of a grader of kind `custom`:
         `batch.record("human", {"sample-1": 1, "sample-2": gradebox.Score(0, reason="wrong unit")})`.
 
-        Threads are named by their ids; with `by="index"`, by their place in the batch. A score that is there for the
-        same thread is replaced. Of more than 20,000 scores, or with long reasons, some are recorded at once:
-        should one of those be refused, those before them are there.
+        A score replaces an earlier one that was recorded for the same thread. More than 20,000 scores, or scores with
+        long reasons, are sent in several requests: if the service refuses one of them, the scores of the requests
+        before it remain recorded.
+
+        Args:
+            grader: the key of a grader of kind `custom`.
+            scores: the scores by thread, each a number or a `Score` with its reason.
+            by: `id` if `scores` names threads by their ids, `index` if by their positions in the batch.
 
         Raises:
             gradebox.NotFound: there is no such grader.
-            gradebox.Conflict: it is of another kind.
-            gradebox.ApiError: a thread is not of the batch, or an id is that of two.
+            gradebox.Conflict: the grader is of another kind.
+            gradebox.ApiError: a thread is not in the batch, or two threads have the same id.
         """
         for lines in score_lines(scores, by):
             self.record_lines(grader, lines)
         return self.status
 
     def record_lines(self, grader: str, lines: bytes) -> Batch:
-        """As `record`, for JSON lines such as `{"id": "sample-1", "score": 1, "reason": "why"}`: at most 100,000. All
-        are recorded, or none. A line that names no id names an `index`.
+        """As `record`, for at most 100,000 JSON lines such as `{"id": "sample-1", "score": 1, "reason": "why"}`.
+
+        A line has an `id` or an `index`. The service records all lines, or none.
         """
         self.status = self._transport.send(calls.record_scores(self.status.project, self.id, grader, lines))
         return self.status
 
     def retry(self) -> Batch:
-        """Has the outcomes of a finished batch scored again whose error is `retryable`, and nothing else. Then it runs
-        again: wait for it as for a new one.
+        """Scores only those outcomes of a finished batch again whose error is `retryable`.
+
+        The batch then runs again: wait for it as for a new one.
 
         Raises:
-            gradebox.Conflict: it was cancelled, or one of its graders was deleted.
+            gradebox.Conflict: the batch was cancelled, or one of its graders was deleted.
         """
         self.status = self._transport.send(calls.retry_batch(self.status.project, self.id))
         return self.status
 
     def cancel(self) -> Batch:
-        """Stops the batch. The outcomes it has can be read."""
+        """Stops the batch. Its outcomes so far can be read."""
         self.status = self._transport.send(calls.cancel_batch(self.status.project, self.id))
         return self.status
 
     def keep(self, kept: bool = True) -> Batch:
-        """Keeps the batch when others have had their time; `kept=False` gives it that time again, from now."""
+        """Keeps the batch beyond the usual retention time; with `kept=False`, that time starts again now."""
         self.status = self._transport.send(calls.keep_batch(self.status.project, self.id, kept))
         return self.status
 
@@ -304,15 +328,18 @@ class Batches:
         budget: BatchBudget | None = None,
         keep_replies: bool = True,
     ) -> BatchHandle:
-        """Uploads threads to be scored: a list, a generator, or a file of JSON lines. They are streamed.
+        """Uploads threads and has them scored as a batch.
 
-        `threads_of` names another batch, in place of threads: its own are scored, without being sent again.
-
-        `columns` is for rows of a dataset. It says which columns are what of a thread, as in
-        `{"question": "prompt", "response": "completion"}`; all others are metadata.
-
-        Of graders that ask, `budget` ends the asking once so much is spent: what is left has errors of kind `model`,
-        cause `over_budget`. Without `keep_replies`, each ask is sent anew, and its reply is not kept.
+        Args:
+            graders: one grader, several, or several with their weights.
+            threads: a list, a generator, or a file of JSON lines. The upload is streamed.
+            threads_of: another batch whose threads are scored instead, without sending them again.
+            columns: for rows of a dataset, the member of a thread that each column is, as in
+                `{"question": "prompt", "response": "completion"}`. All other columns are metadata.
+            budget: the most that graders may spend on asks. Once it is spent, the remaining outcomes have errors of
+                kind `model` with cause `over_budget`.
+            keep_replies: whether kept replies may answer asks and new replies are kept. If false, each ask is sent
+                again.
         """
         if threads_of is not None:
             if threads is not None or columns is not None:
@@ -332,15 +359,17 @@ class Batches:
         return BatchHandle(self._transport, self._transport.send(calls.get_batch(self._project, batch)))
 
     def list(self, limit: int = 50, before: str | None = None, grader: str | None = None) -> Listing[BatchHandle]:
-        """The newest batches, or those older than the batch `before`; at most `limit` (200). With `grader`, those that
-        it scores: `exact`, or `exact@3`.
+        """The newest batches, without summaries: `refresh()` requests the summary of one.
 
-        They are without summaries: `refresh()` gets one.
+        Args:
+            limit: how many batches, at most 200.
+            before: the id of a batch: only older batches.
+            grader: only batches that this grader scores, such as `exact` or `exact@3`.
         """
         found = self._transport.send(calls.list_batches(self._project, limit, before, grader))
         return Listing((BatchHandle(self._transport, batch) for batch in found), BATCH_COLUMNS)
 
 
 def _is_of(outcome: Outcome, grader: str | None) -> bool:
-    """Whether an outcome is of this grader: `key`, `key@version` or None for any."""
+    """Whether an outcome is of this grader: `key`, `key@version`, or None for any grader."""
     return grader is None or grader in (outcome.grader, outcome.grader.partition("@")[0])

@@ -1,5 +1,5 @@
 # Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
-"""What a project may spend."""
+"""The budget of a project."""
 
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
@@ -7,14 +7,14 @@ from gradebox.schemas import BudgetPeriod, ProjectBudget
 
 
 class Budget:
-    """What the client's project may spend on asking models."""
+    """The budget of the client's project for asking models."""
 
     def __init__(self, transport: Transport, project: str) -> None:
         self._transport = transport
         self._project = project
 
     def get(self) -> ProjectBudget:
-        """The budget, and what was spent in its period so far. Without one, what was spent in all."""
+        """The budget, and the amount spent so far in its period. Without a budget, the total amount spent."""
         return self._transport.send(calls.get_budget(self._project))
 
     def set(
@@ -25,13 +25,17 @@ class Budget:
         currency: str | None = None,
         period: BudgetPeriod | None = None,
     ) -> ProjectBudget:
-        """Sets what may be spent in each day or month (UTC), or in total: money, tokens or both.
+        """Sets the budget for each day or month (UTC), or in total, and replaces the current one.
 
-        The currency is USD by default, the period a month. What was set before is replaced.
+        Args:
+            cost: the money that may be spent; give `cost`, `tokens` or both.
+            tokens: the tokens that may be spent.
+            currency: the currency of `cost`, USD by default.
+            period: `day`, `month` (the default) or `total`.
         """
         fields = {"cost": cost, "tokens": tokens, "currency": currency, "period": period}
         return self._transport.send(calls.put_budget(self._project, fields))
 
     def delete(self) -> None:
-        """Takes the budget away. What was spent is counted all the same."""
+        """Removes the budget. Spending continues to be counted."""
         self._transport.send(calls.delete_budget(self._project))

@@ -1,5 +1,5 @@
 # Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
-"""The client."""
+"""The client class."""
 
 from collections.abc import Iterable
 from types import TracebackType
@@ -38,9 +38,9 @@ class Client:
     Threads may share a `Client`, and event loops an `AsyncClient`.
 
     Attributes:
-        url: of the service.
-        graders, batches, environments, models, endpoints, budget: of the client's project.
-        keys, projects: of the service; for API keys that manage every project.
+        url: the URL of the service.
+        graders, batches, environments, models, endpoints, budget: those of the client's project.
+        keys, projects: those of the service; for API keys that manage every project.
     """
 
     def __init__(
@@ -50,10 +50,13 @@ class Client:
         project: str = "default",
         timeout: float = TIMEOUT_S,
     ) -> None:
-        """Sends nothing yet.
+        """Prepares the client. It sends no request yet.
 
-        `url` defaults to GRADEBOX_URL or http://127.0.0.1:8000; `api_key` to GRADEBOX_API_KEY or what a service on
-        this machine left. `timeout` is how many seconds an answer may take; what grades gets more.
+        Args:
+            url: the URL of the service, by default GRADEBOX_URL or http://127.0.0.1:8000.
+            api_key: the API key, by default GRADEBOX_API_KEY or the key that a service on this machine has stored.
+            project: the key of the project.
+            timeout: how many seconds an answer may take. Requests that run graders may take longer.
         """
         self._transport = Transport(Rules(url, api_key, timeout))
         self.project = project
@@ -71,18 +74,29 @@ class Client:
     def score(
         self, key: str, threads: Iterable[Thread], version: int | None = None, *, columns: Columns | None = None
     ) -> Outcomes:
-        """Scores threads while the caller waits: an outcome for each, in order.
+        """Scores threads while the caller waits, and returns an outcome for each, in order.
 
-        Requests hold 1,000 threads each, one after the other: a batch scores many threads faster. `columns` is for
-        rows of a dataset, as in `batches.create`.
+        The client sends one request after the other, each of up to 1,000 threads. A batch scores many threads faster.
+
+        Args:
+            key: the grader, such as `exact` or `exact@3`.
+            threads: the threads.
+            version: the version of the grader; by default the one in `key`, or the newest.
+            columns: for rows of a dataset, as in `batches.create`.
         """
         return self._scoring.score(key, threads, version, columns)
 
     def reward(self, graders: GraderChoice, name: str = "reward") -> Reward:
-        """One reward of several graders, for trainers: the sum of their scores, each times its weight.
+        """Combines several graders into one reward for trainers: the weighted sum of their scores.
 
-        `graders` as in `batches.create`, with the versions that they have now. Trainers log it as `name`. Where one of
-        them gives no score, the reward has none.
+        If a grader gives a thread no score, the reward has none.
+
+        Args:
+            graders: as in `batches.create`. The reward keeps the versions that are the newest now.
+            name: the name under which trainers log the reward.
+
+        Raises:
+            ValueError: no grader is named, or a grader takes groups.
         """
         chosen = calls.weights_of(graders)
         if not chosen:
@@ -100,11 +114,11 @@ class Client:
         return Reward(parts, name, self._scoring)
 
     def me(self) -> ApiKey:
-        """The API key that the client asks with, without its secret: its projects, and its role there."""
+        """The client's API key with its projects and role, without its secret."""
         return self._transport.send(calls.me())
 
     def sign_in_link(self) -> str:
-        """A URL that signs a browser in to the service's pages as the API key of the client: once, within a day."""
+        """A URL that signs a browser in to the service's pages with the client's API key: once, within a day."""
         return self.url + (self._transport.send(calls.sign_in())).path
 
     def compare(
@@ -117,12 +131,19 @@ class Client:
         threshold: float = 1.0,
         limit: int = 100,
     ) -> Comparison:
-        """The scores of the same rows in two batches that are over, b beside a: their mean difference with its
-        confidence interval, which rows flipped, and how many only one of them has.
+        """Compares the scores of the same rows in two batches that are over.
 
-        Rows are paired by id, or by position where a batch has no ids. `grader` names one, such as `exact` or
-        `exact@3`, where a batch has several; `grader_b` that of b, where it is another. Scores from `threshold` on
-        pass. `limit` (1,000) is how many of those that flipped are listed.
+        The result has the mean difference, b minus a, with its confidence interval, the rows that flipped between pass
+        and fail, and the number of rows that only one batch has. Rows are paired by id, or by position if a batch has
+        no ids.
+
+        Args:
+            a: a batch or its id.
+            b: the batch that is compared with it, or its id.
+            grader: the grader, such as `exact` or `exact@3`, needed if a batch has several.
+            grader_b: the grader of b, if it is another one.
+            threshold: scores from this one on pass.
+            limit: how many flipped rows are listed, at most 1,000.
         """
         call = calls.compare(self.project, _id(a), _id(b), grader, grader_b, threshold, limit)
         return self._transport.send(call)
@@ -130,26 +151,32 @@ class Client:
     def agreement(
         self, batch: str | BatchHandle, grader: str, label: str, *, threshold: float | None = None
     ) -> Agreement:
-        """How far a grader of a batch that is over agrees with labels, and how its scores go with the length of
-        completions.
+        """Measures how far a grader agrees with labels, and how its scores correlate with the length of completions.
 
-        `label` names another grader of the batch, or a field of the threads, such as `metadata.label`. With
-        `threshold`, scores and labels count as 1 from there on, and else as 0.
+        Args:
+            batch: a batch that is over, or its id.
+            grader: a grader of the batch.
+            label: another grader of the batch, or a field of the threads, such as `metadata.label`.
+            threshold: scores and labels from this one on count as 1, and others as 0.
         """
         return self._transport.send(calls.agreement(self.project, _id(batch), grader, label, threshold))
 
     def audit(self, limit: int = 100, before: str | None = None, service: bool = False) -> list[AuditLine]:
-        """The newest changes of the project, or of API keys and projects for `service`; for keys that manage them.
+        """The newest changes in the project. Needs an API key that manages it.
 
-        At most `limit` (1,000), or those older than the line `before`.
+        Args:
+            limit: how many changes, at most 1,000.
+            before: the id of a change: only older ones.
+            service: the changes of API keys and projects instead. Needs a key that manages every project.
         """
         return self._transport.send(calls.list_audit(None if service else self.project, limit, before))
 
     def spending(self, period: str = "") -> ProjectSpending:
-        """What the asks of the project came to: in all, and of each model, endpoint and grader.
+        """The spending of the project's asks: in total, and for each model, endpoint and grader.
 
-        `period` names a day, `2026-11-23`, or a month, `2026-11`, of UTC; of these there is the total alone. Days are
-        kept for 40 days, and months for 400.
+        Args:
+            period: a day (`2026-11-23`) or a month (`2026-11`) in UTC; by default all time. For a day or month only
+                the total is available. The service keeps days for 40 days and months for 400 days.
         """
         return self._transport.send(calls.get_spending(self.project, period))
 

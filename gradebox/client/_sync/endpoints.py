@@ -1,5 +1,5 @@
 # Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
-"""Endpoints, as a user registers them: reward servers."""
+"""The endpoints of a project: reward servers that a user registers."""
 
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
@@ -24,10 +24,15 @@ class Endpoints:
         max_concurrency: int | None = None,
         requests_per_minute: int | None = None,
     ) -> ProjectEndpoint:
-        """Keeps a reward server, which answers `POST {url}/score`; nothing is asked of it yet.
+        """Registers a reward server that answers `POST {url}/score`. The service sends it no request yet.
 
-        The service keeps `api_key` encrypted and never shows it again. At most `max_concurrency` requests are under way
-        at once, 16 by default.
+        Args:
+            key: the key of the endpoint in the project.
+            url: the URL of the server.
+            api_key: the API key to send. The service stores it encrypted and never returns it.
+            timeout_s: seconds for one whole reply.
+            max_concurrency: how many requests may run at once, 16 by default.
+            requests_per_minute: a limit on the request rate.
 
         Raises:
             Conflict: the key is taken.
@@ -47,17 +52,18 @@ class Endpoints:
         max_concurrency: int | None = None,
         requests_per_minute: int | None = None,
     ) -> ProjectEndpoint:
-        """Changes what is given. An empty `api_key` removes the key, a rate of 0 the limit.
+        """Changes the given settings. An empty `api_key` removes the key, and a rate of 0 removes the limit.
 
-        Another URL needs the API key again: Conflict without it.
+        Raises:
+            Conflict: the URL changes, and the API key is not given again.
         """
         fields = _fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
         return self._transport.send(calls.patch_endpoint(self._project, key, fields))
 
     def test(self, key: str) -> EndpointTrial:
-        """Has the endpoint score one small thread.
+        """Tests the endpoint with one small thread.
 
-        One that does not answer raises nothing: `error` says what happened and what to do.
+        The method does not raise if the endpoint does not answer: `error` then describes the failure and its remedy.
         """
         endpoint = self.get(key)
         return self._transport.send(calls.test_endpoint(self._project, key, endpoint.timeout_s))

@@ -1,5 +1,5 @@
 # Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
-"""Synchronous scoring: threads cut into requests, one after the other."""
+"""Synchronous scoring: threads are split into requests, which are sent one after the other."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ from gradebox.frame import Outcomes
 
 
 class Scoring:
-    """Scores threads by the graders of one project."""
+    """Scores threads with the graders of one project."""
 
     def __init__(self, transport: Transport, project: str) -> None:
         self.transport = transport

@@ -1,5 +1,5 @@
 # Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
-"""Sends calls and reads their answers."""
+"""Sends calls and reads their answers, with retries."""
 
 import time
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 
 class Transport:
-    """Sends calls, again where an answer does not come, and reads their answers."""
+    """Sends calls, retries them if they fail, and reads their answers."""
 
     def __init__(self, rules: Rules, transport: httpx.BaseTransport | None = None) -> None:
         self.rules = rules
         self._connections = ClientConnections(rules, transport)
 
     def send(self, call: Call[T]) -> T:
-        """The answer to a call. Raises GradeboxError."""
+        """Sends a call and returns its answer. Raises GradeboxError."""
         resend = Resend(call.threads)
         for attempt in count():
             body = {"content": blocks(call.threads)} if call.threads is not None else {}
@@ -42,7 +42,7 @@ class Transport:
         return settle(call, failure, self.rules, attempt)
 
     def lines(self, path: str, reader: StreamReader[T]) -> Iterator[T]:
-        """What `reader` makes of the lines of a stream as they arrive, read on from where a connection broke."""
+        """Yields the items that `reader` reads from a stream, and resumes the stream if the connection breaks."""
         attempt = 0
         while True:
             failure: httpx.Response | httpx.HTTPError

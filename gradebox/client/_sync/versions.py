@@ -1,5 +1,5 @@
 # Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
-"""The versions of a grader: all of them, of which an answer may hold some, and what the next one is made for."""
+"""The versions of a grader, and the environment of the next version."""
 
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
@@ -9,7 +9,7 @@ from gradebox.schemas import Version
 
 
 def versions(transport: Transport, project: str, key: str) -> list[Version]:
-    """They, oldest first."""
+    """All versions of a grader, oldest first. One answer may hold only some of them."""
     found, after = list[Version](), 0
     while (more := transport.send(calls.list_versions(project, key, after))) and more[-1].number > after:
         found, after = found + more, more[-1].number
@@ -19,11 +19,14 @@ def versions(transport: Transport, project: str, key: str) -> list[Version]:
 def environment_of(
     transport: Transport, project: str, key: str, fn: Function | None, environment: str | None
 ) -> str | None:
-    """The environment that a function is taken for as a new version: that of the newest, where none is named."""
+    """The environment for extracting a function as a new version; by default that of the newest version.
+
+    Returns `environment` unchanged for a source or without a function, since extraction is not needed then.
+    """
     if environment is not None or fn is None or isinstance(fn, str):
         return environment
     try:
         newest = transport.send(calls.get_grader(project, key))
-    except NotFound:  # `put` makes it; else the service says so
+    except NotFound:  # `put` creates the grader; for other calls the service reports the error
         return None
     return newest.environment.label if newest.environment else None
