@@ -1,4 +1,4 @@
-"""The command line. What a command needs is imported when it runs, so that `--help` is quick."""
+"""The command line. A command imports its dependencies when it runs, so that `--help` is fast."""
 
 import sys
 import warnings
@@ -32,7 +32,7 @@ from gradebox.errors import ConnectionFailed, GradeboxError, GraderWarning
 app = typer.Typer(
     help="Runs untrusted Python graders over LLM completions.",
     no_args_is_help=True,
-    rich_markup_mode=None,  # plain help: the boxes would give each flag a value of the type bool
+    rich_markup_mode=None,  # plain help: rich's boxes would show each flag with a value of type bool
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -51,15 +51,15 @@ app.add_typer(projects.app, name="projects")
 
 
 def main() -> None:
-    """Runs the command that the arguments name. Exits 1 when the service refused, 2 when it could not be asked."""
-    warnings.simplefilter("ignore", GraderWarning)  # commands print what the checks warn of
+    """Runs the command in the arguments. Exits 1 if the service refused the request, 2 if it could not be reached."""
+    warnings.simplefilter("ignore", GraderWarning)  # commands print the checks' warnings themselves
     try:
         app()
     except ConnectionFailed as error:
         fail(error, 2)
     except GradeboxError as error:
         fail(error, 1)
-    except OSError as error:  # a file: not there any more, or no room for it
+    except OSError as error:  # a file does not exist any more, or the disk is full
         fail(error, 2)
 
 

@@ -67,7 +67,7 @@ def show(
 
 @client_command(app)
 def watch(invocation: Invocation, batch: Id) -> None:
-    """Follows a batch to its end with a progress bar, then prints its summary."""
+    """Shows the progress of a batch until it ends, then prints its summary."""
     from gradebox.cli.score import watch as wait
 
     handle = invocation.client.batches.get(batch)
@@ -79,7 +79,7 @@ def watch(invocation: Invocation, batch: Id) -> None:
 
 @client_command(app)
 def cancel(invocation: Invocation, batch: Id) -> None:
-    """Stops a batch; the outcomes that it has can be read."""
+    """Stops a batch; its outcomes so far can be read."""
     from gradebox.schemas import ENDED
 
     handle = invocation.client.batches.get(batch)
@@ -90,7 +90,7 @@ def cancel(invocation: Invocation, batch: Id) -> None:
 
 @client_command(app)
 def retry(invocation: Invocation, batch: Id) -> None:
-    """Scores the outcomes again whose errors are retryable: a server that was away, the service's own faults."""
+    """Scores the outcomes with retryable errors again, such as an unreachable server or a fault of the service."""
     from gradebox.schemas import ENDED
 
     now = invocation.client.batches.get(batch).retry()
@@ -101,13 +101,13 @@ def retry(invocation: Invocation, batch: Id) -> None:
 
 @client_command(app)
 def keep(invocation: Invocation, batch: Id) -> None:
-    """Keeps a batch for longer than others live, until it is deleted."""
+    """Keeps a batch beyond the usual retention time, until it is deleted."""
     show_batch(invocation, invocation.client.batches.get(batch).keep())
 
 
 @client_command(app)
 def unkeep(invocation: Invocation, batch: Id) -> None:
-    """Gives a batch that was kept the usual time again, from now or from its end."""
+    """Stops keeping a batch: the usual retention time applies again, from now or from its end."""
     show_batch(invocation, invocation.client.batches.get(batch).keep(False))
 
 
@@ -141,7 +141,7 @@ def record(
     ],
     grader: Annotated[str, typer.Option("--grader", metavar="KEY[@N]", help="Of kind custom: whose scores they are.")],
 ) -> None:
-    """Records scores that come from outside, such as labels of people, beside those of the batch's graders."""
+    """Records external scores, such as labels by people, beside those of the batch's graders."""
     from gradebox.client.recorded_scores import blocks_of
 
     handle = invocation.client.batches.get(batch)
@@ -158,7 +158,7 @@ def list_errors(
     kind: Annotated[str | None, typer.Option(help="Only errors of this kind, such as exception.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many messages.")] = 20,
 ) -> None:
-    """The errors of a batch: each message with how often it came, the most frequent first."""
+    """The errors of a batch: each message with its count, the most frequent first."""
     from gradebox.cli.errors import ErrorCounts
 
     counts = ErrorCounts(kind)
@@ -176,7 +176,7 @@ def list_errors(
 
 
 def show_batch(invocation: Invocation, batch: "Batch") -> None:
-    """Prints how a batch stands, with its summary."""
+    """Prints the state of a batch and its summary."""
     if invocation.json:
         return as_json(batch)
     kept = "  kept" if batch.kept else ""

@@ -15,7 +15,7 @@ app = typer.Typer(help="Bounds what the project spends on asking models.", no_ar
 
 @client_command(app)
 def show(invocation: Invocation) -> None:
-    """The budget, and what is spent of it."""
+    """The budget, and the amount spent."""
     _tell(invocation, invocation.client.budget.get())
 
 
@@ -27,7 +27,7 @@ def set_budget(
     currency: Annotated[str | None, typer.Option(help="Of --cost: three capitals; USD by default.")] = None,
     period: Annotated[Literal["day", "month", "total"] | None, typer.Option(help="Of UTC; a month by default.")] = None,
 ) -> None:
-    """Sets the budget in place of what there is."""
+    """Sets the budget and replaces the current one."""
     if cost is None and tokens is None:
         raise typer.BadParameter("a budget is --cost, --tokens or both")
     _tell(invocation, invocation.client.budget.set(cost=cost, tokens=tokens, currency=currency, period=period))
@@ -35,7 +35,7 @@ def set_budget(
 
 @client_command(app)
 def delete(invocation: Invocation) -> None:
-    """Takes the budget away."""
+    """Removes the budget."""
     invocation.client.budget.delete()
     as_json({"deleted": "budget"}) if invocation.json else say("there is no budget any more")
 

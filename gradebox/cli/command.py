@@ -50,7 +50,7 @@ def _shared(
 def client_command(
     app: typer.Typer, name: str | None = None
 ) -> Callable[[Callable[Concatenate[Invocation, P], None]], Callable[Concatenate[Invocation, P], None]]:
-    """Adds a command that asks the service: its function's first parameter is replaced by the shared options."""
+    """Adds a command that uses the service: the shared options replace the first parameter of its function."""
     shared = inspect.signature(_shared).parameters
 
     def add(function: Callable[Concatenate[Invocation, P], None]) -> Callable[Concatenate[Invocation, P], None]:
@@ -59,10 +59,10 @@ def client_command(
         def run(**arguments: Any) -> None:
             invocation = _shared(**{option: arguments.pop(option) for option in shared})
             with invocation.client:
-                function(invocation, **arguments)  # type: ignore[call-arg]  # arguments by name, as typer hands them over
+                function(invocation, **arguments)  # type: ignore[call-arg]  # typer passes arguments by name
 
         parameters = [*own, *shared.values()]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         run.__doc__ = function.__doc__
         run.__name__ = function.__name__

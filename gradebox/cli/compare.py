@@ -46,7 +46,7 @@ def agreement(
         float | None, typer.Option(help="Scores and labels count as 1 from there on, else as 0.")
     ] = None,
 ) -> None:
-    """How far a grader agrees with labels, and how its scores go with the length of completions."""
+    """How far a grader agrees with labels, and how its scores correlate with the length of completions."""
     found = invocation.client.agreement(batch, grader, label, threshold=threshold)
     if invocation.json:
         return as_json(found)

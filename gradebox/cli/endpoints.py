@@ -26,7 +26,7 @@ def create(
     max_concurrency: Concurrency = None,
     requests_per_minute: Requests = None,
 ) -> None:
-    """Keeps an endpoint. Test it then."""
+    """Registers an endpoint. Test it afterwards."""
     created = invocation.client.endpoints.create(
         key,
         url=endpoint_url,
@@ -48,7 +48,7 @@ def update(
     max_concurrency: Concurrency = None,
     requests_per_minute: Requests = None,
 ) -> None:
-    """Changes what is given."""
+    """Changes the given settings."""
     changed = invocation.client.endpoints.update(
         key,
         url=endpoint_url,
@@ -62,7 +62,7 @@ def update(
 
 @client_command(app)
 def test(invocation: Invocation, key: Key) -> None:
-    """Has an endpoint score one small thread. Exits 1 when it gives no reward."""
+    """Tests an endpoint with one small thread. Exits 1 when it gives no reward."""
     trial = invocation.client.endpoints.test(key)
     if invocation.json:
         as_json(trial)

@@ -43,7 +43,7 @@ def create(
     data: Data = None,
     detach: Detach = False,
 ) -> None:
-    """Makes an environment, and waits until it is built."""
+    """Creates an environment, and waits until it is built."""
     wanted = requirements_of(requirements, file)
     if not wanted and data is None:
         raise typer.BadParameter(_NOTHING)
@@ -61,7 +61,7 @@ def update(
     no_data: Annotated[bool, typer.Option("--no-data", help="The new build has packages alone.")] = False,
     detach: Detach = False,
 ) -> None:
-    """Makes a new build of other packages or data; what is not named stays. Graders keep the build that they have."""
+    """Makes a new build with other packages or data; the rest stays. Graders keep the build that they use."""
     wanted = requirements_of(requirements, file)
     if (wanted and no_packages) or (data and no_data):
         raise typer.BadParameter("name packages or --no-packages, and --data or --no-data: not both")
@@ -108,7 +108,7 @@ def delete(
     key: Key,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
 ) -> None:
-    """Deletes an environment that no grader names."""
+    """Deletes an environment that no grader uses."""
     if not yes and sys.stdin.isatty():
         typer.confirm(f"delete {key} with all of its builds?", abort=True, err=True)
     invocation.client.environments.delete(key)
@@ -116,7 +116,7 @@ def delete(
 
 
 def requirements_of(requirements: list[str] | None, file: Path | None) -> list[str]:
-    """What the arguments and the file name. Of a file, comments and empty lines are left out."""
+    """The requirements in the arguments and the file, without the file's comments and empty lines."""
     wanted = list(requirements or [])
     if file is not None:
         lines = (line.partition(" #")[0].strip() for line in file.read_text("utf-8").splitlines())
@@ -137,5 +137,5 @@ def _report(invocation: Invocation, environment: "Environment") -> None:
 
 
 def _asked(build: "EnvironmentBuild") -> str:
-    """The packages, and the first figures of what names the data."""
+    """The packages, and the first 12 digits of the data's SHA-256."""
     return ", ".join([*build.requirements, *([f"data {build.data[:12]}"] if build.data else [])])

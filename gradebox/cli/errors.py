@@ -1,10 +1,10 @@
-"""The errors of a batch, counted by what they say."""
+"""Counts the errors of a batch by message."""
 
 from dataclasses import dataclass
 
 from gradebox.outcome import Outcome
 
-MESSAGES = 10_000  # that are counted apart: what a grader says may differ in every outcome
+MESSAGES = 10_000  # distinct messages that are counted: a grader's messages may differ in every outcome
 
 
 @dataclass
@@ -17,7 +17,7 @@ class CountedError:
     count: int = 0
 
     def as_dict(self) -> dict[str, object]:
-        """For programs. What the first of them printed stands with it."""
+        """A dict for JSON output, with the stdout of the first outcome."""
         first = {"index": self.first.index, "id": self.first.id, "stdout": self.first.stdout}
         return {
             "grader": self.first.grader,
@@ -29,10 +29,10 @@ class CountedError:
 
 
 class ErrorCounts:
-    """Counts outcomes with an error: those of one kind, or all.
+    """Counts outcomes with an error of one kind, or of any kind.
 
     Attributes:
-        total: how many there were.
+        total: the number of these outcomes.
     """
 
     def __init__(self, kind: str | None) -> None:
@@ -51,5 +51,5 @@ class ErrorCounts:
             self._groups.setdefault(key, CountedError(error.kind, error.message, outcome)).count += 1
 
     def most_frequent(self, limit: int) -> list[CountedError]:
-        """At most so many messages."""
+        """The most frequent messages, at most `limit`."""
         return sorted(self._groups.values(), key=lambda group: -group.count)[:limit]

@@ -54,7 +54,7 @@ def feedback(
     budget_currency: Annotated[str, typer.Option(help="Of --budget-cost.")] = "USD",
     limit: Annotated[int, typer.Option(min=0, help="How many texts are printed.")] = 20,
 ) -> None:
-    """Has a model say what to change in completions, or in their judge: a batch of its own, which this waits for."""
+    """Asks a model what to change in completions or in their judge, as a new batch, and waits for its end."""
     given = invocation.client.batches.get(batch).feedback(
         model,
         on.value,

@@ -30,7 +30,7 @@ ThreadsFile = Annotated[
 
 
 def read_source(path: Path, contract: Contract = "gradebox") -> str:
-    """A grader's source. A mark of the byte order is no part of it.
+    """A grader's source, without a byte order mark.
 
     Raises:
         ValueError: the file is not UTF-8.
@@ -47,7 +47,7 @@ def read_source(path: Path, contract: Contract = "gradebox") -> str:
 
 
 def read_threads(path: Path) -> list["Thread"]:
-    """The threads of a file of JSON lines. Raises typer.BadParameter, which names the line."""
+    """The threads in a file of JSON lines. Raises typer.BadParameter with the number of an invalid line."""
     threads: list[Thread] = []
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         try:
@@ -63,7 +63,7 @@ def read_threads(path: Path) -> list["Thread"]:
 
 
 def open_threads(path: Path) -> BinaryIO:
-    """The file of JSON lines, or standard input for `-`. Raises typer.BadParameter where it cannot be read."""
+    """The file of JSON lines, or standard input for `-`. Raises typer.BadParameter if it cannot be read."""
     if str(path) == "-":
         return sys.stdin.buffer
     try:

@@ -23,7 +23,7 @@ app = typer.Typer(help="Manages graders.", no_args_is_help=True)
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The grader's key.")]
 Name = Annotated[str | None, typer.Option(help="A name for people to read.")]
 Description = Annotated[str | None, typer.Option(help="What the grader looks for.")]
-Isolation = Literal["auto", "batch", "completion"]  # as in the schemas, which take too long to import for `--help`
+Isolation = Literal["auto", "batch", "completion"]  # a copy from the schemas, whose import would slow down `--help`
 IsolationChoice = Annotated[Isolation | None, typer.Option("--isolation", help="Between completions.")]
 OptionalFile = Annotated[
     Path | None, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The grader's source.")
@@ -81,7 +81,7 @@ def show(
     key: Annotated[str, typer.Argument(metavar="KEY[@VERSION]", help="The grader's key.")],
     source: Annotated[bool, typer.Option(help="Print the source: of the newest version if none is named.")] = False,
 ) -> None:
-    """One grader and its versions; of one that is only kept, its config."""
+    """One grader and its versions, or its config if it has no source."""
     from gradebox.client.calls import split_version
 
     try:
@@ -137,7 +137,7 @@ def create(
         bool, typer.Option("--replace", help="Where there is a grader of this key, give it a new version.")
     ] = False,
 ) -> None:
-    """Proves a grader and keeps it as its first version: that of FILE, or one of a --kind, which needs no source."""
+    """Checks a grader and saves it as its first version: the source in FILE, or a --kind, which needs no source."""
     tried_on = read_threads(threads) if threads else None
     options: GraderOptions = {
         "name": name,
@@ -192,8 +192,8 @@ def update(
 ) -> None:
     """Gives a grader a new version, a name or a description.
 
-    What is not named stays: source, kind and settings too. A FILE makes a function of a grader of a kind. Of the
-    settings of a kind, those of --config and of the other options are changed.
+    Everything that is not given stays the same, including the source, kind and settings. A FILE turns a grader of a
+    kind into a function. --config and the other options change only the settings that they contain.
     """
     settings = {"criteria": criteria, "model": model, "endpoint": endpoint}
     given = {setting: value for setting, value in settings.items() if value is not None}
@@ -231,7 +231,7 @@ def diff(
     old: Annotated[int | None, typer.Argument(metavar="OLD", help="A version; the one before NEW if none.")] = None,
     new: Annotated[int | None, typer.Argument(metavar="NEW", help="A version; the newest if none.")] = None,
 ) -> None:
-    """What changed in the source between two versions of a grader, as a unified diff."""
+    """The changes in the source between two versions of a grader, as a unified diff."""
     from difflib import unified_diff
 
     after = _versions(invocation, key, new)[-1]
@@ -259,13 +259,13 @@ def delete(
 
 @client_command(app)
 def lock(invocation: Invocation, key: Key) -> None:
-    """Keeps a grader from being changed or deleted."""
+    """Protects a grader against changes and deletion."""
     _report(invocation, invocation.client.graders.lock(key), "locked")
 
 
 @client_command(app)
 def unlock(invocation: Invocation, key: Key) -> None:
-    """Lets a grader be changed and deleted again."""
+    """Allows changes and deletion of a grader again."""
     _report(invocation, invocation.client.graders.lock(key, locked=False), "unlocked")
 
 
@@ -282,7 +282,7 @@ def weave(
     metadata: Annotated[str | None, typer.Option(metavar="PATH", help="Of an object; else the inputs.")] = None,
     clear: Annotated[bool, typer.Option("--clear", help="Forget what was said before.")] = False,
 ) -> None:
-    """Says where calls of Weave, which a RemoteScorer sends, have the parts of a thread; or shows it."""
+    """Sets where calls of Weave, which a RemoteScorer sends, hold the parts of a thread; or shows it."""
     graders = invocation.client.graders
     grader = graders.get(key)
     given = {"completion": completion, "prompt": prompt, "metadata": metadata}
@@ -304,7 +304,7 @@ def _say_mapping(grader: "GraderRecord") -> None:
 
 
 def _versions(invocation: Invocation, key: str, number: int | None) -> "list[Version]":
-    """All versions, or the one that is named. Exits where it is not there."""
+    """All versions, or the one with this number. Exits if it does not exist."""
     versions = invocation.client.graders.versions(key)
     found = [version for version in versions if number in (None, version.number)]
     if not found:
@@ -341,11 +341,13 @@ def _create_of_kind(
 def _changed_settings(
     invocation: Invocation, key: str, kind: str | None, given: dict[str, Any]
 ) -> "tuple[WrittenKind, dict[str, Any]]":
-    """The kind that a grader is to have, and its settings: those that it has, where it is of this kind, and what was
-    given. Exits where neither says a kind.
+    """The new kind of a grader, and its settings: the current ones if the kind is unchanged, and the given ones.
+
+    Raises:
+        typer.BadParameter: the new kind has no settings.
     """
     newest = _versions(invocation, key, None)[-1]
-    was_kept = newest.kind == "judge" and not newest.source  # before judges could run
+    was_kept = newest.kind == "judge" and not newest.source  # saved before judges could run
     own = "binary_judge" if was_kept else newest.kind
     wanted = kind or own
     from gradebox.schemas import WrittenKind
@@ -354,7 +356,7 @@ def _changed_settings(
         raise typer.BadParameter(
             f"{key} is of kind {newest.kind}, and has no settings: name the --kind that it shall be"
         )
-    keeps = wanted == own and "url" not in (newest.config or {})  # an external that was kept before they could run
+    keeps = wanted == own and "url" not in (newest.config or {})  # "url": an external, saved before they could run
     if wanted == "judge" and "criteria" in given:
         given = {**given, "criterion": given["criteria"]}
         del given["criteria"]
@@ -376,7 +378,7 @@ def _report(invocation: Invocation, grader: "GraderRecord", what: str) -> None:
 
 
 def note_warnings(grader: "GraderRecord") -> None:
-    """Says on stderr what the checks warn of."""
+    """Prints the warnings of the checks on stderr."""
     for warning in grader.warnings:
         note(f"warning: {grader.key}@{grader.version}: {warning}")
 

@@ -8,7 +8,7 @@ from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.output import as_json, fail, note, say, table
 from gradebox.cli.server import DataDir
 
-Role = Literal["read", "score", "manage"]  # as in the schemas, which take too long to import for `--help`
+Role = Literal["read", "score", "manage"]  # a copy from the schemas, whose import would slow down `--help`
 
 app = typer.Typer(help="Manages API keys, by project. Needs a key that manages every project.", no_args_is_help=True)
 
@@ -26,7 +26,7 @@ def create(
         Role, typer.Option("--role", help="What it may do there; manage for every project manages keys too.")
     ] = "manage",
 ) -> None:
-    """Makes an API key and prints it, this once."""
+    """Creates an API key and prints it. It is not shown again."""
     key = invocation.client.keys.create(name, ["*"] if every_project else covers or [invocation.client.project], role)
     if invocation.json:
         return as_json(key)
@@ -46,7 +46,7 @@ def list_keys(invocation: Invocation) -> None:
 
 @client_command(app)
 def whoami(invocation: Invocation) -> None:
-    """The API key that these commands use: its id, projects and role. Any key may ask."""
+    """The API key that these commands use: its id, projects and role. Works with any key."""
     key = invocation.client.me()
     if invocation.json:
         return as_json(key)
@@ -55,7 +55,7 @@ def whoami(invocation: Invocation) -> None:
 
 @client_command(app)
 def rotate(invocation: Invocation, key: Annotated[str, typer.Argument(metavar="ID", help="The key's id.")]) -> None:
-    """Makes a key like another and prints it, this once; the other is revoked."""
+    """Replaces an API key by one with the same rights, prints the new key this once, and revokes the old one."""
     from gradebox import key_file
     from gradebox.access import key_folders
 
@@ -71,9 +71,9 @@ def rotate(invocation: Invocation, key: Annotated[str, typer.Argument(metavar="I
 
 @app.command()
 def recover(data_dir: DataDir = None) -> None:
-    """Makes a key for everything where all are lost: on the service's machine, by the owner of its data folder.
+    """Makes a key for every project if all keys are lost: on the service's machine, as owner of its data folder.
 
-    The service takes it up when it starts the next time, and leaves it in the file `api-key`. Needs no key itself.
+    The service reads the new key at its next start, and stores it in the file `api-key`. This command needs no key.
     """
     from gradebox import key_file
     from gradebox.access import data_dir as usual_data_dir
@@ -87,6 +87,6 @@ def recover(data_dir: DataDir = None) -> None:
 
 @client_command(app)
 def revoke(invocation: Invocation, key: Annotated[str, typer.Argument(metavar="ID", help="The key's id.")]) -> None:
-    """Revokes an API key: from now on it opens nothing."""
+    """Revokes an API key: it is no longer valid."""
     invocation.client.keys.revoke(key)
     as_json({"revoked": key}) if invocation.json else say(f"revoked {key}")

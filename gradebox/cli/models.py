@@ -49,7 +49,7 @@ def create(
     currency: Currency = None,
     keep_replies: KeepReplies = None,
 ) -> None:
-    """Keeps a model. Test it then."""
+    """Registers a model. Test it afterwards."""
     created = invocation.client.models.create(
         key,
         base_url=base_url,
@@ -86,7 +86,7 @@ def update(
     currency: Currency = None,
     keep_replies: KeepReplies = None,
 ) -> None:
-    """Changes what is given; of what is sent with each request, all together."""
+    """Changes the given settings; the parameters that are sent with each request are replaced together."""
     changed = invocation.client.models.update(
         key,
         base_url=base_url,
@@ -105,7 +105,7 @@ def update(
 
 @client_command(app)
 def test(invocation: Invocation, key: Key) -> None:
-    """Asks a model whether it answers, and what its server can do. Exits 1 when it does not answer."""
+    """Tests whether a model answers, and what its server supports. Exits 1 when it does not answer."""
     trial = invocation.client.models.test(key)
     if invocation.json:
         as_json(trial)

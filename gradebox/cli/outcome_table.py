@@ -10,7 +10,7 @@ from gradebox.cli.output import as_json, cell, note, say, table
 if TYPE_CHECKING:
     from gradebox.outcome_table import ErrorGroups, TablePage, TableRow
 
-_SHOWN = 100  # characters of a text
+_SHOWN = 100  # characters of a text that are printed
 
 
 def add_to(app: typer.Typer) -> None:

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs, errors on stderr."""
+"""The output of commands: tables for people, JSON for programs, errors on stderr."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from gradebox.schemas import Batch, Summary
 
 QUANTILES = ("p05", "p25", "p50", "p75", "p95")
-_WIDE = 240  # columns where no terminal sets a bound: a pipe cuts nothing off
+_WIDE = 240  # columns without a terminal, so that output to a pipe is not cut off
 _VISIBLE = {code: repr(chr(code))[1:-1] for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
 
 
 def console(stderr: bool = False) -> "Console":
-    """A console that takes text as it is: no markup is read in it."""
+    """A console that prints text unchanged, without interpreting markup."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -28,7 +28,7 @@ def console(stderr: bool = False) -> "Console":
 
 
 def say(text: str, stderr: bool = False) -> None:
-    """Prints to stdout; control characters are made visible, for what graders write may hold some."""
+    """Prints to stdout with control characters made visible, because graders' texts may contain some."""
     console(stderr).print(plain(text))
 
 
@@ -38,7 +38,7 @@ def note(text: str) -> None:
 
 
 def fail(error: Exception | str, code: int) -> NoReturn:
-    """Says on stderr what went wrong, and exits."""
+    """Prints an error on stderr, and exits."""
     note(f"gradebox: {error}")
     sys.exit(code)
 
@@ -56,7 +56,7 @@ def as_json(value: "BaseModel | Sequence[BaseModel] | dict[str, object]") -> Non
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], stderr: bool = False) -> None:
-    """Prints rows under their column names; numbers are set to the right."""
+    """Prints rows under their column names, with numbers aligned to the right."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -72,7 +72,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], stderr: bool
 
 
 def cell(value: object) -> str:
-    """A value as a table shows it."""
+    """A value as text for a table."""
     from datetime import datetime
 
     if value is None:
@@ -80,14 +80,14 @@ def cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{float(f'{value:.4g}'):,.10g}"  # four digits, and 24,000 in place of 2.4e+04
+        return f"{float(f'{value:.4g}'):,.10g}"  # four digits, and 24,000 instead of 2.4e+04
     if isinstance(value, int):
         return f"{value:,}"
     return value.strftime("%Y-%m-%d %H:%M:%S") if isinstance(value, datetime) else str(value)
 
 
 def summary(batch: "Batch", stderr: bool = False) -> None:
-    """Prints what the scores of a batch look like, and what is odd about them."""
+    """Prints statistics of the scores of a batch, and warnings about them."""
     summaries([*batch.summary, *batch.recorded], stderr)
     if len(batch.graders) > 1 and batch.weighted_mean is not None:
         is_whole = not batch.errors and not batch.not_applicable
@@ -96,9 +96,7 @@ def summary(batch: "Batch", stderr: bool = False) -> None:
 
 
 def summaries(found: "Sequence[Summary]", stderr: bool = False) -> None:
-    """Prints what the scores of graders look like, the values that they carry, what their asks came to, and what is odd
-    about them.
-    """
+    """Prints statistics of graders' scores and values, the spending of their asks, and warnings about the scores."""
     columns = ["grader", "count", "mean", "deviation", "min", *QUANTILES, "max", "errors"]
     rows = [_summary_row(each) for each in found]
     if any(each.not_applicable for each in found):
@@ -130,7 +128,7 @@ def summaries(found: "Sequence[Summary]", stderr: bool = False) -> None:
 
 
 def errors(counts: dict[str, int]) -> str:
-    """Errors by kind, in words."""
+    """The numbers of errors by kind, as text."""
     return ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items()) if count) or "none"
 
 
@@ -148,7 +146,7 @@ def _interval_row(one: "Summary") -> tuple[object, ...]:
 
 
 def opened(path: Path) -> AbstractContextManager[BinaryIO]:
-    """A file to write to, or standard output for `-`. Raises typer.BadParameter where it cannot be written."""
+    """A file to write to, or standard output for `-`. Raises typer.BadParameter if it cannot be written."""
     if str(path) == "-":
         return nullcontext(sys.stdout.buffer)
     try:

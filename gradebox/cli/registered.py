@@ -1,4 +1,4 @@
-"""What the commands of models and of endpoints have in common."""
+"""Options and helpers that the commands for models and endpoints share."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal
 
 
 def secret(variable: str | None) -> str | None:
-    """The API key. It is never an argument: every user of a machine sees those."""
+    """The API key from an environment variable. It is never an argument, since all users of a machine can see those."""
     if not variable:
         return variable
     value = os.environ.get(variable)
@@ -27,6 +27,6 @@ def secret(variable: str | None) -> str | None:
 
 
 def confirm_deletion(key: str, yes: bool) -> None:
-    """Asks on a terminal, and ends the command where the answer is no."""
+    """Asks for confirmation on a terminal, and ends the command if the answer is no."""
     if not yes and sys.stdin.isatty():
         typer.confirm(f"delete {key} with its API key?", abort=True, err=True)

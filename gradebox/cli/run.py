@@ -42,9 +42,10 @@ def run(
 ) -> None:
     """Checks a grader and scores threads with it in a sandbox of this machine: no service is needed, nothing is kept.
 
-    Packages and data are built into an environment of this machine, which the next run with the same finds again.
+    Packages and data are built into an environment on this machine, which later runs with the same ones use again.
 
-    Exits 0 when it is valid and a completion has a score, 1 when not, 2 when there is no sandbox or no such file.
+    Exits 0 when the grader is valid and a completion has a score, 1 when not, 2 when there is no sandbox or no such
+    file.
     """
     from gradebox.service.server_programs import become
 

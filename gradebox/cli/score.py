@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gradebox.outcome import Outcome
     from gradebox.schemas import BatchBudget
 
-FIRST_OUTCOMES = 100_000  # that are looked through for errors to show
+FIRST_OUTCOMES = 100_000  # outcomes that are searched for errors to print
 
 
 def add_to(app: typer.Typer) -> None:
@@ -107,7 +107,7 @@ def score(
 
 
 def _why_none(batch: "BatchHandle", path: Path | None) -> str:
-    """To how many outcomes no grader applies; or what a file looks like none of whose lines is a thread."""
+    """Why a batch has no score: all outcomes are not applicable, or no line of the file is a thread."""
     if passed_over := batch.status.not_applicable:
         return f": {passed_over:,} of {batch.status.done:,} outcomes are not applicable"
     if set(batch.status.errors) != {"bad_input"} or path is None or not path.is_file():
@@ -118,7 +118,7 @@ def _why_none(batch: "BatchHandle", path: Path | None) -> str:
 
 
 def note_errors(batch: "BatchHandle") -> None:
-    """Says on stderr what the first error of each kind is, of the outcomes at the beginning."""
+    """Prints on stderr the first error of each kind, among the first outcomes."""
     left = {kind for kind, count in batch.status.errors.items() if count}
     for outcome in islice(batch.outcomes(), FIRST_OUTCOMES):
         if outcome.error is not None and outcome.error.kind in left:
@@ -133,14 +133,14 @@ def note_errors(batch: "BatchHandle") -> None:
 
 
 def budget_of(cost: float | None, tokens: int | None, currency: str) -> "BatchBudget | None":
-    """What the options for a budget say; None without them."""
+    """The budget in the options; None without them."""
     from gradebox.schemas import BatchBudget
 
     return None if cost is None and tokens is None else BatchBudget(cost=cost, tokens=tokens, currency=currency)
 
 
 def _graders(text: str) -> str | dict[str, float]:
-    """`a` as it is, and `a=0.7,b=0.3` as graders with their weights. Raises typer.BadParameter."""
+    """Parses `a=0.7,b=0.3` as graders with their weights, and returns `a` unchanged. Raises typer.BadParameter."""
     if "," not in text and "=" not in text:
         return text
     found: dict[str, float] = {}
@@ -154,7 +154,7 @@ def _graders(text: str) -> str | dict[str, float]:
 
 
 def columns(named: list[str] | None) -> dict[str, str] | None:
-    """`question=prompt` as what `columns=` takes. Raises typer.BadParameter."""
+    """Parses options such as `question=prompt` for `columns=`. Raises typer.BadParameter."""
     if named is None:
         return None
     wrong = [one for one in named if "=" not in one]
@@ -164,7 +164,7 @@ def columns(named: list[str] | None) -> dict[str, str] | None:
 
 
 def watch(batch: "BatchHandle") -> BatchFailed | None:
-    """Waits for the end of a batch. Ctrl-C ends the waiting and not the batch, and says so."""
+    """Waits for the end of a batch. Ctrl-C ends only the waiting, with a message; the batch continues."""
     try:
         batch.wait()
     except BatchFailed as failure:
@@ -193,7 +193,7 @@ def write_outcomes(outcomes: Iterable["Outcome"], out: BinaryIO) -> None:
 
 @contextmanager
 def _uploading(path: Path | None) -> Iterator[BinaryIO | None]:
-    """The file, with a bar that shows how much of it has been read; None without one."""
+    """Opens the file and shows a progress bar of the bytes read. Yields None without a file."""
     from rich.progress import wrap_file
 
     if path is None:
@@ -210,7 +210,10 @@ def _uploading(path: Path | None) -> Iterator[BinaryIO | None]:
 
 
 def _check_writable(output: Path) -> None:
-    """Raises typer.BadParameter before a batch is made. The file is opened later: Ctrl-C leaves no empty one."""
+    """Raises typer.BadParameter if the file cannot be written, before a batch is created.
+
+    The file is opened later, so that Ctrl-C leaves no empty file.
+    """
     place = output if output.exists() else output.parent
     if str(output) == "-":
         return

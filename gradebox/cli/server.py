@@ -1,4 +1,4 @@
-"""`gradebox serve`, and each of its roles alone: `api`, `worker`; and `doctor` and `selftest`"""
+"""`gradebox serve`, its roles alone (`api`, `worker`), `doctor` and `selftest`"""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ Backend = Literal["auto", "bubblewrap", "docker"]
 DataDir = Annotated[
     Path | None, typer.Option(file_okay=False, help="The data folder. [GRADEBOX_DATA_DIR, or ~/.local/share/gradebox]")
 ]
-# Deployments run one role alone and mostly set environment variables: an option that is not given leaves them in force.
+# Deployments run one role alone and mostly set environment variables, which apply unless the option is given.
 RoleBackend = Annotated[
     Backend | None, typer.Option("--backend", help="What builds sandboxes. [GRADEBOX_BACKEND, or auto]")
 ]
@@ -19,7 +19,7 @@ RoleRedisUrl = Annotated[str | None, typer.Option("--redis-url", help="The Redis
 
 
 def _setting(name: str, text: str, least: int | None = None, most: int | None = None) -> Any:
-    """An option that is read from the environment where it is not given."""
+    """An option that is read from the environment if it is not given."""
     return typer.Option(envvar=f"GRADEBOX_{name.upper()}", min=least, max=most, help=text)
 
 
@@ -58,7 +58,7 @@ def serve(
     from gradebox.access import data_dir as usual_data_dir
     from gradebox.service import server_programs
 
-    server_programs.environment({})  # says what is not installed, before anything of it is imported
+    server_programs.environment({})  # reports missing packages before they are imported
     from gradebox.service.models import ServedEndpoint, ServedModel, read, read_endpoint
     from gradebox.service.serve import ServeOptions
     from gradebox.service.serve import serve as run
@@ -98,7 +98,7 @@ def doctor(
     backend: RoleBackend = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """Says which layers of isolation are in force here, and how to get each missing one. Exits 1 when none is safe."""
+    """Shows which layers of isolation are in force here, and how to get the others. Exits 1 when no backend is safe."""
     _become("sandbox.doctor", *["--json"] * json, backend=backend)
 
 
@@ -109,7 +109,7 @@ def selftest(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """Tries hundreds of hostile graders on this machine. Exits 1 when one gets through, 2 when none could be tried."""
+    """Runs hundreds of hostile graders on this machine. Exits 1 when one gets through, 2 when none could be run."""
     only = [argument for name in category or [] for argument in ("--category", name)]
     _become("models.selftest", *only, *["--json"] * json, backend=backend)
 

@@ -20,7 +20,7 @@ def spending(
     invocation: Invocation,
     period: Annotated[str, typer.Option(help="A day or month of UTC, as 2026-11-23 or 2026-11; else all time.")] = "",
 ) -> None:
-    """What graders' asks came to, by model, endpoint and grader."""
+    """The spending of graders' asks, by model, endpoint and grader."""
     found = invocation.client.spending(period)
     if invocation.json:
         return as_json(found)

@@ -1,4 +1,4 @@
-"""`gradebox graders export` and `import`: graders from one project or service to another, as JSON lines."""
+"""`gradebox graders export` and `import`: transfer graders between projects or services, as JSON lines."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ def export(
 ) -> None:
     """Writes graders with their sources, kinds and settings, limits and test threads, a JSON line for each.
 
-    Of an environment its key is written: import takes the newest build of the environment of that key.
+    An environment is written as its key; import uses the newest build of the environment with that key.
     """
     graders = invocation.client.graders
     found = [graders.get(key) for key in keys] if keys else graders.list()
@@ -59,11 +59,11 @@ def import_(
     ] = False,
     ask: AskChoice = None,
 ) -> None:
-    """Makes graders of a file that export has written. Each version is proved anew, oldest first.
+    """Creates graders from a file that export has written. Each version is checked again, oldest first.
 
-    The source of a grader of a kind is written anew from its settings.
+    The source of a grader of a kind is written again from its settings.
 
-    Exits 1 when a grader could not be made; the others are there all the same.
+    Exits 1 when a grader could not be created; the others are created all the same.
     """
     lines = list(_lines(file))
     made, failed = [], []
@@ -107,7 +107,7 @@ def _line(client: "Client", grader: "GraderHandle", versions: "list[Version]") -
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:
-    """Exits where a line is none that export writes."""
+    """The lines of the file. Exits if a line is not one that export writes."""
     with open_threads(file) as lines:
         for number, text in enumerate(lines, 1):
             try:

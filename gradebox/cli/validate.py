@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gradebox.outcome import Outcome
     from gradebox.schemas import Report
 
-_SHOWN = 20  # outcomes of the test run that are printed
+_SHOWN = 20  # how many outcomes of the test run are printed
 
 
 def add_to(app: typer.Typer) -> None:
@@ -33,7 +33,7 @@ def validate(
     environment: EnvironmentKey = None,
     ask: AskChoice = None,
 ) -> None:
-    """Runs the five checks on a grader; keeps nothing. Exits 0 when valid, 1 when not, 2 when it could not be asked."""
+    """Runs the five checks on a grader; saves nothing. Exits 0 when valid, 1 when not, 2 when they could not be run."""
     try:
         source = read_source(file, contract)
     except ValueError as error:
@@ -41,14 +41,14 @@ def validate(
     try:
         tried_on = read_threads(threads) if threads else None
         report = invocation.client.graders.validate(source, tried_on, grader=grader, environment=environment, ask=ask)
-    except (GradeboxError, ValueError) as error:  # a ValueError names a thread that JSON cannot hold
+    except (GradeboxError, ValueError) as error:  # ValueError: JSON cannot represent a thread
         fail(error, 2)
     as_json(report) if invocation.json else show(report)
     raise typer.Exit(0 if report.valid else 1)
 
 
 def show(report: "Report", stderr: bool = False) -> None:
-    """Prints a line for each check, then what the test run gave and what is to be known of the grader."""
+    """Prints a line for each check, then the outcomes of the test run and the warnings."""
     from gradebox.schemas import CHECKS
 
     results = {check.name: check for check in report.checks}

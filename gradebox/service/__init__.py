@@ -1,1 +1,1 @@
-"""The whole service on one machine: the API, workers and a Redis, started and watched over."""
+"""Runs the whole service on one machine: starts and monitors the API, the workers and a Redis."""

@@ -1,4 +1,4 @@
-"""What `gradebox serve` says while it runs: short lines for people, or all its processes' logs as JSON."""
+"""The output of `gradebox serve` while it runs: short lines for people, or the logs of all its processes as JSON."""
 
 import json
 import sys
@@ -14,13 +14,13 @@ from rich.text import Text
 from gradebox.service.logs import LogSettings, configure, escaped
 from gradebox.service.tail import Tail
 
-LINES_A_MINUTE = 60  # of what the processes log
+LINES_A_MINUTE = 60  # lines of the processes' logs that are printed
 
 Event = Mapping[str, Any]
 
 
 class Console:
-    """Follows the logs of the processes, and tells of them on stderr."""
+    """Follows the logs of the processes, and prints their events on stderr."""
 
     def __init__(self, settings: LogSettings) -> None:
         configure("serve", settings)
@@ -37,31 +37,31 @@ class Console:
         return self._is_text and self._terminal.is_terminal
 
     def tell(self, text: str) -> None:
-        """Tells what serve itself does."""
+        """Prints a message of `gradebox serve` itself."""
         if self._is_text:
             self._print(Text(_now()), "  ", escaped(text))
         else:
             self._log.info(text)
 
     def warn(self, text: str) -> None:
-        """Tells of something that is not as it should be."""
+        """Prints a warning of `gradebox serve` itself."""
         if self._is_text:
             self._print(Text(_now()), "  ", Text(escaped(text), "yellow"))
         else:
             self._log.warning(text)
 
     def show(self, lines: Iterable[tuple[str, str]]) -> None:
-        """Shows what is good to know, a name and its value a line, on a terminal."""
+        """Prints hints on a terminal, each line a name and its value."""
         if self.is_terminal:
             for name, value in lines:
                 self._print(Text(f"  {name:<10}", "dim"), escaped(value))
 
     def follow(self, tails: Iterable[Tail]) -> None:
-        """Tells from now on what is appended to these logs."""
+        """Sets the logs whose new lines `look` prints."""
         self._tails = list(tails)
 
     def look(self) -> None:
-        """Tells what is new in the logs."""
+        """Prints the new lines of the logs."""
         for tail in self._tails:
             for line in tail.read():
                 self._pass_on(line)
@@ -70,17 +70,17 @@ class Console:
         try:
             event = json.loads(line)
         except ValueError:
-            return  # the last words of something that died, which are told of with its death
+            return  # the last output of a process that died, which is printed with the report of its exit
         if not isinstance(event, dict) or (said := _said(event)) is None or not self._has_room():
             return
         if self._is_text:
             self._print(Text(_now()), "  ", said)
             return
-        with suppress(OSError):  # a log on a disk that is full must not end the service
-            print(line, file=sys.stderr, flush=True)  # noqa: T201  # a log line, as it is
+        with suppress(OSError):  # a full disk under the log must not end the service
+            print(line, file=sys.stderr, flush=True)  # noqa: T201  # a log line, unchanged
 
     def _has_room(self) -> bool:
-        """Counts a line. stderr may be a file that nothing rotates: what is over a minute's number is left out."""
+        """Counts a line; false over the limit of this minute, since stderr may be a file without rotation."""
         minute = int(time.monotonic() // 60)
         if minute != self._minute:
             self._minute, self._passed_on = minute, 0
@@ -95,7 +95,7 @@ class Console:
 
 
 def _said(event: Event) -> Text | None:
-    """One event in words; None where it is not worth a line."""
+    """The line for an event; None if it is not printed."""
     told = _TELLING.get(str(event.get("event")))
     if told is not None:
         return told(event)

@@ -1,4 +1,4 @@
-"""The folder that holds all that a service keeps: one service at a time."""
+"""The data folder of a service. One service uses it at a time."""
 
 import fcntl
 import os
@@ -13,18 +13,18 @@ from pathlib import Path
 
 from gradebox.errors import CannotServe
 
-SOCKET_PATH_BYTES = 100  # the kernel's bound is 107; Redis adds to it while it starts
+SOCKET_PATH_BYTES = 100  # the kernel's limit is 107; Redis appends to the path while it starts
 LAST_ONE_ENDS_S = 10.0
 
 
 @dataclass(frozen=True)
 class DataFolder:
-    """A data folder that this process holds the lock of.
+    """A data folder whose lock this process holds.
 
     Attributes:
-        lock: the lock's file descriptor. Redis inherits it: should this process be killed, the folder stays locked
-            until that Redis has written its last.
-        sockets: where the Redis socket lies: the folder itself, unless its path is too long for a socket.
+        lock: the lock's file descriptor. Redis inherits it: if this process is killed, the folder stays locked until
+            that Redis has exited.
+        sockets: the folder of the Redis socket: the data folder itself, unless its path is too long for a socket.
     """
 
     path: Path
@@ -33,7 +33,7 @@ class DataFolder:
 
     @property
     def redis(self) -> Path:
-        """Where Redis keeps its append-only file."""
+        """The folder of Redis' append-only file."""
         return self._folder("redis")
 
     def log(self, name: str) -> Path:
@@ -42,34 +42,34 @@ class DataFolder:
 
     @property
     def asking(self) -> Path:
-        """A file that is there once a batch was sent whose graders ask."""
+        """A file that exists once a batch with graders that ask was sent."""
         return self.path / "asking"
 
     @property
     def metrics(self) -> Path:
-        """Where workers write their metrics for the API."""
+        """The folder to which workers write their metrics for the API."""
         return self._folder("metrics")
 
     def forget_metrics(self) -> None:
-        """Removes what the workers of an earlier start counted."""
+        """Removes the metrics of the workers of an earlier start."""
         for path in self.metrics.glob("*.prom*"):
             path.unlink()
 
     def forget_logs(self, but: Collection[Path]) -> None:
-        """Removes the logs of processes that this service has no more: those of a start with more workers."""
+        """Removes the logs of processes that this service does not have, such as those of a start with more workers."""
         kept = {path.name for log in but for path in (log, log.with_suffix(".log.1"))}
         for path in self._folder("logs").glob("*.log*"):
             if path.name not in kept:
                 path.unlink()
 
     def close_to_others(self) -> None:
-        """Closes the folders in it that are there already; those to come are made closed.
+        """Removes other users' access to the existing folders. New folders are created without it.
 
         Raises:
-            CannotServe: one of them belongs to another user.
+            CannotServe: a folder belongs to another user.
         """
         mode = stat.S_IMODE(self.path.stat().st_mode)
-        if not mode & stat.S_ISVTX:  # there, as in /tmp, nobody can put another folder in the place of one of these
+        if not mode & stat.S_ISVTX:  # in a sticky folder such as /tmp, no other user can replace a folder of ours
             _change_mode(self.path, mode & ~0o022)
         for name in ("logs", "metrics", "redis", "spool"):
             if (path := self.path / name).exists():
@@ -83,10 +83,10 @@ class DataFolder:
 
 @contextmanager
 def hold(path: Path) -> Iterator[DataFolder]:
-    """Makes the folder where it is missing, and keeps it for this process.
+    """Creates the folder if it does not exist, and locks it for this process.
 
     Raises:
-        CannotServe: another service has it, or it cannot be written.
+        CannotServe: another service uses the folder, or it cannot be written.
     """
     path = path.absolute()
     try:
@@ -111,7 +111,7 @@ def hold(path: Path) -> Iterator[DataFolder]:
 
 
 def _change_mode(path: Path, mode: int) -> None:
-    """A link is asked for its own owner: one that another user has put there leads where that user wants."""
+    """Changes the mode. Also checks the owner of a link itself, since another user's link may lead anywhere."""
     is_link = path.is_symlink()
     if stat.S_IMODE(path.stat().st_mode) == mode and not is_link:
         return

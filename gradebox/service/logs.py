@@ -1,7 +1,7 @@
 """The logs of the service's processes: a JSON object a line for programs, short lines for people at a terminal.
 
-What others wrote stands in a line escaped and cut, if at all. Of an exception that is no known one, the class and the
-place are logged and not its words: they may quote what a tenant sent.
+Text from others is logged only escaped and cut. Of an unknown exception, only the class and the traceback are logged
+and not the message, which may quote a tenant's data.
 """
 
 import logging
@@ -22,16 +22,16 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from structlog.types import EventDict, Processor, WrappedLogger
 
 LONGEST = 2000  # characters of one value
-A_MINUTE = 60  # lines of one kind that libraries log; the others are counted
+A_MINUTE = 60  # lines of one kind from libraries that are logged; further ones are only counted
 _KINDS = 1000
 _FRAMES = 30
-_OURS = ("sandbox", "storage", "redis")  # whose exceptions say nothing of what is inside a thread or a source
+_OURS = ("sandbox", "storage", "redis")  # packages whose exceptions contain no data of a thread or source
 _COLOURS = {"warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}
 _PLAIN = "\x1b[0m"
 
 
 class LogSettings(BaseSettings):
-    """How the service logs."""
+    """The settings of the service's logs."""
 
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
 
@@ -44,12 +44,12 @@ class LogSettings(BaseSettings):
 
     @property
     def is_text(self) -> bool:
-        """Whether lines are for people."""
+        """Whether lines are text for people and not JSON."""
         return self.log_format == "text" or (self.log_format == "auto" and sys.stderr.isatty())
 
 
 def configure(role: str, settings: LogSettings | None = None) -> None:
-    """Sends all that this process logs to stderr, that of libraries too."""
+    """Sends all logs of this process to stderr, including those of libraries."""
     settings = settings or LogSettings()
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[Processor] = [
@@ -64,10 +64,10 @@ def configure(role: str, settings: LogSettings | None = None) -> None:
     structlog.configure(
         processors=[*shared, _ordered, render],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=_Lines,  # not by way of `logging`, which takes longer than all else that a line needs
+        logger_factory=_Lines,  # not through `logging`, which takes longer than the rest of a line's processing
         cache_logger_on_first_use=True,
     )
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of each request that succeeds
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO it logs each successful request
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -76,16 +76,16 @@ def configure(role: str, settings: LogSettings | None = None) -> None:
         )
     )
     handler.addFilter(Sparing())
-    logging.raiseExceptions = False  # a log on a disk that is full is no reason to stop
+    logging.raiseExceptions = False  # a full disk under the log must not stop the process
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
 
 
 class Sparing(logging.Filter):
-    """Lets so many lines of one kind through in a minute. The first of the next says how many were left out.
+    """Limits the lines of one kind in a minute. The first line of a later minute has the number of omitted lines.
 
-    What libraries say of a request that makes no sense is a line for each, and anybody may send those.
+    Libraries log a line for each malformed request, and any client can send those.
     """
 
     def __init__(self, a_minute: int = A_MINUTE, clock: Callable[[], float] = time.monotonic) -> None:
@@ -115,13 +115,13 @@ class Sparing(logging.Filter):
 
 
 class _Lines:
-    """Writes gradebox's own lines. A full disk raises nothing."""
+    """Writes gradebox's own log lines, and ignores errors such as a full disk."""
 
     def __init__(self, *_named: object) -> None:
         pass
 
     def debug(self, line: str) -> None:
-        """Writes one line, of whatever level."""
+        """Writes one line of any level."""
         with suppress(OSError):
             sys.stderr.write(f"{line}\n")
             sys.stderr.flush()
@@ -130,7 +130,7 @@ class _Lines:
 
 
 def escaped(text: str) -> str:
-    """The text with all that a terminal does not simply print made visible, and cut where it is long."""
+    """The text with nonprintable characters escaped, and cut if it is longer than `LONGEST`."""
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}… ({len(text)} characters)"
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
@@ -147,13 +147,13 @@ def _origin(role: str) -> Processor:
 
 
 def _ordered(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """When, how bad and what come first."""
+    """Moves the time, the level and the event to the front."""
     first = {name: event.pop(name) for name in ("at", "level", "event")}
     return first | dict(event)
 
 
 def _bound(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Also for JSON: values of a log may be printed to a terminal."""
+    """Escapes string values, also for JSON, since a log may be printed to a terminal."""
     for name, value in event.items():
         if isinstance(value, str):
             event[name] = escaped(value)
@@ -177,7 +177,7 @@ def _frames(trace: TracebackType | None) -> list[str]:
 
 
 def _line(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
-    """For people: when, how bad, what, and the rest as name=value."""
+    """Renders a line for people: the time, level and event, and the other fields as name=value."""
     at, level, what = str(event.pop("at"))[11:19], event.pop("level"), event.pop("event")
     rest = "".join(f"  {name}={value if isinstance(value, str) else repr(value)}" for name, value in event.items())
     line = f"{at}  {level:<7}  {what}{escaped(rest)}"

@@ -1,4 +1,4 @@
-"""The models and endpoints that `gradebox serve` is told of, in project `default`."""
+"""The models and endpoints in the options of `gradebox serve`, for project `default`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _ENDPOINT = re.compile(r"(?P<key>[^=@]+)=(?P<url>https?://[^@]+)", re.IGNORECASE
 
 @dataclass(frozen=True)
 class ServedModel:
-    """One model, as the command line names it."""
+    """A model from the command line."""
 
     key: str
     name: str
@@ -26,7 +26,7 @@ class ServedModel:
     api_key: str = field(repr=False)
 
     def register(self, client: Client) -> None:
-        """Makes it, or changes what is there of its key."""
+        """Registers it, or updates the existing one with its key."""
         try:
             client.models.create(self.key, base_url=self.base_url, model=self.name, api_key=self.api_key)
         except Conflict:
@@ -35,14 +35,14 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class ServedEndpoint:
-    """One endpoint, as the command line names it."""
+    """An endpoint from the command line."""
 
     key: str
     url: str
     api_key: str = field(repr=False)
 
     def register(self, client: Client) -> None:
-        """Makes it, or changes what is there of its key."""
+        """Registers it, or updates the existing one with its key."""
         try:
             client.endpoints.create(self.key, url=self.url, api_key=self.api_key)
         except Conflict:
@@ -50,7 +50,7 @@ class ServedEndpoint:
 
 
 def read(text: str, environment: Mapping[str, str]) -> ServedModel:
-    """`KEY=NAME@BASE_URL`, with the API key that the environment has for it. Raises CannotServe."""
+    """Parses `KEY=NAME@BASE_URL`, and adds the API key from the environment. Raises CannotServe."""
     match = _MODEL.fullmatch(text)
     if match is None:
         raise CannotServe("--model is KEY=NAME@BASE_URL, as in small-judge=qwen3:8b@http://127.0.0.1:11434/v1")
@@ -59,7 +59,7 @@ def read(text: str, environment: Mapping[str, str]) -> ServedModel:
 
 
 def read_endpoint(text: str, environment: Mapping[str, str]) -> ServedEndpoint:
-    """`KEY=URL`, with the API key that the environment has for it. Raises CannotServe."""
+    """Parses `KEY=URL`, and adds the API key from the environment. Raises CannotServe."""
     match = _ENDPOINT.fullmatch(text)
     if match is None:
         raise CannotServe("--endpoint is KEY=URL, as in my-reward=http://127.0.0.1:9000")
@@ -68,7 +68,7 @@ def read_endpoint(text: str, environment: Mapping[str, str]) -> ServedEndpoint:
 
 
 def register(served: Sequence[ServedModel | ServedEndpoint], url: str, data_dir: Path) -> None:
-    """Makes each, or changes what is there of its key. Raises CannotServe where the service refuses one."""
+    """Registers each model and endpoint, or updates the existing one. Raises CannotServe if the service refuses one."""
     if not served:
         return
     try:

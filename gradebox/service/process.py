@@ -1,4 +1,4 @@
-"""A process of the service: started, started again when it dies, and stopped."""
+"""A process of the service: starts it, restarts it when it dies, and stops it."""
 
 import json
 import os
@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SHORTEST_DELAY_S, LONGEST_DELAY_S = 0.5, 5.0
-STEADY_S = 10.0  # a process that lived so long was well, and is started again at once
+STEADY_S = 10.0  # after running this long, a process restarts with the shortest delay
 
 
 class ServiceProcess:
-    """Keeps one process running, its output in a log.
+    """Keeps one process running, with its output in a log.
 
     Attributes:
         stop_s: how many seconds it may take to stop before it is killed.
-        deaths: how often it has died without being asked to.
+        deaths: how often it has exited without being stopped.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class ServiceProcess:
         pass_fds: Sequence[int] = (),
         wanted: Path | None = None,
     ) -> None:
-        """`wanted`: it is started once this file is there."""
+        """With `wanted`, the process is started only once this file exists."""
         self.name = name
         self.log = log
         self.stop_s = stop_s
@@ -46,7 +46,7 @@ class ServiceProcess:
         self._delay = SHORTEST_DELAY_S
 
     def start(self) -> None:
-        """Starts the process, where it is wanted, in a process group of its own: Ctrl-C is the service's to handle."""
+        """Starts the process if it is wanted, in a separate process group, so that only the service handles Ctrl-C."""
         with self.log.open("ab") as log:
             self._log_start = log.tell()
             if self._wanted is not None and not self._wanted.exists():
@@ -65,16 +65,16 @@ class ServiceProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """How the process ended, or None while it runs."""
+        """The exit code of the process, or None while it runs."""
         return self._process.poll() if self._process else None
 
     @property
     def running(self) -> bool:
-        """True while there is a process."""
+        """Whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     def tend(self) -> str | None:
-        """Starts a dead process again when its delay is over. What there is to tell the user, if anything."""
+        """Restarts a dead process when its delay is over. Returns a message for the user, if there is one."""
         now = time.monotonic()
         if self._process is None:
             return self._start_again(now) if now >= self._start_at else None
@@ -89,31 +89,31 @@ class ServiceProcess:
     def _start_again(self, now: float) -> str | None:
         try:
             self.start()
-        except OSError as error:  # no process, no memory, no room for its log: that may pass
+        except OSError as error:  # no process, memory or disk space left: possibly temporary
             delay = self._next_delay(now)
             self._start_at = now + delay
             return f"{self.name} cannot be started ({error.strerror}) and is tried again in {delay:g} s"
         return None
 
     def said(self) -> str:
-        """What this process has written so far: at most its last 4 KiB."""
+        """The output of this process since its start, at most the last 4 KiB."""
         with self.log.open("rb") as log:
             end = log.seek(0, os.SEEK_END)
-            start = self._log_start if self._log_start <= end else 0  # the log was put aside meanwhile
+            start = self._log_start if self._log_start <= end else 0  # else the log was rotated meanwhile
             log.seek(max(start, end - 4096))
             return log.read().decode("utf-8", "replace").strip()
 
     def last_words(self) -> str:
-        """What the last line of its log says, where that may be why it ended."""
+        """The last line of its log, if it may be the reason for its exit."""
         line = (self.said().splitlines() or ["it said nothing"])[-1]
         try:
             event = json.loads(line)
             return str(event["event"]) if event["level"] in ("error", "critical") else "it did not say why"
-        except (ValueError, KeyError, TypeError):  # not a line of ours: Python's own, or Redis'
+        except (ValueError, KeyError, TypeError):  # a line from Python or Redis, not one of ours
             return line[:200]
 
     def warning(self) -> str | None:
-        """What the last line of its log warns of, if it does: a process that runs may wait for that."""
+        """The warning in the last line of its log, or None. A running process may wait for its cause to end."""
         line = (self.said().splitlines() or [""])[-1]
         try:
             event = json.loads(line)
@@ -127,7 +127,7 @@ class ServiceProcess:
         self._send(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Ends it at once, and waits for that."""
+        """Sends SIGKILL, and waits for the process to end."""
         self._send(signal.SIGKILL)
         if self._process:
             self._process.wait()

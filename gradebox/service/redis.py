@@ -12,12 +12,12 @@ from gradebox.errors import CannotServe
 from gradebox.service.data_folder import DataFolder
 from gradebox.service.process import ServiceProcess
 
-STOP_S = 20.0  # it writes its last before it goes
-_TRACKS_LATENCY = 7  # the first version of Redis that does
+STOP_S = 20.0  # Redis writes pending data before it exits
+_TRACKS_LATENCY = 7  # the first version of Redis with latency tracking
 
 
 def redis_process(folder: DataFolder) -> ServiceProcess:
-    """A Redis for this folder, which dies with this process. Raises CannotServe where it is not installed."""
+    """A Redis for this folder, which ends with this process. Raises CannotServe if Redis is not installed."""
     server = shutil.which("redis-server")
     if server is None:
         raise CannotServe(
@@ -31,22 +31,22 @@ def redis_process(folder: DataFolder) -> ServiceProcess:
 
 
 def redis_url(folder: DataFolder) -> str:
-    """Where the other processes find it."""
+    """The URL of the Redis for the other processes."""
     return f"unix://{quote(str(_socket(folder)))}"
 
 
 def redis_answers(folder: DataFolder) -> bool:
-    """True once it has read its append-only file and takes commands."""
+    """Whether Redis has read its append-only file and accepts commands."""
     return _ping(folder).startswith(b"+PONG")
 
 
 def redis_is_occupied(folder: DataFolder) -> bool:
-    """Whether it reads a large append-only file, or brings much older data to the present format."""
+    """Whether Redis is reading a large append-only file, or migrating much old data to the current format."""
     return _ping(folder).startswith((b"-LOADING", b"-BUSY"))
 
 
 def _ping(folder: DataFolder) -> bytes:
-    """What it answers; nothing where it does not."""
+    """The answer of Redis to PING; empty if there is none."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(1.0)
         try:
@@ -58,7 +58,7 @@ def _ping(folder: DataFolder) -> bytes:
 
 
 def _version(server: str) -> int:
-    """The major version, from a line such as `Redis server v=7.0.15 sha=…`; 0 where it says something else."""
+    """The major version, from a line such as `Redis server v=7.0.15 sha=…`; 0 if the line has another form."""
     told = subprocess.run([server, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
     found = re.search(r"\bv=(\d+)", told)
     return int(found[1]) if found else 0
@@ -72,12 +72,12 @@ def _options(folder: DataFolder, version: int) -> list[str]:
         "dir": str(folder.redis),
         "save": "",
         "appendonly": "yes",
-        "appendfsync": "always",  # what was answered is on disk; a batch costs a few writes a chunk, of 0.2 ms each
+        "appendfsync": "always",  # answered commands are on disk; a batch needs a few writes a chunk, of 0.2 ms each
         "maxmemory-policy": "noeviction",
         "daemonize": "no",
     }
     if version >= _TRACKS_LATENCY:
-        options["latency-tracking"] = "no"  # for each command some 20 KB of memory, which nobody reads
+        options["latency-tracking"] = "no"  # unused, and takes about 20 KB of memory for each command
     return [part for name, value in options.items() for part in (f"--{name}", value)]
 
 

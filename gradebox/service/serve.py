@@ -1,4 +1,4 @@
-"""`gradebox serve`: starts the processes of the service, watches over them, and stops them."""
+"""`gradebox serve`: starts the processes of the service, monitors them, and stops them."""
 
 import http.client
 import ipaddress
@@ -31,18 +31,22 @@ from gradebox.service.settings import fault_of
 from gradebox.service.tail import Tail
 
 READY_S = 60.0
-TICK_S = 0.05  # while somebody waits for it to start or to stop
-WATCH_S = 0.2  # while it runs: each look costs an idle machine something
-KILL_S = 2.0  # so long after the time to stop is over
-# Exit codes: there is no safe sandbox on this machine; what is kept was written by a newer gradebox; a wrong setting.
+TICK_S = 0.05  # the polling interval while the service starts or stops, since a user waits
+WATCH_S = 0.2  # the polling interval while it runs: each poll costs an idle machine CPU time
+KILL_S = 2.0  # processes are killed this long after their time to stop
+# Exit codes: no safe sandbox on this machine; the stored data was written by a newer gradebox; a wrong setting.
 FINAL = {3, 4, 5}
 DEATHS_BEFORE_READY = 3
 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """What `gradebox serve` was asked for. `port` 0 takes a free one; `workers` 0 takes one for each usable core;
-    `stop_s` is how many seconds requests and chunks may still take when it is to stop.
+    """The options of `gradebox serve`.
+
+    Attributes:
+        port: 0 selects a free port.
+        workers: 0 starts one for each usable core.
+        stop_s: how many seconds running requests and chunks may take when the service stops.
     """
 
     host: str
@@ -56,32 +60,32 @@ class ServeOptions:
 
 
 class Signals:
-    """Counts the requests to stop: the first stops the service in good order, the second at once."""
+    """Counts the signals to stop: the first stops the service gracefully, the second at once."""
 
     def __init__(self) -> None:
         self.count = 0
         self._woken, waking = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
                 signal.signal(number, self._note)
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         self.count += 1
 
     def wait(self, seconds: float) -> None:
-        """Sleeps for so long, or until a signal comes. One that came since the last call counts."""
+        """Sleeps until the time is over or a signal arrives. A signal since the last call also ends it."""
         if select.select([self._woken], [], [], seconds)[0]:
             os.read(self._woken, 4096)
 
 
 def serve(options: ServeOptions) -> None:
-    """Runs the service until it is asked to stop.
+    """Runs the service until it receives a signal to stop.
 
     Raises:
-        CannotServe: something that the service needs is missing or taken.
+        CannotServe: a resource that the service needs is missing or in use.
     """
-    os.umask(0o077)  # of all its processes too: what they make is for this user alone
+    os.umask(0o077)  # the processes inherit it: only this user can access their files
     signals = Signals()
     settings = _log_settings()
     console = Console(settings)
@@ -112,7 +116,7 @@ def serve(options: ServeOptions) -> None:
 
 
 def _tails(processes: Sequence[ServiceProcess], folder: DataFolder, settings: LogSettings) -> list[Tail]:
-    """What follows the logs. Each process has a log and one that was put aside: together they may take `log_mb`."""
+    """The readers of the logs. Each process has a log and a rotated one; all together may take `log_mb` MiB."""
     folder.forget_logs(but=[process.log for process in processes])
     most_bytes = settings.log_mb * 1024 * 1024 // (2 * len(processes))
     return [Tail(process.log, most_bytes) for process in processes]
@@ -129,13 +133,13 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
             "stop_s": options.stop_s,
             "socket_fd": listener.fileno(),
             "supervised": os.getpid(),
-            "log_format": "json",  # they are read here
+            "log_format": "json",  # this process parses the logs
             "metrics_dir": folder.metrics,
             "asking_file": folder.asking,
             "metrics_port": 0,  # the API serves the workers' metrics
             "environments": os.environ.get("GRADEBOX_ENVIRONMENTS", "on"),  # this machine's user is its operator
             "model_hosts": os.environ.get("GRADEBOX_MODEL_HOSTS", "*"),
-            # Others who reach the service must not reach through it what this machine alone can reach.
+            # Other users of the service must not reach, through it, addresses that only this machine can reach.
             "model_private": os.environ.get("GRADEBOX_MODEL_PRIVATE", "on" if one_user else "off"),
         }
     )
@@ -155,8 +159,9 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
 
 
 def _asking_worker(environment: dict[str, str], folder: DataFolder, stop_s: float) -> ServiceProcess:
-    """It waits for models most of the time, so one is enough, which keeps no sandboxes ready. It starts with the first
-    batch whose graders ask.
+    """The worker for batches whose graders ask. It starts with the first of these batches.
+
+    It waits for models most of the time, so that one worker without warm sandboxes is enough.
     """
     name = "asking-worker"
     own = {
@@ -169,7 +174,7 @@ def _asking_worker(environment: dict[str, str], folder: DataFolder, stop_s: floa
 
 
 def _worker_memory_mb(workers: int) -> int:
-    """What the sandboxes of one worker may take: the API's may take half of all memory, and all workers' the rest."""
+    """MiB for the sandboxes of one worker: its share of half of all memory. The API's sandboxes may use the rest."""
     return max(256, memory_bytes() // 2**20 // 2 // workers)
 
 
@@ -181,8 +186,12 @@ def _start(
     signals: Signals,
     console: Console,
 ) -> None:
-    """Starts these and returns when they are ready, or when a signal came. What keeps Redis `occupied` is waited for: a
-    start that gives up would begin it again at the next.
+    """Starts the processes, and returns when they are ready or a signal has arrived.
+
+    The timeout does not run while Redis is `occupied`: after a failed start, Redis would repeat that work at the next.
+
+    Raises:
+        CannotServe: a process cannot start, or is not ready within `READY_S`.
     """
     if not processes:
         return
@@ -222,7 +231,7 @@ def _watch(processes: Sequence[ServiceProcess], signals: Signals, console: Conso
 
 
 def _stop(processes: Sequence[ServiceProcess], signals: Signals, console: Console) -> None:
-    """Asks all of these to stop; kills what takes too long, and everything once a second signal came."""
+    """Stops the processes; kills those that take too long, and all of them on a second signal."""
     for process in processes:
         process.ask_to_stop()
     started = time.monotonic()
@@ -247,10 +256,10 @@ def _announced(note: Note, port: int) -> Iterator[None]:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """The socket that the API serves. It stays open when the API dies, so that clients wait and are not refused.
+    """The listening socket of the API. It stays open if the API dies, so that clients wait and are not refused.
 
     Raises:
-        CannotServe: the address is taken, or is none of this machine's.
+        CannotServe: the address is in use, or does not belong to this machine.
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]

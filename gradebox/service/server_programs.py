@@ -1,7 +1,7 @@
-"""Where the server's rooms (api, worker, sandbox, …) lie, and how one of their programs is started.
+"""Locates the server's rooms (the packages api, worker, sandbox, …), and starts their programs.
 
-In a checkout they lie next to `gradebox/`; a wheel carries them inside it, so that no name such as `api` gets into a
-user's site-packages. Either way they are importable only to the processes that are started here.
+In a checkout they are next to `gradebox/`. A wheel has them inside `gradebox/`, so that it installs no package with a
+name such as `api` into a user's site-packages. In both cases only the processes that are started here can import them.
 """
 
 import os
@@ -29,26 +29,26 @@ _NEEDED = (
 
 
 def command(module: str) -> list[str]:
-    """Starts a program of the rooms: `api`, `worker` or `sandbox.doctor`."""
-    # -P keeps the working folder off the path: a user's own api/ must not be taken for ours.
+    """The command of a program of the rooms, such as `api`, `worker` or `sandbox.doctor`."""
+    # -P keeps the working folder off the path: a user's api/ there must not shadow ours.
     return [sys.executable, "-P", "-m", module]
 
 
 def environment(settings: Mapping[str, object]) -> dict[str, str]:
-    """This process's environment with the rooms on the path and each setting that is not None as GRADEBOX_*.
+    """This process's environment, with the rooms on the path and each setting that is not None as GRADEBOX_*.
 
     Raises:
-        CannotServe: the server's part is not installed.
+        CannotServe: the server's packages are not installed.
     """
     path = [str(_folder()), *filter(None, [os.environ.get("PYTHONPATH")])]
     named = {f"GRADEBOX_{name.upper()}": str(value) for name, value in settings.items() if value is not None}
-    # By default each of some threads gets an arena of its own from malloc, and keeps a megabyte or two in it.
+    # By default malloc gives many threads a separate arena, which retains one or two megabytes.
     return {"MALLOC_ARENA_MAX": "2", **os.environ, **named, "PYTHONPATH": os.pathsep.join(path)}
 
 
 def become(module: str, arguments: Sequence[str], settings: Mapping[str, object]) -> None:
-    """Turns this process into a program of the rooms. Raises CannotServe."""
-    os.execve(sys.executable, [*command(module), *arguments], environment(settings))  # noqa: S606  # without a shell, as it should be
+    """Replaces this process by a program of the rooms. Raises CannotServe."""
+    os.execve(sys.executable, [*command(module), *arguments], environment(settings))  # noqa: S606  # deliberately without a shell
 
 
 def _folder() -> Path:

@@ -1,4 +1,4 @@
-"""The link that `gradebox serve` prints: it signs its own user in to the pages, once."""
+"""The link that `gradebox serve` prints: it signs the service's user in to the pages, once."""
 
 import http.client
 import os
@@ -14,8 +14,9 @@ _TIMEOUT_S = 2.0
 
 
 def link(url: str, data_dir: Path) -> str | None:
-    """The link that signs a browser in. None where the pages are off, and where the API key of the data folder is not
-    valid: it may have been revoked. The service is asked once and not again, so that Ctrl-C does not have to wait.
+    """The link that signs a browser in. None if the pages are off, or the API key in the data folder is not valid.
+
+    The key may have been revoked. The request is not retried, so that Ctrl-C does not have to wait.
     """
     if os.environ.get("GRADEBOX_UI", "on") == "off":
         return None

@@ -1,4 +1,4 @@
-"""Reads a log as it grows, and keeps it from growing for ever."""
+"""Reads the new lines of a growing log, and limits its size."""
 
 import os
 import shutil
@@ -9,9 +9,9 @@ _AT_ONCE = 256 * 1024
 
 
 class Tail:
-    """What is appended to a log from now on, in whole lines.
+    """Reads the whole lines that are appended to a log after the reader is created.
 
-    A log of more than `most_bytes` is put aside, in the place of the one that was put aside before, and begins anew.
+    A log of more than `most_bytes` is rotated: copied over the previous rotated log, and emptied.
     """
 
     def __init__(self, path: Path, most_bytes: int) -> None:
@@ -21,14 +21,14 @@ class Tail:
         self._partial = b""
 
     def read(self) -> list[str]:
-        """The lines that have come. Those of a log that grows faster than it is read may be in what was put aside."""
+        """The new lines. If the log grows faster than it is read, some lines are only in the rotated log."""
         try:
             data = self._read_new()
             *lines, self._partial = (self._partial + data).split(b"\n")
             self._partial = self._partial[:_AT_ONCE]
             if (size := self.path.stat().st_size) > self._most_bytes:
                 self._put_aside(size)
-        except OSError:  # it has no log yet, or somebody took it away
+        except OSError:  # the log does not exist yet, or was removed
             return []
         return [line.decode("utf-8", "replace") for line in lines if line]
 
@@ -36,7 +36,7 @@ class Tail:
         size = self.path.stat().st_size
         if size == self._offset:  # most often
             return b""
-        if size < self._offset:  # somebody has emptied it
+        if size < self._offset:  # another process has emptied it
             self._offset, self._partial = 0, b""
         with self.path.open("rb") as log:
             log.seek(self._offset)
@@ -45,8 +45,8 @@ class Tail:
         return data
 
     def _put_aside(self, size: int) -> None:
-        """The process goes on appending to the same file, so that is emptied and not moved."""
-        with suppress(OSError):  # such as that of a disk that is full
+        """Rotates the log. The file is emptied and not moved, because the process continues to append to it."""
+        with suppress(OSError):  # such as a full disk
             shutil.copyfile(self.path, self.path.with_suffix(".log.1"))
         os.truncate(self.path, 0)
         if self._offset < size:

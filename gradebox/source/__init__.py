@@ -1,4 +1,4 @@
-"""Makes a function into a source that stands alone, and can be uploaded."""
+"""Extracts a function into a source that stands alone and can be uploaded."""
 
 import ast
 import re
@@ -17,28 +17,32 @@ _HEAD = re.compile(r"((?:async[ \t\\\n]+)?def[ \t\\\n]+)[^\s(\[\\]+")
 
 
 def grader_source(fn: Callable[..., object], *, without: Collection[str] = ()) -> str:
-    """The source that is uploaded for a grader function, to be read or changed, or to be uploaded as `fn=`.
+    """The source that is uploaded for a grader function. You can read or change it, and pass it as `fn=`.
 
     Args:
         fn: as for `client.graders.create.function`.
-        without: packages that the sandbox lacks, and the grader never reaches: their imports stay in the source, and
-            raise ImportError where they are reached all the same.
+        without: packages that the sandbox lacks and the grader never uses. Their imports stay in the source, and raise
+            ImportError if they are executed.
 
     Raises:
-        SourceError: `fn` cannot stand alone; the message says why, and what to do.
+        SourceError: `fn` cannot stand alone; the message gives the reason and the remedy.
     """
     return extract(fn, allowed=imports.of_packages(*without))
 
 
 def extract(fn: Callable[..., object], plain: bool = False, allowed: imports.Allowed = imports.nothing) -> str:
-    """The source of `fn`, renamed to `grade`, with all that it uses from its module. `plain`: a `def` will do;
-    `allowed`: imports that stay though the standard library has them not.
+    """The source of `fn`, renamed to `grade`, with everything that it uses from its module.
 
-    Statements are uploaded word for word, in the order in which they ran. A constant whose value its statement does
-    not spell out (it was computed, or changed since) is uploaded as the value that it has now.
+    Statements are copied verbatim, in the order in which they ran. A constant whose statement does not contain its
+    value literally, because it was computed or changed since, is written with its current value.
+
+    Args:
+        fn: the function.
+        plain: also accept a plain `def`.
+        allowed: which imports may stay that are not in the standard library.
 
     Raises:
-        SourceError: `fn` cannot stand alone; the message says why, and what to do.
+        SourceError: `fn` cannot stand alone; the message gives the reason and the remedy.
     """
     grader = original(fn, plain)
     module = Module(grader)

@@ -1,4 +1,4 @@
-"""What a grader needs of its module, found through the code."""
+"""Finds the statements of a module that a grader needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MISSING = object()
 
 
 class Need(NamedTuple):
-    """A name that `user` reads: when it is called, or, with `before`, when the statement of that index runs."""
+    """A name that `user` reads when it is called or, with `before`, when the statement with that index runs."""
 
     name: str
     user: str
@@ -27,16 +27,16 @@ class Need(NamedTuple):
 
 
 class Closure:
-    """The statements that a grader needs, and the constants that are uploaded as the values they have now.
+    """The statements that a grader needs, and the constants that are uploaded as their current values.
 
     Attributes:
-        taken: statements, with the names that they are needed for.
-        values: assignments of values, each with the statement whose place it takes; None stands for no place.
-        calls_itself: whether the grader is used by name anywhere.
+        taken: the statements, with the names for which they are needed.
+        values: assignments of values, each with the statement that it replaces, or None.
+        calls_itself: whether the uploaded source uses the grader by name.
     """
 
     def __init__(self, module: Module, grader: FunctionType, allowed: imports.Allowed = imports.nothing) -> None:
-        """`allowed` are imports that may be uploaded though the sandbox's standard library has them not."""
+        """`allowed` decides which imports may be uploaded although the sandbox's standard library lacks them."""
         self._allowed = allowed
         self.module = module
         self.grader = grader
@@ -48,10 +48,10 @@ class Closure:
         self._done: set[tuple[str, int | None]] = set()
 
     def follow(self, names: Names, at: int) -> None:
-        """Takes all that a statement with these names needs; `at` is its index.
+        """Takes everything that a statement with these names needs; `at` is its index.
 
         Raises:
-            SourceError: something that it needs cannot be uploaded.
+            SourceError: a part cannot be uploaded.
         """
         self._state = self._changed_by_functions(names)
         while True:
@@ -73,7 +73,7 @@ class Closure:
         self._done.clear()
 
     def _is_value_of_its_time(self, name: str) -> bool:
-        """Whether what is uploaded changes the value itself, or read it before it was what it is now."""
+        """Whether a taken statement changes the value, or reads it before a later change. Then the text is uploaded."""
         return any(
             change in self.taken or any(name in s.names.eager and s.index < change.index for s in self.taken)
             for change in changes(name, self.module)
@@ -88,7 +88,7 @@ class Closure:
                 todo.extend(self._take(need))
 
     def _needs(self, names: Names, user: str, at: int) -> Iterator[Need]:
-        # The last one is followed first: an error names what is read first.
+        # `_follow` processes the last one first, so that an error names what is read first.
         yield from (Need(name, user) for name in sorted(names.deferred, reverse=True))
         yield from (Need(name, user, at) for name in sorted(names.eager, reverse=True))
 
@@ -123,13 +123,13 @@ class Closure:
         return wraps(self.module.globals.get(name), self.grader)
 
     def _binders(self, name: str, before: int | None) -> list[Statement]:
-        """The statements that give `name` its value: the last that binds it anew, and what changes it after that."""
+        """The statements that give `name` its value: the last that rebinds it, and those that change it after that."""
         found = [s for s in self.module.binders.get(name, []) if before is None or s.index < before]
         starts = [n for n, statement in enumerate(found) if _binds_anew(statement, name)]
         return found[starts[-1] :] if starts else found
 
     def _value(self, name: str, binders: list[Statement]) -> str | None:
-        """The constant that `name` is now, where the text does not say the same already."""
+        """The current value of `name` as a literal, if it is a constant that the text does not already contain."""
         node = binders[0].node
         if name in self._state or name not in self.module.globals or is_definition(node):
             return None
@@ -161,7 +161,7 @@ class Closure:
                 yield from self._take_statement(statement, Need(name, name))
 
     def _take_contents(self, name: str) -> Iterator[Need]:
-        """The functions and classes of the module that a container holds, such as a decorator filled it with."""
+        """Takes the module's functions and classes in a container, such as one that a decorator filled."""
         for item in own_contents(self.module.globals.get(name), self.module, self.grader):
             item_name = item.__name__
             if isinstance(item, FunctionType):
@@ -173,9 +173,9 @@ class Closure:
     def _take_unbound(self, need: Need) -> None:
         live = self.module.globals.get(need.name, _MISSING)
         if live is _MISSING or need.name.startswith("__") or need.name == "StringThread":
-            return  # a builtin, or a name that only the run can tell of
+            return  # a builtin, or a name that is known only at run time
         if need.before is not None and need.name in self.module.binders:
-            return  # the statement that reads it has bound it, as `with open(path) as file: text = file.read()` does
+            return  # the reading statement itself binds it, as in `with open(path) as file: text = file.read()`
         star = self._star_import(need.name)
         if star is None:
             self._unbound[need.name] = need
@@ -208,7 +208,7 @@ class Closure:
         self.values[need.name] = (None, value)
 
     def _follow_settings(self) -> None:
-        """Takes statements such as `getcontext().prec = 50`, where the module that they set up is used."""
+        """Takes statements such as `getcontext().prec = 50`, if the module that they configure is used."""
         known = imports.full_names(statement.node for statement in self.module.statements)
         for statement in self.module.statements:
             if isinstance(statement.node, ast.Expr | ast.Assign) and statement not in self.taken:
@@ -222,7 +222,7 @@ class Closure:
         return names | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
 
     def _follow_annotations(self, names: Names) -> None:
-        """Takes what annotations name, where that is possible: dataclasses evaluate some annotations."""
+        """Takes the names in annotations, if possible, because dataclasses evaluate some annotations."""
         todo = [names, *(statement.names for statement in self.taken)]
         for name in sorted({name for each in todo for name in each.annotations}):
             before = self._copy()
@@ -240,7 +240,7 @@ class Closure:
         vars(self).update(copied)
 
     def _changed_by_functions(self, names: Names) -> set[str]:
-        """Names whose value the uploaded functions change: state, which starts as the text says."""
+        """Names whose values the uploaded functions change: state, which starts with the value in the text."""
         changed: set[str] = set()
         seen: set[str] = set()
         todo = [names]
@@ -276,7 +276,7 @@ def _refuse_environment(statement: Statement, need: Need) -> None:
 
 
 def _binds_anew(statement: Statement, name: str) -> bool:
-    """Whether the statement always runs to its end and does not depend on what the name meant before."""
+    """Whether the statement always binds the name, independently of its previous value."""
     node = statement.node
     if name in statement.names.eager:
         return False

@@ -1,4 +1,4 @@
-"""Which functions can become graders at all, and what to say of the others."""
+"""Checks which functions can become graders, with an error message for each other case."""
 
 import functools
 import inspect
@@ -8,10 +8,10 @@ from gradebox.errors import SourceError
 
 
 def original(fn: object, plain: bool = False) -> FunctionType:
-    """The `async def` at module level that `fn` is, or that its decorators wrap. `plain`: a `def` will do.
+    """The `async def` at module level that `fn` is, or that its decorators wrap. With `plain`, a `def` is accepted too.
 
     Raises:
-        SourceError: `fn` is something that cannot stand alone.
+        SourceError: `fn` cannot stand alone.
     """
     function = _unwrap(fn)
     name = function.__name__

@@ -1,4 +1,4 @@
-"""Which imports a sandbox can satisfy: those of the standard library, and of the rooms of gradebox that lie there."""
+"""Decides which imports work in a sandbox: those of the standard library, and of gradebox's rooms for graders."""
 
 import ast
 import importlib.util
@@ -14,7 +14,7 @@ _GIVEN_NAMES = {
 }
 _LISTED = "StringThread, Score, NotApplicable, and what gradebox.asks, .checks, .evaluators and .judges have"
 _IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
-# Calls that change how a module of the standard library works, so they belong to whatever uses that module.
+# Calls that change the behavior of a standard module, so that code which uses the module needs them.
 _SETTINGS = {
     "csv.field_size_limit",
     "decimal.getcontext",
@@ -27,7 +27,7 @@ _SETTINGS = {
 
 Import = ast.Import | ast.ImportFrom
 Allowed = Callable[[str], bool]
-"""Says of a module that is not of the standard library whether an import of it may be uploaded all the same."""
+"""Returns whether an import of a module outside the standard library may be uploaded."""
 
 
 def nothing(_module: str) -> bool:
@@ -41,7 +41,7 @@ def of_packages(*names: str) -> Allowed:
 
 
 def only(node: Import, names: set[str]) -> Import:
-    """The same import of these names alone."""
+    """The same import, of these names only."""
     aliases = [alias for alias in node.names if bound_name(alias, node) in names or alias.name == "*"]
     if isinstance(node, ast.Import):
         return ast.Import(names=aliases, lineno=node.lineno, col_offset=node.col_offset)
@@ -54,8 +54,9 @@ def bound_name(alias: ast.alias, node: Import) -> str:
 
 
 def missing(node: ast.AST, allowed: Allowed = nothing) -> Iterator[tuple[Import, str]]:
-    """The imports in `node` that fail in a sandbox with nothing to catch the error, and are not allowed to, with what
-    they import.
+    """The imports in `node` that would fail in a sandbox, each with the module it imports.
+
+    Allowed imports, and those in a `try` that catches the error, are left out.
     """
     if isinstance(node, ast.Import | ast.ImportFrom):
         for name in _imported(node):
@@ -73,7 +74,7 @@ def missing(node: ast.AST, allowed: Allowed = nothing) -> Iterator[tuple[Import,
 
 
 def explain(name: str) -> str:
-    """Why `name` cannot be imported in a sandbox, and what to do."""
+    """The reason why `name` cannot be imported in a sandbox, and the remedy."""
     top = name.partition(".")[0]
     if top == "gradebox":
         return f"{name} is not there in the sandbox: of gradebox, graders are given {_LISTED} alone"
@@ -91,7 +92,7 @@ def explain(name: str) -> str:
 
 
 def may_be_package(name: str) -> bool:
-    """Allows what a package of an environment may have: it is installed here as one, or not here at all."""
+    """Allows modules that an environment may have: those installed here as packages, and those not found here."""
     top = name.partition(".")[0]
     if not top or top == "gradebox":
         return False
@@ -112,7 +113,7 @@ def _is_installed(top: str) -> bool:
 
 
 def full_names(nodes: Iterable[ast.stmt]) -> dict[str, str]:
-    """What each imported name stands for: `{"getcontext": "decimal.getcontext", "m": "math"}`."""
+    """The full name of each imported name: `{"getcontext": "decimal.getcontext", "m": "math"}`."""
     found: dict[str, str] = {}
     for node in nodes:
         if isinstance(node, ast.ImportFrom):
@@ -128,9 +129,9 @@ def is_missing(node: Import, allowed: Allowed = nothing) -> bool:
 
 
 def sets_up(node: ast.stmt, imports: dict[str, str]) -> str | None:
-    """The standard module that a statement such as `getcontext().prec = 50` changes, or None.
+    """The standard module that a statement such as `getcontext().prec = 50` configures, or None.
 
-    `imports` are the full names of what is imported.
+    `imports` maps imported names to their full names.
     """
     for part in ast.walk(node):
         if isinstance(part, ast.Call):

@@ -1,29 +1,29 @@
-"""Values that Python source can spell."""
+"""Writes values as Python literals."""
 
 import ast
 import math
 
 MAX_CHARS = 16 * 1024
 _MAX_DEPTH = 20
-# Scalars that calculate as Python's do: those of other sizes round and overflow in their own way.
+# NumPy scalars that calculate like Python's. Those of other sizes round and overflow differently.
 _NUMPY = {"bool", "bool_", "float64", "str_"}
 _ATOMS = (type(None), bool, int, float, str, bytes)
 
 
 def literal(value: object) -> str | None:
-    """Source text of a plain constant, the same in every process; None when it is none, or is too large.
+    """The source text of a plain constant, equal in every process. None if the value is not plain or is too large.
 
-    Plain are None, bool, int, float, str, bytes, and tuple, list, dict, set and frozenset of those. NumPy's float64,
-    bool and str count as Python's.
+    Plain values are None, bool, int, float, str, bytes, and tuple, list, dict, set and frozenset of them. NumPy's
+    float64, bool and str are treated as Python's.
     """
     try:
         text = _spell(value, _MAX_DEPTH)
-    except (_NotPlain, ValueError):  # ValueError: an int of more digits than Python prints
+    except (_NotPlain, ValueError):  # ValueError: an int with more digits than Python prints
         return None
     return text if len(text) <= MAX_CHARS else None
 
 
-class _NotPlain(Exception):  # it never leaves this module
+class _NotPlain(Exception):  # never leaves this module
     pass
 
 
@@ -34,7 +34,7 @@ def _spell(value: object, depth: int) -> str:
         kind = type(value)
     if depth == 0 or (kind not in _ATOMS and kind not in (tuple, list, dict, set, frozenset)):
         raise _NotPlain
-    if kind not in _ATOMS and len(value) > MAX_CHARS:  # type: ignore[arg-type]  # what is no atom here is a container
+    if kind not in _ATOMS and len(value) > MAX_CHARS:  # type: ignore[arg-type]  # a non-atom here is a container
         raise _NotPlain
     if isinstance(value, float) and not math.isfinite(value):
         return f"float({str(value)!r})"
@@ -51,14 +51,14 @@ def _brackets(value: object, items: list[str]) -> str:
         return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
     if isinstance(value, list):
         return f"[{', '.join(items)}]"
-    inside = "{" + ", ".join(sorted(items)) + "}" if items else ""  # a set has no order that two processes share
+    inside = "{" + ", ".join(sorted(items)) + "}" if items else ""  # the order of a set differs between processes
     if isinstance(value, frozenset):
         return f"frozenset({inside})"
     return inside or "set()"
 
 
 def written(node: ast.stmt, name: str) -> str | None:
-    """The constant that an assignment spells out for `name`, as `literal` would spell it."""
+    """The constant that an assignment gives `name` literally, in the form of `literal`; None if there is none."""
     if isinstance(node, ast.AnnAssign) and node.value is not None:
         return _assigned([node.target], node.value, name)
     return _assigned(node.targets, node.value, name) if isinstance(node, ast.Assign) else None

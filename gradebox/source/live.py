@@ -1,4 +1,4 @@
-"""What the names of a module mean now, against what its text says."""
+"""Compares the current values of a module's names with its text."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ _RESTART = "Start Python (or the kernel) again, or pass the source as a string"
 
 
 def wraps(value: object, function: FunctionType) -> bool:
-    """Whether `value` is the function, perhaps with decorators around it."""
+    """Whether `value` is the function, possibly wrapped by decorators."""
     for _ in range(100):
         if value is function or value is None:
             break
@@ -22,7 +22,7 @@ def wraps(value: object, function: FunctionType) -> bool:
 
 
 def changes(name: str, module: Module) -> Iterator[Statement]:
-    """Statements that make the value of `name` what it is: `TABLE["a"] = 1`, `@register.add`, `fill(TABLE)`."""
+    """Statements that change the value of `name` in place: `TABLE["a"] = 1`, `@register.add`, `fill(TABLE)`."""
     live = module.globals.get(name)
     if isinstance(live, ModuleType):
         return
@@ -36,7 +36,7 @@ def changes(name: str, module: Module) -> Iterator[Statement]:
 
 
 def _fills(node: ast.stmt, names: set[str], module: Module) -> bool:
-    """Whether this is a call of a function of the module that changes what it is given, and is given one of these."""
+    """Whether this is a call of a function of the module that changes an argument, and the argument is in `names`."""
     call = node.value if isinstance(node, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         return False
@@ -49,7 +49,10 @@ def _fills(node: ast.stmt, names: set[str], module: Module) -> bool:
 
 
 def own_contents(value: object, module: Module, grader: FunctionType) -> Iterator[FunctionType | type]:
-    """The functions and classes of the module in a container, or in those that a class or an object of it holds."""
+    """The module's functions and classes in a container, or in containers that are attributes of `value`.
+
+    Attributes are searched only if `value` is a class of the module or an instance of one.
+    """
     places = [value]
     if getattr(value if isinstance(value, type) else type(value), "__module__", None) == module.globals.get("__name__"):
         places += getattr(value, "__dict__", {}).values()
@@ -63,15 +66,15 @@ def own_contents(value: object, module: Module, grader: FunctionType) -> Iterato
 
 
 def _is_own(item: FunctionType | type, module: Module) -> bool:
-    # A nested function comes along with the code that made it.
+    # A nested function is uploaded with the code that creates it.
     return item.__module__ == module.globals.get("__name__") and item.__name__ == item.__qualname__ != "<lambda>"
 
 
 def check_definition(statement: Statement, name: str, module: Module, grader: FunctionType) -> None:
-    """What an undecorated `def` or `class` says must be what its name means now.
+    """Checks that an undecorated `def` or `class` is still the value of its name.
 
     Raises:
-        SourceError: the text was changed, or the name was given another value while the program ran.
+        SourceError: the text was changed, or the name was rebound while the program ran.
     """
     node = statement.node
     if not is_definition(node) or node.decorator_list or node.name != name or name not in module.globals:

@@ -1,4 +1,4 @@
-"""The text a function was defined in: a file, the cells of a notebook, or the inputs of an interactive Python."""
+"""The text in which a function was defined: a file, the cells of a notebook, or the inputs of an interactive Python."""
 
 import __future__
 
@@ -17,12 +17,12 @@ from gradebox.source.names import Definition, Names, first_line, is_definition, 
 
 # Cell magics whose body runs in the notebook's own namespace.
 _BODY_MAGICS = {"time", "capture", "timeit", "prun"}
-_INPUT = re.compile(r"<(?:python-input-|stdin>-)([0-9]+)>?")  # of the interactive Python, and of its plain form
+_INPUT = re.compile(r"<(?:python-input-|stdin>-)([0-9]+)>?")  # of interactive Python, with the new and the basic REPL
 
 
 @dataclass(eq=False)
 class Text:
-    """One file or one cell. `flags` are the compiler's, for the `from __future__` imports in force."""
+    """One file or one cell. `flags` are the compiler flags of the `from __future__` imports in force."""
 
     label: str
     source: str
@@ -30,19 +30,19 @@ class Text:
 
     @functools.cached_property
     def lines(self) -> list[bytes]:
-        """As the compiler counts columns: in bytes."""
+        """The lines as bytes, because the compiler counts columns in bytes."""
         return [line.encode() for line in self.source.split("\n")]
 
     @functools.cached_property
     def codes(self) -> set[CodeType]:
-        """The code of all functions and classes that this text defines."""
+        """The code objects of all functions and classes that this text defines."""
         flags = self.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         return set(_inner_codes(compile(self.source, self.label, "exec", flags, dont_inherit=True)))
 
 
 @dataclass(eq=False)
 class Statement:
-    """A statement at module level. `source` is its own text, word for word, without the indent it may have had."""
+    """A statement at module level. `source` is its exact text without indentation."""
 
     index: int
     node: ast.stmt
@@ -52,18 +52,18 @@ class Statement:
 
     @property
     def where(self) -> str:
-        """The file or cell with the line, for messages."""
+        """The file or cell, and the line, for error messages."""
         return f"{self.text.label}, line {self.node.lineno}"
 
 
 class Module:
-    """The statements that made a function's module, in the order in which they ran."""
+    """The statements of a function's module, in the order in which they ran."""
 
     def __init__(self, function: FunctionType) -> None:
-        """Reads the text that `function` came from.
+        """Reads the text in which `function` was defined.
 
         Raises:
-            SourceError: there is none, or it is no longer the text that the function came from.
+            SourceError: the text does not exist, or has changed.
         """
         self.globals: dict[str, Any] = function.__globals__
         self.features = _features(function.__code__)
@@ -81,10 +81,10 @@ class Module:
                 self._definitions.setdefault((node.name, first_line(node)), []).append((statement, node))
 
     def definition(self, code: CodeType, name: str) -> tuple[Statement, Definition]:
-        """The statement that holds the `def` of `code`, and the `def` itself.
+        """The statement that contains the `def` of `code`, and the `def` itself.
 
         Raises:
-            SourceError: the text has no such `def`.
+            SourceError: the text does not contain this `def`.
         """
         for statement, node in reversed(self._definitions.get((code.co_name, code.co_firstlineno), [])):
             if _is_code_of(code, node, statement.text):
@@ -123,7 +123,8 @@ def _texts(function: FunctionType) -> list[Text]:
         int.__or__, (getattr(__future__, feature).compiler_flag for feature in __future__.all_feature_names)
     )
     cells = function.__globals__.get("_ih")
-    in_cell = "ipykernel_" in code.co_filename or not Path(code.co_filename).exists()  # debuggers write cells to files
+    # Debuggers write cells to files, whose paths contain "ipykernel_".
+    in_cell = "ipykernel_" in code.co_filename or not Path(code.co_filename).exists()
     if isinstance(cells, list) and in_cell:
         return [Text(f"cell {n}", cell, flags) for n, cell in enumerate(cells) if cell and _parses(cell)]
     if _INPUT.fullmatch(code.co_filename):
@@ -145,7 +146,7 @@ def _texts(function: FunctionType) -> list[Text]:
 
 
 def _inputs() -> list[tuple[int, str]]:
-    """What was typed into the interactive Python, in order: from 3.13 on it keeps each input for its tracebacks."""
+    """The inputs of the interactive Python, in order. Since 3.13 it keeps each input for its tracebacks."""
     found = ((_INPUT.fullmatch(name), name) for name in list(linecache.cache))
     return sorted((int(match[1]), "".join(linecache.getlines(name))) for match, name in found if match)
 
@@ -159,7 +160,7 @@ def _parses(source: str) -> bool:
 
 
 def _flat(body: list[ast.stmt], *, is_main: bool) -> Iterator[ast.stmt]:
-    """The statements of a module; what `if __name__ == "__main__":` holds counts where that is so, else not."""
+    """The statements of a module, with the branch of `if __name__ == "__main__":` that runs instead of that `if`."""
     for node in body:
         if isinstance(node, ast.If) and ast.unparse(node.test) in (
             "__name__ == '__main__'",
@@ -187,7 +188,7 @@ def _slice(text: Text, node: ast.stmt) -> str:
     lines = text.lines[first - 1 : node.end_lineno]
     before, after = lines[0][: node.col_offset], lines[-1][node.end_col_offset :]
     if (before.strip() and not is_definition(node)) or (after.strip() and not after.lstrip().startswith(b"#")):
-        lines[-1] = lines[-1][: node.end_col_offset]  # other statements stand on the same line
+        lines[-1] = lines[-1][: node.end_col_offset]  # the line has other statements
         lines[0] = lines[0][node.col_offset :]
     indent = text.lines[node.lineno - 1][: node.col_offset]
     kept = _inside_strings(node)
@@ -196,7 +197,7 @@ def _slice(text: Text, node: ast.stmt) -> str:
 
 
 def _inside_strings(node: ast.stmt) -> set[int]:
-    """Lines that begin inside a string: their indent is part of its value."""
+    """The lines that begin inside a string; their indentation is part of its value."""
     strings = (
         part
         for part in ast.walk(node)
@@ -206,7 +207,7 @@ def _inside_strings(node: ast.stmt) -> set[int]:
 
 
 def _definitions(node: ast.stmt) -> Iterator[Definition]:
-    """The definitions at module level in a statement: itself, or those in its blocks."""
+    """The definitions at module level in a statement: the statement itself, or those in its blocks."""
     if is_definition(node):
         yield node
         return
@@ -226,5 +227,5 @@ def _inner_codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _is_code_of(code: CodeType, node: Definition, text: Text) -> bool:
-    # Test runners rewrite the assertions of what they import: such code is known by its name and line alone.
+    # Test runners rewrite assertions on import: code with assertions is recognized by its name and line only.
     return code in text.codes or any(isinstance(part, ast.Assert) for part in ast.walk(node))

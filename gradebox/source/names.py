@@ -1,4 +1,4 @@
-"""Which names of its module a statement binds, reads and changes."""
+"""Finds the names of its module that a statement binds, reads and changes."""
 
 import ast
 import symtable
@@ -9,7 +9,7 @@ from typing import TypeGuard
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = {"listcomp", "setcomp", "dictcomp", "genexpr"}
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-# What changes a list, dict or set in place.
+# Methods that change a list, dict or set in place.
 _MUTATORS = {
     *("add", "append", "clear", "difference_update", "discard", "extend", "insert", "intersection_update", "pop"),
     *("popitem", "remove", "reverse", "setdefault", "sort", "symmetric_difference_update", "update"),
@@ -18,17 +18,17 @@ _MUTATORS = {
 
 @dataclass
 class Names:
-    """What a statement of a module does with the module's names.
+    """The names of a module that a statement uses, by kind of use.
 
     Attributes:
-        binds: names that exist once it has run.
-        eager: names it reads while it runs.
-        deferred: names that its functions read once they are called.
-        annotations: names in annotations that nothing evaluates by itself.
+        binds: names that exist after it has run.
+        eager: names that it reads while it runs.
+        deferred: names that its functions read when they are called.
+        annotations: names that occur only in annotations, which are not evaluated by default.
         stores: names whose attributes or items it sets while it runs.
-        calls: names a method of which it calls as a statement or a decorator.
+        calls: names whose methods it calls as a statement or a decorator.
         rebinds: names that its functions bind by `global`.
-        mutates: names whose value its functions change in place.
+        mutates: names whose values its functions change in place.
     """
 
     binds: set[str] = field(default_factory=set)
@@ -42,7 +42,7 @@ class Names:
 
 
 def names_of(node: ast.stmt, text: str, features: str) -> Names:
-    """The names of the one statement in `text`. `features` are the `from __future__` lines in force."""
+    """The names that the statement in `text` uses. `features` has the `from __future__` lines in force."""
     names = Names()
     try:
         table = symtable.symtable(features + text, "<grader>", "exec")
@@ -69,7 +69,7 @@ def is_definition(node: ast.AST) -> TypeGuard[Definition]:
 
 
 def first_line(node: ast.stmt) -> int:
-    """The line of the first decorator, or of the statement itself: what a code object calls its first line."""
+    """The line of the first decorator, or of the statement itself, as in `co_firstlineno`."""
     decorators = node.decorator_list if is_definition(node) else []
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
@@ -97,7 +97,7 @@ def _read_scope(table: symtable.SymbolTable, names: Names, *, runs_now: bool) ->
         # A name that a class body binds is looked up in the module until it is bound: `class A: x = x`.
         if symbol.is_referenced() and (symbol.is_global() or (kind == "class" and symbol.is_assigned())):
             (names.eager if runs_now else names.deferred).add(name)
-            if kind not in ("class", "function"):  # the parameters of a generic, a type alias: read when asked for
+            if kind not in ("class", "function"):  # type parameters and type aliases are evaluated lazily
                 names.deferred.add(name)
         if symbol.is_declared_global() and (symbol.is_assigned() or symbol.is_imported()):
             names.rebinds.add(name)
