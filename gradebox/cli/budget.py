@@ -16,7 +16,7 @@ app = typer.Typer(help="Bounds what the project spends on asking models.", no_ar
 @client_command(app)
 def show(invocation: Invocation) -> None:
     """The budget, and the amount spent."""
-    _tell(invocation, invocation.client.budget.get())
+    _show_budget(invocation, invocation.client.budget.get())
 
 
 @client_command(app, "set")
@@ -30,7 +30,7 @@ def set_budget(
     """Sets the budget and replaces the current one."""
     if cost is None and tokens is None:
         raise typer.BadParameter("a budget is --cost, --tokens or both")
-    _tell(invocation, invocation.client.budget.set(cost=cost, tokens=tokens, currency=currency, period=period))
+    _show_budget(invocation, invocation.client.budget.set(cost=cost, tokens=tokens, currency=currency, period=period))
 
 
 @client_command(app)
@@ -40,7 +40,7 @@ def delete(invocation: Invocation) -> None:
     as_json({"deleted": "budget"}) if invocation.json else say("there is no budget any more")
 
 
-def _tell(invocation: Invocation, budget: "ProjectBudget") -> None:
+def _show_budget(invocation: Invocation, budget: "ProjectBudget") -> None:
     if invocation.json:
         return as_json(budget)
     spent = f"{budget.spent_cost:g} {budget.currency} and {budget.spent_tokens} tokens"

@@ -70,7 +70,7 @@ def _sorts() -> tuple[str, ...]:
 
 
 def _show_page(found: "TablePage") -> None:
-    rows = [(one.index, one.id, one.score, _short(one.completion), _said(one), one.run_ms) for one in found.rows]
+    rows = [(one.index, one.id, one.score, _short(one.completion), _message(one), one.run_ms) for one in found.rows]
     table(["index", "id", "score", "completion", "reason or error", "ms"], rows)
     pages = -(-found.total // found.limit)
     if not found.is_over:
@@ -80,7 +80,7 @@ def _show_page(found: "TablePage") -> None:
         note(f"only {cell(found.searched)} outcomes were searched for the text: filter by kind or score")
 
 
-def _said(row: "TableRow") -> str | None:
+def _message(row: "TableRow") -> str | None:
     if row.error is not None:
         return f"{row.error.kind}: {_short(row.error.message)}"
     if row.not_applicable is not None:

@@ -36,7 +36,7 @@ class BatchWatch:
         if isinstance(error, KeyboardInterrupt):
             error.add_note(f"batch {self._id} goes on: wait for it or cancel it by client.batches.get({self._id!r})")
 
-    def saw(self, batch: Batch) -> float | None:
+    def observe(self, batch: Batch) -> float | None:
         """Shows a state; returns how many seconds the next request may wait, or None if the batch has finished.
 
         Raises:
@@ -103,8 +103,8 @@ class _ProgressLines:
         if now < self._next and batch.state not in ENDED:
             return
         self._next = now + LINE_EVERY_S
-        told = _per_second(rate), _errors(batch), _passed_over(batch), _waits_for(batch)
-        parts = [f"{_label(batch)}: {_scored(batch):,} of {batch.total:,}", *told]
+        reported = _per_second(rate), _errors(batch), _passed_over(batch), _waits_for(batch)
+        parts = [f"{_label(batch)}: {_scored(batch):,} of {batch.total:,}", *reported]
         self._console.print(", ".join(filter(None, parts)), highlight=False, markup=False, soft_wrap=True)
 
     def close(self) -> None:

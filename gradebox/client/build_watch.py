@@ -19,7 +19,7 @@ class BuildWatch:
         self._started = time.monotonic()
         self._step = ""
 
-    def saw(self, environment: Environment) -> float | None:
+    def observe(self, environment: Environment) -> float | None:
         """Prints a new step; returns how many seconds the next request may wait, or None if the newest build is ready.
 
         Raises:

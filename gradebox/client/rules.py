@@ -155,8 +155,8 @@ def _with_origin(error: GradeboxError, key: FoundKey | None) -> GradeboxError:
     if not isinstance(error, NotAllowed) or error.status != httpx.codes.UNAUTHORIZED or key is None or not key.file:
         return error
     found = f"{error.detail}. The key was found in {key.file}: name the right one with GRADEBOX_API_KEY or --api-key"
-    told = {"type": error.type, "title": "Unauthorized", "status": error.status, "request_id": error.request_id}
-    return NotAllowed(Problem(detail=found, **told))
+    reported = {"type": error.type, "title": "Unauthorized", "status": error.status, "request_id": error.request_id}
+    return NotAllowed(Problem(detail=found, **reported))
 
 
 def _is_final(response: httpx.Response) -> bool:

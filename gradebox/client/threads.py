@@ -160,7 +160,7 @@ def pieces(threads: Threads) -> Iterator[tuple[int, list[bytes]]]:
         lines.append(line)
         size += len(line) + 1
         count += many
-    completions.tell()
+    completions.report()
     if lines:
         yield first, lines
 
@@ -254,7 +254,7 @@ class _Completions:
             self._first = self._first if self._missing else number
             self._missing += 1
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Logs a warning with the number of threads without a completion, if there are any."""
         if self._missing:
             _log.warning(
@@ -271,12 +271,12 @@ def _read(file: Reader) -> Iterator[bytes]:
         if not isinstance(block, bytes):
             raise TypeError('the file of threads must be opened for reading bytes: open(path, "rb")')
         if first:
-            _look_at(block)
+            _check_start(block)
         first = False
         yield block
 
 
-def _look_at(block: bytes) -> None:
+def _check_start(block: bytes) -> None:
     """Checks the start of a file: raises ValueError if it is clearly not JSON lines, and logs missing completions."""
     kind = next((kind for start, kind in _OTHER_FILES.items() if block.startswith(start)), None)
     if kind is not None:
@@ -286,7 +286,7 @@ def _look_at(block: bytes) -> None:
         # The last line may be incomplete. Other invalid lines are reported by their outcomes.
         with suppress(ValueError, TypeError, RecursionError):
             completions.count(_form(msgspec.json.decode(line)).is_answered, number)
-    completions.tell()
+    completions.report()
 
 
 def _lines_in_blocks(threads: Threads) -> Iterator[bytes]:
@@ -301,4 +301,4 @@ def _lines_in_blocks(threads: Threads) -> Iterator[bytes]:
             block, size = [], 0
     if block:
         yield b"\n".join(block) + b"\n"
-    completions.tell()
+    completions.report()

@@ -36,7 +36,7 @@ class Console:
         """Whether stderr is a terminal."""
         return self._is_text and self._terminal.is_terminal
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Prints a message of `gradebox serve` itself."""
         if self._is_text:
             self._print(Text(_now()), "  ", escaped(text))
@@ -71,7 +71,7 @@ class Console:
             event = json.loads(line)
         except ValueError:
             return  # the last output of a process that died, which is printed with the report of its exit
-        if not isinstance(event, dict) or (said := _said(event)) is None or not self._has_room():
+        if not isinstance(event, dict) or (said := _message(event)) is None or not self._has_room():
             return
         if self._is_text:
             self._print(Text(_now()), "  ", said)
@@ -94,9 +94,9 @@ class Console:
             self._terminal.print(Text.assemble(*parts))
 
 
-def _said(event: Event) -> Text | None:
+def _message(event: Event) -> Text | None:
     """The line for an event; None if it is not printed."""
-    told = _TELLING.get(str(event.get("event")))
+    told = _FORMATTERS.get(str(event.get("event")))
     if told is not None:
         return told(event)
     if event.get("level") not in ("warning", "error", "critical"):
@@ -130,7 +130,7 @@ def _dead(event: Event) -> Text:
     return Text(f"batch {event['batch']}, {event['grader']}: {escaped(event['warning'])}", "yellow")
 
 
-_TELLING: dict[str, Callable[[Event], Text]] = {
+_FORMATTERS: dict[str, Callable[[Event], Text]] = {
     "batch accepted": _accepted,
     "batch finished": _finished,
     "batch cancelled": _cancelled,

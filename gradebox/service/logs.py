@@ -57,7 +57,7 @@ def configure(role: str, settings: LogSettings | None = None) -> None:
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
         _origin(role),
-        _tell_exception,
+        _add_exception,
         _bound,
     ]
     render: Processor = _line if settings.is_text else structlog.processors.JSONRenderer()
@@ -160,7 +160,7 @@ def _bound(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     return event
 
 
-def _tell_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+def _add_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     found = event.pop("exc_info", None)
     error = found[1] if isinstance(found, tuple) else sys.exc_info()[1] if found is True else found
     if isinstance(error, BaseException):

@@ -84,7 +84,7 @@ class ServiceProcess:
         delay = self._next_delay(now)
         self._process, self._start_at = None, now + delay
         self.deaths += 1
-        return f"{self.name} {_ending(code)} and starts again in {delay:g} s; {self.last_words()} (see {self.log})"
+        return f"{self.name} {_ending(code)} and starts again in {delay:g} s; {self.exit_reason()} (see {self.log})"
 
     def _start_again(self, now: float) -> str | None:
         try:
@@ -95,7 +95,7 @@ class ServiceProcess:
             return f"{self.name} cannot be started ({error.strerror}) and is tried again in {delay:g} s"
         return None
 
-    def said(self) -> str:
+    def output(self) -> str:
         """The output of this process since its start, at most the last 4 KiB."""
         with self.log.open("rb") as log:
             end = log.seek(0, os.SEEK_END)
@@ -103,9 +103,9 @@ class ServiceProcess:
             log.seek(max(start, end - 4096))
             return log.read().decode("utf-8", "replace").strip()
 
-    def last_words(self) -> str:
+    def exit_reason(self) -> str:
         """The last line of its log, if it may be the reason for its exit."""
-        line = (self.said().splitlines() or ["it said nothing"])[-1]
+        line = (self.output().splitlines() or ["it said nothing"])[-1]
         try:
             event = json.loads(line)
             return str(event["event"]) if event["level"] in ("error", "critical") else "it did not say why"
@@ -114,7 +114,7 @@ class ServiceProcess:
 
     def warning(self) -> str | None:
         """The warning in the last line of its log, or None. A running process may wait for its cause to end."""
-        line = (self.said().splitlines() or [""])[-1]
+        line = (self.output().splitlines() or [""])[-1]
         try:
             event = json.loads(line)
             found = event["event"], event.get("error")

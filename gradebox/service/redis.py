@@ -59,8 +59,8 @@ def _ping(folder: DataFolder) -> bytes:
 
 def _version(server: str) -> int:
     """The major version, from a line such as `Redis server v=7.0.15 sha=…`; 0 if the line has another form."""
-    told = subprocess.run([server, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
-    found = re.search(r"\bv=(\d+)", told)
+    reported = subprocess.run([server, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
+    found = re.search(r"\bv=(\d+)", reported)
     return int(found[1]) if found else 0
 
 

@@ -89,7 +89,7 @@ def serve(options: ServeOptions) -> None:
     signals = Signals()
     settings = _log_settings()
     console = Console(settings)
-    console.tell("starting")
+    console.report("starting")
     with hold(options.data_dir) as folder, _listen(options.host, options.port) as listener:
         port = listener.getsockname()[1]
         redis = [redis_process(folder)] if options.redis_url is None else []
@@ -106,13 +106,13 @@ def serve(options: ServeOptions) -> None:
                 with _announced(Note(_url(options.host, port), folder.path), port):
                     console.show(_good_to_know(_url(options.host, port), folder.path, len(servers) - 2))
                     _watch([*redis, *servers], signals, console)
-            console.tell("stopping: chunks that are not done are kept for the next start")
+            console.report("stopping: chunks that are not done are kept for the next start")
         finally:
             api, workers = servers[:1], servers[1:]
             for group in (workers, api, redis):
                 _stop(group, signals, console)
             console.look()
-        console.tell("stopped")
+        console.report("stopped")
 
 
 def _tails(processes: Sequence[ServiceProcess], folder: DataFolder, settings: LogSettings) -> list[Tail]:
@@ -197,7 +197,7 @@ def _start(
         return
     for process in processes:
         process.start()
-    deadline, told = time.monotonic() + READY_S, None
+    deadline, reported = time.monotonic() + READY_S, None
     while not signals.count and not ready():
         for process in processes:
             _refuse_if_hopeless(process)
@@ -205,21 +205,21 @@ def _start(
         if occupied():
             deadline = time.monotonic() + READY_S
         warning = next(filter(None, (process.warning() for process in processes)), None)
-        if warning is not None and warning != told:
+        if warning is not None and warning != reported:
             console.warn(f"not ready yet: {warning}")
-            told = warning
+            reported = warning
         if time.monotonic() > deadline:
             names = ", ".join(process.name for process in processes)
-            why = warning or processes[0].last_words()
+            why = warning or processes[0].exit_reason()
             raise CannotServe(f"{names} did not get ready within {READY_S:g} s; {why}")
         time.sleep(TICK_S)
 
 
 def _refuse_if_hopeless(process: ServiceProcess) -> None:
     if process.exit_code in FINAL:
-        raise CannotServe(process.last_words())
+        raise CannotServe(process.exit_reason())
     if process.exit_code is not None and process.deaths + 1 >= DEATHS_BEFORE_READY:
-        raise CannotServe(f"{process.name} does not start (see {process.log}):\n{process.said()}")
+        raise CannotServe(f"{process.name} does not start (see {process.log}):\n{process.output()}")
 
 
 def _watch(processes: Sequence[ServiceProcess], signals: Signals, console: Console) -> None:
@@ -309,8 +309,8 @@ def _good_to_know(url: str, data_dir: Path, workers: int) -> list[tuple[str, str
 
 
 def _tend(process: ServiceProcess, console: Console) -> None:
-    if told := process.tend():
-        console.warn(told)
+    if reported := process.tend():
+        console.warn(reported)
 
 
 def _log_settings() -> LogSettings:

@@ -59,7 +59,7 @@ class Closure:
             self._follow(self._needs(names, self.grader.__name__, at))
             self._follow_settings()
             self._follow_annotations(names)
-            changed = {name for name in self.values if self._is_value_of_its_time(name)}
+            changed = {name for name in self.values if self._changes_in_source(name)}
             if not changed:
                 break
             self._state |= changed
@@ -72,7 +72,7 @@ class Closure:
         self._unbound.clear()
         self._done.clear()
 
-    def _is_value_of_its_time(self, name: str) -> bool:
+    def _changes_in_source(self, name: str) -> bool:
         """Whether a taken statement changes the value, or reads it before a later change. Then the text is uploaded."""
         return any(
             change in self.taken or any(name in s.names.eager and s.index < change.index for s in self.taken)

@@ -75,8 +75,8 @@ class AsyncBatchHandle:
             WaitTimeout: the batch did not end in time. It continues to run.
         """
         with BatchWatch(self.status, progress, timeout) as watch:
-            while (patience := watch.saw(self.status)) is not None:
-                await self.refresh(patience)
+            while (wait_s := watch.observe(self.status)) is not None:
+                await self.refresh(wait_s)
         return self.status
 
     @overload

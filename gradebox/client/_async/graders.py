@@ -69,7 +69,7 @@ class AsyncGraders:
 
     async def get(self, key: str) -> AsyncGraderHandle:
         """One grader. Raises NotFound."""
-        return self._held(await self._transport.send(calls.get_grader(self._project, key)))
+        return self._handle(await self._transport.send(calls.get_grader(self._project, key)))
 
     async def update(
         self,
@@ -115,7 +115,7 @@ class AsyncGraders:
         """
         environment = await environment_of(self._transport, self._project, key, fn, environment)
         version = fn, isolation, timeout_s, memory_mb, threads, environment, ask, kind, config, if_version
-        return self._held(await self._transport.send(update_call(self._project, key, name, description, *version)))
+        return self._handle(await self._transport.send(update_call(self._project, key, name, description, *version)))
 
     async def put(
         self,
@@ -140,7 +140,7 @@ class AsyncGraders:
         options["environment"] = await environment_of(self._transport, self._project, key, fn, asked)
         with suppress(NotFound):
             call = update_call(self._project, key, fn=fn, kind=kind, config=config, **options)
-            return self._held(await self._transport.send(call))
+            return self._handle(await self._transport.send(call))
         if kind is not None and config is not None:
             return await self.create.of_kind(key=key, kind=kind, config=config, **options)
         assert fn is not None
@@ -156,7 +156,7 @@ class AsyncGraders:
 
     async def lock(self, key: str, locked: bool = True) -> AsyncGraderHandle:
         """Protects a grader against changes and deletion, until it is unlocked with `locked=False`."""
-        return self._held(await self._transport.send(calls.patch_grader(self._project, key, {"locked": locked})))
+        return self._handle(await self._transport.send(calls.patch_grader(self._project, key, {"locked": locked})))
 
     async def map_weave(
         self, key: str, *, completion: str | None = None, prompt: str | None = None, metadata: str | None = None
@@ -171,7 +171,7 @@ class AsyncGraders:
             Conflict: the grader is locked.
         """
         mapping = {"completion": completion, "prompt": prompt, "metadata": metadata}
-        return self._held(await self._transport.send(calls.patch_grader(self._project, key, {"weave": mapping})))
+        return self._handle(await self._transport.send(calls.patch_grader(self._project, key, {"weave": mapping})))
 
     async def versions(self, key: str) -> list[Version]:
         """All versions of a grader with their sources."""
@@ -221,7 +221,7 @@ class AsyncGraders:
         call = bring_together(self._project, model, grader, version, reasons, instructions)
         return suggestion(said, await self._transport.send(call), given.id)
 
-    def _held(self, grader: GraderRecord) -> AsyncGraderHandle:
+    def _handle(self, grader: GraderRecord) -> AsyncGraderHandle:
         return AsyncGraderHandle.of(grader, self._scoring)
 
     async def list(self) -> Listing[AsyncGraderHandle]:
@@ -229,4 +229,4 @@ class AsyncGraders:
         found, after = list[GraderRecord](), ""
         while (more := await self._transport.send(calls.list_graders(self._project, after))) and more[-1].key > after:
             found, after = found + more, more[-1].key
-        return Listing((self._held(grader) for grader in found), GRADER_COLUMNS)
+        return Listing((self._handle(grader) for grader in found), GRADER_COLUMNS)

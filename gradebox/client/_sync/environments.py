@@ -82,8 +82,8 @@ class Environments:
 
     def _watch(self, environment: Environment, progress: bool, timeout: float | None) -> Environment:
         watch = BuildWatch(progress, timeout)
-        while (patience := watch.saw(environment)) is not None:
-            call = calls.get_environment(self._project, environment.key, patience)
+        while (wait_s := watch.observe(environment)) is not None:
+            call = calls.get_environment(self._project, environment.key, wait_s)
             environment = self._transport.send(call)
         return environment
 

@@ -70,7 +70,7 @@ class Graders:
 
     def get(self, key: str) -> GraderHandle:
         """One grader. Raises NotFound."""
-        return self._held(self._transport.send(calls.get_grader(self._project, key)))
+        return self._handle(self._transport.send(calls.get_grader(self._project, key)))
 
     def update(
         self,
@@ -116,7 +116,7 @@ class Graders:
         """
         environment = environment_of(self._transport, self._project, key, fn, environment)
         version = fn, isolation, timeout_s, memory_mb, threads, environment, ask, kind, config, if_version
-        return self._held(self._transport.send(update_call(self._project, key, name, description, *version)))
+        return self._handle(self._transport.send(update_call(self._project, key, name, description, *version)))
 
     def put(
         self,
@@ -141,7 +141,7 @@ class Graders:
         options["environment"] = environment_of(self._transport, self._project, key, fn, asked)
         with suppress(NotFound):
             call = update_call(self._project, key, fn=fn, kind=kind, config=config, **options)
-            return self._held(self._transport.send(call))
+            return self._handle(self._transport.send(call))
         if kind is not None and config is not None:
             return self.create.of_kind(key=key, kind=kind, config=config, **options)
         assert fn is not None
@@ -157,7 +157,7 @@ class Graders:
 
     def lock(self, key: str, locked: bool = True) -> GraderHandle:
         """Protects a grader against changes and deletion, until it is unlocked with `locked=False`."""
-        return self._held(self._transport.send(calls.patch_grader(self._project, key, {"locked": locked})))
+        return self._handle(self._transport.send(calls.patch_grader(self._project, key, {"locked": locked})))
 
     def map_weave(
         self, key: str, *, completion: str | None = None, prompt: str | None = None, metadata: str | None = None
@@ -172,7 +172,7 @@ class Graders:
             Conflict: the grader is locked.
         """
         mapping = {"completion": completion, "prompt": prompt, "metadata": metadata}
-        return self._held(self._transport.send(calls.patch_grader(self._project, key, {"weave": mapping})))
+        return self._handle(self._transport.send(calls.patch_grader(self._project, key, {"weave": mapping})))
 
     def versions(self, key: str) -> list[Version]:
         """All versions of a grader with their sources."""
@@ -222,7 +222,7 @@ class Graders:
         call = bring_together(self._project, model, grader, version, reasons, instructions)
         return suggestion(said, self._transport.send(call), given.id)
 
-    def _held(self, grader: GraderRecord) -> GraderHandle:
+    def _handle(self, grader: GraderRecord) -> GraderHandle:
         return GraderHandle.of(grader, self._scoring)
 
     def list(self) -> Listing[GraderHandle]:
@@ -230,4 +230,4 @@ class Graders:
         found, after = list[GraderRecord](), ""
         while (more := self._transport.send(calls.list_graders(self._project, after))) and more[-1].key > after:
             found, after = found + more, more[-1].key
-        return Listing((self._held(grader) for grader in found), GRADER_COLUMNS)
+        return Listing((self._handle(grader) for grader in found), GRADER_COLUMNS)

@@ -23,7 +23,7 @@ def batch(done: int, state: BatchState = "running", total: int = 1_000, **errors
 
 
 def pause(watch: BatchWatch, state: Batch) -> float:
-    seconds = watch.saw(state)
+    seconds = watch.observe(state)
     assert seconds is not None
     return seconds
 
@@ -45,7 +45,7 @@ def test_an_answer_may_wait_for_the_end_but_not_so_long_that_nothing_is_seen_to_
 
 def test_a_finished_batch_is_waited_for_no_more() -> None:
     with BatchWatch(batch(0), progress=False, timeout=None) as watch:
-        assert watch.saw(batch(1_000, "finished")) is None
+        assert watch.observe(batch(1_000, "finished")) is None
 
 
 @pytest.mark.parametrize("state", ["cancelled", "failed"])
@@ -54,7 +54,7 @@ def test_a_batch_that_ends_without_its_outcomes_is_an_error(state: BatchState) -
         BatchWatch(batch(0), progress=False, timeout=None) as watch,
         pytest.raises(BatchFailed, match="7 of 1000") as raised,
     ):
-        watch.saw(batch(7, state))
+        watch.observe(batch(7, state))
     assert raised.value.batch.state == state
 
 
@@ -64,7 +64,7 @@ def test_waiting_has_the_end_that_was_asked_for(clock: list[float]) -> None:
         assert pause(watch, batch(1)) == pytest.approx(0.1)
         clock[0] += 0.5
         with pytest.raises(WaitTimeout, match="within 2 s: 1 of 1000"):
-            watch.saw(batch(1))
+            watch.observe(batch(1))
     assert issubclass(WaitTimeout, TimeoutError)
 
 
@@ -74,8 +74,8 @@ def test_where_there_is_no_terminal_a_line_now_and_then_is_shown(
     with BatchWatch(batch(0), progress=True, timeout=None) as watch:
         for _ in range(100):
             clock[0] += 0.25
-            watch.saw(batch(10))
-        watch.saw(batch(1_000, "finished", crash=2))
+            watch.observe(batch(10))
+        watch.observe(batch(1_000, "finished", crash=2))
 
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 3
@@ -90,7 +90,7 @@ def test_what_is_not_applicable_is_no_error(
     monkeypatch.setenv("COLUMNS", "120")
     over = batch(1_000, "finished").model_copy(update={"scored": 600, "not_applicable": 400})
     with BatchWatch(batch(0), progress=True, timeout=None) as watch:
-        watch.saw(over)
+        watch.observe(over)
     shown = capsys.readouterr().err
     assert "400 not applicable" in shown
     assert "error" not in shown
@@ -106,7 +106,7 @@ def test_a_batch_says_what_it_waits_for(
     waiting = batch(10).model_copy(update={"waits_for": [server]})
     with BatchWatch(batch(0), progress=True, timeout=None) as watch:
         clock[0] += 11
-        watch.saw(waiting)
+        watch.observe(waiting)
     assert "waits: model small-judge has not answered for 40 s" in capsys.readouterr().err
 
 
@@ -114,7 +114,7 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("COLUMNS", "120")
     with BatchWatch(batch(0), progress=True, timeout=None) as watch:
-        watch.saw(batch(1_000, "finished", timeout=1))
+        watch.observe(batch(1_000, "finished", timeout=1))
 
     shown = capsys.readouterr().err
     assert "1000/1000" in shown
@@ -130,5 +130,5 @@ def test_ctrl_c_says_how_to_take_the_batch_up_again() -> None:
 def test_a_batch_that_was_over_before_has_no_rate(capsys: pytest.CaptureFixture[str]) -> None:
     over = batch(1_000, "finished")
     with BatchWatch(over, progress=True, timeout=None) as watch:
-        watch.saw(over)
+        watch.observe(over)
     assert capsys.readouterr().err == "exact-match: 1,000 of 1,000\n"

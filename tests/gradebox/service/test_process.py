@@ -72,25 +72,25 @@ def test_a_process_is_asked_to_stop(spawn: Spawn) -> None:
 
 def test_ctrl_c_reaches_it_only_through_the_service(spawn: Spawn) -> None:
     process = spawn("import os; print(os.getpgid(0) == os.getpid(), flush=True); import time; time.sleep(60)")
-    wait_for(lambda: process.said() == "True")
+    wait_for(lambda: process.output() == "True")
 
 
 def test_the_log_of_an_earlier_run_is_not_taken_for_its_own(spawn: Spawn) -> None:
     first = spawn("print('first')")
-    wait_for(lambda: first.said() == "first")
+    wait_for(lambda: first.output() == "first")
     second = spawn("print('second')")
-    wait_for(lambda: second.said() == "second")
-    assert second.last_words() == "second"
+    wait_for(lambda: second.output() == "second")
+    assert second.exit_reason() == "second"
     assert second.log.read_text() == "first\nsecond\n"
 
 
 def test_what_a_process_waits_for_is_its_last_warning(spawn: Spawn) -> None:
     line = '{"level": "warning", "event": "Redis does not answer", "error": "refused"}'
     warns = spawn(f"print({line!r}, flush=True); import time; time.sleep(60)")
-    wait_for(lambda: warns.said() != "")
+    wait_for(lambda: warns.output() != "")
     assert warns.warning() == "Redis does not answer: refused"
     is_well = spawn("""print('{"level": "info", "event": "waiting"}', flush=True); import time; time.sleep(60)""")
-    wait_for(lambda: is_well.said() != "")
+    wait_for(lambda: is_well.output() != "")
     assert is_well.warning() is None
     says_nothing = spawn("import time; time.sleep(60)")
     assert says_nothing.warning() is None
