@@ -2,6 +2,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sandbox import image
@@ -57,19 +58,46 @@ def test_its_interpreter_runs(built: image.Image) -> None:
     assert told.startswith("Python 3.")
 
 
-def test_the_guests_decoder_loads_where_no_import_finds_it(built: image.Image) -> None:
-    script = f"""
+def _run_inside(built: image.Image, script: str) -> subprocess.CompletedProcess[str]:
+    begin = f"""
 import sys
 sys.path.insert(0, {str(built.guest)!r})
 from sandbox.guest.child.thread_decoder import PLACE, hidden_decoder
-print(hidden_decoder({str(built.root)!r} + PLACE).decode(b'{{"messages": [], "metadata": {{"a": [1]}}}}').metadata)
-print([name for name in sys.modules if "msgspec" in name])
-import msgspec
+decode = hidden_decoder({str(built.root)!r} + PLACE).decode
+LINE = b'{{"messages": [], "metadata": {{"a": [1]}}}}'
 """
-    python = built.root / "usr/bin/python3"
-    done = subprocess.run([python, "-I", "-S", "-c", script], capture_output=True, text=True, check=False)
-    assert done.stdout == "{'a': [1]}\n[]\n"
+    command = [built.root / "usr/bin/python3", "-I", "-S", "-c", begin + script]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_guests_decoder_loads_where_no_import_finds_it(built: image.Image) -> None:
+    done = _run_inside(
+        built, "print(decode(LINE).metadata, [n for n in sys.modules if 'msgspec' in n])\nimport msgspec"
+    )
+    assert done.stdout == "{'a': [1]} []\n"
     assert "No module named 'msgspec'" in done.stderr
+
+
+def test_the_guests_decoder_and_packages_of_the_same_name_do_not_meet(built: image.Image) -> None:
+    """Graders with packages may bring another msgspec; and `uuid` is as ever."""
+    script = f"""
+sys.path.append({str(Path(msgspec.__file__).parent.parent)!r})
+import msgspec, uuid
+class Thread(msgspec.Struct):
+    metadata: dict
+print(msgspec.json.decode(LINE, type=Thread).metadata, decode(LINE).metadata, msgspec.json.encode(uuid.UUID(int=7)))
+try:
+    decode(b"[]")
+except msgspec.DecodeError:
+    print("one class for both")
+except Exception as error:
+    print(type(error).__name__, uuid._uuid is not None)
+"""
+    done = _run_inside(built, script)
+    assert done.stdout.splitlines() == [
+        "{'a': [1]} {'a': [1]} b'\"00000000-0000-0000-0000-000000000007\"'",
+        "ValidationError True",
+    ], done.stderr
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o757, 0o1777])
