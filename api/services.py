@@ -20,14 +20,14 @@ from api.http.problems import problem_of
 from api.intake.body_budget import BodyMemory
 from api.missing_workers import MissingWorkers
 from api.numbers.process import IsGone
-from api.progress import Watching
+from api.progress_events import Watching
 from api.readiness import Readiness
 from api.settings import ApiSettings
 from api.telemetry.collector import Stored
 from api.telemetry.exposition import Exposition
 from api.telemetry.requests import Requests
-from models.answering import ProjectAnswering, asker_of
 from models.settings import ModelSettings
+from models.validation_asks import ProjectAnswering, asker_of
 from runtime.metrics import Metrics
 from runtime.metrics_files import MergedMetrics
 from sandbox.errors import Busy, Stopped

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict, Field
 
 from gradebox.comparison import PairCounts
-from gradebox.html import table
+from gradebox.notebook_tables import table
 from gradebox.schemas import BiasCount, Interval, SpentSummary
 
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gradebox.html import table
+from gradebox.notebook_tables import table
 from gradebox.schemas import Interval, SpentSummary
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from gradebox.html import table, table_of
+from gradebox.notebook_tables import table, table_of
 from gradebox.outcome import Outcome, Spent
 
 SHOWN = 100  # maximum number of outcomes in a notebook table

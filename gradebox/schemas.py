@@ -9,7 +9,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, computed_field
 
 from gradebox.frame import Outcomes
-from gradebox.html import table, table_of
+from gradebox.notebook_tables import table, table_of
 from gradebox.outcome import Outcome
 
 CheckName = Literal["syntax", "structure", "signature", "execution", "test_run"]

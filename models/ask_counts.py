@@ -3,7 +3,7 @@
 import msgspec
 from prometheus_client import CollectorRegistry, Counter
 
-from models.answers import Answer
+from models.answer_json import Answer
 from runtime.metrics import REST
 
 _MOST = 200  # models and endpoints of all projects with their own labels

@@ -10,12 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gradebox.outcome import Spent
-from models import stand_in
-from models.answers import Answer, failed, replied
+from models import stand_in_reply
+from models.answer_json import Answer, failed, replied
 from models.ask_counts import AskCounts
 from models.fair_threads import FairThreads
-from models.patience import Patience
-from models.requests import (
+from models.parse_ask import (
     EndpointRequest,
     GraderRequest,
     ModelRequest,
@@ -25,11 +24,12 @@ from models.requests import (
     parse,
 )
 from models.settings import ModelSettings
+from models.validation_timeouts import Patience
 from storage.spending import Budget
 from storage.store import Store
 
 if TYPE_CHECKING:
-    from models.asking import Asking
+    from models.server_asks import ServerAsks
 
 __all__ = ["Answer", "Asker", "Who"]
 
@@ -107,7 +107,7 @@ class Asker:
         self._settings = settings
         self._ask_s = ask_s
         self._lock = threading.Lock()
-        self._running: tuple[Asking, asyncio.AbstractEventLoop] | None = None
+        self._running: tuple[ServerAsks, asyncio.AbstractEventLoop] | None = None
         self._thread: threading.Thread | None = None
         self._is_closed = False
         self._level = threading.local()
@@ -132,7 +132,7 @@ class Asker:
             message = f"the grader may not ask {asked}: name it at module level, so that the version knows what it asks"
             return _done(failed("unknown", message))
         if who.stand_in and not isinstance(parsed, GraderRequest):
-            return _done(replied(stand_in.reply(parsed), Spent(asks=1)))
+            return _done(replied(stand_in_reply.reply(parsed), Spent(asks=1)))
         if isinstance(parsed, GraderRequest):
             future = self._ask_grader(who.asks[asked] or parsed.name, parsed, who, wanted)
         else:
@@ -253,17 +253,20 @@ class Asker:
         for ask, answer in zip(asks, answers, strict=True):
             ask.answer.set_result(answer)
 
-    def _begin(self) -> "tuple[Asking, asyncio.AbstractEventLoop]":
+    def _begin(self) -> "tuple[ServerAsks, asyncio.AbstractEventLoop]":
         import uvloop
 
-        from models.asking import Asking  # imported here: a process that asks nothing needs no HTTP client
+        from models.server_asks import ServerAsks  # imported here: a process that asks nothing needs no HTTP client
 
-        self._running = running = Asking(self._store, self._settings, self._ask_s, self.counts), uvloop.new_event_loop()
+        self._running = running = (
+            ServerAsks(self._store, self._settings, self._ask_s, self.counts),
+            uvloop.new_event_loop(),
+        )
         self._thread = threading.Thread(target=self._serve, args=running, name="asker", daemon=True)
         self._thread.start()
         return running
 
-    def _serve(self, asking: "Asking", loop: asyncio.AbstractEventLoop) -> None:
+    def _serve(self, asking: "ServerAsks", loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
         try:
             loop.run_until_complete(asking.serve())

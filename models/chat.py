@@ -4,8 +4,8 @@ from typing import Any
 
 from models.client import ModelClient
 from models.errors import AskFailed
-from models.replies import ServerReply
-from models.requests import ModelRequest
+from models.parse_ask import ModelRequest
+from models.parse_reply import ServerReply
 from storage.models import ModelAccess
 
 _NAMES_OF_FORMAT = ("response_format", "json_schema", "schema", "structured", "guided")

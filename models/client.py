@@ -6,11 +6,11 @@ from typing import Any, Self
 
 import msgspec
 
-from models import replies
+from models import parse_reply
 from models.addresses import Resolve, look_up, read
 from models.errors import AddressError, AskFailed
+from models.parse_ask import Message
 from models.pinned_http import PinnedHttp
-from models.requests import Message
 from models.settings import ModelSettings
 from storage.models import ModelAccess
 
@@ -49,16 +49,16 @@ class ModelClient:
 
     async def chat(
         self, messages: Sequence[Mapping[str, object] | Message], timeout_s: float | None = None, **options: Any
-    ) -> replies.ServerReply:
+    ) -> parse_reply.ServerReply:
         """Return the reply to these messages; `options` are further fields of the request. Raises AskFailed."""
         access = self._access
         wanted = {"model": access.model, "messages": messages}
         wanted |= access.defaults.model_dump(exclude_none=True) | options
         answer = await self._http.post("/chat/completions", msgspec.json.encode(wanted), timeout_s or access.timeout_s)
         if answer.status != 200:
-            raise replies.refusal(answer.status, answer.headers, answer.body, access.api_key)
-        return replies.read(answer.body, access.api_key)
+            raise parse_reply.refusal(answer.status, answer.headers, answer.body, access.api_key)
+        return parse_reply.read(answer.body, access.api_key)
 
     def reported(self, text: str) -> str:
         """Return the beginning of a reply for display, without the API key, which a server may repeat."""
-        return replies.reported(text.encode("utf-8", "replace"), self._access.api_key)
+        return parse_reply.reported(text.encode("utf-8", "replace"), self._access.api_key)

@@ -16,7 +16,7 @@ from gradebox.asks.errors import ModelError
 from gradebox.judges.combine import Combine, Said
 from gradebox.outcome import AskFailure, Outcome, OutcomeError, Spent, sum_of
 from gradebox.score import NotApplicable, Score
-from models.answers import MESSAGE_CHARACTERS
+from models.answer_json import MESSAGE_CHARACTERS
 from models.asking_scorer import lines_of
 from sandbox.errors import InfrastructureError
 from sandbox.grading import NO_SANDBOX, Grading, Stop

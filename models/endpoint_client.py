@@ -6,12 +6,12 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from models import replies
+from models import parse_reply
 from models.addresses import Resolve, look_up, read
-from models.answers import ANSWER_BYTES
+from models.answer_json import ANSWER_BYTES
 from models.errors import AddressError, AskFailed
+from models.parse_ask import DEPTH, Thread, is_deeper
 from models.pinned_http import PinnedHttp
-from models.requests import DEPTH, Thread, is_deeper
 from models.settings import ModelSettings
 from storage.endpoints import EndpointAccess
 
@@ -28,7 +28,7 @@ class _Response(msgspec.Struct):
     metadata: msgspec.Raw
 
 
-_ADVICE = replies.Advice(
+_ADVICE = parse_reply.Advice(
     "check the URL, which `/score` is put behind",
     "check the API key of the endpoint",
     "check the URL, which `/score` is put behind, and that the server takes this thread and its metadata",
@@ -70,7 +70,7 @@ class EndpointClient:
         sent = {"turns": thread.messages, "metadata": thread.metadata, "id": None}
         answer = await self._http.post("/score", msgspec.json.encode(sent), timeout_s or access.timeout_s)
         if answer.status != 200:
-            raise replies.refusal(answer.status, answer.headers, answer.body, access.api_key, _ADVICE)
+            raise parse_reply.refusal(answer.status, answer.headers, answer.body, access.api_key, _ADVICE)
         try:
             found = _response.decode(answer.body)
             if len(found.metadata) > ANSWER_BYTES:  # not parsed: parsing takes seconds and blocks all projects
@@ -84,7 +84,7 @@ class EndpointClient:
                 "invalid_reply",
                 f"the server answered, but not as a reward server ({error}): check its URL, and that it answers "
                 '{"reward": 0.5, "metadata": {}}',
-                reply=replies.reported(answer.body, access.api_key, replies.REPLY_CHARACTERS),
+                reply=parse_reply.reported(answer.body, access.api_key, parse_reply.REPLY_CHARACTERS),
             ) from None
         if not math.isfinite(found.reward):
             raise AskFailed("invalid_reply", "the reward is no finite number: look into the server's log")

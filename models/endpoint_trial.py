@@ -5,7 +5,7 @@ from time import monotonic
 from gradebox.schemas import EndpointTrial
 from models.endpoint_client import EndpointClient
 from models.errors import AskFailed
-from models.requests import Message, Thread
+from models.parse_ask import Message, Thread
 from models.settings import ModelSettings
 from storage.endpoints import EndpointAccess
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from gradebox.outcome import Outcome, Spent, sum_of
-from models.answers import Answer, failed, replied
+from models.answer_json import Answer, failed, replied
 from models.asker import Asker, Who
 from models.scoring import scoring
 from sandbox.errors import InfrastructureError

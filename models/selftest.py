@@ -7,10 +7,10 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, cast
 
 from gradebox.outcome import Spent
-from models.answers import Answer, failed, replied
+from models.answer_json import Answer, failed, replied
 from models.asker import Asker, Who
 from models.asking_scorer import AskingScorer, Lend
-from models.requests import EndpointRequest, GraderRequest, ModelRequest
+from models.parse_ask import EndpointRequest, GraderRequest, ModelRequest
 from models.settings import ModelSettings
 from sandbox import selftest
 from sandbox.grading import Grading

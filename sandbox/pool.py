@@ -18,9 +18,9 @@ from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
 from sandbox.guest.protocol.frames import GraderLimits
 from sandbox.limits import SANDBOX_MIB, limits_of
+from sandbox.ready_sandboxes import WAIT_S, ReadySandboxes
 from sandbox.session import Ended, Session, Stopping
 from sandbox.settings import SandboxSettings
-from sandbox.stock import WAIT_S, Stock
 
 _TRIES = 3  # to load a grader, if its sandbox ends meanwhile
 
@@ -43,11 +43,11 @@ class Pool:
         self._resets_later = resets_later
         self._shares = Shares(settings.most_sandboxes, "sandboxes", "GRADEBOX_MOST_SANDBOXES")
         self._memory = Shares(settings.most_memory_mb, "MiB of memory for sandboxes", "GRADEBOX_SANDBOXES_MEMORY_MB")
-        self._stock = Stock(backend, settings, self.counts, self._memory)
-        self.counts.watch(lambda: self._stock.alive)
+        self._ready = ReadySandboxes(backend, settings, self.counts, self._memory)
+        self.counts.watch(lambda: self._ready.alive)
 
     def __enter__(self) -> Self:
-        self._stock.start()
+        self._ready.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -55,11 +55,11 @@ class Pool:
 
     def close(self) -> None:
         """Ends every sandbox; grading that is still in progress ends with an InfrastructureError."""
-        self._stock.close()
+        self._ready.close()
 
     def trouble(self) -> str | None:
         """The reason why sandboxes are unavailable at present; None if they are available."""
-        return self._stock.trouble()
+        return self._ready.trouble()
 
     @property
     def line_bytes(self) -> int:
@@ -69,7 +69,7 @@ class Pool:
     @property
     def alive(self) -> int:
         """The number of sandboxes, including those that are being started."""
-        return self._stock.alive
+        return self._ready.alive
 
     def prove(
         self,
@@ -95,28 +95,28 @@ class Pool:
         takes at most `place_s` seconds, or a minute by default.
         """
         place = _Place(self._shares, self._memory, source, WAIT_S if place_s is None else place_s)
-        grading = Grading(lambda stopping: self._loaded(source, place, stopping), self._stock.end)
-        self._stock.use(1)
+        grading = Grading(lambda stopping: self._loaded(source, place, stopping), self._ready.end)
+        self._ready.use(1)
         try:
             yield grading
         except BaseException:
             if session := grading.release():
-                self._stock.end(session, "abandoned")  # it may still be running
+                self._ready.end(session, "abandoned")  # it may still be running
             raise
         else:
             if session := grading.release():
                 self._give_back(session)
         finally:
             place.leave()
-            self._stock.use(-1)
+            self._ready.use(-1)
 
     def reset(self) -> None:
         """Resets the loaded graders that still hold the state of their last batch, without waiting."""
-        self._stock.reset()
+        self._ready.reset()
 
     def _loaded(self, source: GraderSource, place: "_Place", stopping: Stopping | None) -> Session:
         began = monotonic()
-        place.take(lambda: self._stock.look(stopping))
+        place.take(lambda: self._ready.look(stopping))
         if session := self._take_loaded(source, stopping):
             self.counts.hits.inc()
             if source.environment:
@@ -126,15 +126,15 @@ class Pool:
         self.counts.misses.inc()
         environment = self.environments.find(source.environment) if source.environment else None
         for _ in range(_TRIES):
-            session = self._stock.take_empty(began, stopping, environment)
+            session = self._ready.take_empty(began, stopping, environment)
             began = monotonic()
             try:
                 session.load(source, self._limits(source), stopping)
             except Ended as ended:
                 error: Exception = ended
-                self._stock.end(session, "crash")
+                self._ready.end(session, "crash")
             except BaseException:
-                self._stock.end(session, "abandoned")
+                self._ready.end(session, "abandoned")
                 raise
             else:
                 return session
@@ -146,14 +146,14 @@ class Pool:
         return limits_of(source, settings.load_s, settings.line_bytes, settings.stdout_bytes, keep_unknown)
 
     def _take_loaded(self, source: GraderSource, stopping: Stopping | None) -> Session | None:
-        while (found := self._stock.take_loaded(source)) is not None:
+        while (found := self._ready.take_loaded(source)) is not None:
             try:
                 found.reset()
                 found.settle(stopping)
             except (Ended, OSError):
-                self._stock.end(found, "tainted")
+                self._ready.end(found, "tainted")
             except BaseException:
-                self._stock.end(found, "abandoned")
+                self._ready.end(found, "abandoned")
                 raise
             else:
                 return found
@@ -161,16 +161,16 @@ class Pool:
 
     def _give_back(self, session: Session) -> None:
         if session.loaded is None or session.loaded.isolation is None:
-            self._stock.end(session, "refused")  # it holds no grader
+            self._ready.end(session, "refused")  # it holds no grader
             return
         if not self._resets_later:
             try:
                 session.reset()
             except (Ended, OSError):  # OSError: no descriptors left. The scores count all the same
-                self._stock.end(session, "tainted")
+                self._ready.end(session, "tainted")
                 return
-        if not self._stock.keep_loaded(session):
-            self._stock.end(session, "closed")
+        if not self._ready.keep_loaded(session):
+            self._ready.end(session, "closed")
 
 
 class _Place:

@@ -8,7 +8,7 @@ import msgspec
 from redis.client import Pipeline
 
 from gradebox.schemas import AwaitedServer, Batch, BatchBudget, BatchGrader, FeedbackOf, Summary
-from storage import names, tallies
+from storage import names, unit_tallies
 from storage.batch_plan import NO_TERMS, AskTerms, PlannedGrader
 from storage.chunks import Chunk
 from storage.connection import text
@@ -161,7 +161,7 @@ def _of_feedback(summary: Summary) -> Summary:
 def kept_summary(scorer: PlannedGrader, kept: Sequence[bytes], past: Sequence[Past]) -> Summary | None:
     """The summary from the stored tallies of one grader. None if it cannot be made, which is logged."""
     try:
-        counted = tallies.read(kept)
+        counted = unit_tallies.read(kept)
     except msgspec.DecodeError:
         _log.exception("the statistics of %s cannot be read", scorer.label)
         return None

@@ -32,7 +32,7 @@ from storage.reward_drift import entry
 from storage.spool import Spool
 from storage.statistics import Tally
 from storage.summary import summary_of
-from storage.tallies import Tallies
+from storage.unit_tallies import Tallies
 
 _log = logging.getLogger(__name__)
 _ID = re.compile(r"[0-9a-f]{20}")
@@ -85,8 +85,8 @@ class Batches:
         self._audit = audit
         self._backlog = backlog
         self._orphan_files = orphan_files
-        self._accept_script = script(redis, "accept")
-        self._expire = script(redis, "expire")
+        self._accept_script = script(redis, "accept_batch")
+        self._expire = script(redis, "expire_batches")
         self._tallies = Tallies(redis)
 
     def accept(
@@ -264,7 +264,7 @@ class Batches:
 
     def _run(self, project: str, batch_id: str, way: str, *arguments: str) -> None:
         with self._redis.pipeline() as pipe:
-            pipe.eval(lua(way), 0, batch_id, *arguments)
+            pipe.eval(lua(f"{way}_batch"), 0, batch_id, *arguments)
             self._audit.write(pipe, project, f"batch.{way}", batch_id)
             pipe.execute()
 

@@ -22,7 +22,7 @@ class Freezer:
         self._redis = redis
         self._batches = batches
         self._spool = spool
-        self._freeze = script(redis, "freeze")
+        self._freeze = script(redis, "freeze_batch")
 
     def due(self, before: float, limit: int) -> list[str]:
         """Batches that ended before this time and are not frozen."""

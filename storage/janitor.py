@@ -34,7 +34,7 @@ class Janitor:
         self._redis = store.redis
         self._retention_s = retention_s
         self._token = secrets.token_hex(8)
-        self._unlock = script(store.redis, "unlock")
+        self._unlock = script(store.redis, "release_lock")
 
     def look(self) -> bool:
         """Runs one round. False if another janitor holds the lock.

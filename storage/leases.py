@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from storage.batch_plan import Lane
 from storage.connection import script
 from storage.statistics import Tally, pack
-from storage.tallies import MOST, Tallies
+from storage.unit_tallies import MOST, Tallies
 
 _log = logging.getLogger(__name__)
 LEASE_MS = 15_000
@@ -96,11 +96,11 @@ class Leases:
         self.attempts = attempts
         self._redis = redis
         self._lease_ms = lease_ms
-        self._claim = script(redis, "claim")
-        self._beat = script(redis, "beat")
-        self._advance = script(redis, "advance")
-        self._release = script(redis, "release")
-        self._complete = script(redis, "complete")
+        self._claim = script(redis, "claim_unit")
+        self._beat = script(redis, "renew_leases")
+        self._advance = script(redis, "record_progress")
+        self._release = script(redis, "release_unit")
+        self._complete = script(redis, "complete_unit")
         self._tallies = Tallies(redis)
 
     def claim(self, *, starving: bool = False, lane: Lane = "") -> Lease | None:

@@ -21,7 +21,7 @@ class OrphanFiles:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
-        self._condemn_overdue = script(redis, "condemn_overdue")
+        self._condemn_overdue = script(redis, "condemn_uploads")
         self._condemn_orphans = script(redis, "condemn_orphans")
 
     def begin(self) -> str:

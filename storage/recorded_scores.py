@@ -72,7 +72,7 @@ class RecordedScores:
         self._spool = spool
         self._audit = audit
         self._quotas = quotas
-        self._record = script(redis, "record")
+        self._record = script(redis, "record_scores")
 
     def record(self, project: str, batch_id: str, scores: Sequence[Outcome]) -> None:
         """Stores scores of one grader, in thread order. They replace earlier scores of the same threads by it.

@@ -108,7 +108,7 @@ class Retries:
         self._backlog = backlog
         self._freezer = freezer
         self._audit = audit
-        self._retry = script(redis, "retry")
+        self._retry = script(redis, "retry_batch")
 
     def begin(self, project: str, batch_id: str, call: Callable[[Lane, int], None]) -> Batch:
         """Restarts a finished batch that has retryable outcomes, then calls `call` with its lane and number of units.

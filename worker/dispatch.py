@@ -87,7 +87,7 @@ class Dispatch:
         workers = max(1, len(self._store.processes.workers(lane)))
         for _ in range(min(units, workers)):
             _enqueue(self._queues[lane], pipe)
-        pipe.eval(lua("calm"), 0, self._queues[lane].key, workers, Job.key_for(""))
+        pipe.eval(lua("trim_calls"), 0, self._queues[lane].key, workers, Job.key_for(""))
 
     def call(self) -> None:
         """Calls one worker, unless a call is queued already."""

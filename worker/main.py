@@ -5,8 +5,8 @@ from functools import partial
 
 import structlog
 
-from models.answering import asker_of
 from models.settings import ModelSettings
+from models.validation_asks import asker_of
 from runtime import tracing
 from runtime.metrics import Metrics, serve
 from runtime.metrics_files import MetricsFile
@@ -26,8 +26,8 @@ from worker.environments.settings import EnvironmentSettings
 from worker.heartbeat import Heartbeat
 from worker.janitor import JanitorThread
 from worker.process import WorkerProcess
-from worker.second_loop import SecondLoop
 from worker.settings import WorkerSettings
+from worker.unserved_projects import UnservedProjectsLoop
 
 _ASKING_NICE = 5  # added in the lane `asking`, whose graders wait longer for models than for a processor
 
@@ -61,11 +61,11 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     presence = Presence(store.processes, ROLES[lane], lambda: pool.trouble() or heartbeat.trouble())
     others = _asking_threads(context, own) if lane == "asking" else []
     metrics_file = None if own.metrics_file is None else MetricsFile(metrics.registry, own.metrics_file)
-    second_loops = _second_loops(context, own)
+    unserved_loops = _unserved_loops(context, own)
     builder = EnvironmentBuilder(context, EnvironmentSettings())
     builder.start()
-    for second_loop in second_loops:
-        second_loop.start()
+    for unserved_loop in unserved_loops:
+        unserved_loop.start()
     for thread in others:
         thread.start()
     heartbeat.start()
@@ -80,8 +80,8 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     finally:
         context.stopping.set()
         builder.end()
-        for second_loop in second_loops:
-            second_loop.end()
+        for unserved_loop in unserved_loops:
+            unserved_loop.end()
         for thread in others:
             thread.end()
         if context.asker is not None:
@@ -94,13 +94,13 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
         tracing.stop()
 
 
-def _second_loops(context: WorkerContext, own: WorkerSettings) -> list[SecondLoop]:
-    """The second loops of the worker: one, or in the lane `asking` as many as chunks may be in flight.
+def _unserved_loops(context: WorkerContext, own: WorkerSettings) -> list[UnservedProjectsLoop]:
+    """The loops for unserved projects of the worker: one, or in the lane `asking` as many as chunks may be in flight.
 
-    A chunk that asks is not interrupted, and a slow model delays its end. With a single second loop, one project with a
+    A chunk that asks is not interrupted, and a slow model delays its end. With a single one, one project with a
     slow chunk could block all other waiting projects.
     """
-    return [SecondLoop(context) for _ in range(own.asking_chunks if context.lane == "asking" else 1)]
+    return [UnservedProjectsLoop(context) for _ in range(own.asking_chunks if context.lane == "asking" else 1)]
 
 
 def _asking_threads(context: WorkerContext, own: WorkerSettings) -> list[AskingThread | AskingCalls]:

@@ -13,8 +13,8 @@ from redis.exceptions import RedisError
 from storage.leases import Completed
 from storage.spool import MIB, is_full
 from worker.context import WorkerContext
-from worker.logs import log_chunk, log_finished
 from worker.redis_retry import retry_redis
+from worker.result_log import log_chunk, log_finished
 from worker.unit import Scored
 from worker.unit_queue import UnitQueue
 

@@ -10,7 +10,7 @@ from worker.context import WorkerContext
 
 LOOK_S = 0.25
 SLICE_S = 10.0  # after which a unit makes room for a waiting project
-SECOND_LOOP_S = 1.0  # after which the second loop of the worker serves projects that have no lease
+UNSERVED_LOOP_S = 1.0  # after which the loop for unserved projects may take a unit
 _STOP_SHARE = 0.6  # of `stop_s`, for the current completion; the rest is for writing the outcomes
 
 
@@ -44,7 +44,7 @@ class UnitWatch:
     def _look(self, outcomes: int, now: float) -> None:
         standing = self._standing(outcomes)
         self.over = standing == UnitStanding.OVER
-        if standing == UnitStanding.STARVING and now - self._began > SECOND_LOOP_S:
+        if standing == UnitStanding.STARVING and now - self._began > UNSERVED_LOOP_S:
             self._context.starving.set()
         # An abandoned ask is paid for, so a chunk that waits for models is not left; it uses no processor meanwhile.
         if standing >= UnitStanding.SHARED and now - self._began > SLICE_S and self._context.lane != "asking":

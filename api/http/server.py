@@ -7,7 +7,7 @@ import uvicorn
 
 from api.access.pacing import Paced
 from api.app import create_app
-from api.http.limits import BoundedProtocol
+from api.http.bounded_protocol import BoundedProtocol
 from api.http.websocket import BoundedWebSocket
 from api.services import Services
 

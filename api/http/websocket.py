@@ -13,7 +13,7 @@ from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
 
-from api.http.limits import problem_bytes
+from api.http.bounded_protocol import problem_bytes
 from api.http.reading import Reading
 from api.intake.body_budget import BodyMemory, key_of
 from api.telemetry.requests import Refusals

@@ -16,7 +16,7 @@ from api.services import Services
 from gradebox.judges.source import settled, source_of
 from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS, SOURCE_BYTES
 from gradebox.schemas import KEY_PATTERN, Isolation, Kind, Report, Version, WrittenKind
-from models.answering import ProjectAnswering
+from models.validation_asks import ProjectAnswering
 from sandbox.errors import Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB

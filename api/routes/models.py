@@ -17,7 +17,7 @@ from api.routes.registered import NewServer, PerMinute, ServerChanges, Url, allo
 from api.services import Served, Services
 from gradebox.schemas import ModelDefaults, ModelTrial, Price, ProjectModel
 from models.errors import AskFailed
-from models.trial import trial
+from models.model_trial import trial
 from storage.models import Changes, LimitFields, ModelAccess
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]

@@ -21,12 +21,12 @@ import pytest
 from examples.model_server import ModelServer, Script
 from gradebox.outcome import Spent
 from gradebox.schemas import ModelDefaults, ModelTrial, Price
-from models import connections, replies, store_calls
+from models import parse_reply, server_connections, store_calls
 from models.ask_counts import AskCounts
 from models.asker import Answer, Asker, Who
 from models.errors import AskFailed
-from models.patience import Patience
 from models.settings import ModelSettings
+from models.validation_timeouts import Patience
 from storage import spending
 from storage.connection import check_format, connect
 from storage.models import LimitFields
@@ -140,7 +140,7 @@ def test_what_a_server_says_that_a_reply_cost_can_be_counted_at_any_price(store:
     counted = []
     for tokens in ((1 << 24) - 1, 1 << 24, (1 << 40) - 1, 10**30):
         body = b'{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":1,"completion_tokens":%d}}' % tokens
-        usage = replies.read(body, KEY).usage
+        usage = parse_reply.read(body, KEY).usage
         spent = Spent(1, 0, *usage, sum(usage) * 1_000_000 / 1e6)
         who = spending.CountedAsk("default", "model:judge", "g", "")
         store.spending.count(args=spending.arguments(who, spending.Keeping(0, 1), spent, "USD"))
@@ -151,8 +151,8 @@ def test_what_a_server_says_that_a_reply_cost_can_be_counted_at_any_price(store:
 @pytest.mark.parametrize(
     ("read", "body"),
     [
-        (partial(replies.read, secret=KEY), b'{"choices":[' + b'{"message":{}},' * 270_000 + b'{"message":{}}]}'),
-        (partial(replies.refusal, 429, {}, secret=KEY), b'{"error":{"code":[' + b"[]," * 1_390_000 + b"1]}}"),
+        (partial(parse_reply.read, secret=KEY), b'{"choices":[' + b'{"message":{}},' * 270_000 + b'{"message":{}}]}'),
+        (partial(parse_reply.refusal, 429, {}, secret=KEY), b'{"error":{"code":[' + b"[]," * 1_390_000 + b"1]}}"),
     ],
 )
 def test_a_large_answer_of_small_parts_is_read_at_once(read: Callable[..., object], body: bytes) -> None:
@@ -416,7 +416,7 @@ def test_a_project_whose_server_hangs_leaves_others_their_connections(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model may have ten thousand at once, and the process fewer descriptors: its sandboxes need some too."""
-    monkeypatch.setattr(connections, "_PART", resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 8)
+    monkeypatch.setattr(server_connections, "_PART", resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 8)
     with ModelServer(Script(behave="hang")) as slow, ModelServer() as server, asking(store) as asker:
         register(store, slow, max_concurrency=10_000)
         store.projects.create("other")

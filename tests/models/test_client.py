@@ -16,9 +16,9 @@ from examples.model_server import ModelServer, Script
 from gradebox.schemas import ModelDefaults, ModelFault, ModelTrial
 from models.client import ModelClient
 from models.errors import AskFailed, TokenUsage
-from models.replies import ServerReply, reported
+from models.model_trial import trial
+from models.parse_reply import ServerReply, reported
 from models.settings import ModelSettings
-from models.trial import trial
 from storage.models import ModelAccess
 
 HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=1024, model_connect_s=2)

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from models.answering import asker_of
 from models.asker import Who
 from models.settings import ModelSettings
+from models.validation_asks import asker_of
 from sandbox.pool import Pool
 from storage.store import Store
 from tests.storage.making import proved

@@ -66,7 +66,7 @@ from sandbox.guest.child.thread_decoder import PLACE, hidden_decoder
 decode = hidden_decoder({str(built.root)!r} + PLACE).decode
 LINE = b'{{"messages": [], "metadata": {{"a": [1]}}}}'
 """
-    command = [built.root / "usr/bin/python3", "-I", "-S", "-c", begin + script]
+    command = [str(built.root / "usr/bin/python3"), "-I", "-S", "-c", begin + script]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -187,7 +187,7 @@ def test_a_sandbox_that_is_killed_fails_no_check(pool: Pool) -> None:
     """Whoever kills pid 1 from outside, at any time: another sandbox gives the same report."""
     text = "import time\ntime.sleep(0.3)\nasync def grade(thread):\n    time.sleep(0.3)\n    return 1\n"
     found: set[int] = set()
-    take = pool._stock.take_empty
+    take = pool._ready.take_empty
 
     def taken(began: float, stopping: Stopping | None, environment: Path | None = None) -> Session:
         session = take(began, stopping)
@@ -198,7 +198,7 @@ def test_a_sandbox_that_is_killed_fails_no_check(pool: Pool) -> None:
         return session
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(pool._stock, "take_empty", taken)
+        patched.setattr(pool._ready, "take_empty", taken)
         report = prove(pool, text)
     assert len(found) == 2
     assert report.valid, report
@@ -217,6 +217,6 @@ def test_a_lack_of_sandboxes_fails_no_check(pool: Pool, monkeypatch: pytest.Monk
     )
     with pool.grading(GraderSource(text, "completion")) as grading:
         assert grading.load().isolation == "completion"
-        monkeypatch.setattr(pool._stock, "take_empty", taken)
+        monkeypatch.setattr(pool._ready, "take_empty", taken)
         with pytest.raises(InfrastructureError):
             proof.prove(grading, [b'{"completion": "x"}', killed, killed])

@@ -12,7 +12,7 @@ from storage.errors import NotFound, PayloadLost
 from storage.janitor import Janitor
 from storage.statistics import unpack
 from storage.store import Store
-from storage.tallies import Tallies
+from storage.unit_tallies import Tallies
 from tests.storage.making import accept, claim, failed, finish, outcomes_of, wanted
 
 

@@ -157,6 +157,9 @@ def test_a_batch_of_an_older_gradebox_starts_with_a_lease_still_held(
 def test_scripts_are_compiled_before_they_are_used(redis: Redis) -> None:
     redis.script_flush()
     load_scripts(redis)
-    digests = [hashlib.sha1(lua(name).encode()).hexdigest() for name in ("claim", "complete", "freeze", "release")]
+    digests = [
+        hashlib.sha1(lua(name).encode()).hexdigest()
+        for name in ("claim_unit", "complete_unit", "freeze_batch", "release_unit")
+    ]
     assert all(redis.script_exists(*digests))
     assert not any(redis.script_exists(hashlib.sha1(lua("migrate_3").encode()).hexdigest()))

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from sandbox import image, limits, seccomp
 from sandbox.backends.base import COMMAND
-from sandbox.backends.bubblewrap import build
-from sandbox.backends.bubblewrap.build import START_S, Build
+from sandbox.backends.bubblewrap import bwrap_run
+from sandbox.backends.bubblewrap.bwrap_run import START_S, BwrapRun
 from sandbox.backends.bubblewrap.first_process import First
 from sandbox.backends.bubblewrap.sandbox import BubblewrapSandbox
 from sandbox.backends.bubblewrap.zygote import Zygote
@@ -45,9 +45,9 @@ class Bubblewrap:
     def __init__(self, settings: SandboxSettings) -> None:
         """Raises IsolationUnavailable if a layer that safety needs is missing."""
         self._settings = settings
-        self._program = build.find("bwrap", "bubblewrap")
+        self._program = bwrap_run.find("bwrap", "bubblewrap")
         self._is_root = os.geteuid() == 0
-        self._setpriv = build.find("setpriv", "util-linux") if self._is_root else ""
+        self._setpriv = bwrap_run.find("setpriv", "util-linux") if self._is_root else ""
         seccomp.program()
         self._image = image.build(settings.image_dir)
         # As root, each sandbox gets a separate user id, because the kernel does not count the processes of root.
@@ -70,7 +70,7 @@ class Bubblewrap:
         try:
             if Path(self._program).stat().st_mode & stat.S_ISUID:  # then it does not show when everything is made
                 raise IsolationUnavailable(f"{self._program} is setuid")
-            self._nsenter = "" if self._is_root else build.find("nsenter", "util-linux")
+            self._nsenter = "" if self._is_root else bwrap_run.find("nsenter", "util-linux")
             self.zygote = Zygote(self._program, self._image)
             self._try()
         except (SandboxError, OSError) as error:
@@ -139,12 +139,12 @@ class Bubblewrap:
         self, uid: int, channel: socket.socket, cgroup: Cgroup | None, environment: Path | None = None
     ) -> First:
         """Starts a new interpreter in new namespaces."""
-        prepared = self._command(uid, environment, build.with_read_only_null)
-        command = build.without_cores([*prepared, "--die-with-parent"])
+        prepared = self._command(uid, environment, bwrap_run.with_read_only_null)
+        command = bwrap_run.without_cores([*prepared, "--die-with-parent"])
         built = self._build(command if cgroup is None else cgroup.joined(command), channel)
         try:
             built.go()
-            if not build.is_read_only(built.pid, "/dev/null"):
+            if not bwrap_run.is_read_only(built.pid, "/dev/null"):
                 raise InfrastructureError("a sandbox is not isolated: it can change /dev/null")
         except BaseException:
             built.end()
@@ -180,10 +180,10 @@ class Bubblewrap:
                 self.zygote = Zygote(self._program, self._image)
             return self.zygote
 
-    def _build(self, command: list[str], stdin: socket.socket, is_entered: bool = False) -> Build:
+    def _build(self, command: list[str], stdin: socket.socket, is_entered: bool = False) -> BwrapRun:
         filter_file = seccomp.program_file(self._sessions)
         try:
-            return Build(command, COMMAND, stdin, filter_file, is_entered)
+            return BwrapRun(command, COMMAND, stdin, filter_file, is_entered)
         finally:
             os.close(filter_file)
 
@@ -192,8 +192,8 @@ class Bubblewrap:
     ) -> list[str]:
         # `nsenter --setuid` is 0.5 ms faster, but continues if it cannot give up the groups of the service.
         become = [self._setpriv, "--reuid", str(uid), "--regid", str(uid), "--clear-groups", "--"] if uid else []
-        scratch = build.scratch(self._settings.scratch_bytes)
+        scratch = bwrap_run.scratch(self._settings.scratch_bytes)
         return [
             *become,
-            *prepared([self._program, *build.system(self._image, environment), *scratch, *build.isolation()]),
+            *prepared([self._program, *bwrap_run.system(self._image, environment), *scratch, *bwrap_run.isolation()]),
         ]

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from sandbox import image
 from sandbox.backends.base import INTERPRETER
-from sandbox.backends.bubblewrap import build
-from sandbox.backends.bubblewrap.build import START_S, Build, is_read_only
+from sandbox.backends.bubblewrap import bwrap_run
+from sandbox.backends.bubblewrap.bwrap_run import START_S, BwrapRun, is_read_only
 from sandbox.backends.bubblewrap.first_process import First
 from sandbox.cgroups import Cgroup, opened_to_join
 from sandbox.errors import InfrastructureError
@@ -39,7 +39,7 @@ class Zygote:
         self._control.settimeout(START_S)
         with theirs, ExitStack() as failing:
             failing.callback(self._control.close)
-            self._build = Build([bubblewrap, *build.system(made), *_isolation()], _PROGRAM, theirs)
+            self._build = BwrapRun([bubblewrap, *bwrap_run.system(made), *_isolation()], _PROGRAM, theirs)
             failing.callback(self._build.end)
             self._build.go()
             failing.pop_all()

@@ -56,7 +56,7 @@ def running(sandboxes: Pool, redis_url: str, tmp_path_factory: pytest.TempPathFa
 def in_use(service: Service) -> tuple[int, int]:
     """Sandboxes and threads that calls hold."""
     services = service.services
-    return services.pool._stock.in_use, services._threads.borrowed_tokens
+    return services.pool._ready.in_use, services._threads.borrowed_tokens
 
 
 def eventually(holds: Callable[[], bool], within_s: float = 8.0) -> float:
@@ -231,7 +231,7 @@ def test_a_sandbox_that_is_killed_in_the_middle_costs_no_score(service: Service,
     create(client, "naps", "import time\nasync def grade(thread):\n    time.sleep(0.2)\n    return 1.0\n")
     pool = service.services.pool
     pids: list[int] = []
-    started = pool._stock.take_empty
+    started = pool._ready.take_empty
 
     def taken(*args: Any) -> Any:
         session = started(*args)
@@ -243,8 +243,8 @@ def test_a_sandbox_that_is_killed_in_the_middle_costs_no_score(service: Service,
             os.kill(pids[0], signal.SIGKILL)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(pool._stock, "take_empty", taken)
-        pool_idle = [*pool._stock._idle]
+        patched.setattr(pool._ready, "take_empty", taken)
+        pool_idle = [*pool._ready._idle]
         assert pool_idle
         for session in pool_idle:  # so that another is taken
             os.kill(session.sandbox.pid, signal.SIGKILL)

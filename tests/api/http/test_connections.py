@@ -10,10 +10,10 @@ import pytest
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
+from api.http.bounded_protocol import BoundedProtocol
 from api.http.connections import Connections
-from api.http.limits import BoundedProtocol
 from tests.api.conftest import PROJECT, Service, problem
-from tests.api.http.test_limits import HEAD, connected, rest
+from tests.api.http.test_bounded_protocol import HEAD, connected, rest
 
 MOST = 20
 

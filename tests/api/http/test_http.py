@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.api.conftest import PROJECT, Service, create, problem
-from tests.api.http.test_limits import connected, rest
+from tests.api.http.test_bounded_protocol import connected, rest
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/docs", f"{PROJECT}/graders", "/v1/keys"])

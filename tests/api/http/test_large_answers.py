@@ -9,8 +9,8 @@ import pytest
 
 from api.http.large_answers import LargeAnswers
 from tests.api.conftest import PROJECT, Service, problem
+from tests.api.http.test_bounded_protocol import connected
 from tests.api.http.test_leaving import request
-from tests.api.http.test_limits import connected
 from tests.storage.making import SOURCE, proved
 
 VERSIONS = 64

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.api.conftest import GOOD, PROJECT, Service, create
-from tests.api.http.test_limits import connected, rest
+from tests.api.http.test_bounded_protocol import connected, rest
 from tests.api.http.test_websocket import CLOSE, TEXT, asked, frame, received, speaking
 
 pytestmark = pytest.mark.sandbox

@@ -12,7 +12,7 @@ import pytest
 
 from api.http import reading, websocket
 from tests.api.conftest import Service, create
-from tests.api.http.test_limits import connected
+from tests.api.http.test_bounded_protocol import connected
 
 pytestmark = pytest.mark.sandbox
 TEXT, CONTINUATION, CLOSE, PING, PONG = 1, 0, 8, 9, 10

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from examples.model_server import ModelServer, Script
-from models.answering import asker_of
 from models.settings import ModelSettings
+from models.validation_asks import asker_of
 from tests.api.conftest import PROJECT, Service, create, problem
 
 JUDGE = """

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api import progress
+from api import progress_events
 from api.intake import bodies
 from gradebox.schemas import Batch
 from storage import batch_threads, names
@@ -366,7 +366,7 @@ def test_streams_of_one_batch_ask_redis_once_for_all(
     assert {len(set(one[-2:])) for one in told} == {2}
     assert all(one[0] == "event: progress" and one[-2] == "event: end" for one in told)
     assert len({one[-1] for one in told}) == 1  # the same summary
-    assert len(asked) - 40 <= seconds / progress.POLL_S + 5  # each stream is let in by one question of its own
+    assert len(asked) - 40 <= seconds / progress_events.POLL_S + 5  # each stream is let in by one question of its own
     assert asked.count(True) == 1
     assert service.services.watching._watched == {}
 

@@ -16,8 +16,8 @@ from gradebox.cli import app
 from gradebox.errors import GraderWarning
 from gradebox.judges.source import source_of
 from models import scoring
-from models.answering import asker_of
 from models.settings import ModelSettings
+from models.validation_asks import asker_of
 from storage.grader_content import CONFIG_BYTES, Declared
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem
 

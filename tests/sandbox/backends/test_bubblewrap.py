@@ -18,8 +18,8 @@ import pytest
 
 from gradebox.schemas import Isolation
 from sandbox import image, seccomp
-from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox, build, zygote
-from sandbox.backends.bubblewrap.build import Build
+from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox, bwrap_run, zygote
+from sandbox.backends.bubblewrap.bwrap_run import BwrapRun
 from sandbox.backends.bubblewrap.first_process import First
 from sandbox.cgroups import Cgroup, Cgroups
 from sandbox.errors import InfrastructureError
@@ -471,7 +471,7 @@ def test_warm_sandboxes_that_went_with_their_zygote_are_missed() -> None:
     settings = SandboxSettings(warm_sandboxes=6)
     made = Bubblewrap(settings)
     with Pool(made, settings) as pool:
-        assert eventually(lambda: len(pool._stock._empty) == 6)
+        assert eventually(lambda: len(pool._ready._empty) == 6)
         assert made.zygote is not None
         os.kill(made.zygote.pid, signal.SIGKILL)
         assert pool.prove(GraderSource("async def grade(thread):\n    return 1.0\n")).valid
@@ -560,7 +560,7 @@ def test_one_outside_its_control_groups_is_not_used(forking: Bubblewrap, monkeyp
 
 def test_bubblewrap_says_itself_what_it_could_not_do(forking: Bubblewrap, monkeypatch: pytest.MonkeyPatch) -> None:
     before = _open_here()
-    monkeypatch.setattr(build, "scratch", lambda _: ["--ro-bind", "/there/is/none", "/tmp"])
+    monkeypatch.setattr(bwrap_run, "scratch", lambda _: ["--ro-bind", "/there/is/none", "/tmp"])
     for _ in range(5):
         with pytest.raises(InfrastructureError, match="could not be started: bwrap: Can't find source path /there/is"):
             forking.start()
@@ -595,14 +595,14 @@ def test_one_that_cannot_be_held_is_not_left(has_ended: bool, zygote: bool, monk
 def test_a_zygote_that_cannot_start_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
     made = image.build(SandboxSettings().image_dir)
     before = _open_here()
-    monkeypatch.setattr(Build, "go", _breaks)
+    monkeypatch.setattr(BwrapRun, "go", _breaks)
     for _ in range(5):
         with pytest.raises(BrokenPipeError):
             zygote.Zygote("bwrap", made)
     assert _open_here() == before
 
 
-def _breaks(started: Build) -> None:
+def _breaks(started: BwrapRun) -> None:
     assert started.pid
     raise BrokenPipeError
 
@@ -677,7 +677,7 @@ def test_one_that_can_change_the_device_that_all_share_is_not_used(
     has_zygote: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(Bubblewrap(SandboxSettings(zygote=has_zygote))) as made:
-        for module in (build, zygote):
+        for module in (bwrap_run, zygote):
             monkeypatch.setattr(module, "is_read_only", lambda *_: False)
         with pytest.raises(InfrastructureError, match="it can change /dev/null"):
             made.start()

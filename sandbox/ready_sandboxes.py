@@ -37,7 +37,7 @@ class _Order:
         self.failure = ""
 
 
-class Stock:
+class ReadySandboxes:
     """The sandboxes of a process. Thread-safe. One thread, the builder, starts all of them."""
 
     def __init__(self, backend: Backend, settings: SandboxSettings, counts: Counts, memory: Shares) -> None:
@@ -57,7 +57,7 @@ class Stock:
         self._starts = StartTrouble()
         self._weighed_at = 0.0
         self._closed = False
-        # A sandbox may die with the thread that started it: one that lives as long as the stock starts all of them.
+        # A sandbox may die with the thread that started it: one that lives as long as this object starts all of them.
         self._builder = threading.Thread(target=self._build, name="sandbox-builder", daemon=True)
 
     def start(self) -> None:
@@ -104,7 +104,7 @@ class Stock:
             return self._idle.take(source)
 
     def keep_loaded(self, session: Session) -> bool:
-        """Keeps a sandbox for the next use of its grader; False if the stock is closed."""
+        """Keeps a sandbox for the next use of its grader; False if this is closed."""
         session.used_at = monotonic()
         with self._changed:
             if self._closed:

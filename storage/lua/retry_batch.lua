@@ -17,7 +17,7 @@ for _, source in ipairs(wanted.holds) do redis.call('HINCRBY', HOLDS, source, 1)
 redis.call('HSET', batch, unpack(wanted.fields))
 redis.call('HSET', batch, 'bytes', bytes)
 if ended == '' then redis.call('HSET', batch, 'kept', 1) end
-if #ARGV[3] <= 64 then -- as in accept.lua
+if #ARGV[3] <= 64 then -- as in accept_batch.lua
   redis.call('HSET', batch, 'chunks', ARGV[3])
 else
   redis.call('SET', batch .. ':chunks', ARGV[3])

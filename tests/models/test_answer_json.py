@@ -6,7 +6,7 @@ from time import process_time
 import pytest
 
 from gradebox.outcome import Spent
-from models.answers import ANSWER_BYTES, cleaned, failed, replied
+from models.answer_json import ANSWER_BYTES, cleaned, failed, replied
 
 
 @pytest.mark.parametrize(

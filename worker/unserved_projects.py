@@ -1,4 +1,4 @@
-"""The second loop of a worker: while a unit takes long, it serves projects that no worker serves."""
+"""A second loop of a worker: while a unit takes long, it serves projects that no worker serves."""
 
 import threading
 
@@ -12,11 +12,11 @@ _PAUSE_S = 1.0
 _log = structlog.get_logger(__name__)
 
 
-class SecondLoop(threading.Thread):
+class UnservedProjectsLoop(threading.Thread):
     """Sleeps until a unit takes more than a second while a project without a lease waits."""
 
     def __init__(self, context: WorkerContext) -> None:
-        super().__init__(name="second-loop", daemon=True)
+        super().__init__(name="unserved-projects", daemon=True)
         self._worker = context
 
     def run(self) -> None:
@@ -28,7 +28,7 @@ class SecondLoop(threading.Thread):
             try:
                 self.serve()
             except Exception:  # noqa: BLE001  # an error in one project must not end the loop
-                _log.exception("the second loop was interrupted", goes_on_in_s=_PAUSE_S)
+                _log.exception("the loop for unserved projects was interrupted", goes_on_in_s=_PAUSE_S)
                 stopping.wait(_PAUSE_S)
 
     def serve(self) -> None:

@@ -14,21 +14,21 @@ class _Flight(Generic[Result]):
         self.waiting = 0
 
 
-class Flights(Generic[Result]):
+class EqualAsks(Generic[Result]):
     """The asks in flight, by key. For one event loop."""
 
     def __init__(self) -> None:
-        self._flights: dict[Hashable, _Flight[Result]] = {}
+        self._equal_asks: dict[Hashable, _Flight[Result]] = {}
         self._tasks: set[asyncio.Task[Result]] = set()  # includes cancelled tasks that have not ended
 
     async def join(self, key: Hashable, begin: Callable[[], Coroutine[Any, Any, Result]]) -> tuple[Result, bool]:
         """Return the result of the task under this key, starting it if there is none, and whether this call started it.
         The task is cancelled when no caller waits for it any more.
         """
-        flight = self._flights.get(key)
+        flight = self._equal_asks.get(key)
         is_first = flight is None
         if flight is None:
-            flight = self._flights[key] = _Flight(asyncio.create_task(begin()))
+            flight = self._equal_asks[key] = _Flight(asyncio.create_task(begin()))
             self._tasks.add(flight.task)
             flight.task.add_done_callback(partial(self._landed, key, flight))
         flight.waiting += 1
@@ -51,5 +51,5 @@ class Flights(Generic[Result]):
         self._forget(key, flight)
 
     def _forget(self, key: Hashable, flight: _Flight[Result]) -> None:
-        if self._flights.get(key) is flight:
-            del self._flights[key]
+        if self._equal_asks.get(key) is flight:
+            del self._equal_asks[key]

@@ -16,11 +16,11 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from gradebox.outcome import ErrorKind, Outcome, OutcomeError
 from gradebox.schemas import Summary
-from storage import names, tallies
+from storage import names, unit_tallies
 from storage.statistics import MOST_VALUES, Tally, merged, pack, tally, unpack
 from storage.store import Store
 from storage.summary import summarise
-from storage.tallies import MOST, Tallies
+from storage.unit_tallies import MOST, Tallies
 from tests.storage.making import accept, claim, finish, outcomes_of, wanted
 
 KINDS: tuple[ErrorKind, ...] = ("exception", "timeout", "memory")
@@ -91,8 +91,8 @@ def test_what_is_merged_is_what_a_plain_computation_gives(units: list[Results], 
     for unit in units:
         kept.append(pack(tally([outcome(one) for one in unit])))
         if len(kept) == most:
-            kept = [pack(tallies.read(kept))]
-    check(summarise("g@1", 1.0, tallies.read(kept)), [one for unit in units for one in unit])
+            kept = [pack(unit_tallies.read(kept))]
+    check(summarise("g@1", 1.0, unit_tallies.read(kept)), [one for unit in units for one in unit])
 
 
 @given(st.lists(FINITE, min_size=1, max_size=50), st.integers(0, 50))

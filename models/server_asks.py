@@ -15,20 +15,20 @@ from redis.exceptions import RedisError
 from gradebox.outcome import Spent
 from gradebox.schemas import Price
 from models.addresses import Resolve
-from models.answers import Answer, failed, failed_by, replied
+from models.answer_json import Answer, failed, failed_by, replied
 from models.ask_counts import AskCounts
 from models.chat import chat
 from models.client import ModelClient
-from models.clients import AddressCache, Clients, Used
-from models.connections import ServerConnections
+from models.client_cache import AddressCache, Clients, Used
 from models.endpoint_client import EndpointClient
+from models.equal_asks import EqualAsks
 from models.errors import AskFailed, TokenUsage
-from models.flights import Flights
-from models.limits import Gate, Gates
-from models.patience import Patience
-from models.requests import EndpointRequest, ModelRequest, RequestError, read_thread
+from models.parse_ask import EndpointRequest, ModelRequest, RequestError, read_thread
+from models.rate_limits import Gate, Gates
+from models.server_connections import ServerConnections
 from models.settings import ModelSettings
 from models.store_calls import StoreCalls
+from models.validation_timeouts import Patience
 from storage import spending
 from storage.connection import is_away
 from storage.endpoints import EndpointAccess
@@ -58,7 +58,7 @@ class _Changed(Exception):
     settings."""
 
 
-class Asking:
+class ServerAsks:
     """All asks of servers of one process."""
 
     def __init__(self, store: Store, settings: ModelSettings, ask_s: float, counts: AskCounts) -> None:
@@ -71,7 +71,7 @@ class Asking:
         process = f"{os.getpid()}-{secrets.token_hex(6)}"
         self._gates = Gates(self._calls, store.model_limits, process, ask_s)
         self._models = Clients(store.models.access, _model_client, settings, names)
-        self._flights: Flights[Answer] = Flights()
+        self._equal_asks: EqualAsks[Answer] = EqualAsks()
         self._known: dict[tuple[str, str], tuple[float, BudgetStanding]] = {}
         self._endpoints = Clients(store.endpoints.access, _endpoint_client, settings, names)
         self._tasks: dict[asyncio.Task[Any], Callable[[], bool]] = {}
@@ -144,7 +144,7 @@ class Asking:
         defaults = access.defaults.model_dump_json(exclude_none=True)
         digest = spending.digest(access.base_url, access.model, defaults, request=data)
         flight = who.batch, who.grader, who.project, who.patience is None, digest
-        answer, is_first = await self._flights.join(
+        answer, is_first = await self._equal_asks.join(
             flight, lambda: self._find_or_pay(request, who, used, asked, digest)
         )
         if is_first:
@@ -303,7 +303,7 @@ class Asking:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._flights.close()
+        await self._equal_asks.close()
         await self._gates.close()
         await self._close_idle(0)
         self._names.close()

@@ -18,7 +18,7 @@ class Tallies:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
-        self._merge = script(redis, "merge")
+        self._merge = script(redis, "merge_tallies")
 
     def ask(self, pipe: Pipeline, batch_id: str, grader_number: int) -> None:
         """Adds the command to `pipe` whose reply `read` takes."""

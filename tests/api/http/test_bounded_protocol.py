@@ -9,8 +9,8 @@ import httpx
 import msgspec
 import pytest
 
-from api.http import limits, reading
-from api.http.limits import BoundedProtocol
+from api.http import bounded_protocol, reading
+from api.http.bounded_protocol import BoundedProtocol
 from api.intake import bodies
 from tests.api.conftest import PROJECT, Service, problem
 from tests.storage.making import accept, claim, finish, outcomes_of, wanted
@@ -55,7 +55,7 @@ def trickle(connection: socket.socket, data: bytes, seconds: float) -> float:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HEAD_S", "LINGER_S"):
-        monkeypatch.setattr(limits, name, 0.4)
+        monkeypatch.setattr(bounded_protocol, name, 0.4)
     monkeypatch.setattr(reading, "READ_S", 0.4)
     monkeypatch.setattr(bodies, "SLOW_S", 0.4)
 

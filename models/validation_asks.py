@@ -6,8 +6,8 @@ from contextlib import nullcontext
 from models.asker import Asker, Who
 from models.asking_scorer import AskingScorer
 from models.other_graders import OtherGraders
-from models.patience import Patience
 from models.settings import ModelSettings
+from models.validation_timeouts import Patience
 from sandbox.grading import Grading
 from sandbox.pool import Pool
 from storage.errors import NotFound, NotRunnable

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradebox.asks.schema import checked, problem
-from models.stand_in import smallest
+from models.stand_in_reply import smallest
 
 
 @pytest.mark.parametrize(

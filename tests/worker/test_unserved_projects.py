@@ -22,7 +22,7 @@ from worker import scoring_loop, unit_watch
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat
-from worker.main import _second_loops
+from worker.main import _unserved_loops
 from worker.scoring_loop import ScoringLoop
 from worker.settings import WorkerSettings
 
@@ -51,7 +51,7 @@ def working(store: Store, pool: Pool, asker: Asker | None = None) -> Iterator[Wo
                 if not loop.work():
                     time.sleep(0.01)
 
-    first, others = threading.Thread(target=work), _second_loops(context, WorkerSettings())
+    first, others = threading.Thread(target=work), _unserved_loops(context, WorkerSettings())
     for thread in [first, *others]:
         thread.start()
     try:

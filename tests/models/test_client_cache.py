@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Sequence
 
-from models.clients import AddressCache
+from models.client_cache import AddressCache
 
 
 def test_names_that_are_never_answered_are_those_of_their_own_project() -> None:

@@ -30,7 +30,7 @@ _MOUNT_NULL = 'mount --bind /dev/null /dev/null && mount -o remount,bind,ro /dev
 _NO_CAPABILITIES = f"\nCapEff:\t{0:016x}\n"
 
 
-class Build(First):
+class BwrapRun(First):
     """Namespaces and mounts made by bubblewrap, and in them a first process, which waits until `go`.
 
     Attributes:
