@@ -11,7 +11,7 @@ from benchmarks.layer import Layer, cut
 from benchmarks.speed import bare
 from sandbox.pool import open_pool
 
-FLOOR = 0.6  # about two thirds of what is measured with ids; a record at a time through a pipe came to 0.44
+FLOOR = 0.8  # two thirds of the 1.2 that is measured, so that slow and busy machines pass
 _COUNT = 5_000
 _ROUNDS = 7
 
