@@ -58,6 +58,11 @@ def hidden_decoder(place: str = PLACE) -> ThreadDecoder:
             del sys.modules[name]
 
 
+def made_decoder() -> ThreadDecoder | None:
+    """The hidden decoder, if this process or the one that it was forked from has made it."""
+    return hidden_decoder() if hidden_decoder.cache_info().currsize else None
+
+
 def thread_decoder() -> ThreadDecoder:
     """Makes the decoder with the msgspec that is imported here."""
     from msgspec import DecodeError, Meta, defstruct
