@@ -39,7 +39,7 @@ class Cgroup:
         """Wraps a command so that its process, and all that it starts, runs inside the group.
 
         The process moves itself. To move another process, the kernel waits until all processors have passed through the
-        kernel, which takes 10 to 20 ms. In v1 a single thread can be moved, which takes 0.5 ms.
+        kernel, which takes 10 to 20 ms. In v1 a thread can move itself alone, which takes only 0.5 ms.
         """
         return ["/bin/sh", "-c", _JOIN, "sh", *map(str, self.entrances), "--", *command]
 

@@ -290,7 +290,7 @@ class _Call:
         return _group_size(self._split[index - self._first_index])
 
     def _note_starved(self, session: Session, position: int) -> None:
-        """Marks an outcome as retryable if it timed out because the sandbox got too little processor time."""
+        """Marks an outcome as retryable, and for another run here, if it timed out for lack of processor time."""
         outcome = self.outcomes[position]
         if session.starved is None or isinstance(outcome, Asked):
             return
@@ -345,7 +345,7 @@ def _unanswered(asked: Asked, label: str) -> Outcome:
 def _verdict(session: Session, error: Ended, tries: int) -> OutcomeError | None:
     """The error of the thread that was being graded; None if it is to be tried in another sandbox."""
     if session.sandbox.ran_out_of_memory():
-        # The memory may have been left by the thread before: this one is tried again as the first of a sandbox.
+        # The thread before may have left too much behind: this one is tried again as the first of a sandbox.
         return OutcomeError("memory", _MEMORY) if tries >= _TRIES else None
     if error.overdue:
         # The guest ends a completion long before that, so here the guest did not run or was delayed.

@@ -1,5 +1,5 @@
-"""The file system of a sandbox: a copy of the interpreter and its standard library, the time zones, the guest's JSON
-parser, the template engine of judges, and the guest.
+"""The file system of a sandbox: a copy of the interpreter and its standard library, the time zones, msgspec for
+the guest, the template engine of judges, and the guest.
 
 It is a copy instead of bind mounts of the host's folders, for three reasons. It holds nothing else, so that nothing of
 the host can be read by mistake, not even the name of a home folder. Other users can reach it even if the interpreter
@@ -130,7 +130,7 @@ def _library() -> Path:
 
 
 def _decoder() -> Path:
-    """The package msgspec, by which the guest reads usual threads."""
+    """The folder of the package msgspec, with which the guest reads usual threads."""
     return Path(str(msgspec.__file__)).parent
 
 

@@ -161,7 +161,7 @@ class ReadySandboxes:
                 if order in self._orders:
                     self._orders.remove(order)
                 started = order.session
-            if started is not None:  # at this very moment
+            if started is not None:  # the builder started it just before
                 self.end(started, "unused")
             raise
 
@@ -192,7 +192,7 @@ class ReadySandboxes:
         """Ends a sandbox, and counts the reason `why`."""
         try:
             session.end()
-        except Exception:  # noqa: BLE001  # on any error its scores count, and others are still started
+        except Exception:  # noqa: BLE001  # in spite of any error its scores count, and other sandboxes can be started
             self._counts.ends_failed.inc()
             _log.exception("a sandbox could not be ended, something of it may be left")
         self._counts.ended[why].inc()

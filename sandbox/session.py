@@ -281,7 +281,10 @@ class Session:
         self._look_at = now + min(_LOOK_S, self.limits.timeout_ms / 4000)
 
     def reset(self) -> None:
-        """Starts a reset, unless one is done, to discard the state of the last batch. `settle` waits for it."""
+        """Starts a reset, which discards the state of the last batch. Does nothing if that is done already.
+
+        `settle` waits for the reset.
+        """
         if self._clean:
             return
         if self.sandbox.takes_descriptors:

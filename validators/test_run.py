@@ -85,7 +85,7 @@ def warnings(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
 
 
 def _told(run: Run) -> str:
-    """The score as text; for a group, the first few scores."""
+    """The score as text; for a group, the first eight scores."""
     if not run.scores:
         return str(run.score)
     told = ", ".join(map(str, run.scores[:_MOST_SHOWN]))

@@ -1,5 +1,5 @@
-"""The code that runs inside a sandbox, mounted read-only. It depends on nothing but the standard library and a JSON
-parser (child/parser.py).
+"""The code that runs inside a sandbox, mounted read-only. It depends on nothing but the standard library and msgspec
+(child/thread_decoder.py).
 
     host, sandbox/session.py
      │  one socket: frames in both directions, and the descriptor of the memory of each batch

@@ -73,7 +73,7 @@ class Case:
 
     @cached_property
     def threads(self) -> list[bytes]:
-        """Lines of JSON. Generated ones replace the first ones."""
+        """Lines of JSON. Each generated one replaces the listed one at its position."""
         threads = list(self.row.get("threads", []))
         for number, made in enumerate(self.row.get("threads_gen", [])):
             part, times = made["content_repeat"]

@@ -68,7 +68,7 @@ class Bubblewrap:
 
     def _try_zygote(self) -> None:
         try:
-            if Path(self._program).stat().st_mode & stat.S_ISUID:  # then it does not show when everything is made
+            if Path(self._program).stat().st_mode & stat.S_ISUID:  # then nothing shows when everything is made
                 raise IsolationUnavailable(f"{self._program} is setuid")
             self._nsenter = "" if self._is_root else bwrap_run.find("nsenter", "util-linux")
             self.zygote = Zygote(self._program, self._image)
@@ -154,8 +154,8 @@ class Bubblewrap:
     def _fork(self, uid: int, channel: socket.socket, cgroup: Cgroup | None, environment: Path | None = None) -> First:
         """Forks the zygote. The copy enters the namespaces of a process that waits there until the copy has entered.
 
-        When this process dies, the waiting process's descriptors close, and it exits: a parent-death signal would come
-        too early for a process that is still being made.
+        When this process dies, the other ends of the waiting process's descriptors close, and it exits. A signal at the
+        parent's death (`--die-with-parent`) would come too early for a process that is still being made.
         """
         zygote = self._living_zygote()
         command = self._command(uid, environment)

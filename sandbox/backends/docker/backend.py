@@ -128,7 +128,7 @@ class DockerSandbox:
         self._forget(self.name, self._kill())
 
     def _kill(self) -> bool:
-        """Kills pid 1 without the engine, which may be unavailable, if permitted. Returns whether it is dead."""
+        """Kills pid 1 directly, if permitted, because the engine may be unavailable. Returns whether it is dead."""
         if self._pidfd < 0:
             return False
         try:

@@ -33,7 +33,7 @@ def is_stale(container: dict[str, Any]) -> bool:
     """Whether the process that started this container no longer exists.
 
     If the owner is in another pid namespace, for example in a container, its state is unknown. Its sandboxes end by
-    themselves when their channel closes, so a container is only stale if it is minutes old and does not run.
+    themselves when their channel closes, so a container is stale only if it does not run and is over ten minutes old.
     """
     reported: str = container["Labels"].get(OWNER, "")
     machine, _, pid = reported.rpartition("/")[0].rpartition("/")

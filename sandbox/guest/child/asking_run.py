@@ -152,7 +152,7 @@ class AskingRun:
     def end(self) -> bool:
         """Ends the unfinished part of the last run. Returns whether nothing of it is left.
 
-        Code that continues in spite of this could change later results.
+        Code of that run that continues in spite of this could change later results.
         """
         paused, self._paused = self._paused, None
         if self._loop is not None:

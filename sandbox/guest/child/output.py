@@ -75,7 +75,7 @@ def take(reading: int, most: int) -> bytes:
 
 
 def take_rest(reading: int, most: int) -> bytes:
-    """Does the same as `take` with one system call, not two, if no process has the writing end any more."""
+    """Does the same as `take`, for a pipe whose writing end no process has any more: one system call, not two."""
     try:
         return os.read(reading, _MOST)[:most]
     except OSError:

@@ -64,7 +64,7 @@ def make_room(descriptor: int, count: int) -> int:
 
 
 def read_records(descriptor: int, heads: bytes, start: int, room: int) -> Records:
-    """Reads the records of these slots, up to the first invalid one. Their fields lie between `start` and `room`."""
+    """Reads the records of these slots, up to the first invalid one. Their fields begin at `start`, within `room`."""
     try:
         length = length_of_bodies(heads)
     except Malformed:
@@ -75,7 +75,7 @@ def read_records(descriptor: int, heads: bytes, start: int, room: int) -> Record
 
 
 def _before_forged(heads: bytes, room: int) -> tuple[bytes, int]:
-    """The leading heads that have a mark, and fields within the rest of the room; and the bytes of these fields."""
+    """Returns the leading heads that have a mark and whose fields fit into `room`, and the bytes of these fields."""
     end = total = 0
     with suppress(Malformed):
         for position in range(0, len(heads), RECORD.size):

@@ -1,10 +1,10 @@
-"""The fast reader of usual threads: a typed decoder of msgspec, which the image of a sandbox holds.
+"""The fast reader of usual threads: a typed decoder of msgspec, which the image of a sandbox contains.
 
-It reads a line in half the time that `json`'s scanner takes. The type describes what nearly every line looks like; any
-other line raises one of `errors`, also one that `json` reads, such as one with a lone surrogate. `ThreadReader` then
-decides. What the decoder accepts, it reads as `json` does.
+It reads a line in half the time that `json`'s scanner takes. The type describes the form of nearly every line. For
+any other line the decoder raises one of `errors`, even if `json` can read the line, as with a lone surrogate.
+`ThreadReader` then reads the line with `json`. The decoder reads the lines that it accepts as `json` does.
 
-msgspec is imported from a folder of its own and then removed from `sys.modules`, so that graders still have only the
+msgspec is imported from a separate folder and then removed from `sys.modules`, so that graders still have only the
 standard library, and graders with packages have the msgspec of their environment. The host reads ids with msgspec too.
 """
 
@@ -28,7 +28,7 @@ class UsualMessage(Protocol):
 
 
 class UsualThread(Protocol):
-    """A thread with messages and metadata, and perhaps an id, whose value is valid."""
+    """A thread with messages and metadata. It may have an id, which is valid then and is not kept."""
 
     messages: Sequence[UsualMessage]
     metadata: dict[str, Any]
@@ -43,7 +43,7 @@ class ThreadDecoder(NamedTuple):
 
 @cache
 def hidden_decoder(place: str = PLACE) -> ThreadDecoder:
-    """Makes the decoder with the package in this folder, of which `sys.modules` keeps no trace.
+    """Makes the decoder with the package in this folder, and removes the package from `sys.modules` again.
 
     Raises:
         ImportError: the folder does not hold the package.

@@ -61,7 +61,7 @@ def hide() -> None:
 
 
 def filter_calls(program: bytes) -> None:
-    """Installs a seccomp program in this process and in all processes that it starts from now on."""
+    """Installs a seccomp program in this process; all processes that it starts from now on inherit it."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     told = _Program(len(program) // _INSTRUCTION_BYTES, program)
     _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(told))
@@ -143,9 +143,9 @@ def refuse_cores() -> None:
 
 
 def pass_over_cores() -> None:
-    """Makes `resource.setrlimit` ignore requests for no cores.
+    """Makes `resource.setrlimit` ignore a request for no core dumps.
 
-    Many graders that start programs make this request. The filter refuses the change, so these graders would fail.
+    Many graders that start programs make this request. The filter refuses to change the limit, so they would fail.
     """
     set_limit = resource.setrlimit
 

@@ -1,4 +1,4 @@
-"""The lines of one chunk. They are in shared memory if there is any, so that children read them in place."""
+"""The lines of one chunk. If there is shared memory, they are in it, so that children read them in place."""
 
 import mmap
 import os
@@ -19,7 +19,7 @@ class SentChunk:
 
     @cached_property
     def lines(self) -> list[bytes]:
-        """The separate lines. Used only if a child must not see all of them, or cannot read them in shared memory."""
+        """The separate lines. Used only if a child must not see all of them, or if they are not in shared memory."""
         payload = self._payload if self._payload is not None else os.pread(self._descriptor, self.length, 0)
         return payload.split(b"\n")[: self.count]
 

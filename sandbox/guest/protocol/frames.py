@@ -47,7 +47,7 @@ MAX_DETAILS = 1 << 18  # `GraderLimits.details_bytes` is usually far less
 MAX_VALUES = MOST_VALUES * (VALUE.size + 4 * NAME_CHARACTERS)
 MAX_CAUSE = 32  # the kind of a `ModelError`, after one byte: whether it is retryable
 MAX_REQUESTS = 1 << 19  # of the asks sent together: the next run sends the remaining ones
-SCORE_BYTES = 40 << 10  # average for each score of a group: no more than single outcomes
+SCORE_BYTES = 40 << 10  # average for each score of a group: no more than outcomes of single completions take
 MAX_FIELD = {
     **dict.fromkeys((REASON, MESSAGE, TRACE, REPLY), MAX_TEXT),
     STDOUT: MAX_STDOUT,

@@ -97,7 +97,7 @@ class ChildRecords:
         """
         before = self.seen
         more = True
-        while more:  # if much is unreported, the report is to be received next
+        while more:  # if too many bytes wait for a report, the report must be received before more is read
             more = (settled or len(self._data) <= _MOST_RECORD) and self._read(child)
             if self.slotted:
                 self._take_slots(child, settled)
@@ -120,7 +120,7 @@ class ChildRecords:
         self.seen = self.passed_on + records.number
         if self._limits.isolation == COMPLETION:
             if not settled:
-                return  # the child may still write another record, which would be malformed
+                return  # the child may still write more, which would make all of it malformed
             unpack_fields(records.bodies, self._most)  # oversized fields fail only this completion
             if records.number and (printed := output.take_rest(child.printed, self._limits.stdout_bytes)):
                 records = add_field(records, STDOUT, printed)

@@ -97,8 +97,8 @@ class Supervisor:
     def _wait(self) -> None:
         """Waits for a message of the host.
 
-        Meanwhile checks the files that threads of a module body may create. Usually no thread can run and nothing is
-        checked: an unused sandbox must cost nothing.
+        Threads that a module body started may create files meanwhile, so their number is checked. Usually the template
+        is stopped or has ended, no such thread can run, and nothing is checked: an unused sandbox must cost nothing.
         """
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)

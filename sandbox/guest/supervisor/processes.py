@@ -210,7 +210,7 @@ class GraderProcesses:
         return ChildHandle(results, printed, ours, slot_file)
 
     def start_single(self, line: bytes) -> ChildHandle:
-        """Requests a child that grades only this line. Its only descriptors are those that it writes to.
+        """Requests a child that grades only this line. It is sent no descriptors except those that it writes to.
 
         Raises:
             Lost: there is no template that takes requests, or it does not receive the line.
@@ -259,7 +259,7 @@ class GraderProcesses:
         deadline = monotonic() + _GRACE_S
         while self._grading and monotonic() < deadline:
             pid = int.from_bytes(os.pread(self._note, STATUS.size, 0))
-            if 1 < pid < _MOST_PID:  # sent by the template, which a completion may control
+            if 1 < pid < _MOST_PID:  # written by the template, which a completion may control
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             with suppress(Lost):

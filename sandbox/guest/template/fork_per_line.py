@@ -106,7 +106,7 @@ class ForkPerLine:
         self._control.send(SENT_SWEPT + STATUS.pack(NO_STATUS))
 
     def _receive_rest(self, length: int) -> memoryview | None:
-        """Receives the rest of a line longer than a message. Returns the whole line, None without memory for it."""
+        """Receives the rest of a line longer than a message. Returns the whole line; None if memory is lacking."""
         line = None
         with suppress(MemoryError):
             line = memoryview(bytearray(length))

@@ -1,6 +1,7 @@
 """Resolves `auto` isolation: `completion` if the source can run code that a completion contains, else `batch`.
 
-The decision is by names, so it errs on the side of `completion`. A grader that hides its actions harms only its scores.
+The decision is by names, so it errs on the side of `completion`. A grader that hides its actions harms only its own
+scores.
 """
 
 import _ast

@@ -1,6 +1,6 @@
 """The process that has loaded the grader. It forks a child at each request of the supervisor, and reaps it.
 
-It never reads a completion. In batch isolation it receives none; in completion isolation the line passes through a
+It never examines a completion. In batch isolation it receives none; in completion isolation the line passes through a
 buffer of this process, which is zeroed before the next fork. All processes that a child leaves behind, however often it
 forked, become children of this process, which kills and reaps all of them before it reports that the child has ended.
 """
@@ -182,7 +182,7 @@ class TemplateProcess:
                     poll.unregister(descriptor)
                     self._end_child()
                     self._control.send(SENT_EXIT + STATUS.pack(self._status))
-                    break  # the other ready descriptors may be outdated
+                    break  # the other events of this poll may be outdated
             else:
                 self._handle_request(child)
                 if self._child_descriptor >= 0:

@@ -1,4 +1,4 @@
-"""Imports the modules that most graders import before a sandbox is needed, so that a template has them loaded."""
+"""Before a sandbox is needed, loads the modules that most graders import, so that a template already has them."""
 
 from collections.abc import Callable
 from importlib import import_module
