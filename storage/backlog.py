@@ -29,7 +29,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class ProjectBounds(msgspec.Struct, frozen=True):
-    """The bounds of a project, as the script `accept` takes them."""
+    """The bounds of a project, as the script `accept_batch` takes them."""
 
     completions: int
     waiting_batches: int
@@ -73,7 +73,7 @@ class Backlog:
 
     @property
     def bounds(self) -> ProjectBounds:
-        """The bounds that the script `accept` enforces."""
+        """The bounds that the script `accept_batch` enforces."""
         most, quotas = self.most, self._quotas
         return ProjectBounds(most.completions, most.batches, quotas.batches, quotas.spool_bytes)
 

@@ -47,7 +47,7 @@ class _Answer(msgspec.Struct):
 
 
 class _New(msgspec.Struct, omit_defaults=True):
-    """A new batch, as the script `accept` takes it."""
+    """A new batch, as the script `accept_batch` takes it."""
 
     id: str
     project: str

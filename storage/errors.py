@@ -7,7 +7,7 @@ StorageError
 │   ├── Locked       the grader is locked
 │   ├── NotRunnable  the grader is of a kind that is stored but not run
 │   └── KeyNeeded    the API key of a model or endpoint was given for another URL
-├── VersionChanged   the grader's newest version is not the one that the new version is to follow
+├── VersionChanged   the grader's newest version is not the expected one
 ├── KeyReused        an Idempotency-Key was used with another request
 ├── Refused          an upload that is over a limit or has no line
 │   ├── TooLarge
@@ -47,7 +47,7 @@ class KeyNeeded(Conflict):
 
 
 class VersionChanged(StorageError):
-    """The newest version is not the one that the new version is to follow."""
+    """The newest version of the grader is not the one that the request expected."""
 
 
 class KeyReused(StorageError):

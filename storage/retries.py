@@ -47,7 +47,7 @@ def is_retryable(outcome: Outcome) -> bool:
 
 
 class _Unit(msgspec.Struct):
-    """A unit to score again, as the script `retry` takes it."""
+    """A unit to score again, as the script `retry_batch` takes it."""
 
     unit: int
     last: int
@@ -61,7 +61,7 @@ class _Unit(msgspec.Struct):
 
 
 class _Again(msgspec.Struct):
-    """A batch to restart, as the script `retry` takes it."""
+    """A batch to restart, as the script `retry_batch` takes it."""
 
     id: str
     project: str

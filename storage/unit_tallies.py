@@ -14,7 +14,7 @@ MOST = 8  # tallies of one grader of a batch; then they are merged into one
 
 
 class Tallies:
-    """The tallies of all batches. The script `complete` adds tallies."""
+    """The tallies of all batches. The script `complete_unit` adds tallies."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis

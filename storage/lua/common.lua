@@ -138,8 +138,8 @@ local function forget_record(batch)
   redis.call('DEL', batch, batch .. ':chunks', batch .. ':done')
 end
 
--- The former counts of a unit's outcomes that are scored again (stored by `retry`). Nothing if the unit is scored for
--- the first time, or was already scored again.
+-- The former counts of a unit's outcomes that are scored again (stored by retry_batch.lua). Nothing if the unit is
+-- scored for the first time, or was already scored again.
 local function take_before(batch, unit)
   local kept = redis.call('HGET', batch .. ':before', unit)
   redis.call('HDEL', batch .. ':before', unit)

@@ -64,7 +64,7 @@ local function share()
   return math.max(0, math.min(wanted, level, most - held))
 end
 
--- After a pause, five seconds' worth may begin at once.
+-- After a time without requests, five seconds' worth may begin at once.
 local function level(name, a_minute)
   local most_saved = math.max(1, a_minute / 12)
   local since = now - (state.at or now - 5000)
