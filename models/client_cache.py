@@ -106,7 +106,7 @@ class Clients(Generic[Access, Client]):
         """
         access = await self._current(project, key)
         url = access.url if isinstance(access, EndpointAccess) else access.base_url
-        name = project, key, access.revision, url  # revisions restart when it is deleted and created again
+        name = project, key, access.revision, url  # not the revision alone: two records may have the same one
         task = self._used.get(name)
         if task is None or (task.done() and (task.cancelled() or task.exception())):
             task = self._used[name] = asyncio.create_task(self._open(project, access))

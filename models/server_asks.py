@@ -253,7 +253,10 @@ class ServerAsks:
             used.asks -= 1
 
     async def _check_budget(self, asked: CountedAsk, who: "Who") -> bool:
-        """Return whether there is a budget. Each answer updates the spending of other processes. Raises _OverBudget."""
+        """Return whether there is a budget. Raises _OverBudget if it is spent.
+
+        The spending is that of all processes: each reply of Redis to this process brings it up to date.
+        """
         at, known = self._known.get((asked.project, asked.batch), (0.0, None))
         if known is None or monotonic() - at > _SPENDING_FRESH_S:
             known = await self._look(asked)

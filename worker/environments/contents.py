@@ -17,7 +17,8 @@ from worker.environments.uv import BuildFailed
 
 # In the folder itself: programs, and modules that Python runs at startup. Sandboxes run neither. Data is added later.
 _REMOVED = {DATA, "bin", "include", ".lock", "sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"}
-# Files in which uv records the origin of a package and the time, so that equal contents would differ.
+# Files in which uv records the origin of a package and the time of its installation. They would make archives of equal
+# contents differ.
 _NOTES = {"uv_cache.json", "direct_url.json", "INSTALLER", "REQUESTED"}
 _LONGEST_PATH = 300
 

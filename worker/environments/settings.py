@@ -1,4 +1,6 @@
-"""Settings of environments, which bound their builds: `GRADEBOX_ENVIRONMENTS` and so on."""
+"""Settings of environments: whether they may be built, from which index, and of what: `GRADEBOX_ENVIRONMENTS` and so
+on.
+"""
 
 from typing import Annotated, Literal
 
