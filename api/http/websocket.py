@@ -180,7 +180,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         super().handle_pong(event)
 
     def send_keepalive_ping(self) -> None:
-        """Sends the ping of each 20 s."""
+        """Sends a ping, every 20 s, to check that the client is alive."""
         self._frames = 0
         super().send_keepalive_ping()
 

@@ -156,7 +156,7 @@ def _read(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]
 
 
 def _bias(outcome: Line) -> bool | None:
-    """Whether a judge decided differently in the other order; None if it was not asked in both orders."""
+    """Whether a judge decided differently in the other order; None if it did not ask in both orders."""
     bias = (outcome.details or {}).get("positional_bias")
     detected = bias.get("detected") if isinstance(bias, dict) else None
     return detected if isinstance(detected, bool) else None

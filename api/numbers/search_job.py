@@ -10,7 +10,7 @@ from api.numbers.jobs import SearchJob, TextFound
 from api.table.completions import completions
 
 MOST_FOUND = 10_000
-# Characters that JSON never escapes: not quotes, backslashes, slashes or non-ASCII. Escapes begin with \u.
+# Characters that JSON writes as they are or as \u escapes: ASCII without quotes, backslashes and slashes.
 _PLAIN = re.compile(rb"[ !#-.0-\[\]-~]+")
 
 

@@ -15,7 +15,7 @@ router = APIRouter(tags=["batches"])
 
 @router.post("/batches/{batch_id}/feedback", status_code=202, openapi_extra=openapi.body(feedback_upload.NewFeedback))
 async def create(request: Request, services: Served, project: ScoresIn, batch_id: str, repeat: Repeatable) -> Batch:
-    """Have a model suggest changes to the completions of a finished batch, or to the judge that scored them. The
+    """Have a model suggest changes to the completions of an ended batch, or to the judge that scored them. The
     suggestions are the `reason` of the outcomes of a new batch.
     """
     arrival = Arrival(services, project, key_of(request).id, repeat)

@@ -122,7 +122,7 @@ def _page(body: bytes, following: str | int | None) -> Response:
 
 @router.get("/{key}")
 def get(services: Served, project: InProject, key: str) -> GraderRecord:
-    """Get one grader, with the requirements of its newest version, and those that it lacks to be run."""
+    """Get one grader, with the limits and environment of its newest version, or what it lacks to be run."""
     return services.store.graders.shown(project, key)
 
 

@@ -1,4 +1,4 @@
-"""Statistics over the outcomes of finished batches."""
+"""Statistics over the outcomes of ended batches."""
 
 from typing import Annotated
 

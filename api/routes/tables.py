@@ -43,9 +43,9 @@ async def read_table(
     page_number: Annotated[int, Query(alias="page", ge=1, le=MOST_PAGES)] = 1,
     limit: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 50,
 ) -> Response:
-    """Get a page of the outcomes of one grader, with the number of matches. The first request for a finished batch
-    waits until its index is made. Before the end of a batch, its outcomes so far can be read by index and without
-    filters.
+    """Get a page of the outcomes of one grader, with the number of matches. The first request for an ended batch waits
+    until its index is made. Before the end of a batch, its outcomes so far can be read only in order of their index,
+    and without filters.
     """
     of = PageOf(OutcomeFilter(kind, low, high, bin), sort, page_number, limit)
     table = await _table(services, project, batch_id, grader)

@@ -1,4 +1,4 @@
-"""One page of the table, of a finished or a running batch."""
+"""One page of the table, of an ended or a running batch."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -24,7 +24,7 @@ router = APIRouter(prefix="/weave/v1", include_in_schema=False)
 
 @router.post("/{project}/{key}")
 async def score(request: Request, services: Served, project: ScoresIn, key: str) -> Response:
-    """Score one call. A missing score is an error, whose status tells Weave whether to retry."""
+    """Score one call. A missing score is an error. Weave decides by its status whether to retry."""
     async with in_time(ANSWER_S, LAST_S) as ends:
         body = await bodies.read(request, BODY_BYTES)
         answer = await services.grade(request, project, _score, services, key, body, ends)
