@@ -36,7 +36,7 @@ class Call(Generic[T]):
         body: the encoded body; the `threads` of a batch are streamed instead.
         media_type: the media type of the body.
         once: the Idempotency-Key, which makes the request idempotent.
-        if_version: the newest version of the grader, which the request requires (`If-Match`).
+        if_version: the version that must be the grader's newest one, else the service refuses the request (`If-Match`).
         idempotent: whether sending the request twice has the same effect as once, so that it may be retried.
         gone_is_done: whether a 404 on a retry means that the first try succeeded; for ids that are never reused.
         work_s: how many seconds the service may need for the request, in addition to the client's timeout.

@@ -14,8 +14,8 @@ _MEMBERS = ("messages", "turns", "prompt", "completion", "metadata", "id")
 _NAMED = (*_MEMBERS, "completions")  # what a column may be mapped to; "completions" is for groups
 
 Columns = Mapping[str, str]
-"""Columns of a row by member of a thread: `{"question": "prompt", "response": "completion"}`. A column with the name of
-a member, such as `id`, is that member unless another column is mapped to it. Every other column is metadata.
+"""Maps columns of a row to members of a thread: `{"question": "prompt", "response": "completion"}`. A column with the
+name of a member, such as `id`, is that member unless another column is mapped to it. Every other column is metadata.
 """
 
 

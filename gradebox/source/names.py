@@ -24,7 +24,7 @@ class Names:
         binds: names that exist after it has run.
         eager: names that it reads while it runs.
         deferred: names that its functions read when they are called.
-        annotations: names that occur only in annotations, which are not evaluated by default.
+        annotations: names in annotations that Python does not evaluate by itself.
         stores: names whose attributes or items it sets while it runs.
         calls: names whose methods it calls as a statement or a decorator.
         rebinds: names that its functions bind by `global`.

@@ -95,7 +95,7 @@ class AsyncBatchHandle:
         Args:
             after: yield only outcomes with an index above this one.
             threads: yield pairs of an outcome and its thread as it was sent: a dict, or the line if it is not JSON.
-            limit: yield the outcomes of at most so many threads.
+            limit: yield the outcomes of at most this many threads.
         """
         path = calls.outcomes_path(self.status.project, self.id)
         outcomes = self._transport.lines(path, OutcomeReader(after, limit))
@@ -148,7 +148,7 @@ class AsyncBatchHandle:
         return await self._transport.send(calls.table(self.status.project, self.id, *wanted))
 
     async def error_groups(self, grader: str | None = None) -> ErrorGroups:
-        """The errors of one grader of a batch that is over, by kind, with equal messages in groups.
+        """The errors of one grader of a batch that is over, by kind, in groups of similar messages.
 
         Raises:
             gradebox.Conflict: the batch is not over.

@@ -54,7 +54,8 @@ class AsyncGraders:
             threads: the threads for the test run; by default those that stay with the grader `grader`.
             isolation: how completions are isolated from each other: `auto`, `batch` or `completion`.
             grader: the key of a grader whose threads and environment are the defaults.
-            environment: the packages that the grader may import; by default those of the newest version of `grader`.
+            environment: the environment whose packages the grader may import; by default that of the newest version of
+                `grader`.
             ask: as for `create.function`.
 
         Raises:

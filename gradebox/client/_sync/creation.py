@@ -62,7 +62,8 @@ class Creation:
             memory_mb: the memory limit, in MiB.
             threads: the threads for the test run, for a grader that needs metadata that the default thread lacks. They
                 stay with the grader, for its later checks.
-            environment: the packages that the grader may import, such as `math` (the newest build) or `math@2`.
+            environment: the environment whose packages the grader may import, such as `math` (its newest build) or
+                `math@2`.
             ask: with `stand-in`, the test run sends no ask to models and endpoints; the smallest replies that fit
                 replace theirs, and the version records this.
 
