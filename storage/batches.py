@@ -241,7 +241,7 @@ class Batches:
 
     def delete(self, project: str, batch_id: str) -> Batch:
         """Deletes the record of a batch. The janitor removes its files from the spool; until then, its id is in
-        `garbage`.
+        `names.GARBAGE`.
 
         Returns the batch as it was.
 
