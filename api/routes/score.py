@@ -69,7 +69,7 @@ def score_lines(
 
     Raises:
         NotFound, NotRunnable: from storage.
-        InfrastructureError: no sandbox could be had.
+        InfrastructureError: no sandbox is available.
         ProblemError: it took too long.
         Stopped: the client disconnected.
     """

@@ -65,7 +65,7 @@ def evaluate(caller: Caller, services: Services, request: EvaluationRequest, end
     """Returns scores or an error, as JSON. The evaluator is stopped at the moment `ends` of the monotonic clock.
 
     Raises:
-        InfrastructureError: no sandbox could be had.
+        InfrastructureError: no sandbox is available.
         ProblemError: the request is malformed.
         Stopped: the client disconnected.
     """

@@ -91,7 +91,7 @@ def run(services: Services, caller: Caller, grader: ScoreModel | LabelModel, sam
         OpenAIProblem: the grader is at fault, whatever the sample.
         ProblemError: the messages are too long, or it took too long.
         Stopped: the client disconnected.
-        InfrastructureError: no sandbox could be had.
+        InfrastructureError: no sandbox is available.
     """
     check(services, caller, grader, param)
     source = _source_of(caller.project, grader, param)

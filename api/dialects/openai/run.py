@@ -21,7 +21,7 @@ def run(services: Services, caller: Caller, grader: Grader, sample: Sample) -> R
 
     Raises:
         OpenAIProblem: the grader is at fault, whatever the sample.
-        InfrastructureError: no sandbox could be had.
+        InfrastructureError: no sandbox is available.
     """
     started = time.monotonic()
     errors = Errors()

@@ -20,7 +20,7 @@ def check(services: Services, caller: Caller, source: str, param: str) -> None:
 
     Raises:
         OpenAIProblem: the source cannot be loaded.
-        InfrastructureError: no sandbox could be had.
+        InfrastructureError: no sandbox is available.
         ProblemError: it took too long.
         Stopped: the client disconnected.
     """
