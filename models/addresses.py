@@ -128,20 +128,25 @@ async def allowed(base: BaseUrl, policy: Policy, resolve: Resolve = look_up) -> 
 
 
 def _check(base: BaseUrl, address: Address, private: bool) -> None:
-    for one in (address, *_inside(address)):
-        if _is_never_asked(one):
-            raise AddressError(
-                f"{base.host} stands for {address}, which is never asked: link-local addresses, those of clouds' "
-                "metadata, multicast and unspecified ones are refused whatever the operator allows"
-            )
-        if not private and not one.is_global:
-            raise AddressError(
-                f"{base.host} stands for {address}, which is private: the operator can allow it by naming "
-                f"{base.label} in GRADEBOX_MODEL_HOSTS"
-            )
+    if is_never_asked(address):
+        raise AddressError(
+            f"{base.host} stands for {address}, which is never asked: link-local addresses, those of clouds' "
+            "metadata, multicast and unspecified ones are refused whatever the operator allows"
+        )
+    if not private and not all(one.is_global for one in (address, *_inside(address))):
+        raise AddressError(
+            f"{base.host} stands for {address}, which is private: the operator can allow it by naming "
+            f"{base.label} in GRADEBOX_MODEL_HOSTS"
+        )
 
 
-def _is_never_asked(address: Address) -> bool:
+def is_never_asked(address: Address) -> bool:
+    """Return whether the address, or one that it embeds, is link-local, a cloud's metadata service, multicast or
+    unspecified."""
+    return any(map(_is_refused, (address, *_inside(address))))
+
+
+def _is_refused(address: Address) -> bool:
     if address.is_link_local or address.is_multicast or address.is_unspecified or address in _METADATA:
         return True
     return isinstance(address, ipaddress.IPv4Address) and (address in _THIS_NETWORK or address in _FUTURE_USE)

@@ -10,6 +10,8 @@ from time import monotonic
 import httpx
 import msgspec
 
+from models.addresses import is_never_asked
+
 TIME_S = 5.0
 ANSWER_BYTES = 64 * 1024
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -76,7 +78,7 @@ def _address(host: str, port: int) -> str:
     address = ipaddress.ip_address(str(found[0][4][0]).partition("%")[0])
     address = getattr(address, "ipv4_mapped", None) or address
     named = host in (str(address), "localhost")
-    if address.is_link_local or address.is_multicast or address.is_unspecified or (address.is_loopback and not named):
+    if is_never_asked(address) or (address.is_loopback and not named):
         raise EndpointError(f"{host} stands for {address}, which is never asked")
     return str(address)
 

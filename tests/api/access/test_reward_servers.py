@@ -86,7 +86,9 @@ def test_a_name_does_not_stand_for_this_machine_or_for_metadata(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.asked.clear()
-    for address in ("127.0.0.1", "169.254.169.254", "0.0.0.0", "224.0.0.1", "::ffff:127.0.0.1", "fe80::1%lo"):
+    machine = ("127.0.0.1", "::ffff:127.0.0.1", "0.0.0.0", "0.1.2.3", "fe80::1%lo")
+    metadata = ("169.254.169.254", "100.100.100.200", "168.63.129.16", "fd00:ec2::254", "64:ff9b::a9fe:a9fe")
+    for address in (*machine, *metadata, "224.0.0.1"):
         found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, server.server_port))]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, found=found, **__: found)
         host = f"reward.example:{server.server_port}"
