@@ -95,7 +95,6 @@ else:
             "SourceError",
             "TooLarge",
             "VersionChanged",
-            "VersionChanged",
             "ValidationError",
             "WaitTimeout",
         ),

@@ -144,9 +144,9 @@ def error_of(code: ErrorCode, message: str) -> dict[str, Any]:
 
 def context_of(payload: Mapping[str, Any]) -> EvaluationContext:
     """Return the argument of `evaluate` for a payload."""
-    reported = _object(payload.get("observation"))
-    calls = [_tool_call(call) for call in reported.get("toolCalls") or ()]
-    observation = ObservationContext(reported.get("input"), reported.get("output"), reported.get("metadata"), calls)
+    found = _object(payload.get("observation"))
+    calls = [_tool_call(call) for call in found.get("toolCalls") or ()]
+    observation = ObservationContext(found.get("input"), found.get("output"), found.get("metadata"), calls)
     experiment = payload.get("experiment")
     if not isinstance(experiment, dict):
         return EvaluationContext(observation)
@@ -155,13 +155,13 @@ def context_of(payload: Mapping[str, Any]) -> EvaluationContext:
 
 
 def _tool_call(call: object) -> ToolCall:
-    reported = _object(call)
+    found = _object(call)
     return ToolCall(
-        reported.get("id") or "",
-        reported.get("name") or "",
-        reported.get("arguments"),
-        reported.get("type") or "",
-        reported.get("index") or 0,
+        found.get("id") or "",
+        found.get("name") or "",
+        found.get("arguments"),
+        found.get("type") or "",
+        found.get("index") or 0,
     )
 
 

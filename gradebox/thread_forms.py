@@ -215,15 +215,15 @@ def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _call(call: dict[str, Any], answers: dict[str, str]) -> ToolCall:
     function = call.get("function")
-    reported = function if type(function) is dict else call
-    arguments, identity = reported.get("arguments"), call.get("id")
+    called = function if type(function) is dict else call
+    arguments, identity = called.get("arguments"), call.get("id")
     if type(arguments) is str:
         import json
 
         with suppress(ValueError):  # not JSON: the grader gets the raw text
             arguments = json.loads(arguments)
     known = identity if type(identity) is str else None
-    return ToolCall(str(reported.get("name", "")), arguments, answers.get(known) if known else None, known)
+    return ToolCall(str(called.get("name", "")), arguments, answers.get(known) if known else None, known)
 
 
 def _kind(value: object) -> str:

@@ -168,10 +168,10 @@ class Cgroups:
         """
         name = f"{os.getpid()}-{secrets.token_hex(6)}"
         folders = {controller: parent / name for controller, parent in self._parents.items()}
-        for folder in set(folders.values()):
-            folder.mkdir()
         group = Cgroup(folders, self.version)
         try:
+            for folder in set(folders.values()):
+                folder.mkdir()
             group.allow_processes(processes)
             if group.shares_processors:
                 group.weigh(_NICE_STEP ** -os.nice(0))

@@ -60,10 +60,10 @@ class Trajectory(NamedTuple):
         Raises:
             ValueError: the trajectory does not have the form of docs/checks.md; the message names the wrong part.
         """
-        reported = _reported(thread)
-        listed = reported.get("steps")
+        given = _given(thread)
+        listed = given.get("steps")
         steps = _of_turns(thread) if listed is None else _of_metadata(listed)
-        tokens, duration = reported.get("total_tokens"), reported.get("total_duration_ms")
+        tokens, duration = given.get("total_tokens"), given.get("total_duration_ms")
         return cls(
             steps,
             _sum(steps, lambda step: step.tokens) if tokens is None else _number(tokens, "total_tokens"),
@@ -71,18 +71,18 @@ class Trajectory(NamedTuple):
         )
 
 
-def _reported(thread: StringThread) -> Mapping[str, Any]:
+def _given(thread: StringThread) -> Mapping[str, Any]:
     metadata = thread.metadata
-    reported = metadata.get("trajectory") if isinstance(metadata, Mapping) else None
-    if reported is None:
+    given = metadata.get("trajectory") if isinstance(metadata, Mapping) else None
+    if given is None:
         return {}
-    if not isinstance(reported, Mapping):
-        raise ValueError(f'metadata["trajectory"] must be an object with "steps", and is {reported!r:.80}')
-    if unknown := [name for name in reported if name not in _MEMBERS]:
+    if not isinstance(given, Mapping):
+        raise ValueError(f'metadata["trajectory"] must be an object with "steps", and is {given!r:.80}')
+    if unknown := [name for name in given if name not in _MEMBERS]:
         raise ValueError(
             f'metadata["trajectory"] has the member {unknown[0]!r:.80}, and may have {", ".join(sorted(_MEMBERS))}'
         )
-    return reported
+    return given
 
 
 def _of_turns(thread: StringThread) -> list[Step] | None:
@@ -118,26 +118,26 @@ def _step(step: object, where: str) -> Step:
     return Step([output], _tokens(step.get("tokens"), where), duration)
 
 
-def _tokens(reported: object, where: str) -> float | None:
+def _tokens(given: object, where: str) -> float | None:
     """The tokens of a step: their total, or the sum of input and output."""
-    if reported is None or isinstance(reported, int | float):
-        return _maybe(reported, f'"tokens" of {where}')
-    if not isinstance(reported, Mapping):
+    if given is None or isinstance(given, int | float):
+        return _maybe(given, f'"tokens" of {where}')
+    if not isinstance(given, Mapping):
         raise ValueError(f'"tokens" of {where} must be a number, or an object with "input" and "output"')
-    total = _first(reported, "total", "total_tokens")
+    total = _first(given, "total", "total_tokens")
     if total is not None:
         return _number(total, f'"total" tokens of {where}')
     parts = [
-        _first(reported, "input", "input_tokens", "prompt_tokens"),
-        _first(reported, "output", "output_tokens", "completion_tokens"),
+        _first(given, "input", "input_tokens", "prompt_tokens"),
+        _first(given, "output", "output_tokens", "completion_tokens"),
     ]
     if None in parts:
         raise ValueError(f'"tokens" of {where} must have "total", or both "input" and "output"')
     return sum(_number(part, f"tokens of {where}") for part in parts)
 
 
-def _first(reported: Mapping[str, Any], *names: str) -> object:
-    return next((reported[name] for name in names if reported.get(name) is not None), None)
+def _first(given: Mapping[str, Any], *names: str) -> object:
+    return next((given[name] for name in names if given.get(name) is not None), None)
 
 
 def _sum(steps: list[Step] | None, number_of: Callable[[Step], float | None]) -> float | None:

@@ -36,8 +36,8 @@ def context_of(thread: StringThread, where: str | None) -> dict[str, str]:
         return found
     before = thread.messages()
     last = max((number for number, (role, _) in enumerate(before) if role == "user"), default=len(before))
-    reported = [turn for turn in before[:last] if turn[0] not in _RULES and turn[0] != "document"]
-    return ({"conversation": fields.listed(reported)} if reported else {}) | found
+    turns = [turn for turn in before[:last] if turn[0] not in _RULES and turn[0] != "document"]
+    return ({"conversation": fields.listed(turns)} if turns else {}) | found
 
 
 def check_where(where: str | None) -> None:

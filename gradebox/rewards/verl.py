@@ -30,8 +30,8 @@ def thread(
     row: int | None = None,
 ) -> dict[str, Any]:
     """Make a thread with only the completion: verl does not pass the prompt. The other arguments are the metadata."""
-    reported = {**(extra_info or {}), "data_source": data_source, "ground_truth": ground_truth}
-    return {"completion": solution, "metadata": metadata(reported, only, row)}
+    columns = {**(extra_info or {}), "data_source": data_source, "ground_truth": ground_truth}
+    return {"completion": solution, "metadata": metadata(columns, only, row)}
 
 
 def threads(

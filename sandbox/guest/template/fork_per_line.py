@@ -113,7 +113,10 @@ class ForkPerLine:
             line[:PIECE] = self._message[LINE.size :]
         done = PIECE
         while done < length:
-            done += self._control.recv_into(self._message if line is None else line[done:])
+            received = self._control.recv_into(self._message if line is None else line[done:])
+            if not received:
+                os._exit(0)  # the supervisor has exited
+            done += received
         return line
 
 
