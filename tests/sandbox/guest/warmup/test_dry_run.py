@@ -6,9 +6,10 @@ import os, sys
 sys.path.insert(0, ".")
 told = os.dup(1)
 open_before = len(os.listdir("/proc/self/fd"))
-import json
+from sandbox.guest.child.thread_decoder import thread_decoder
 from sandbox.guest.warmup.dry_run import rehearse
-rehearse(json.loads)
+decoder = thread_decoder()
+rehearse(decoder)
 os.write(told, b"%d %d" % (len(os.listdir("/proc/self/fd")) - open_before, "asyncio" in sys.modules))
 print("not told")
 """
@@ -23,12 +24,13 @@ _OPENS = """
 import os, sys
 sys.path.insert(0, ".")
 told = os.dup(1)
-import json
+from sandbox.guest.child.thread_decoder import thread_decoder
 from sandbox.guest.warmup.dry_run import rehearse
-rehearse(json.loads)
+decoder = thread_decoder()
+rehearse(decoder)
 def refuse(*arguments, **named): raise OSError("a file is opened")
 os.open = os.memfd_create = refuse
-rehearse(json.loads)
+rehearse(decoder)
 os.write(told, b"none")
 """
 
