@@ -34,43 +34,57 @@ class ApiSettings(BaseSettings):
 
     host: str = Field(default="127.0.0.1", description="the address to listen on")
     port: int = Field(default=8000, ge=0, le=65535)
-    socket_fd: int | None = Field(default=None, description="a listening socket that was passed on, instead of both")
-    stop_s: float = Field(default=8.0, ge=0, description="seconds that requests may still take when the API is to stop")
-    failed_keys: int = Field(default=100, ge=1, description="wrong API keys that an address may send in a minute")
-    strangers: int = Field(default=100, ge=1, description="requests a second of an address without a good API key")
-    idempotency_s: int = Field(default=24 * 3600, ge=1, description="how long answers are kept to be repeated")
-    score_s: float = Field(default=600.0, gt=0, description="seconds that a call may take which grades while it waits")
-    connections: int = Field(default=1000, ge=1, description="at once")
-    body_memory_mb: int = Field(default=512, ge=64, description="MiB that bodies of all requests may take in memory")
-    answer_memory_mb: int = Field(default=256, ge=64, description="MiB of answers that all clients may leave unread")
-    bootstrap_resamples: int = Field(
-        default=1000, ge=0, le=10_000, description="of a confidence interval; 0: intervals are normal ones"
+    socket_fd: int | None = Field(
+        default=None, description="descriptor of an inherited listening socket, used instead of host and port"
     )
-    proxies: str = Field(default="", description="whose X-Forwarded-For is believed: addresses or networks, or *")
+    stop_s: float = Field(default=8.0, ge=0, description="seconds for running requests to finish when the API stops")
+    failed_keys: int = Field(default=100, ge=1, description="wrong API keys allowed from one address in a minute")
+    strangers: int = Field(
+        default=100, ge=1, description="requests a second allowed from one address without a valid API key"
+    )
+    idempotency_s: int = Field(
+        default=24 * 3600, ge=1, description="seconds for which answers are kept for repeated requests"
+    )
+    score_s: float = Field(default=600.0, gt=0, description="seconds that a synchronous scoring call may take")
+    connections: int = Field(default=1000, ge=1, description="simultaneous connections to one API process")
+    body_memory_mb: int = Field(
+        default=512, ge=64, description="MiB of memory for the request bodies of one API process"
+    )
+    answer_memory_mb: int = Field(
+        default=256, ge=64, description="MiB of answers of one API process that clients have not read yet"
+    )
+    bootstrap_resamples: int = Field(
+        default=1000, ge=0, le=10_000, description="bootstrap resamples of a confidence interval; 0: normal intervals"
+    )
+    proxies: str = Field(
+        default="", description="reverse proxies whose X-Forwarded-For is used: addresses, networks, or *"
+    )
     dialects: Annotated[tuple[Dialect, ...], NoDecode, BeforeValidator(_listed)] = Field(
-        default=get_args(Dialect), description="other services' clients that are answered"
+        default=get_args(Dialect), description="enabled interfaces for clients of other services"
     )
     langfuse_secret: Annotated[SecretStr | None, BeforeValidator(_or_none), AfterValidator(_long)] = Field(
         default=None,
-        description="what Langfuse's requests must be signed with; without one, none of its evaluators is run",
+        description="secret that signs Langfuse's requests; if unset, its evaluators are not run",
     )
     langfuse_external: Literal["bearer", "signature"] = Field(
         default="bearer",
-        description="how the requests of Langfuse's `external` dispatcher bring the secret. `bearer` is what the "
-        "proposal of that dispatcher did. The released one signs its requests, and by which header and algorithm is "
-        "in no source that was read for this: `signature` takes them to be signed as Langfuse signs its webhooks",
+        description="how Langfuse's `external` dispatcher sends the secret. `bearer`: as in the proposal of that "
+        "dispatcher. The released dispatcher signs its requests, but no source that was read names its header and "
+        "algorithm: `signature` assumes that requests are signed like Langfuse's webhooks",
     )
     allowed_endpoints: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)] = Field(
-        default=(), description="hosts of reward servers elsewhere that a tenant may have asked: `host` or `host:port`"
+        default=(),
+        description="hosts of external reward servers that tenants may have this service call: `host` or `host:port`",
     )
-    ui: Literal["on", "off"] = Field(default="on", description="whether there are pages for the browser, at /")
+    ui: Literal["on", "off"] = Field(default="on", description="whether to serve the pages for the browser at /")
     metrics: Literal["local", "key", "all"] = Field(
-        default="local", description="who reads /metrics: this machine, keys for every project alone, or all"
+        default="local",
+        description="who may read /metrics: this machine without a key, only API keys for every project, or everyone",
     )
     metrics_dir: Path | None = Field(
-        default=None, description="a folder of files with the metrics of workers, told along with the API's own"
+        default=None, description="folder with the metrics files of workers, served along with the API's own metrics"
     )
     asking_file: Path | None = Field(
         default=None,
-        description="a file that is made for the first batch with graders that ask",
+        description="file that is created for the first batch with graders that ask",
     )

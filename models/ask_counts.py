@@ -27,13 +27,13 @@ class AskCounts:
         self._known: set[tuple[str, str]] = set()
         self._asks = Counter(
             "gradebox_asks",
-            "Asks of models and endpoints: replied, kept, or the kind of error.",
+            "Asks of models and endpoints, by result: replied, kept, or the kind of error.",
             ["project", "asked", "result"],
             registry=self.registry,
         )
         self._seconds = Counter(
             "gradebox_ask_server_seconds",
-            "Waiting for servers, with all tries and the pauses between them.",
+            "Time spent waiting for servers, including all tries and the pauses between them.",
             ["project", "asked"],
             registry=self.registry,
         )

@@ -16,7 +16,7 @@ def _hosts(value: object) -> object:
     hosts = [host.strip().lower() for host in value.split(",") if host.strip()]
     for host in hosts:
         if not HOST.fullmatch(host):
-            raise ValueError(f"{host!r} is no host, host:port, *.domain, [IPv6 address] or *")
+            raise ValueError(f"{host!r} is not a host, host:port, *.domain, [IPv6 address] or *")
     return hosts
 
 
@@ -26,14 +26,15 @@ class ModelSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
 
     model_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_hosts)] = Field(
-        default=(), description="where models may be: `host`, `host:port`, `*.domain`, `[IPv6 address]`, `*`"
+        default=(),
+        description="allowed hosts of models and endpoints: `host`, `host:port`, `*.domain`, `[IPv6 address]`, `*`",
     )
     model_private: Literal["off", "on"] = Field(
-        default="off", description="whether `*` is for loopback and private addresses too"
+        default="off", description="whether `*` includes loopback and private addresses"
     )
-    model_reply_kb: int = Field(default=4096, ge=1, le=65536, description="KiB that one reply may have")
-    model_connect_s: float = Field(default=10.0, gt=0, le=600, description="seconds that connecting may take")
+    model_reply_kb: int = Field(default=4096, ge=1, le=65536, description="most KiB of one reply")
+    model_connect_s: float = Field(default=10.0, gt=0, le=600, description="seconds to connect")
     kept_replies_mb: int = Field(
         default=128, ge=0, le=65536, description="MiB in Redis for the kept replies of one project; 0 keeps none"
     )
-    kept_replies_days: float = Field(default=30, gt=0, le=3650, description="how long a reply is kept")
+    kept_replies_days: float = Field(default=30, gt=0, le=3650, description="days for which a reply is kept")

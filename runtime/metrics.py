@@ -35,11 +35,13 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
         self.accepted = Counter("gradebox_batches_accepted", "Batches accepted.", registry=registry)
-        self.ended = Counter("gradebox_batches_ended", "Batches that are over.", ["state"], registry=registry)
-        self.given_back = Counter("gradebox_chunks_given_back", "Chunks that came back unscored.", registry=registry)
+        self.ended = Counter("gradebox_batches_ended", "Batches finished or cancelled.", ["state"], registry=registry)
+        self.given_back = Counter(
+            "gradebox_chunks_given_back", "Chunks returned to the queue unscored.", registry=registry
+        )
         self.warned = Counter(
             "gradebox_rewards_warned",
-            "Graders of finished batches whose scores look like no reward.",
+            "Dead-reward warnings about graders of finished batches.",
             ["kind"],
             registry=registry,
         )
@@ -48,19 +50,23 @@ class Metrics:
         for kind in get_args(WarningKind):
             self.warned.labels(kind)
         self.batch_wait = _seconds(
-            "gradebox_batch_wait_seconds", "Of finished batches, until their first chunk was taken.", registry
+            "gradebox_batch_wait_seconds",
+            "Time from accepting a batch to taking its first chunk, of finished batches.",
+            registry,
         )
         self.batch_run = _seconds(
-            "gradebox_batch_run_seconds", "Of finished batches, from their first chunk to their last.", registry
+            "gradebox_batch_run_seconds",
+            "Time from the first chunk of a batch to its last, of finished batches.",
+            registry,
         )
-        self.chunk = _seconds("gradebox_chunk_seconds", "From taking a chunk until it is scored.", registry)
+        self.chunk = _seconds("gradebox_chunk_seconds", "Time to score a chunk.", registry)
         self.completions = Completions(registry)
         ProcessCollector(registry=registry)
-        ended = Gauge("gradebox_threads_ended", "Threads of this process that ended by a fault.", registry=registry)
+        ended = Gauge("gradebox_threads_ended", "Threads of this process that ended with an error.", registry=registry)
         ended.set_function(threads.ended)
         resident = Gauge(
             "gradebox_process_resident_bytes",
-            "Memory of a process, its sandboxes not counted.",
+            "Resident memory of a process, without its sandboxes.",
             ["role", "process"],
             registry=registry,
         )
@@ -80,7 +86,7 @@ class Completions:
         )
         self._seconds = Counter(
             "gradebox_completion_run_seconds",
-            "Time inside grade(), waiting not counted.",
+            "Time inside grade(), without waiting.",
             ["project", "grader"],
             registry=registry,
         )
@@ -114,7 +120,7 @@ def serve(registry: CollectorRegistry, host: str, port: int) -> None:
         start_http_server(port, host, registry)
     except OSError as error:
         raise CannotListen(
-            f"{host}:{port} cannot be listened on ({error.strerror}): give each worker of a machine a "
+            f"cannot listen on {host}:{port} ({error.strerror}): give each worker of a machine a "
             "GRADEBOX_METRICS_PORT of its own, or 0 for none"
         ) from error
 

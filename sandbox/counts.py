@@ -17,14 +17,14 @@ class Counts:
         self.registry = registry = CollectorRegistry()
         loads = Counter(
             "gradebox_pool_loads",
-            "Graders asked of the pool: hit where one was loaded already.",
+            "Requests for a grader to the pool; hit: it was already loaded.",
             ["role", "result"],
             registry=registry,
         )
         self.hits, self.misses = loads.labels(role, "hit"), loads.labels(role, "miss")
         self.wait = Histogram(
             "gradebox_sandbox_wait_seconds",
-            "Waiting for an empty sandbox to load a grader into.",
+            "Time spent waiting for an empty sandbox.",
             ["role"],
             buckets=SECONDS,
             registry=registry,
@@ -33,18 +33,18 @@ class Counts:
             role
         )
         self.starts_failed = Counter(
-            "gradebox_sandbox_starts_failed", "Sandboxes that did not start.", ["role"], registry=registry
+            "gradebox_sandbox_starts_failed", "Sandboxes that failed to start.", ["role"], registry=registry
         ).labels(role)
         self.ends_failed = Counter(
             "gradebox_sandbox_ends_failed",
-            "Sandboxes that could not be ended properly: something of them may be left.",
+            "Sandboxes that could not be ended properly: parts of them may remain.",
             ["role"],
             registry=registry,
         ).labels(role)
-        ended = Counter("gradebox_sandboxes_ended", "Sandboxes ended, and why.", ["role", "why"], registry=registry)
+        ended = Counter("gradebox_sandboxes_ended", "Sandboxes ended, by reason.", ["role", "why"], registry=registry)
         self.ended = {why: ended.labels(role, why) for why in ENDS}
         self._alive = Gauge(
-            "gradebox_sandboxes_alive", "Sandboxes that there are.", ["role"], registry=registry
+            "gradebox_sandboxes_alive", "Sandboxes that exist now.", ["role"], registry=registry
         ).labels(role)
 
     def watch(self, alive: Callable[[], int]) -> None:

@@ -26,52 +26,57 @@ class SandboxSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
 
-    backend: Literal["auto", "bubblewrap", "docker"] = Field("auto", description="what builds sandboxes")
-    image_dir: Path = Field(
-        default_factory=_image_dir, description="where the interpreter that sandboxes see is copied to, once"
+    backend: Literal["auto", "bubblewrap", "docker"] = Field(
+        "auto", description="sandbox backend; `auto`: one that is safe here"
     )
+    image_dir: Path = Field(default_factory=_image_dir, description="folder for the sandboxes' copy of the interpreter")
     environments_dir: Path | None = Field(
-        None, description="where the packages of environments are unpacked; by default below the image folder"
+        None, description="folder for unpacked packages of environments; by default inside the image folder"
     )
-    environment_mb: int = Field(1024, ge=1, le=65536, description="MiB that one environment may take, unpacked")
+    environment_mb: int = Field(1024, ge=1, le=65536, description="MiB of one environment, unpacked")
     warm_sandboxes: int = Field(2, ge=0, le=64, description="empty sandboxes kept ready, for each process")
     loaded_sandboxes: int = Field(8, ge=0, le=256, description="graders kept loaded, for each process")
     most_sandboxes: int = Field(16, ge=1, le=512, description="sandboxes at once, for each process")
     sandboxes_memory_mb: int | None = Field(
-        None, ge=64, description="MiB for graders in use and loaded, for each process; by default half of the machine's"
+        None,
+        ge=64,
+        description="MiB for graders in use and loaded, for each process; by default half of the machine's memory",
     )
-    idle_s: float = Field(60.0, gt=0, description="after which a loaded grader that nobody uses is closed")
+    idle_s: float = Field(60.0, gt=0, description="seconds until an unused loaded grader is closed")
     load_s: float = Field(
-        limits.LOAD_S, gt=0, le=limits.MAX_LOAD_S, description="for the checks and the module body of a grader"
+        limits.LOAD_S, gt=0, le=limits.MAX_LOAD_S, description="seconds for the checks and the module body of a grader"
     )
-    line_bytes: int = Field(LINE_BYTES, ge=1024, le=limits.MAX_LINE_BYTES, description="of one thread")
+    line_bytes: int = Field(LINE_BYTES, ge=1024, le=limits.MAX_LINE_BYTES, description="most bytes of one thread")
     unknown_members: Literal["refuse", "keep"] = Field(
-        "refuse", description="what becomes of members of a thread that no form has: `keep` puts them into its metadata"
+        "refuse", description="unknown members of a thread: `refuse` the line, or `keep` them in its metadata"
     )
     stdout_bytes: int = Field(
-        limits.STDOUT_BYTES, ge=0, le=limits.MAX_STDOUT_BYTES, description="kept of what one completion prints"
+        limits.STDOUT_BYTES, ge=0, le=limits.MAX_STDOUT_BYTES, description="bytes kept of the output of one completion"
     )
     scratch_bytes: int = Field(
-        limits.SCRATCH_BYTES, ge=limits.MIB, le=limits.MAX_SCRATCH_BYTES, description="size of a sandbox's /tmp"
+        limits.SCRATCH_BYTES, ge=limits.MIB, le=limits.MAX_SCRATCH_BYTES, description="bytes of a sandbox's /tmp"
     )
-    first_uid: int = Field(200_000, ge=1000, description="where root starts sandboxes, each has a user id from here up")
+    first_uid: int = Field(200_000, ge=1000, description="first user id of the sandboxes that root starts")
     zygote: bool = Field(
-        True, description="whether bubblewrap's sandboxes are forked from one process, and not each started anew"
+        True, description="whether bubblewrap sandboxes are forked from one process instead of each started anew"
     )
     docker_image: str = Field(
-        "", description="what Docker's sandboxes are made of; by default the same copy of the interpreter, imported"
+        "", description="image of Docker sandboxes; by default made from the sandboxes' copy of the interpreter"
     )
-    docker_runtime: str = Field("", description="Docker's runtime, `runsc` for gVisor; by default the engine's own")
+    docker_runtime: str = Field(
+        "", description="Docker runtime of sandboxes, such as `runsc` for gVisor; by default the engine's own"
+    )
     docker_channel: Literal["auto", "socket", "attach"] = Field(
-        "auto", description="how Docker's sandboxes are spoken to; `auto` tries a socket first"
+        "auto", description="connection to Docker sandboxes; `auto` tries a socket first"
     )
     docker_socket_dir: Path | None = Field(
-        None, description="where sockets are that are mounted into Docker's sandboxes; by default the temporary folder"
+        None,
+        description="folder of the sockets that are mounted into Docker sandboxes; by default the temporary folder",
     )
     cpus: float = Field(
-        2.0, gt=0, le=64, description="processors that one of bubblewrap's sandboxes may use, by control groups"
+        2.0, gt=0, le=64, description="processors for one bubblewrap sandbox, limited by control groups"
     )
-    docker_cpus: float = Field(2.0, gt=0, le=64, description="processors that one of Docker's sandboxes may use")
+    docker_cpus: float = Field(2.0, gt=0, le=64, description="processors for one Docker sandbox")
 
     @property
     def most_memory_mb(self) -> int:

@@ -14,43 +14,43 @@ class StorageSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_")
 
-    redis_url: str = Field(default="redis://127.0.0.1:6379/0", description="redis://, rediss:// or unix://")
-    data_dir: Path = Field(default=Path(".gradebox"), description="the first API key and, by default, the spool")
+    redis_url: str = Field(
+        default="redis://127.0.0.1:6379/0", description="URL of Redis: redis://, rediss:// or unix://"
+    )
+    data_dir: Path = Field(
+        default=Path(".gradebox"), description="data folder: holds the first API key and, by default, the spool"
+    )
     secret_key_file: Path | None = Field(
         default=None,
-        description="what API keys of models and endpoints lie encrypted under; else in the data folder",
+        description="key file that encrypts API keys of models and endpoints; by default in the data folder",
     )
-    spool_url: str = Field(default="", description="payloads and outcomes, as fsspec reads it; empty: the data folder")
+    spool_url: str = Field(default="", description="fsspec URL for payloads and outcomes; empty: the data folder")
     waiting_completions: int = Field(
         default=20_000_000,
         ge=1,
-        description="that one project may have without a score, counted for each grader",
+        description="waiting completions of one project, counted for each grader",
     )
-    waiting_batches: int = Field(default=10_000, ge=1, description="that one project may have which are not over")
-    projects: int = Field(default=10_000, ge=1, description="of the service")
-    project_graders: int = Field(default=2000, ge=1, description="that one project may have")
-    grader_versions: int = Field(default=1000, ge=1, description="that one grader may have")
-    project_sources_mb: int = Field(
-        default=1024, ge=1, description="MiB that versions of one project's graders may take"
-    )
+    waiting_batches: int = Field(default=10_000, ge=1, description="unfinished batches of one project")
+    projects: int = Field(default=10_000, ge=1, description="most projects of the service")
+    project_graders: int = Field(default=2000, ge=1, description="most graders of one project")
+    grader_versions: int = Field(default=1000, ge=1, description="most versions of one grader")
+    project_sources_mb: int = Field(default=1024, ge=1, description="MiB for the grader versions of one project")
     environment_builds: int = Field(
-        default=100, ge=1, description="of environments that one project may have, failed ones included"
+        default=100, ge=1, description="most environment builds of one project, failed ones included"
     )
-    project_models: int = Field(default=100, ge=1, description="that one project may have")
-    project_endpoints: int = Field(default=100, ge=1, description="that one project may have")
-    project_batches: int = Field(default=100_000, ge=1, description="that one project may keep")
-    project_spool_gb: int = Field(
-        default=0, ge=0, description="GiB of threads and outcomes that one project may keep; 0: half of the disk"
-    )
-    audit_lines: int = Field(default=LINES, ge=1, description="of changes, kept for each project")
+    project_models: int = Field(default=100, ge=1, description="most models of one project")
+    project_endpoints: int = Field(default=100, ge=1, description="most endpoints of one project")
+    project_batches: int = Field(default=100_000, ge=1, description="most stored batches of one project")
+    project_spool_gb: int = Field(default=0, ge=0, description="GiB in the spool for one project; 0: half of the disk")
+    audit_lines: int = Field(default=LINES, ge=1, description="audit lines kept for each project")
     attempts: int = Field(
         default=ATTEMPTS,
         ge=1,
         le=1000,
-        description="how often a chunk is tried that never comes to its end",
+        description="tries of a chunk that never completes",
     )
     retention_days: float = Field(
-        default=30, ge=0, description="how long a batch lives after it has ended, unless it is kept; 0 for ever"
+        default=30, ge=0, description="days for which a batch is stored after its end, unless it is kept; 0: forever"
     )
     reserve_mb: int = Field(
         default=256, ge=0, description="MiB that uploads leave free on the disk; outcomes may use three quarters of it"

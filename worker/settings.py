@@ -12,16 +12,21 @@ class WorkerSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
 
-    stop_s: float = Field(default=8.0, ge=0, description="seconds that the chunk at hand may still take")
+    stop_s: float = Field(default=8.0, ge=0, description="seconds for running chunks to finish when the worker stops")
     queue: Literal["plain", "asking"] = Field(
-        default="plain", description="which batches: those whose graders ask nothing, or the others"
+        default="plain", description="batches to score: `asking` are those with graders that ask, `plain` the others"
     )
     asking_chunks: int = Field(
-        default=8, ge=1, le=64, description="of a worker of the queue `asking`: chunks of 100 threads in flight"
+        default=8, ge=1, le=64, description="chunks of 100 threads in flight in a worker of the queue `asking`"
     )
     nice: int = Field(
-        default=5, ge=0, le=19, description="for batches, so that calls to the API go first; 5 more where they ask"
+        default=5,
+        ge=0,
+        le=19,
+        description="nice value of workers, so that calls to the API go first; 5 more in the queue `asking`",
     )
-    metrics_host: str = Field(default="127.0.0.1", description="the address that this worker's /metrics listens on")
-    metrics_port: int = Field(default=0, ge=0, le=65535, description="the port of it; 0: it has none")
-    metrics_file: Path | None = Field(default=None, description="a file that it writes its metrics to, for the API")
+    metrics_host: str = Field(default="127.0.0.1", description="address of this worker's /metrics")
+    metrics_port: int = Field(default=0, ge=0, le=65535, description="port of this worker's /metrics; 0: none")
+    metrics_file: Path | None = Field(
+        default=None, description="file to which the worker writes its metrics, for the API"
+    )

@@ -48,15 +48,15 @@ def _spool(store: Store) -> Iterator[Metric]:
 
 
 def _queue(depth: Depth) -> Iterator[Metric]:
-    still_open = GaugeMetricFamily("gradebox_batches_open", "Batches that are not over.", labels=["state"])
+    still_open = GaugeMetricFamily("gradebox_batches_open", "Unfinished batches.", labels=["state"])
     still_open.add_metric(["queued"], depth.queued)
     still_open.add_metric(["running"], depth.running)
     yield still_open
     yield GaugeMetricFamily(
-        "gradebox_batch_oldest_waiting_seconds", "How long the oldest queued batch has waited.", depth.oldest_s
+        "gradebox_batch_oldest_waiting_seconds", "Waiting time of the oldest queued batch.", depth.oldest_s
     )
-    yield GaugeMetricFamily("gradebox_chunks_waiting", "Chunks that no worker has.", depth.chunks_waiting)
-    yield GaugeMetricFamily("gradebox_chunks_running", "Chunks that workers have.", depth.chunks_lent)
+    yield GaugeMetricFamily("gradebox_chunks_waiting", "Chunks that wait for a worker.", depth.chunks_waiting)
+    yield GaugeMetricFamily("gradebox_chunks_running", "Chunks leased by workers.", depth.chunks_lent)
 
 
 def _waiting(depth: Depth) -> Metric:
@@ -71,7 +71,7 @@ def _waiting(depth: Depth) -> Metric:
 
 
 def _processes(processes: list[ProcessRecord]) -> Metric:
-    found = GaugeMetricFamily("gradebox_processes", "Processes that told of late.", labels=["role"])
+    found = GaugeMetricFamily("gradebox_processes", "Processes that reported recently.", labels=["role"])
     for role in _ROLES:
         found.add_metric([role], sum(process.role == role for process in processes))
     return found

@@ -29,13 +29,13 @@ class Requests:
         self.count = Counter("gradebox_http_requests", "Requests answered.", [*labels, "status"], registry=registry)
         self.seconds = Histogram(
             "gradebox_http_request_seconds",
-            "From the request's head to the last byte of the answer.",
+            "Time from the headers of a request to the last byte of its answer.",
             labels,
             buckets=SECONDS,
             registry=registry,
         )
         self.refusals = Refusals()
-        self.open = Gauge("gradebox_http_requests_open", "Requests that are being answered.", registry=registry)
+        self.open = Gauge("gradebox_http_requests_open", "Requests in progress.", registry=registry)
 
 
 class Refusals:

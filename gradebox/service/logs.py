@@ -35,12 +35,10 @@ class LogSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
 
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="the least that is logged")
-    log_format: Literal["auto", "json", "text"] = Field("auto", description="auto: text on a terminal, else json")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="lowest level that is logged")
+    log_format: Literal["auto", "json", "text"] = Field("auto", description="`auto`: text on a terminal, else json")
 
-    log_mb: int = Field(
-        100, ge=1, description="MiB that the logs of all processes of `gradebox serve` may take on the disk"
-    )
+    log_mb: int = Field(100, ge=1, description="MiB on disk for the logs of all processes of `gradebox serve`")
 
     @property
     def is_text(self) -> bool:
@@ -110,7 +108,7 @@ class Sparing(logging.Filter):
             left_out = self._last_counts.pop(kind, 0) - self._a_minute
             passes = self._counts[kind] <= self._a_minute
         if passes and left_out > 0:
-            record.msg = f"{record.msg} (and {left_out} like it that were not logged)"
+            record.msg = f"{record.msg} (and {left_out} similar ones that were not logged)"
         return passes
 
 

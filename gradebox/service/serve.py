@@ -266,7 +266,7 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
         advice = "stop what listens there, or choose another with --port (0 takes a free one) or --host"
-        raise CannotServe(f"{host}:{port} cannot be listened on ({error.strerror}): {advice}") from error
+        raise CannotServe(f"cannot listen on {host}:{port} ({error.strerror}): {advice}") from error
 
 
 def _is_loopback(listener: socket.socket) -> bool:

@@ -55,7 +55,7 @@ def ran(program: str) -> subprocess.CompletedProcess[str]:
         ("pass", 0, ""),
         ("raise IsolationUnavailable('install bubblewrap')", 3, "no sandbox is safe here: install bubblewrap"),
         ("raise UnknownFormat('a newer gradebox wrote this')", 4, "a newer gradebox wrote this"),
-        ("WorkerSettings(stop_s='soon')", 5, "GRADEBOX_STOP_S is not as it should be: Input should be a valid number"),
+        ("WorkerSettings(stop_s='soon')", 5, "GRADEBOX_STOP_S is invalid: Input should be a valid number"),
         ("raise OSError('what nobody knows')", 1, "OSError"),
     ],
 )

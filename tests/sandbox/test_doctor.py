@@ -123,7 +123,7 @@ def test_an_engine_without_that_runtime_is_told_how_to_get_it() -> None:
 def test_a_wrong_setting_is_named_in_one_line() -> None:
     done = doctor(GRADEBOX_LOAD_S="abc")
     assert done.returncode == 2
-    assert done.stderr.startswith("gradebox: GRADEBOX_LOAD_S is not as it should be")
+    assert done.stderr.startswith("gradebox: GRADEBOX_LOAD_S is invalid")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -32,7 +32,7 @@ def test_a_worker_serves_what_it_has_done_on_the_port_that_it_is_given(
             [sys.executable, "-m", "worker"], env=os.environ, cwd=ROOT, capture_output=True, text=True, check=False
         )
         assert refused.returncode == 5
-        assert f"127.0.0.1:{port} cannot be listened on (Address already in use)" in refused.stderr
+        assert f"cannot listen on 127.0.0.1:{port} (Address already in use)" in refused.stderr
     with workers(store, storage_settings) as start:
         start()
         over(store, submit(store, dispatch, 1500, HALF))

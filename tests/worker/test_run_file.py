@@ -107,7 +107,7 @@ def test_what_cannot_be_tried_exits_2(folder: Path, arguments: list[str], said: 
 def test_a_wrong_setting_is_named(folder: Path) -> None:
     done = run(folder, "reads.py", GRADEBOX_LOAD_S="x")
     assert done.returncode == 2
-    assert done.stderr.startswith("gradebox: GRADEBOX_LOAD_S is not as it should be")
+    assert done.stderr.startswith("gradebox: GRADEBOX_LOAD_S is invalid")
     assert len(done.stderr.splitlines()) == 1
 
 

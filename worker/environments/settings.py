@@ -23,13 +23,13 @@ class EnvironmentSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
 
-    environments: Literal["off", "on"] = Field(default="off", description="whether new ones may be built")
+    environments: Literal["off", "on"] = Field(default="off", description="whether new environments may be built")
     environments_index: str = Field(
-        default="", description="URL of the package index; empty: what uv or pip is told to use on this machine"
+        default="", description="URL of the package index; empty: the one that uv or pip uses on this machine"
     )
     environment_data_mb: int = Field(
-        default=256, ge=1, le=MOST_MB, description="MiB that the data of one environment may take as it is sent"
+        default=256, ge=1, le=MOST_MB, description="MiB of one environment's data, as sent"
     )
     environment_packages: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)] = Field(
-        default=(), description="the only packages that may be in one, dependencies too; empty: any"
+        default=(), description="the only packages allowed in environments, dependencies included; empty: any"
     )

@@ -89,7 +89,7 @@ def test_lines_of_one_kind_are_counted_when_they_are_many() -> None:
     assert passed("refused %d", 5) == ["refused 0", "refused 1", "refused 2"]
     assert passed("another %d", 1) == ["another 0"]
     now = 61.0
-    assert passed("refused %d", 2) == ["refused 0 (and 2 like it that were not logged)", "refused 1"]
+    assert passed("refused %d", 2) == ["refused 0 (and 2 similar ones that were not logged)", "refused 1"]
     assert passed("another %d", 1) == ["another 0"]
     assert sum(len(passed(f"{kind}: %d", 1)) for kind in range(5_000)) < 1_001
 

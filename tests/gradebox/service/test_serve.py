@@ -260,7 +260,7 @@ def test_an_object_store_without_credentials_is_refused(tmp_path: Path) -> None:
 def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert f"127.0.0.1:{port} cannot be listened on" in refused(tmp_path, "--port", str(port))
+        assert f"cannot listen on 127.0.0.1:{port}" in refused(tmp_path, "--port", str(port))
 
 
 def test_without_a_safe_sandbox_it_does_not_start_and_says_what_is_missing(tmp_path: Path) -> None:
@@ -286,11 +286,11 @@ def test_a_redis_of_ones_own_is_used(tmp_path: Path, redis_url: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("GRADEBOX_RESERVE_MB", "abc", "GRADEBOX_RESERVE_MB is not as it should be: Input should be a valid integer"),
+        ("GRADEBOX_RESERVE_MB", "abc", "GRADEBOX_RESERVE_MB is invalid: Input should be a valid integer"),
         (
             "GRADEBOX_LOG_LEVEL",
             "loud",
-            "GRADEBOX_LOG_LEVEL is not as it should be: Input should be 'debug', 'info', 'warning' or",
+            "GRADEBOX_LOG_LEVEL is invalid: Input should be 'debug', 'info', 'warning' or",
         ),
     ],
 )
