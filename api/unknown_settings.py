@@ -46,4 +46,4 @@ def warn() -> None:
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in settings:
             meant = get_close_matches(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in settings], 1)
-            _log.warning(f"{name} is no setting{f': is {PREFIX}{meant[0]} meant?' if meant else ''}")
+            _log.warning(f"{name} is not a setting{f': is {PREFIX}{meant[0]} meant?' if meant else ''}")

@@ -84,7 +84,7 @@ class _Line:
             except Exception as error:  # noqa: BLE001  # a fault of ours at one ask must not affect other completions
                 # The exception's message is not logged: it may quote a tenant.
                 where = "".join(format_tb(error.__traceback__))
-                _log.error("an ask failed by a fault of the service, %s:\n%s", type(error).__name__, where)
+                _log.error("an ask failed because of an error in the service, %s:\n%s", type(error).__name__, where)
                 answer = failed("failed", _FAULT, retryable=True)
             self.answers.append(b'["%b",%b]' % (sha256(request).hexdigest().encode(), answer.body))
             self.known += len(answer.body)

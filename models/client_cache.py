@@ -152,7 +152,7 @@ class Clients(Generic[Access, Client]):
             except RedisError as error:
                 if not is_away(error) or monotonic() > ends:
                     raise
-                _log.warning("Redis does not answer what %s is, and is asked again", key, exc_info=error)
+                _log.warning("Redis does not answer a query for %s, trying again", key, exc_info=error)
             await asyncio.sleep(store_calls.AGAIN_S)
 
     async def _open(self, project: str, access: Access) -> Used[Access, Client]:

@@ -133,7 +133,7 @@ class Gate:
         if self._failing_since is None:
             self._failing_since = monotonic()
         elif not self._is_logged and monotonic() - self._failing_since > _LOG_AFTER_S:
-            _log.warning("%s of project %s does not answer, and is waited for", self._asked, self._project)
+            _log.warning("%s of project %s does not answer, its asks wait", self._asked, self._project)
             self._is_logged = True
         self._end_trial()
 

@@ -69,7 +69,7 @@ class StoreCalls:
                 found = await loop.run_in_executor(self._thread, self._execute, calls)
             except RedisError as error:
                 if is_away(error) and not self._is_ended and monotonic() - began < AWAY_S:
-                    _log.warning("Redis does not answer what asks want of it, which is sent again", exc_info=error)
+                    _log.warning("Redis does not answer the calls of asks, sending them again", exc_info=error)
                     self._urgent.extendleft(reversed(calls))
                     await asyncio.sleep(AGAIN_S)
                     continue

@@ -20,9 +20,7 @@ def ended() -> int:
 
 def trouble() -> str | None:
     """A message about the first thread that has ended by an exception; None if there is none."""
-    return (
-        f"a thread has ended by a fault, {_ended[0]}: start this process again, its log says more" if _ended else None
-    )
+    return f"a thread has ended with an error, {_ended[0]}: restart this process, and see its log" if _ended else None
 
 
 def _note(args: threading.ExceptHookArgs) -> None:

@@ -33,7 +33,7 @@ def start(role: str) -> None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
         _log.warning(
-            "a collector of traces is named, but OpenTelemetry is not installed: pip install gradebox[tracing]"
+            "OTEL_EXPORTER_OTLP_ENDPOINT is set, but OpenTelemetry is not installed: pip install gradebox[tracing]"
         )
         return
     resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME") or f"gradebox-{role}"})

@@ -162,7 +162,7 @@ class Grading:
             try:
                 call.score_starved(session)
             except Ended as error:
-                _log.warning("a sandbox ended over completions that were graded again: %s", error)
+                _log.warning("a sandbox ended while it graded completions again: %s", error)
                 self._drop_session("crash")
 
     def _load(self, stopping: Stopping | None) -> Session:

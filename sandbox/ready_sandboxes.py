@@ -194,7 +194,7 @@ class ReadySandboxes:
             session.end()
         except Exception:  # noqa: BLE001  # in spite of any error its scores count, and other sandboxes can be started
             self._counts.ends_failed.inc()
-            _log.exception("a sandbox could not be ended, something of it may be left")
+            _log.exception("a sandbox could not be ended, parts of it may remain")
         self._counts.ended[why].inc()
         with self._changed:
             self._alive -= 1

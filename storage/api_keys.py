@@ -131,9 +131,7 @@ class ApiKeys:
             return
         record = _record(token, "recovered", [EVERY_PROJECT], "manage")
         if self._redis.hsetnx(names.API_KEYS, record.id, msgspec.json.encode(record)):
-            _log.warning(
-                "an API key for every project was made: `gradebox keys recover` had asked for it", key=record.id
-            )
+            _log.warning("created an API key for every project, as `gradebox keys recover` requested", key=record.id)
         with suppress(FileNotFoundError):  # another process was first
             new.replace(path)
 

@@ -60,7 +60,7 @@ class BatchEndEvents(threading.Thread):
             except RedisError:
                 time.sleep(_AGAIN_S)
             except Exception:  # noqa: BLE001  # otherwise all waiting requests would hang
-                _log.exception("word of batches that ended was interrupted")
+                _log.exception("notifications of ended batches were interrupted")
                 time.sleep(_AGAIN_S)
 
     def _listen(self) -> None:

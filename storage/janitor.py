@@ -60,7 +60,7 @@ class Janitor:
         if self._retention_s is None:
             return
         while count := self._store.batches.expire(time.time() - self._retention_s, _AT_ONCE):
-            _log.info("batches had their time and are deleted", batches=count)
+            _log.info("deleted expired batches", batches=count)
             self._extend_lock()
 
     def _sweep(self) -> None:
@@ -86,7 +86,7 @@ class Janitor:
                     freezer.freeze(batch_id)
                 except (OSError, ValueError) as error:  # the spool, or an undecodable record
                     freezer.postpone(batch_id)
-                    _log.warning("a batch that is over cannot be frozen", batch=batch_id, error=str(error))
+                    _log.warning("an ended batch cannot be frozen", batch=batch_id, error=str(error))
             self._extend_lock()
 
     def _tidy(self) -> None:
@@ -100,7 +100,7 @@ class Janitor:
                     self._remove_what_does_not_count(batch_id)
                 except OSError as error:
                     self._redis.zadd(names.UNTIDY, {batch_id: time.time()}, xx=True)
-                    _log.warning("outcomes that do not count stay for now", batch=batch_id, error=str(error))
+                    _log.warning("outcomes that do not count cannot be removed yet", batch=batch_id, error=str(error))
                 else:
                     self._redis.zrem(names.UNTIDY, batch_id)
             self._extend_lock()
@@ -122,8 +122,8 @@ class Janitor:
             return
         if not self._spool_is_ours():
             _log.warning(
-                "the spool was filled with another Redis, so files of unknown batches are left alone: "
-                "remove the file `owner` from it to have them deleted"
+                "the spool was filled with another Redis, so files of unknown batches are kept: remove the file "
+                "`owner` from the spool to have them deleted"
             )
             return
         before = time.time() - OLD_S
@@ -132,7 +132,7 @@ class Janitor:
         ids = [batch_id for batch_id in sorted(found) if int(batch_id[:8], 16) < before]
         for start in range(0, len(ids), _AT_ONCE):
             if condemned := self._store.orphan_files.condemn_orphans(ids[start : start + _AT_ONCE]):
-                _log.warning("files of no batch are removed", ids=condemned)
+                _log.warning("removing files that belong to no batch", ids=condemned)
             self._extend_lock()
 
     def _sweep_archives(self) -> None:
@@ -140,9 +140,9 @@ class Janitor:
         if not self._redis.set(names.ARCHIVES_LOOK, 1, nx=True, ex=ARCHIVES_S) or not self._spool_is_ours():
             return
         for sha256 in self._store.environment_data.sweep():
-            _log.info("the data of an environment is removed, no build names it", sha256=sha256)
+            _log.info("removed the data of an environment: no build uses it", sha256=sha256)
         for sha256 in self._store.archives.sweep(self._store.environments.contents()):
-            _log.info("the content of an environment is removed, nothing names it", sha256=sha256)
+            _log.info("removed the content of an environment: nothing uses it", sha256=sha256)
 
     def _spool_is_ours(self) -> bool:
         """Whether the spool belongs to this Redis. If not, the janitor must not remove files of unknown batches."""

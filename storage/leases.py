@@ -165,7 +165,7 @@ class Leases:
         try:
             self._tallies.merge(batch_id, grader_number)
         except (RedisError, msgspec.DecodeError) as error:  # the completion must still be reported
-            _log.warning("the statistics of a batch stay longer than they need to be", exc_info=error)
+            _log.warning("the statistics of a batch could not be merged", exc_info=error)
 
 
 def _now() -> str:

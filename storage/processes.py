@@ -84,9 +84,9 @@ class Presence(threading.Thread):
                 self._processes.report(self._record())
                 self._processes.forget_silent()
             except RedisError as error:
-                _log.debug("Redis could not be told that this process is there", error=str(error))
+                _log.debug("this process could not be reported to Redis", error=str(error))
             except Exception:  # noqa: BLE001  # health checks depend on the reports
-                _log.exception("it could not be told that this process is there", next_in_s=TELL_S)
+                _log.exception("this process could not be reported", next_in_s=TELL_S)
             self._ended.wait(TELL_S)
 
     def end(self) -> None:
@@ -96,7 +96,7 @@ class Presence(threading.Thread):
         try:
             self._processes.leave(self._record())
         except RedisError as error:
-            _log.debug("the record of this process stays for a while", error=str(error))
+            _log.debug("the record of this process could not be removed, it expires later", error=str(error))
 
     def _record(self) -> ProcessRecord:
         trouble = self._trouble() or threads.trouble() or ""

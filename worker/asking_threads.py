@@ -58,7 +58,7 @@ class AskingCalls(threading.Thread):
             try:
                 self._answer()
             except RedisError as error:
-                _log.warning("calls for this worker cannot be answered", again_in_s=_PAUSE_S, error=str(error))
+                _log.warning("calls to this worker cannot be answered", again_in_s=_PAUSE_S, error=str(error))
                 stopping.wait(_PAUSE_S)
 
     def _answer(self) -> None:

@@ -171,6 +171,6 @@ class WorkerProcess:
             for lease in list(self._context.heartbeat.leases):
                 self._context.store.leases.release(lease, tried=False)
         except RedisError as error:
-            _log.warning("chunks could not be given back, they come back when their leases run out", error=str(error))
+            _log.warning("chunks could not be given back, they return when their leases expire", error=str(error))
         finally:
             os._exit(0)

@@ -27,6 +27,6 @@ def retry_redis(context: WorkerContext, ask: Callable[[], _T]) -> _T:
         except RedisError as error:
             if not is_away(error):
                 raise
-            _log.warning("Redis does not answer or write, trying again", error=str(error))
+            _log.warning("Redis does not answer or cannot write, trying again", error=str(error))
             if context.stopping.wait(_REDIS_WAIT_S):
                 raise

@@ -41,7 +41,7 @@ def log_finished(store: Store, metrics: Metrics, batch_id: str) -> None:
     try:
         batch = store.batches.find(batch_id)
     except RedisError as error:
-        _log.warning("what came of a finished batch could not be read", batch=batch_id, error=str(error))
+        _log.warning("the results of a finished batch could not be read", batch=batch_id, error=str(error))
         return
     if batch is None or batch.finished_at is None:
         return

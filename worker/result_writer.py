@@ -73,7 +73,7 @@ class ResultWriter:
     def _wait_for(self, condition: Callable[[], bool]) -> None:
         self._changed.wait_for(lambda: self._ended or condition())
         if self._ended:
-            raise RuntimeError("the thread that writes outcomes has ended: the log says why")
+            raise RuntimeError("the thread that writes outcomes has ended: see the log")
 
     def _run(self) -> None:
         try:
@@ -106,7 +106,7 @@ class ResultWriter:
         try:
             self._write(batch, units)
         except Exception:  # noqa: BLE001  # an error in one batch must not stop the others
-            _log.exception("outcomes could not be made to count, and their chunks are given back", batch=batch)
+            _log.exception("outcomes could not be recorded, giving back their chunks", batch=batch)
             self._give_back(units, tried=not self._context.stopping.is_set())
 
     def _give_back(self, units: Sequence[Scored], *, tried: bool) -> None:
@@ -115,7 +115,11 @@ class ResultWriter:
                 self._queue.give_back(one.lease, tried=tried)
             except RedisError as error:
                 self._queue.drop(one.lease)
-                _log.warning("a chunk comes back when its lease runs out", lease=str(one.lease), error=str(error))
+                _log.warning(
+                    "a chunk could not be given back, it returns when its lease expires",
+                    lease=str(one.lease),
+                    error=str(error),
+                )
 
     def _write(self, batch: str, units: Sequence[Scored]) -> None:
         files = {(one.lease.unit, one.lease.attempt): one.lines for one in units}
@@ -146,7 +150,7 @@ class ResultWriter:
             self._remove(one, lease.attempt)
         elif lease.part is not None:
             self._remove(one, lease.part.attempt)
-        _log.info("chunk given back with what is done", completions=one.outcomes, kept=kept, **_place(one))
+        _log.info("chunk given back with its finished outcomes", completions=one.outcomes, kept=kept, **_place(one))
 
     def _count(self, units: Sequence[Scored]) -> None:
         """Makes the outcomes count. Idempotent. Deletes the outcome files of attempts that did not win."""
@@ -168,11 +172,11 @@ class ResultWriter:
         try:
             log_finished(self._context.store, self._context.metrics, batch)
         except Exception:  # noqa: BLE001  # no error here may stop the writer
-            _log.exception("what came of a finished batch could not be told", batch=batch)
+            _log.exception("the results of a finished batch could not be logged", batch=batch)
         try:
             self._context.store.freezer.freeze(batch)
         except Exception:  # noqa: BLE001  # the janitor tries again
-            _log.exception("a finished batch takes more room than it needs to, for now", batch=batch)
+            _log.exception("a finished batch could not be frozen, the janitor tries again", batch=batch)
 
     def _remove_others(self, one: Scored, completed: Completed) -> None:
         """Deletes the files of attempts that do not count. The janitor removes the rest after the batch has ended."""

@@ -71,7 +71,7 @@ class ScoringLoop:
         log_at = monotonic()
         while (trouble := self._context.pool.trouble()) is not None:
             if monotonic() >= log_at:
-                _log.error("no units are taken: no sandbox can be had", trouble=trouble)
+                _log.error("taking no units: no sandbox is available", trouble=trouble)
                 self.cache.unload()
                 log_at += _LOG_S
             if self._context.stopping.wait(_LOOK_S):
@@ -87,13 +87,13 @@ class ScoringLoop:
         try:
             scored = retry_redis(self._context, lambda: score(self._context, self.cache, lease, watch))
         except Busy as error:
-            _log.info("a chunk is left to the other loop of this worker", reason=str(error))
+            _log.info("leaving a chunk to the other loop of this worker", reason=str(error))
             self._queue.give_back(lease, tried=False)
             self._context.stopping.wait(_OTHER_LOOP_S)
             return
         except (InfrastructureError, PayloadLost, OSError) as error:
             pause = 0.0 if isinstance(error, PayloadLost) else min(2.0**lease.tries, _LONGEST_PAUSE_S)
-            _log.warning("a chunk could not be scored and is given back", next_after_s=pause, error=str(error))
+            _log.warning("a chunk could not be scored, giving it back", next_after_s=pause, error=str(error))
             self.cache.unload()
             self._queue.give_back(lease, tried=not self._context.stopping.is_set())
             self._context.stopping.wait(pause)

@@ -176,10 +176,16 @@ def _kept(store: Store, lease: Lease) -> tuple[bytes, list[Outcome]]:
             lines = file.read()
         outcomes = _decoder.decode_lines(lines)
     except (FileNotFoundError, msgspec.DecodeError) as error:
-        _log.warning("what was done of a chunk is lost, it begins again", lease=str(lease), error=str(error))
+        _log.warning(
+            "the finished outcomes of a chunk are lost, scoring it from the start", lease=str(lease), error=str(error)
+        )
         return b"", []
     if len(outcomes) != lease.part.outcomes:
-        _log.warning("what was done of a chunk is cut off, it begins again", lease=str(lease), outcomes=len(outcomes))
+        _log.warning(
+            "the finished outcomes of a chunk are cut off, scoring it from the start",
+            lease=str(lease),
+            outcomes=len(outcomes),
+        )
         return b"", []
     return lines, outcomes
 
@@ -212,7 +218,7 @@ def _score_lines(
         if (failed := _failed_here(outcomes, first)) is not None:
             # The service failed in the middle of a piece: keep the outcomes before the failure, and retry the rest.
             if failed == done:
-                raise InfrastructureError("no sandbox was left for what is still to be scored of a chunk")
+                raise InfrastructureError("no sandbox was left for the rest of a chunk")
             del outcomes[failed:]
             return True
         if len(outcomes) < chunk.lines:
@@ -267,7 +273,7 @@ def _given_up(
     try:
         ids = read_ids(store.spool.read_payload(lease.batch, chunk.offset, chunk.length), chunk.lines)
     except (PayloadLost, OSError) as lost:
-        _log.warning("the outcomes of a chunk that is given up lack their ids", lease=str(lease), error=str(lost))
+        _log.warning("the outcomes of an abandoned chunk lack their ids", lease=str(lease), error=str(lost))
         ids = [None] * chunk.lines
     return [
         Outcome(chunk.first_index + number, scorer.label, None, 0.0, ids[number], error=error)

@@ -43,7 +43,7 @@ class Unfinished:
             if not has_begun or not isinstance(error.__cause__, (ProblemError, StorageError, *AWAY)):
                 raise
             reason = problem_of(error.__cause__).name
-            _log.warning("request %s was broken off (%s: %r)", request_id(scope), reason, error.__cause__)
+            _log.warning("request %s was aborted (%s: %r)", request_id(scope), reason, error.__cause__)
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:

@@ -86,7 +86,7 @@ class Console:
             self._minute, self._passed_on = minute, 0
         self._passed_on += 1
         if self._passed_on == LINES_A_MINUTE + 1:
-            self.warn("the processes log more than is told here in this minute: the rest is in the data folder's logs/")
+            self.warn(f"more than {LINES_A_MINUTE} log lines this minute: the rest is in logs/ of the data folder")
         return self._passed_on <= LINES_A_MINUTE
 
     def _print(self, *parts: Text | str) -> None:

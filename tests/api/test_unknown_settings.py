@@ -17,8 +17,8 @@ def test_a_setting_that_is_misspelt_is_named(monkeypatch: pytest.MonkeyPatch) ->
     with capture_logs() as logs:
         unknown_settings.warn()
     told = [log["event"] for log in logs]
-    assert "GRADEBOX_WORKRS is no setting: is GRADEBOX_WORKERS meant?" in told
-    assert "GRADEBOX_QQQQ is no setting" in told
+    assert "GRADEBOX_WORKRS is not a setting: is GRADEBOX_WORKERS meant?" in told
+    assert "GRADEBOX_QQQQ is not a setting" in told
     assert not [event for event in told if event.startswith(("GRADEBOX_WORKERS", "GRADEBOX_LOAD_S"))]
 
 

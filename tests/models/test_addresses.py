@@ -131,5 +131,5 @@ def test_the_operator_names_hosts(hosts: str, url: str, fits: bool) -> None:
 
 
 def test_a_list_of_hosts_that_is_none_is_refused() -> None:
-    with pytest.raises(ValidationError, match="is no host"):
+    with pytest.raises(ValidationError, match="is not a host"):
         policy("https://api.example.com")

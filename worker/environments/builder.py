@@ -60,7 +60,7 @@ class EnvironmentBuilder(threading.Thread):
     def build(self, claim: Claim) -> None:
         """Makes one build. An interrupted build is started again when its lease has expired."""
         label, began = f"{claim.key}@{claim.number}", time.monotonic()
-        _log.info("an environment is built", environment=label, project=claim.project, tries=claim.tries)
+        _log.info("building an environment", environment=label, project=claim.project, tries=claim.tries)
         progress = _Progress(self._context, claim)
         try:
             made = self._make(claim, progress)
@@ -93,7 +93,7 @@ class EnvironmentBuilder(threading.Thread):
         if not self._swept_at or now - self._swept_at > _SWEEP_S:
             self._swept_at = now
             for name in self._context.pool.environments.sweep():
-                _log.info("an environment that nobody used is removed from this machine", folder=name)
+                _log.info("removed an unused environment from this machine", folder=name)
 
     def end(self) -> None:
         """Once `stopping` is set, waits up to `stop_s` until the current build is given back."""

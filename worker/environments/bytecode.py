@@ -75,7 +75,7 @@ def compile_all(pool: Pool, folder: Path, most_bytes: int, goes_on: Callable[[],
                 if stop(compiled):
                     return compiled
     except SandboxError as error:
-        _log.warning("the modules of an environment are not compiled ahead", error=str(error))
+        _log.warning("the modules of an environment could not be compiled in advance", error=str(error))
     return compiled
 
 

@@ -132,6 +132,6 @@ def _formatted(number: str, error: "GraphQLError") -> dict[str, Any]:
 def _shown(number: str, error: Exception) -> dict[str, Any]:
     problem = problem_of(error)
     if problem.status >= 500:
-        _log.error("request %s met what it should not", number, exc_info=error)
+        _log.error("request %s failed unexpectedly", number, exc_info=error)
     extensions = {"type": f"urn:gradebox:problem:{problem.name}", "request_id": number}
     return {"message": problem.detail, "extensions": {**extensions, **problem.members}}

@@ -105,5 +105,5 @@ def _refused(request: Request, services: Services, why: str) -> ProblemError:
     with suppress(ProblemError):
         services.failed_keys.count(address)
     if _shown.hit(_ONE_LINE, address):
-        _log.warning("a request to Langfuse's executor from %s is refused: %s", address, why)
+        _log.warning("refused a request to Langfuse's executor from %s: %s", address, why)
     return ProblemError(403, "forbidden", why)

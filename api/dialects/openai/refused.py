@@ -39,7 +39,9 @@ class OpenAIRoute(APIRoute):
             except (ProblemError, StorageError) as error:
                 return _answer(problem_of(error))
             except AWAY as error:
-                _log.error("request %s met what is away", request_id(request.scope), exc_info=error)
+                _log.error(
+                    "request %s failed: a part of the service is unavailable", request_id(request.scope), exc_info=error
+                )
                 return _answer(problem_of(error))
 
         return handle_or_refuse

@@ -154,7 +154,11 @@ class Conversation:
             return [response(outcome, asked.id) for outcome, asked in zip(outcomes, group, strict=True)]
         except (ProblemError, StorageError, *AWAY) as error:
             if problem_of(error).status >= 500:
-                _log.error("request %s met what is away", request_id(self._socket.scope), exc_info=error)
+                _log.error(
+                    "request %s failed: a part of the service is unavailable",
+                    request_id(self._socket.scope),
+                    exc_info=error,
+                )
             return [self._unscored(asked, error) for asked in group]
 
     def _unscored(self, asked: AskedThread, error: Exception) -> Response:

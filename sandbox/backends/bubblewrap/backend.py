@@ -78,7 +78,7 @@ class Bubblewrap:
                 self.zygote.end()
                 self.zygote = None
             self.why_no_zygote = str(error)
-            _log.info("each sandbox starts an interpreter of its own, which takes longer: %s", error)
+            _log.info("each sandbox starts a new interpreter, which takes longer: %s", error)
 
     def _try(self) -> None:
         sandbox = self.start()

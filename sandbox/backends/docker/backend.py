@@ -187,7 +187,7 @@ class Docker:
         except InfrastructureError as error:
             sandbox = self._start("attach", environment)
             self._channel = "attach"
-            _log.warning("this engine cannot mount a socket of this machine, its slower stream is used: %s", error)
+            _log.warning("this engine cannot mount a socket of this machine, using its slower stream: %s", error)
         return sandbox
 
     def _start(self, over: str, environment: Path | None) -> DockerSandbox:

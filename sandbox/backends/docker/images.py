@@ -64,7 +64,7 @@ def _remove_old(client: APIClient, current: str) -> None:
                 try:
                     client.remove_image(name)
                 except APIError as error:
-                    _log.info("the old image %s is kept: %s", name, error.explanation)
+                    _log.info("the old image %s cannot be removed: %s", name, error.explanation)
 
 
 def _age(found: dict[str, Any]) -> timedelta:
