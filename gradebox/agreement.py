@@ -25,17 +25,17 @@ class LengthQuarter(_Schema):
     shortest: int = Field(description="characters")
     longest: int
     count: int
-    mean: float | None = Field(description="of the grader's scores")
+    mean: float | None = Field(description="mean of the grader's scores")
 
 
 class LengthBias(_Schema):
     """How the grader's scores correlate with the length of completions, in characters."""
 
-    score: Correlation = Field(description="of score and length, of all rows that the grader scored")
+    score: Correlation = Field(description="correlation of score and length, over all rows that the grader scored")
     excess: Correlation = Field(
-        description="of score minus label and length: what the length does beyond what labels allow for"
+        description="correlation of (score minus label) and length: length bias that the labels do not explain"
     )
-    quarters: list[LengthQuarter] = Field(description="from the shortest completions to the longest")
+    quarters: list[LengthQuarter] = Field(description="quarters, from the shortest completions to the longest")
 
 
 class Agreement(_Schema):
@@ -45,31 +45,33 @@ class Agreement(_Schema):
     grader: str
     label: str = Field(description="a grader, such as `human@1`, or a field, such as `metadata.label`")
     rows: int
-    scored: int = Field(description="rows with a score and a label; all numbers below are of these but for `length`")
+    scored: int = Field(description="rows with a score and a label; all fields below except `length` refer to these")
     only_grader: int = Field(description="rows with a score and no label")
     only_label: int
     neither: int
     grader_mean: float | None
     label_mean: float | None
     difference: float | None = Field(description="mean of score minus label")
-    interval: Interval | None = Field(description="of the difference; null for one row, and for equal differences")
+    interval: Interval | None = Field(description="of the difference; null for a single row and for equal differences")
     spearman: Correlation
-    threshold: float | None = Field(description="with one, scores and labels count as 1 from there on, else as 0")
-    values: list[float] = Field(description="that occur, ascending; empty where they are more than 20")
-    confusion: list[list[int]] = Field(description="a row for each value as label, in it a count for each as score")
+    threshold: float | None = Field(description="if set, scores and labels from it on count as 1, others as 0")
+    values: list[float] = Field(description="distinct values, ascending; empty if there are more than 20")
+    confusion: list[list[int]] = Field(
+        description="counts: a row for each value as label, a column for each value as score"
+    )
     grader_rates: list[float] = Field(description="share of each value among the scores")
     label_rates: list[float] = Field(description="share of each value among the labels: the base rates")
     accuracy: float | None = Field(description="share of rows whose score equals the label")
     accuracy_interval: Interval | None
-    kappa: float | None = Field(description="Cohen's; null where both give one and the same value to all rows")
-    precision: float | None = Field(description="of value 1, where the values are 0 and 1")
+    kappa: float | None = Field(description="Cohen's kappa; null if both give the same single value to all rows")
+    precision: float | None = Field(description="of value 1, if the values are 0 and 1")
     recall: float | None
     pair_counts: PairCounts | None = Field(
-        None, description="a row for each part of the labels; null where all are equal"
+        None, description="a row for each tenth of the range of labels; null if all values are equal"
     )
     length: LengthBias
     position: BiasCount
-    spent: SpentSummary | None = Field(None, description="what the grader's asks came to")
+    spent: SpentSummary | None = Field(None, description="cost of the grader's asks")
 
     def _repr_html_(self) -> str:
         rows = [(label, *counts) for label, counts in zip(self.values, self.confusion, strict=True)]

@@ -17,12 +17,12 @@ class Compared(_Schema):
 
     batch: str
     grader: str
-    rows: int = Field(description="outcomes, with or without a score")
+    rows: int = Field(description="number of outcomes, with or without a score")
     scored: int
     not_applicable: int
-    errors: dict[str, int] = Field(description="how many of each kind")
-    mean: float | None = Field(description="of the scored ones")
-    spent: SpentSummary | None = Field(None, description="what its asks came to; null where it asked nothing")
+    errors: dict[str, int] = Field(description="number of errors by kind")
+    mean: float | None = Field(description="mean of the scored outcomes")
+    spent: SpentSummary | None = Field(None, description="cost of its asks; null if it asked nothing")
 
 
 class Flip(_Schema):
@@ -41,7 +41,7 @@ class PairCounts(_Schema):
     low: float
     high: float
     counts: list[list[int]] = Field(
-        description="a row for each part of the first, in it a count for each of the second"
+        description="a row for each part of the range for the first scores, a column for each part for the second"
     )
 
 
@@ -50,31 +50,33 @@ class Comparison(_Schema):
 
     a: Compared
     b: Compared
-    paired_by: Literal["id", "index"] = Field(description="index: where one of the batches has no ids")
+    paired_by: Literal["id", "index"] = Field(description="`index` if one of the batches has no ids")
     pairs: int
     only_a: int = Field(description="rows of a without a partner in b")
     only_b: int
     repeated_ids: int = Field(
-        description="rows of both whose id another row had before: the second of a is paired with the second of b"
+        description="rows of both with an id that an earlier row has; the second of a is paired with the second of b"
     )
-    scored: int = Field(description="pairs of which both have a score; all numbers below are of these")
-    scored_only_a: int = Field(description="pairs of which b failed, or did not apply")
+    scored: int = Field(
+        description="pairs in which both have a score; means, differences and counts of scores refer to these"
+    )
+    scored_only_a: int = Field(description="pairs with a score only in a: b failed, or did not apply")
     scored_only_b: int
     scored_neither: int
     mean_a: float | None
     mean_b: float | None
     difference: float | None = Field(description="mean of b minus a")
-    interval: Interval | None = Field(description="of the difference; null for one pair, and for equal differences")
+    interval: Interval | None = Field(description="of the difference; null for a single pair and for equal differences")
     higher: int = Field(description="pairs with a higher score in b")
     lower: int
     same: int
-    threshold: float = Field(description="the least score that passes")
+    threshold: float = Field(description="lowest score that passes")
     passed_a: int
     passed_b: int
-    flipped_up: int = Field(description="pairs that pass in b alone")
-    flipped_down: int = Field(description="pairs that pass in a alone")
-    pair_counts: PairCounts | None = Field(None, description="null where all scores are equal, or there are none")
-    flips: list[Flip] = Field(description="the first of them, the largest difference first")
+    flipped_up: int = Field(description="pairs that pass only in b")
+    flipped_down: int = Field(description="pairs that pass only in a")
+    pair_counts: PairCounts | None = Field(None, description="null if all scores are equal, or there are none")
+    flips: list[Flip] = Field(description="the first flipped pairs, by descending difference")
 
     def _repr_html_(self) -> str:
         sides = (self.a, self.b)

@@ -57,7 +57,7 @@ class Check(_Schema):
     message: str
     line: int | None = None
     column: int | None = None
-    traceback: str | None = Field(None, description="the grader's own frames, never ours")
+    traceback: str | None = Field(None, description="only frames of the grader's source")
     duration_ms: float
 
 
@@ -78,16 +78,18 @@ class Report(_Schema):
     valid: bool
     checks: list[Check]
     warnings: list[str] = []
-    isolation: Literal["batch", "completion"] | None = Field(None, description="what `auto` came to for this source")
+    isolation: Literal["batch", "completion"] | None = Field(
+        None, description="the isolation that applies; for `auto`, the one chosen for this source"
+    )
     asks: list[str] = Field([], description="what `grade` may ask: `model:KEY`, `endpoint:KEY`, `grader:KEY`")
-    groups: bool = Field(False, description="whether a line is a group of threads, each of which has a score")
+    groups: bool = Field(False, description="whether a line is a group of threads, each with its own score")
     outcomes: Annotated[
         Outcomes,
         PlainValidator(_outcomes, json_schema_input_type=list[dict[str, Any]]),
         PlainSerializer(msgspec.to_builtins, return_type=list[dict[str, Any]]),
-    ] = Field(default_factory=Outcomes, description="one for each thread of the test run")
+    ] = Field(default_factory=Outcomes, description="one outcome for each thread of the test run")
 
-    @computed_field(description="the warnings that are of a line of the source, for editors")  # type: ignore[prop-decorator]
+    @computed_field(description="the warnings about one line of the source, for editors")  # type: ignore[prop-decorator]
     @property
     def places(self) -> list[WarningPlace]:
         """The warnings that refer to a line of the source, for editors."""
@@ -112,7 +114,7 @@ class EnvironmentPackage(_Schema):
 
     name: str
     version: str
-    sha256: list[str] = Field(description="of the wheels that may be installed, mostly one")
+    sha256: list[str] = Field(description="SHA-256 of each wheel that may be installed, usually one")
 
 
 class EnvironmentBuild(_Schema):
@@ -120,14 +122,14 @@ class EnvironmentBuild(_Schema):
 
     number: int
     state: BuildState
-    requirements: list[str] = Field(description="as they were asked for")
-    data: str = Field("", description="the SHA-256 of the data beside the packages, as it was sent; empty: none")
-    step: str = Field("", description="what is done now, while it is building")
-    reason: str | None = Field(None, description="why it failed, and what to do")
-    packages: list[EnvironmentPackage] = Field([], description="all that is installed, locked by hash")
-    sha256: str = Field("", description="of the content, once it is ready: equal builds share it")
-    python: str = Field("", description="the Python version that it was built for, such as 3.12")
-    size_bytes: int = Field(0, description="of all files, unpacked")
+    requirements: list[str] = Field(description="the requirements as they were sent")
+    data: str = Field("", description="SHA-256 of the data beside the packages, as sent; empty: none")
+    step: str = Field("", description="the current step while the state is `building`")
+    reason: str | None = Field(None, description="why the build failed, and what to do")
+    packages: list[EnvironmentPackage] = Field([], description="all installed packages, locked by hash")
+    sha256: str = Field("", description="SHA-256 of the content once it is ready; equal builds share it")
+    python: str = Field("", description="Python version of the build, such as 3.12")
+    size_bytes: int = Field(0, description="size of all files, unpacked")
     files: int = 0
     created_at: datetime
     ended_at: datetime | None = None
@@ -138,11 +140,13 @@ class Environment(_Schema):
 
     project: str
     key: str
-    build: int = Field(description="the number of the newest build")
-    state: BuildState = Field(description="of the newest build")
+    build: int = Field(description="number of the newest build")
+    state: BuildState = Field(description="state of the newest build")
     created_at: datetime
     updated_at: datetime
-    builds: list[EnvironmentBuild] = Field([], description="oldest first; in lists and answers to changes, the newest")
+    builds: list[EnvironmentBuild] = Field(
+        [], description="oldest first; lists and answers to changes contain only the newest"
+    )
 
     @property
     def newest(self) -> EnvironmentBuild | None:
@@ -153,8 +157,8 @@ class Environment(_Schema):
 class EnvironmentData(_Schema):
     """Data that was uploaded, to be placed beside the packages of environments."""
 
-    sha256: str = Field(description="of the zip file: it names the data")
-    size_bytes: int = Field(description="of all files, unpacked")
+    sha256: str = Field(description="SHA-256 of the zip file, which identifies the data")
+    size_bytes: int = Field(description="size of all files, unpacked")
     files: int
 
 
@@ -163,7 +167,7 @@ class EnvironmentUse(_Schema):
 
     key: str
     build: int
-    sha256: str = Field(description="of the content of the build")
+    sha256: str = Field(description="SHA-256 of the content of the build")
 
     @property
     def label(self) -> str:
@@ -180,21 +184,27 @@ class Version(_Schema):
 
     number: int
     kind: Kind = "function"
-    sha256: str = Field(description="of the source that was validated, as UTF-8; where there is none, of the config")
-    source: str = Field(description="empty: the grader is kept as it was sent, and cannot be run")
-    config: dict[str, Any] | None = Field(None, description="of another kind than `function`: what it is made from")
-    isolation: Literal["batch", "completion"] = Field(description="in force: what `auto` came to")
+    sha256: str = Field(description="SHA-256 of the validated source, as UTF-8; if there is no source, of the config")
+    source: str = Field(description="empty: the grader is stored as sent and cannot be run")
+    config: dict[str, Any] | None = Field(
+        None, description="settings from which the source is generated; null for kind `function`"
+    )
+    isolation: Literal["batch", "completion"] = Field(
+        description="the isolation that applies; for `auto`, the one chosen"
+    )
     isolation_asked: Isolation
     timeout_s: float
     memory_mb: int
-    environment: EnvironmentUse | None = Field(None, description="the packages that it may import; None: none")
+    environment: EnvironmentUse | None = Field(
+        None, description="environment with the packages that it may import; null: none"
+    )
     asks: list[str] = Field([], description="what `grade` may ask: `model:KEY`, `endpoint:KEY`, `grader:KEY`")
     waits: bool = Field(
-        True, description="whether what it asks may be waited for: not where it combines graders that ask nothing"
+        True, description="whether its asks may have to wait; false if it only combines graders that ask nothing"
     )
-    groups: bool = Field(False, description="whether a line is a group of threads, each of which has a score")
-    pinned: dict[str, str] = Field({}, description="of each `grader:KEY` the version that is asked, as `KEY@NUMBER`")
-    proved_with_stand_ins: bool = Field(False, description="whether stand-ins answered what it asked in the test run")
+    groups: bool = Field(False, description="whether a line is a group of threads, each with its own score")
+    pinned: dict[str, str] = Field({}, description="version asked for each `grader:KEY`, as `KEY@NUMBER`")
+    proved_with_stand_ins: bool = Field(False, description="whether stand-ins answered its asks in the test run")
     created_at: datetime
     warnings: list[str] = []
 
@@ -209,9 +219,13 @@ class WeaveMapping(_Schema):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    completion: str | None = Field(None, pattern=_PATH, description="null: `output`, where it is a text or a message")
-    prompt: str | None = Field(None, pattern=_PATH, description="null: `inputs.messages`, where it is there")
-    metadata: str | None = Field(None, pattern=_PATH, description="of an object; null: `inputs`")
+    completion: str | None = Field(
+        None, pattern=_PATH, description="path of the completion; null: `output`, if it is a text or a message"
+    )
+    prompt: str | None = Field(
+        None, pattern=_PATH, description="path of the prompt; null: `inputs.messages`, if present"
+    )
+    metadata: str | None = Field(None, pattern=_PATH, description="path of an object; null: `inputs`")
 
 
 class GraderRecord(_Schema):
@@ -220,9 +234,13 @@ class GraderRecord(_Schema):
     project: str
     key: str
     kind: Kind = Field(
-        "function", description="`prebuilt` is kept, and cannot be run; the scores of a `custom` are recorded"
+        "function",
+        description="a `prebuilt` grader is stored but cannot be run; scores of a `custom` grader are recorded from "
+        "outside",
     )
-    lacks: str | None = Field(None, description="what keeps it from being run, and what to do; where one is asked for")
+    lacks: str | None = Field(
+        None, description="why it cannot be run, and what to do; only in the answer for a single grader"
+    )
     name: str
     description: str
     locked: bool
@@ -231,12 +249,16 @@ class GraderRecord(_Schema):
     isolation: Literal["batch", "completion"]
     timeout_s: float
     memory_mb: int
-    test_threads: int = Field(0, description="kept of those that it was proved on: later proofs use them")
-    environment: EnvironmentUse | None = Field(None, description="the packages that its newest version may import")
+    test_threads: int = Field(0, description="number of stored test threads, which later proofs use")
+    environment: EnvironmentUse | None = Field(
+        None, description="environment with the packages that its newest version may import"
+    )
     asks: list[str] = Field([], description="what its newest version may ask")
     groups: bool = Field(False, description="whether its newest version takes groups of threads")
-    warnings: list[str] = Field([], description="of the checks, for its newest version")
-    weave: WeaveMapping | None = Field(None, description="where calls of Weave have the parts of a thread, as was said")
+    warnings: list[str] = Field([], description="warnings of the checks of its newest version")
+    weave: WeaveMapping | None = Field(
+        None, description="where calls of Weave hold the parts of a thread, as configured"
+    )
     created_at: datetime
     updated_at: datetime
 
@@ -285,10 +307,10 @@ class SpentSummary(_Schema):
     """The cost of a grader's asks over a batch."""
 
     asks: int
-    kept: int = Field(description="of them, those that were answered with a reply that was kept, at no cost")
-    input_tokens: int = Field(description="of all asks that were not, as the servers counted")
+    kept: int = Field(description="asks answered with a kept reply, at no cost")
+    input_tokens: int = Field(description="input tokens of all other asks, as counted by the servers")
     output_tokens: int
-    cost: float = Field(description="in the currency of the models' prices; 0 where they have none")
+    cost: float = Field(description="in the currency of the models' prices; 0 if they have none")
 
 
 SPENT_COLUMNS = tuple(SpentSummary.model_fields)
@@ -300,8 +322,10 @@ class Interval(_Schema):
     low: float
     high: float
     level: float = 0.95
-    method: Literal["bca", "normal"] = Field(description="by bootstrap, bias-corrected and accelerated; or normal")
-    resamples: int | None = Field(None, description="of the bootstrap")
+    method: Literal["bca", "normal"] = Field(
+        description="`bca`: bias-corrected and accelerated bootstrap; `normal`: normal approximation"
+    )
+    resamples: int | None = Field(None, description="number of bootstrap resamples")
 
 
 class BiasCount(_Schema):
@@ -316,60 +340,73 @@ class Summary(_Schema):
 
     grader: str
     weight: float
-    count: int = Field(description="outcomes, with or without a score")
+    count: int = Field(description="number of outcomes, with or without a score")
     scored: int
-    errors: dict[str, int] = Field(description="how many of each kind")
-    not_applicable: int = Field(0, description="outcomes with neither: the grader does not apply to the thread")
+    errors: dict[str, int] = Field(description="number of errors by kind")
+    not_applicable: int = Field(
+        0, description="outcomes without score and error: the grader does not apply to the thread"
+    )
     mean: float | None
     interval: Interval | None = Field(
-        None, description="of the mean, by bootstrap where that was asked for; null for one score, and for equal ones"
+        None, description="of the mean, by bootstrap if requested; null for a single score and for equal scores"
     )
-    passed: int | None = Field(None, description="scores of at least 1; null where an earlier version did not count")
-    pass_rate: float | None = Field(None, description="of the scores")
-    options: dict[str, int] = Field({}, description="how often `details` had which `option`: of the first 16")
-    options_left_out: int = Field(0, description="outcomes with further options, or those of more than 100 characters")
+    passed: int | None = Field(
+        None, description="number of scores of at least 1; null if an earlier version did not count them"
+    )
+    pass_rate: float | None = Field(None, description="share of the scores that are at least 1")
+    options: dict[str, int] = Field(
+        {}, description="number of outcomes by `option` in `details`, for the first 16 options"
+    )
+    options_left_out: int = Field(
+        0, description="outcomes with further options, or options of more than 100 characters"
+    )
     positional_bias: BiasCount | None = Field(
-        None, description="of judges that asked in both orders; null where there was no such decision"
+        None, description="of judges that ask in both orders; null if no decision was made in both"
     )
-    deviation: float | None = Field(description="of the population")
+    deviation: float | None = Field(description="population standard deviation")
     minimum: float | None
     maximum: float | None
-    quantiles: dict[str, float] = Field(description="p05, p25, p50, p75, p95")
+    quantiles: dict[str, float] = Field(description="by name: p05, p25, p50, p75, p95")
     histogram: list[HistogramBin]
     run_ms_mean: float | None
-    values: dict[str, ValueSummary] = Field({}, description="what scores carried by name: of the first 16 names")
-    values_left_out: int = Field(0, description="values of further names")
-    spent: SpentSummary | None = Field(None, description="what its asks came to; null where it asked nothing")
-    warnings: list[str] = Field(description="why these scores may be no reward to train on")
+    values: dict[str, ValueSummary] = Field(
+        {}, description="statistics of the named values of the scores, for the first 16 names"
+    )
+    values_left_out: int = Field(0, description="number of values with further names")
+    spent: SpentSummary | None = Field(None, description="cost of its asks; null if it asked nothing")
+    warnings: list[str] = Field(description="why these scores may be useless as a reward for training")
     warning_kinds: list[WarningKind] = Field(
         [],
-        description="of the warnings, in their order, for programs",
+        description="kinds of the warnings, in the same order, for programs",
     )
 
 
 class BatchBudget(_Schema):
     """The budget of a batch for its asks, including all retries. Asks end when the first limit is reached."""
 
-    cost: float | None = Field(None, description="in `currency`, by models whose price is in it; null: any")
-    tokens: int | None = Field(None, description="input and output together; null: any")
+    cost: float | None = Field(None, description="limit in `currency`, for models with prices in it; null: no limit")
+    tokens: int | None = Field(None, description="limit of input and output together; null: no limit")
     currency: str = "USD"
 
 
 class FeedbackOf(_Schema):
     """The subject of a batch of feedback. The reason of each of its outcomes is the feedback."""
 
-    batch: str = Field(description="the id of the batch whose outcomes it is on")
-    grader: str = Field(description="the grader whose outcomes these are, with its version")
-    model: str = Field(description="the key of the model that gives it")
-    on: FeedbackOn = Field("failures", description="all outcomes with a score, or those that are too low or wrong")
-    of: FeedbackTarget = Field("completion", description="whether the completion is to be changed, or the judge")
+    batch: str = Field(description="id of the batch whose outcomes get feedback")
+    grader: str = Field(description="grader of these outcomes, with its version")
+    model: str = Field(description="key of the model that writes the feedback")
+    on: FeedbackOn = Field(
+        "failures", description="`all` outcomes with a score, or only `failures`: those that are too low or wrong"
+    )
+    of: FeedbackTarget = Field("completion", description="what is to be improved: the completion, or the judge")
     threshold: float | None = Field(
-        None, description="a failure scores less; with labels, scores and labels count as 1 from there on, else as 0"
+        None,
+        description="scores below it are failures; with labels, scores and labels from it on count as 1, others as 0",
     )
     labels: str | None = Field(
-        None, description="what says which score is right: a grader of the batch, a field, or `given` with the request"
+        None, description="source of the right scores: a grader of the batch, a field, or `given` with the request"
     )
-    instructions: str | None = Field(None, description="what else the model is told")
+    instructions: str | None = Field(None, description="further instructions for the model")
 
 
 class AwaitedServer(_Schema):
@@ -377,10 +414,10 @@ class AwaitedServer(_Schema):
 
     asked: str = Field(description="`model:small-judge` or `endpoint:my-reward`")
     kind: Literal["unreachable", "rate_limited"]
-    seconds: int = Field(description="for so long it has not answered; or for so long it wants no request yet")
+    seconds: int = Field(description="time since its last answer; or time until it accepts requests again")
 
     def __str__(self) -> str:
-        said = "has not answered for" if self.kind == "unreachable" else "wants no request for"
+        said = "has not answered for" if self.kind == "unreachable" else "accepts no requests for"
         return f"{self.asked.replace(':', ' ')} {said} {self.seconds} s"
 
 
@@ -392,26 +429,32 @@ class Batch(_Schema):
     state: BatchState
     graders: list[BatchGrader]
     threads: int
-    total: int = Field(description="outcomes in the end: threads times graders")
-    done: int = Field(description="outcomes so far, which can be read")
-    underway: int = Field(0, description="outcomes beyond those, of chunks that are not complete yet")
+    total: int = Field(description="outcomes when finished: threads times graders")
+    done: int = Field(description="outcomes so far that can be read")
+    underway: int = Field(0, description="further outcomes, of chunks that are not complete yet")
     scored: int
     errors: dict[str, int]
-    not_applicable: int = Field(0, description="outcomes with neither a score nor an error, of those that are done")
-    created_by: str | None = Field(None, description="the id of the API key that it was made with")
+    not_applicable: int = Field(0, description="outcomes with neither a score nor an error, among those done")
+    created_by: str | None = Field(None, description="id of the API key that created it")
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
-    budget: BatchBudget | None = Field(None, description="of its asks; null where only the project's bounds them")
-    keep_replies: bool = Field(True, description="whether its asks are answered with kept replies, and theirs are kept")
-    feedback_of: FeedbackOf | None = Field(None, description="of a batch of feedback: what it is on")
-    waits_for: list[AwaitedServer] = Field([], description="servers that it cannot ask at the moment")
-    trouble: str | None = Field(None, description="why it does not go on: no worker of its queue is there")
-    kept: bool = Field(False, description="whether it lives on when other batches have had their time")
-    weighted_mean: float | None = Field(None, description="sum of weight times mean, once every grader has scores")
-    summary: list[Summary] = Field([], description="one for each grader; of what is done so far while it runs")
+    budget: BatchBudget | None = Field(
+        None, description="budget of its asks; null if only the project's budget applies"
+    )
+    keep_replies: bool = Field(
+        True, description="whether its asks may be answered with kept replies, and their replies are kept"
+    )
+    feedback_of: FeedbackOf | None = Field(None, description="for a batch of feedback: its subject")
+    waits_for: list[AwaitedServer] = Field([], description="servers that do not accept its asks at the moment")
+    trouble: str | None = Field(None, description="why it makes no progress: no worker of its queue runs")
+    kept: bool = Field(False, description="whether it is excluded from deletion after the retention time")
+    weighted_mean: float | None = Field(
+        None, description="sum of weight times mean, as soon as every grader has scores"
+    )
+    summary: list[Summary] = Field([], description="one summary for each grader; of the outcomes so far while it runs")
     recorded: list[Summary] = Field(
-        [], description="of scores that were recorded from outside: one for each grader of kind `custom` that has some"
+        [], description="summaries of recorded scores: one for each grader of kind `custom` that has some"
     )
     summary_error: str | None = Field(None, description="why the summary of a grader is missing")
 
@@ -445,17 +488,17 @@ class ApiKey(_Schema):
 
     id: str
     name: str
-    projects: list[str] = Field(description='"*" stands for every project')
-    role: Role = Field("manage", description="what it may do there; for every project, manage is for keys too")
+    projects: list[str] = Field(description='"*" means every project')
+    role: Role = Field("manage", description="what it may do there; `manage` for every project includes API keys")
     created_at: datetime
     revoked: bool
-    secret: str | None = Field(None, description="the key to send; only in the answer that made it")
+    secret: str | None = Field(None, description="the key to send; only in the answer that created it")
 
 
 class SignInLink(_Schema):
     """A link that signs a browser in to the web pages."""
 
-    path: str = Field(description="below the service's URL; it works once, within a day")
+    path: str = Field(description="path below the service's URL; valid once, within a day")
 
 
 class Project(_Schema):
@@ -497,18 +540,22 @@ class ProjectModel(_Schema):
     project: str
     key: str
     base_url: str
-    model: str = Field(description="its name there")
+    model: str = Field(description="name of the model at the server")
     has_api_key: bool
     defaults: ModelDefaults
-    timeout_s: float = Field(description="for one whole reply")
-    max_concurrency: int = Field(16, description="requests at once, of all workers together")
-    requests_per_minute: int | None = Field(None, description="of all workers together; None: no limit")
-    tokens_per_minute: int | None = Field(None, description="the same of tokens, input and output")
-    price: Price | None = Field(None, description="None: it costs nothing, or nobody said what")
-    keep_replies: bool = Field(True, description="whether a reply is kept for who asks the same again")
-    structured_output: bool | None = Field(None, description="whether replies fit a schema; None: not tested")
-    logprobs: bool | None = Field(None, description="whether the server tells log probabilities; None: not tested")
-    tested_at: datetime | None = Field(None, description="when it last passed a test, since it was changed")
+    timeout_s: float = Field(description="seconds for one complete reply")
+    max_concurrency: int = Field(16, description="simultaneous requests of all workers together")
+    requests_per_minute: int | None = Field(None, description="limit for all workers together; null: no limit")
+    tokens_per_minute: int | None = Field(
+        None, description="limit of input and output tokens for all workers together; null: no limit"
+    )
+    price: Price | None = Field(None, description="null: it costs nothing, or the price is unknown")
+    keep_replies: bool = Field(True, description="whether replies are kept and reused for equal asks")
+    structured_output: bool | None = Field(
+        None, description="whether the server supports replies that fit a schema; null: not tested"
+    )
+    logprobs: bool | None = Field(None, description="whether the server returns log probabilities; null: not tested")
+    tested_at: datetime | None = Field(None, description="time of the last passed test since it was changed")
     created_at: datetime
     updated_at: datetime
 
@@ -518,8 +565,8 @@ class ModelFault(_Schema):
 
     kind: ModelFailure
     message: str = Field(description="what happened, and what to do")
-    retryable: bool = Field(description="whether the same may come to another end later")
-    retry_after_s: float | None = Field(None, description="what the server asked to wait")
+    retryable: bool = Field(description="whether the same request may succeed later")
+    retry_after_s: float | None = Field(None, description="wait that the server requested")
 
 
 class ModelTrial(_Schema):
@@ -527,7 +574,7 @@ class ModelTrial(_Schema):
 
     passed: bool
     error: ModelFault | None = None
-    reply: str = Field("", description="the beginning of what it said")
+    reply: str = Field("", description="beginning of the model's reply")
     structured_output: bool | None = None
     logprobs: bool | None = None
     duration_ms: float
@@ -538,12 +585,12 @@ class ProjectEndpoint(_Schema):
 
     project: str
     key: str
-    url: str = Field(description="what `/score` is put behind")
+    url: str = Field(description="base URL, to which `/score` is appended")
     has_api_key: bool
-    timeout_s: float = Field(description="for one whole reply")
-    max_concurrency: int = Field(16, description="requests at once, of all workers together")
-    requests_per_minute: int | None = Field(None, description="of all workers together; None: no limit")
-    tested_at: datetime | None = Field(None, description="when it last passed a test, since it was changed")
+    timeout_s: float = Field(description="seconds for one complete reply")
+    max_concurrency: int = Field(16, description="simultaneous requests of all workers together")
+    requests_per_minute: int | None = Field(None, description="limit for all workers together; null: no limit")
+    tested_at: datetime | None = Field(None, description="time of the last passed test since it was changed")
     created_at: datetime
     updated_at: datetime
 
@@ -553,30 +600,30 @@ class EndpointTrial(_Schema):
 
     passed: bool
     error: ModelFault | None = None
-    reward: float | None = Field(None, description="what it gave the thread that was sent")
+    reward: float | None = Field(None, description="reward for the thread that was sent")
     duration_ms: float
 
 
 class ProjectBudget(_Schema):
     """A project's budget for asks, and how much of it is spent."""
 
-    cost: float | None = Field(None, description="in `currency`; None: any")
-    tokens: int | None = Field(None, description="input and output together; None: any")
+    cost: float | None = Field(None, description="limit in `currency`; null: no limit")
+    tokens: int | None = Field(None, description="limit of input and output together; null: no limit")
     currency: str = "USD"
-    period: BudgetPeriod = Field("total", description="what is spent is counted anew each day or month, UTC")
-    spent_cost: float = Field(description="of this period, by models whose price is in `currency`")
-    spent_tokens: int = Field(description="of this period, by all models")
-    is_spent: bool = Field(description="whether nothing more is asked")
+    period: BudgetPeriod = Field("total", description="period, in UTC, after which spending is counted from 0 again")
+    spent_cost: float = Field(description="cost in this period, of models with prices in `currency`")
+    spent_tokens: int = Field(description="tokens in this period, of all models")
+    is_spent: bool = Field(description="whether the budget is used up, so that nothing more is asked")
 
 
 class Spending(_Schema):
     """The cost of asks."""
 
     asks: int
-    kept: int = Field(description="of them, those that were answered with a kept reply, at no cost")
+    kept: int = Field(description="asks answered with a kept reply, at no cost")
     input_tokens: int
     output_tokens: int
-    costs: dict[str, float] = Field(description="by currency, of models that have a price")
+    costs: dict[str, float] = Field(description="cost by currency, of models that have a price")
 
 
 class ProjectSpending(_Schema):
@@ -584,21 +631,21 @@ class ProjectSpending(_Schema):
 
     total: Spending
     by: dict[str, Spending] = Field(
-        description="of each `model:…`, `endpoint:…` and `grader:…`; for all time alone: days and months are not parted"
+        description="spending of each `model:…`, `endpoint:…` and `grader:…`; only for all time, not for a day or month"
     )
 
 
 class AuditLine(_Schema):
     """One change: its author, action, object, time and client address."""
 
-    id: str = Field(description="to read on from")
+    id: str = Field(description="id from which to read on")
     at: datetime
-    key: str = Field(description="the id of the API key")
-    address: str = Field(description="of the client")
+    key: str = Field(description="id of the API key")
+    address: str = Field(description="address of the client")
     request_id: str
-    action: str = Field(description="such as grader.update or batch.cancel")
-    object: str = Field(description="the grader's key, or the id of the batch or API key")
-    detail: str = Field(description="such as the new version")
+    action: str = Field(description="kind of change, such as grader.update or batch.cancel")
+    object: str = Field(description="key of the grader, or id of the batch or API key")
+    detail: str = Field(description="further details, such as the new version")
 
 
 class Problem(BaseModel):
@@ -606,7 +653,7 @@ class Problem(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    type: str = Field(description="stable; the last part names the problem, such as validation-failed")
+    type: str = Field(description="stable identifier; its last part names the problem, such as validation-failed")
     title: str
     status: int
     detail: str = Field(description="what happened, to what, and what to do")

@@ -14,7 +14,7 @@ _OURS = {
 }  # fmt: skip
 # Any JSON: the sandbox checks it, and an invalid thread results in an outcome of kind `bad_input`.
 _THREAD = {
-    "description": "what a grader is given: `messages`, `turns`, or `prompt` and `completion`; `id` and `metadata`",
+    "description": "input of a grader: `messages`, `turns`, or `prompt` and `completion`; `id` and `metadata`",
     "examples": [
         {
             "id": "sample-1",
@@ -26,7 +26,7 @@ _THREAD = {
 # Fields that structs hold as raw JSON, described by their intended type.
 _UNPARSED: dict[str, dict[str, Any]] = {
     "source": {"type": "string", "description": "Python with `async def grade(thread)`, at most 64 KiB"},
-    "config": {"type": "object", "description": "the settings of the `kind`, in place of a source"},
+    "config": {"type": "object", "description": "settings of the `kind`, in place of a source"},
     "threads": {"type": "array", "minItems": 1, "items": {"$ref": _REF.format(name="Thread")}},
 }
 _schemas: dict[str, Any] = {"Thread": _THREAD}
@@ -38,7 +38,7 @@ FORM = {
         "schema": {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}},
     }
 }
-JSON_LINES = {"application/x-ndjson": {"schema": {"type": "string", "description": "a thread a line"}}}
+JSON_LINES = {"application/x-ndjson": {"schema": {"type": "string", "description": "one thread per line"}}}
 
 
 def body(kind: type[msgspec.Struct], *, also: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _options(component: dict[str, Any]) -> list[dict[str, Any]]:
     """The query parameters of a source file, which a JSON body has as fields."""
     in_body = {*_UNPARSED, "kind"}  # a kind replaces a source
     named = {name: schema for name, schema in component["properties"].items() if name not in in_body}
-    told = {"in": "query", "required": False, "description": "for a source file alone"}
+    told = {"in": "query", "required": False, "description": "only for a source file"}
     return [{"name": name, **told, "schema": schema} for name, schema in named.items()]
 
 
@@ -111,7 +111,7 @@ def _complete(document: dict[str, Any]) -> None:
 
 
 _PROBLEM = {
-    "description": "a problem, which says what to do",
+    "description": "a problem, with advice on what to do",
     "content": {"application/problem+json": {"schema": {"$ref": _REF.format(name="Problem")}}},
 }
 

@@ -43,7 +43,7 @@ async def _repeatable(
     idempotency_key: Annotated[
         str | None,
         Header(
-            description="1-255 visible characters; a repeated request is done once",
+            description="1-255 visible characters; a repeated request is executed once",
             json_schema_extra={"pattern": f"^{_KEY.pattern}$"},
         ),
     ] = None,

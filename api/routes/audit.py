@@ -12,7 +12,9 @@ from storage.api_keys import EVERY_PROJECT
 PAGE = 100
 
 _Limit = Annotated[int, Query(ge=1, le=1000)]
-_Before = Annotated[str | None, Query(pattern=r"^[0-9]{1,15}-[0-9]{1,9}$", description="the id of a line")]
+_Before = Annotated[
+    str | None, Query(pattern=r"^[0-9]{1,15}-[0-9]{1,9}$", description="only lines older than the line with this id")
+]
 
 router = APIRouter(tags=["audit"])
 of_service = APIRouter(prefix="/v1", tags=["audit"])

@@ -40,8 +40,8 @@ Read = Callable[[Batches, Spool, str], Iterator[bytes]]
 """Yields lines of a batch."""
 
 Index = Annotated[int, Field(ge=0, lt=BATCH_LINES)]
-After = Annotated[int, Query(ge=-1, description="only threads behind this one, counted from 0")]
-Limit = Annotated[int | None, Query(ge=1, le=BATCH_LINES, description="of at most so many threads")]
+After = Annotated[int, Query(ge=-1, description="only threads after this index, counted from 0")]
+Limit = Annotated[int | None, Query(ge=1, le=BATCH_LINES, description="maximum number of threads")]
 AcceptEncoding = Annotated[str, Header()]
 
 _BATCHES = TypeAdapter(list[Batch])
@@ -62,12 +62,14 @@ async def create(
     project: ScoresIn,
     repeat: Repeatable,
     grader: Annotated[list[str], Query(description="key or key@version; for JSON lines")] = [],  # noqa: B006  # FastAPI copies it
-    weight: Annotated[list[float], Query(description="one for each grader, in the same order")] = [],  # noqa: B006  # as above
-    budget_cost: Annotated[float | None, Query(ge=0, le=MOST_COST, description="what its asks may cost")] = None,
-    budget_tokens: Annotated[int | None, Query(ge=0, le=MOST_TOKENS, description="the same in tokens")] = None,
-    budget_currency: Annotated[str, Query(pattern=CURRENCY, description="of the budget's cost")] = "USD",
+    weight: Annotated[list[float], Query(description="one weight for each grader, in the same order")] = [],  # noqa: B006  # as above
+    budget_cost: Annotated[float | None, Query(ge=0, le=MOST_COST, description="maximum cost of its asks")] = None,
+    budget_tokens: Annotated[
+        int | None, Query(ge=0, le=MOST_TOKENS, description="maximum input and output tokens of its asks")
+    ] = None,
+    budget_currency: Annotated[str, Query(pattern=CURRENCY, description="currency of `budget_cost`")] = "USD",
     keep_replies: Annotated[
-        bool, Query(description="whether kept replies answer its asks, and theirs are kept")
+        bool, Query(description="whether its asks may be answered with kept replies, and their replies are kept")
     ] = True,
 ) -> Batch:
     """Create a batch of threads to be scored. The response confirms that they are stored durably."""
@@ -93,7 +95,9 @@ async def list_newest(
     project: InProject,
     limit: Annotated[int, Query(ge=1, le=200)] = PAGE,
     before: str | None = None,
-    grader: Annotated[str | None, Query(max_length=80, description="those that it scores: key or key@version")] = None,
+    grader: Annotated[
+        str | None, Query(max_length=80, description="only batches that this grader scores: key or key@version")
+    ] = None,
 ) -> Response:
     """List the newest batches first, without their summaries; `before` continues after the batch with that id."""
     of = None if grader is None else batch_upload.named([grader], [])[0]
@@ -114,9 +118,10 @@ async def get(
     services: Served,
     project: InProject,
     batch_id: str,
-    wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="wait at most so long for its end")] = 0,
+    wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="seconds to wait at most for its end")] = 0,
     bootstrap: Annotated[
-        bool, Query(description="with confidence intervals by bootstrap, once it is over: takes seconds the first time")
+        bool,
+        Query(description="include bootstrap confidence intervals of an ended batch; takes seconds the first time"),
     ] = False,
 ) -> Response:
     """Get one batch, with the summary of what is done so far; with `wait_s`, wait until it is over."""
@@ -172,7 +177,7 @@ async def read_threads(
     batch_id: str,
     after: After = -1,
     limit: Limit = None,
-    index: Annotated[list[Index], Query(max_length=MOST_PICKED, description="these threads alone, in this order")] = [],  # noqa: B006  # FastAPI copies it
+    index: Annotated[list[Index], Query(max_length=MOST_PICKED, description="only these threads, in this order")] = [],  # noqa: B006  # FastAPI copies it
     accept_encoding: AcceptEncoding = "",
 ) -> Response:
     """Read the threads as they were sent, one per line, in order; or those selected by `index`."""

@@ -119,7 +119,7 @@ async def get(
     services: Served,
     project: InProject,
     key: str,
-    wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="wait at most so long for its build")] = 0,
+    wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="seconds to wait at most for its build")] = 0,
 ) -> Response:
     """Get one environment with all of its builds; with `wait_s`, wait until the newest one is over or progresses."""
     if wait_s:

@@ -62,7 +62,7 @@ class GraderChanges(msgspec.Struct, forbid_unknown_fields=True):
     weave: dict[str, Any] | None = None
 
 
-IfMatch = Annotated[str | None, Header(description="the newest version that is known: 412 where there is a newer one")]
+IfMatch = Annotated[str | None, Header(description="newest version known to the client; 412 if there is a newer one")]
 
 _IF_MATCH = re.compile(r'"?([1-9][0-9]{0,8})"?')
 _ALSO = openapi.SOURCE_FILE | openapi.FORM
@@ -104,7 +104,7 @@ async def list_all(
     request: Request,
     services: Served,
     project: InProject,
-    after: Annotated[str, Query(max_length=64, description="only graders of a later key")] = "",
+    after: Annotated[str, Query(max_length=64, description="only graders with a later key")] = "",
 ) -> Response:
     """List the graders of the project, by key: all, or some megabytes and a `Link` to the next page."""
     return await services.large_answers.make(request, _list, services, project, after)
@@ -160,7 +160,7 @@ async def versions(
     services: Served,
     project: InProject,
     key: str,
-    after: Annotated[int, Query(ge=0, description="only versions of a higher number")] = 0,
+    after: Annotated[int, Query(ge=0, description="only versions with a higher number")] = 0,
 ) -> Response:
     """List the versions, oldest first, with their sources: all, or some megabytes and a `Link` to the next page."""
     return await services.large_answers.make(request, _versions, services, project, key, after)

@@ -21,8 +21,8 @@ from storage.errors import Conflict
 
 MOST_FLIPS = 1000
 
-Named = Annotated[str | None, Query(description="key or key@version; of a batch with one grader, that one")]
-Threshold = Annotated[float, Query(allow_inf_nan=False, description="the least score that passes")]
+Named = Annotated[str | None, Query(description="key or key@version; optional for a batch with one grader")]
+Threshold = Annotated[float, Query(allow_inf_nan=False, description="lowest score that passes")]
 
 router = APIRouter(tags=["numbers"])
 
@@ -32,12 +32,14 @@ async def compare(
     request: Request,
     services: Served,
     project: InProject,
-    a: Annotated[str, Query(description="the id of a batch")],
-    b: Annotated[str, Query(description="the id of another, or of the same with another grader")],
+    a: Annotated[str, Query(description="id of a batch")],
+    b: Annotated[str, Query(description="id of another batch, or of the same one with another grader")],
     grader: Named = None,
-    grader_b: Annotated[str | None, Query(description="of b, where it is another than that of a")] = None,
+    grader_b: Annotated[str | None, Query(description="grader of b, if it differs from that of a")] = None,
     threshold: Threshold = 1.0,
-    limit: Annotated[int, Query(ge=0, le=MOST_FLIPS, description="so many of those that flipped")] = 100,
+    limit: Annotated[
+        int, Query(ge=0, le=MOST_FLIPS, description="maximum number of flipped pairs in the answer")
+    ] = 100,
 ) -> Response:
     """Compare the scores of the same rows in two batches: their mean difference with its interval, and the rows that
     flipped.
@@ -55,11 +57,14 @@ async def agreement(
     project: InProject,
     batch_id: str,
     label: Annotated[
-        str, Query(description="another grader of the batch, or of scores recorded in it, or `metadata.label`, a field")
+        str,
+        Query(
+            description="another grader of the batch or of scores recorded in it, or a field such as `metadata.label`"
+        ),
     ],
     grader: Named = None,
     threshold: Annotated[
-        float | None, Query(allow_inf_nan=False, description="scores and labels count as 1 from there on, else as 0")
+        float | None, Query(allow_inf_nan=False, description="scores and labels from it on count as 1, others as 0")
     ] = None,
 ) -> Response:
     """Compute how well a grader agrees with labels, and how its scores correlate with the length of completions."""

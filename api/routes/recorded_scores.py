@@ -26,7 +26,7 @@ async def record(
     services: Served,
     project: ScoresIn,
     batch_id: str,
-    grader: Annotated[str, Query(max_length=80, description="of kind `custom`: key or key@version")],
+    grader: Annotated[str, Query(max_length=80, description="grader of kind `custom`: key or key@version")],
 ) -> Response:
     """Record scores of a batch's threads as outcomes of a grader of kind `custom`: all of them, or none. An existing
     score of the same thread is replaced.

@@ -9,7 +9,7 @@ from api.services import Served
 from gradebox.schemas import ProjectSpending
 
 _Period = Annotated[
-    str, Query(pattern=r"^([0-9]{4}-[0-9]{2}(-[0-9]{2})?)?$", description="a day or month of UTC; empty: all time")
+    str, Query(pattern=r"^([0-9]{4}-[0-9]{2}(-[0-9]{2})?)?$", description="a day or month in UTC; empty: all time")
 ]
 
 router = APIRouter(tags=["spending"])

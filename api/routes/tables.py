@@ -18,9 +18,9 @@ from storage.outcome_selection import OutcomeFilter
 
 MOST_PAGES = 1_000_000
 TEXT_LENGTH = 200
-BIN = "the number of a bin of the summary's histogram, from 0"
+BIN = "number of a bin of the summary's histogram, from 0"
 
-Bound = Annotated[float | None, Query(allow_inf_nan=False, description="of the score, itself among them")]
+Bound = Annotated[float | None, Query(allow_inf_nan=False, description="inclusive bound of the score")]
 
 router = APIRouter(prefix="/batches", tags=["batches"])
 
@@ -32,14 +32,15 @@ async def read_table(
     project: InProject,
     batch_id: str,
     grader: Named = None,
-    kind: Annotated[KindFilter | None, Query(description="those with a score, or one kind of those without")] = None,
+    kind: Annotated[KindFilter | None, Query(description="only outcomes with a score, or of one kind without")] = None,
     low: Bound = None,
     high: Bound = None,
     bin: Annotated[int | None, Query(ge=0, le=9, description=BIN)] = None,  # noqa: A002  # as the query has it
     text: Annotated[
-        str | None, Query(min_length=1, max_length=TEXT_LENGTH, description="in a reason, a message or a completion")
+        str | None,
+        Query(min_length=1, max_length=TEXT_LENGTH, description="text to find in a reason, a message or a completion"),
     ] = None,
-    sort: Annotated[Sort, Query(description="what has no score comes last, also in -score")] = "index",
+    sort: Annotated[Sort, Query(description="outcomes without a score come last, also for -score")] = "index",
     page_number: Annotated[int, Query(alias="page", ge=1, le=MOST_PAGES)] = 1,
     limit: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 50,
 ) -> Response:

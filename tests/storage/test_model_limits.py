@@ -120,7 +120,7 @@ def test_it_is_told_which_servers_are_waited_for(store: Store) -> None:
     assert store.model_limits.awaited("default", asks) == []
     share(store, "a", wants(5, pause_ms=30_500))
     (awaited,) = store.model_limits.awaited("default", asks)
-    assert str(awaited) == "model judge wants no request for 30 s"
+    assert str(awaited) == "model judge accepts no requests for 30 s"
 
 
 def test_what_was_told_long_ago_is_not_true_any_more(store: Store) -> None:

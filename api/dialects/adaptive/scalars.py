@@ -11,7 +11,7 @@ Timestamp = NewType("Timestamp", int)
 
 CONFIG = StrawberryConfig(
     scalar_map={
-        IdOrKey: strawberry.scalar(name="IdOrKey", description="the id or the key of a thing"),
+        IdOrKey: strawberry.scalar(name="IdOrKey", description="an id or a key"),
         Timestamp: strawberry.scalar(name="Timestamp", description="milliseconds since 1970", serialize=int),
     }
 )
