@@ -23,7 +23,13 @@ from ui.templates import STATIC, page, rendered
 from ui.visits import SignedOut, visit
 
 _log = logging.getLogger(__name__)
-_TITLES = {403: "Not allowed", 404: "Not found", 429: "Wait a moment", 503: "The service is not whole", 500: "A fault"}
+_TITLES = {
+    403: "Not allowed",
+    404: "Not found",
+    429: "Wait a moment",
+    503: "The service is not fully available",
+    500: "A fault",
+}
 
 
 class _Static(StaticFiles):
@@ -127,4 +133,4 @@ def _reported(request: Request, status: int, detail: str) -> Response:
         return HTMLResponse(
             rendered("_fault.html", detail=detail), status, {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML"}
         )
-    return page("error.html", status, title=_TITLES.get(status, "This cannot be done"), detail=detail)
+    return page("error.html", status, title=_TITLES.get(status, "This action failed"), detail=detail)

@@ -198,7 +198,7 @@ async def keep(request: Request) -> Response:
             report = Report.model_validate(error.members["report"])
             return HTMLResponse(_shown(report, None, None, is_quick=False), 422, {"HX-Retarget": "#report"})
         raise
-    said = "It is saved already" if grader.version == began else "Saved"
+    said = "Already saved" if grader.version == began else "Saved"
     return _said(said, who.project, grader)
 
 
@@ -234,7 +234,7 @@ def _read_fields(fields: dict[str, str], longest: int) -> Sent:
     kind, text = fields.get("kind", ""), fields.get("config")
     if text is not None:
         if kind not in get_args(WrittenKind):
-            raise invalid(f"{kind!r:.40} is no kind of grader")
+            raise invalid(f"{kind!r:.40} is not a kind of grader")
         return replace(written(cast("WrittenKind", kind), _settings(text)), threads=threads)
     return Sent(fields.get("source", "").encode("utf-8", "surrogatepass"), threads=threads)
 
@@ -245,7 +245,7 @@ def _settings(text: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(text.encode("utf-8", "surrogatepass"), type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise invalid(f"the settings are no JSON object: {error}") from error
+        raise invalid(f"the settings are not a JSON object: {error}") from error
 
 
 def _options(fields: dict[str, str], kind: type[Any], **more: str) -> Any:
@@ -260,5 +260,5 @@ def _number(text: str | None) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
-        raise invalid(f"{text!r:.40} is no version: it is a number, as ?version=3")
+        raise invalid(f"{text!r:.40} is not a version: write a number, as in ?version=3")
     return int(text)

@@ -48,12 +48,12 @@ _WRONG_SUM = '{"id": "wrong", "prompt": "What is 2+2?", "completion": "It is 5",
 
 EXAMPLES = [
     ExampleGrader(
-        "has-answer", "The right answer", "The last number of the completion is compared.", _ANSWER, _SUM + _WRONG_SUM
+        "has-answer", "The right answer", "Compares the last number of the completion.", _ANSWER, _SUM + _WRONG_SUM
     ),
     ExampleGrader(
         "json-keys",
         "JSON with its keys",
-        "A part of the score for each key, with a reason.",
+        "Each key adds a part of the score, with a reason.",
         _JSON,
         '{"id": "whole", "completion": "{\\"answer\\": 4}"}\n{"id": "none", "completion": "four"}\n',
     ),

@@ -58,11 +58,11 @@ def _versions(store: Store, project: str, key: str, numbers: list[int]) -> list[
 def why_read_only(grader: GraderRecord | None, version: Version | None, key: ApiKey) -> str:
     """Explain why a grader cannot be changed here; empty if it can."""
     if not may(key, "score"):
-        return f"You may look here: your API key is of role {key.role}. Testing needs score, and saving manage."
+        return f"Read only: your API key has the role {key.role}. Testing needs the role score, saving the role manage."
     if not may(key, "manage"):
-        return f"You may look and test here, and not save: your API key is of role {key.role}, and saving needs manage."
+        return f"You can test but not save: your API key has the role {key.role}, and saving needs the role manage."
     if grader is not None and grader.locked:
-        return "The grader is locked: unlock it to save another version (gradebox graders unlock)."
+        return "The grader is locked: unlock it to save a new version (gradebox graders unlock)."
     if grader is not None and version is not None and version.number != grader.version:
         return f"This is version {version.number}, which never changes. Version {grader.version} is the newest."
     if version is not None and not version.source:

@@ -30,7 +30,7 @@ async def audit(request: Request) -> Response:
     who = await visit(request, "manage")
     before = request.query_params.get("before") or None
     if before is not None and not _LINE.fullmatch(before):
-        raise invalid(f"before={before!r:.40} is the id of no line")
+        raise invalid(f"before={before!r:.40} is not the id of a line")
     lines = await run_sync(who.services.store.audit.newest, who.project, _PAGE, before)
     following = lines[-1].id if len(lines) >= _PAGE else None
     return page("audit.html", visit=who, here="audit", lines=lines, following=following)
@@ -74,7 +74,9 @@ def _doctor(_: IsGone) -> _Found:
         )
         return msgspec.json.decode(done.stdout, type=_Found)
     except (subprocess.TimeoutExpired, msgspec.DecodeError) as error:
-        raise ProblemError(503, "unavailable", "the layers could not be tried: run `gradebox doctor`", RETRY) from error
+        raise ProblemError(
+            503, "unavailable", "the layers could not be tested: run `gradebox doctor`", RETRY
+        ) from error
 
 
 def _service(services: Services) -> dict[str, Any]:

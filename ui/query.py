@@ -14,7 +14,7 @@ def number(request: Request, name: str, least: int, most: int, otherwise: int | 
     if not text:
         return otherwise
     if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
-        raise invalid(f"{name}={text!r:.40} is no number from {least} to {most}")
+        raise invalid(f"{name}={text!r:.40} is not a number from {least} to {most}")
     return int(text)
 
 
@@ -26,7 +26,7 @@ def decimal(request: Request, name: str) -> float | None:
     except ValueError:
         found = float("nan")
     if found is not None and not abs(found) < float("inf"):
-        raise invalid(f"{name}={text!r:.40} is no number")
+        raise invalid(f"{name}={text!r:.40} is not a number")
     return found
 
 
@@ -35,7 +35,7 @@ def one_of(request: Request, name: str, kind: object) -> str | None:
     text = request.query_params.get(name, "")
     names = _names(kind)
     if text and text not in names:
-        raise invalid(f"{name}={text!r:.40} is none of {', '.join(names)}")
+        raise invalid(f"{name}={text!r:.40} is not one of {', '.join(names)}")
     return text or None
 
 

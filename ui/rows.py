@@ -43,7 +43,7 @@ async def show(request: Request) -> Response:
     who = await visit(request)
     text = request.path_params["index"]
     if not (text.isascii() and text.isdigit() and len(text) < 8):
-        raise invalid(f"{text!r:.40} is no place of a thread: it is a number from 0")
+        raise invalid(f"{text!r:.40} is not the index of a thread: write a number from 0")
     batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
     graders = [str(one) for one in batch.graders]
     said, thread = await run_sync(_read, who.services, batch, int(text))
@@ -102,9 +102,9 @@ def samples(services: Services, project: str, place: str) -> str:
         listed = ",".join(map(str, sorted(random.sample(range(threads), min(threads, RANDOM)))))
     indices = listed.split(",")
     if not all(index.isascii() and index.isdigit() and len(index) < 8 for index in indices):
-        raise invalid(f"{place!r:.60} is no place of threads: write BATCH:INDEX, or BATCH:INDEX,INDEX")
+        raise invalid(f"{place!r:.60} does not name threads: write BATCH:INDEX, or BATCH:INDEX,INDEX")
     if len(indices) > MOST_PICKED:
-        raise invalid(f"there are {len(indices)} threads, and {MOST_PICKED} are taken along at once")
+        raise invalid(f"there are {len(indices)} threads, and at most {MOST_PICKED} can be taken at once")
     store = services.store
     batch = store.batches.get(project, batch_id, summary=False)
     blocks = batch_threads.read_picked(store.batches, store.spool, batch.id, [int(index) for index in indices])

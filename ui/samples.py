@@ -30,7 +30,7 @@ def lines_of(text: str, longest: int) -> list[bytes] | None:
     if not found:
         return None
     if len(found) > REQUEST_THREADS:
-        raise invalid(f"there are {len(found)} samples, and a test takes {REQUEST_THREADS}: {_ADVICE}")
+        raise invalid(f"there are {len(found)} samples, and a test takes at most {REQUEST_THREADS}: {_ADVICE}")
     return [bodies.line_of(one, longest, f"sample {number}") for number, one in enumerate(found)]
 
 
@@ -48,5 +48,5 @@ def _lines(data: bytes) -> list[bytes]:
     lines = [line for line in data.splitlines() if line.strip()]
     for number, line in enumerate(lines, 1):
         if not _is_json(line):
-            raise invalid(f"line {number} of the samples is no JSON: write a sample a line, or one JSON array")
+            raise invalid(f"line {number} of the samples is not JSON: write one sample per line, or one JSON array")
     return lines

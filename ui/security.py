@@ -61,5 +61,5 @@ def check_origin(method: str, headers: Headers) -> None:
         is_own = site == "same-origin"
     if not is_own:
         raise ProblemError(
-            403, "forbidden", "this request comes from the page of another site: open the page here, and do it again"
+            403, "forbidden", "this request comes from a page of another site: open the page here and try again"
         )

@@ -15,9 +15,15 @@ def add_to(app: typer.Typer) -> None:
 
 def audit(
     invocation: Invocation,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 100,
-    before: Annotated[str | None, typer.Option("--before", metavar="ID", help="Older than this line.")] = None,
-    service: Annotated[bool, typer.Option("--service", help="Of API keys and projects, not of --project.")] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Maximum number of changes.")
+    ] = 100,
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="ID", help="Only changes older than this one.")
+    ] = None,
+    service: Annotated[
+        bool, typer.Option("--service", help="Show changes of API keys and projects instead of --project's.")
+    ] = False,
 ) -> None:
     """Who changed what in the project, the newest change first."""
     lines = invocation.client.audit(limit, before, service=service)

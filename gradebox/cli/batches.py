@@ -24,10 +24,10 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="The batch's id.")]
 @client_command(app, "list")
 def list_batches(
     invocation: Invocation,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="Maximum number of batches.")] = 50,
     before: Annotated[str | None, typer.Option(metavar="ID", help="Only batches older than this one.")] = None,
     grader: Annotated[
-        str | None, typer.Option(metavar="KEY[@N]", help="Only batches that this grader scores, or this version.")
+        str | None, typer.Option(metavar="KEY[@N]", help="Only batches scored by this grader or version.")
     ] = None,
 ) -> None:
     """The newest batches of the project."""
@@ -57,7 +57,7 @@ def show(
     invocation: Invocation,
     batch: Id,
     bootstrap: Annotated[
-        bool, typer.Option("--bootstrap", help="With confidence intervals by bootstrap, once it is over.")
+        bool, typer.Option("--bootstrap", help="Add bootstrap confidence intervals, if the batch has ended.")
     ] = False,
 ) -> None:
     """One batch, with the summary of what is done."""
@@ -84,7 +84,7 @@ def cancel(invocation: Invocation, batch: Id) -> None:
 
     handle = invocation.client.batches.get(batch)
     if handle.state in ENDED:
-        note(f"batch {batch} was {handle.state} already")
+        note(f"batch {batch} is already {handle.state}")
     show_batch(invocation, handle.cancel())
 
 
@@ -95,7 +95,7 @@ def retry(invocation: Invocation, batch: Id) -> None:
 
     now = invocation.client.batches.get(batch).retry()
     if now.state in ENDED:
-        note(f"batch {batch} has no outcome whose error is retryable: nothing is scored again")
+        note(f"batch {batch} has no outcome with a retryable error: nothing is scored again")
     show_batch(invocation, now)
 
 
@@ -122,8 +122,10 @@ def delete(invocation: Invocation, batch: Id) -> None:
 def outcomes(
     invocation: Invocation,
     batch: Id,
-    after: Annotated[int | None, typer.Option(help="Only outcomes of threads after this position.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only those of so many threads.")] = None,
+    after: Annotated[
+        int | None, typer.Option(help="Only outcomes of threads after this index, counted from 0.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of threads.")] = None,
 ) -> None:
     """Prints the outcomes so far as JSON lines, in the order of the threads."""
     from gradebox.cli.score import write_outcomes
@@ -139,7 +141,9 @@ def record(
         Path,
         typer.Argument(metavar="FILE", help='JSON lines such as {"id": "a", "score": 1, "reason": "why"}; - is stdin.'),
     ],
-    grader: Annotated[str, typer.Option("--grader", metavar="KEY[@N]", help="Of kind custom: whose scores they are.")],
+    grader: Annotated[
+        str, typer.Option("--grader", metavar="KEY[@N]", help="Grader of kind custom that gets the scores.")
+    ],
 ) -> None:
     """Records external scores, such as labels by people, beside those of the batch's graders."""
     from gradebox.client.recorded_scores import blocks_of
@@ -156,7 +160,7 @@ def list_errors(
     invocation: Invocation,
     batch: Id,
     kind: Annotated[str | None, typer.Option(help="Only errors of this kind, such as exception.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many messages.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of messages.")] = 20,
 ) -> None:
     """The errors of a batch: each message with its count, the most frequent first."""
     from gradebox.cli.errors import ErrorCounts
@@ -182,10 +186,10 @@ def show_batch(invocation: Invocation, batch: "Batch") -> None:
     kept = "  kept" if batch.kept else ""
     counts = f"{cell(batch.done)} of {cell(batch.total)} outcomes  errors: {errors(batch.errors)}"
     passed_over = f"  not applicable: {cell(batch.not_applicable)}" if batch.not_applicable else ""
-    underway = f"  under way: {cell(batch.underway)}" if batch.underway else ""
+    underway = f"  in progress: {cell(batch.underway)}" if batch.underway else ""
     say(f"{batch.id}  {batch.state}{kept}  {counts}{passed_over}{underway}")
     for server in batch.waits_for:
-        note(f"it waits: {server}")
+        note(f"waiting: {server}")
     if batch.trouble:
         note(batch.trouble)
     return summary(batch)

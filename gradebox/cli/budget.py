@@ -10,7 +10,7 @@ from gradebox.cli.output import as_json, say
 if TYPE_CHECKING:
     from gradebox.schemas import ProjectBudget
 
-app = typer.Typer(help="Bounds what the project spends on asking models.", no_args_is_help=True)
+app = typer.Typer(help="Limits what the project spends on asks of models.", no_args_is_help=True)
 
 
 @client_command(app)
@@ -22,10 +22,14 @@ def show(invocation: Invocation) -> None:
 @client_command(app, "set")
 def set_budget(
     invocation: Invocation,
-    cost: Annotated[float | None, typer.Option(min=0, help="Money, as the prices of models count it.")] = None,
-    tokens: Annotated[int | None, typer.Option(min=0, help="Input and output together.")] = None,
-    currency: Annotated[str | None, typer.Option(help="Of --cost: three capitals; USD by default.")] = None,
-    period: Annotated[Literal["day", "month", "total"] | None, typer.Option(help="Of UTC; a month by default.")] = None,
+    cost: Annotated[float | None, typer.Option(min=0, help="Money, in the currency of the models' prices.")] = None,
+    tokens: Annotated[int | None, typer.Option(min=0, help="Tokens, input and output together.")] = None,
+    currency: Annotated[
+        str | None, typer.Option(help="Currency of --cost: three capital letters; USD by default.")
+    ] = None,
+    period: Annotated[
+        Literal["day", "month", "total"] | None, typer.Option(help="Period in UTC; a month by default.")
+    ] = None,
 ) -> None:
     """Sets the budget and replaces the current one."""
     if cost is None and tokens is None:
@@ -37,7 +41,7 @@ def set_budget(
 def delete(invocation: Invocation) -> None:
     """Removes the budget."""
     invocation.client.budget.delete()
-    as_json({"deleted": "budget"}) if invocation.json else say("there is no budget any more")
+    as_json({"deleted": "budget"}) if invocation.json else say("the budget was removed")
 
 
 def _show_budget(invocation: Invocation, budget: "ProjectBudget") -> None:
@@ -51,5 +55,5 @@ def _show_budget(invocation: Invocation, budget: "ProjectBudget") -> None:
     each = "in all" if budget.period == "total" else f"each {budget.period}"
     say(f"{' and '.join(bounds)} {each}; {spent} are spent")
     if budget.is_spent:
-        say("nothing more is asked: raise the budget, or wait for the next period")
+        say("the budget is used up: raise it, or wait for the next period")
     return None

@@ -24,11 +24,13 @@ def add_to(app: typer.Typer) -> None:
 def compare(
     invocation: Invocation,
     a: Annotated[str, typer.Argument(metavar="A", help="The id of a batch.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The id of another, or of the same with another grader.")],
-    grader: Annotated[str | None, typer.Option(help="Which grader, where a batch has several.")] = None,
-    grader_b: Annotated[str | None, typer.Option(help="That of B, where it is another.")] = None,
-    threshold: Annotated[float, typer.Option(help="The least score that passes.")] = 1.0,
-    limit: Annotated[int, typer.Option(min=0, max=1000, help="How many of those that flipped are listed.")] = 20,
+    b: Annotated[
+        str, typer.Argument(metavar="B", help="The id of another batch, or of the same one with another grader.")
+    ],
+    grader: Annotated[str | None, typer.Option(help="The grader, if a batch has several.")] = None,
+    grader_b: Annotated[str | None, typer.Option(help="The grader of B, if it differs from that of A.")] = None,
+    threshold: Annotated[float, typer.Option(help="The lowest score that passes.")] = 1.0,
+    limit: Annotated[int, typer.Option(min=0, max=1000, help="Maximum number of flipped rows to list.")] = 20,
 ) -> None:
     """The scores of the same rows in two batches: their difference, and which rows flipped."""
     found = invocation.client.compare(a, b, grader, grader_b, threshold=threshold, limit=limit)
@@ -41,9 +43,9 @@ def agreement(
     invocation: Invocation,
     batch: Annotated[str, typer.Argument(metavar="ID", help="The batch's id.")],
     grader: Annotated[str, typer.Argument(help="A grader of the batch, such as a judge.")],
-    label: Annotated[str, typer.Argument(help="Another grader of the batch, or a field: metadata.label.")],
+    label: Annotated[str, typer.Argument(help="Another grader of the batch, or a field such as metadata.label.")],
     threshold: Annotated[
-        float | None, typer.Option(help="Scores and labels count as 1 from there on, else as 0.")
+        float | None, typer.Option(help="Scores and labels from this value on count as 1, others as 0.")
     ] = None,
 ) -> None:
     """How far a grader agrees with labels, and how its scores correlate with the length of completions."""
@@ -71,8 +73,8 @@ def _show_comparison(found: "Comparison") -> None:
     if spent:
         table(["batch", "grader", *_SPENT], spent)
     for left_out, why in (
-        (found.only_a, "only A has"),
-        (found.only_b, "only B has"),
+        (found.only_a, "exist only in A"),
+        (found.only_b, "exist only in B"),
         (found.scored_only_a, "have no score in B"),
         (found.scored_only_b, "have no score in A"),
         (found.scored_neither, "have no score in either"),
@@ -80,7 +82,7 @@ def _show_comparison(found: "Comparison") -> None:
         if left_out:
             note(f"left out: {left_out:,} rows that {why}")
     if found.repeated_ids:
-        note(f"{found.repeated_ids:,} rows have an id that came before: they are paired in order")
+        note(f"{found.repeated_ids:,} rows have an id that an earlier row has: they are paired in order")
 
 
 def _show_agreement(found: "Agreement") -> None:
@@ -96,7 +98,7 @@ def _show_agreement(found: "Agreement") -> None:
         ("difference", f"{cell(found.difference)}{_bounds(found.interval)}"),
         ("score with length", _correlation(found.length.score)),
         ("score minus label with length", _correlation(found.length.excess)),
-        ("decided otherwise in the other order", f"{found.position.detected:,} of {found.position.checked:,}"),
+        ("decided differently in the other order", f"{found.position.detected:,} of {found.position.checked:,}"),
     ]
     table(["", "value"], numbers)
     if found.values:

@@ -20,7 +20,7 @@ Key = Annotated[str, typer.Argument(metavar="KEY", help="The endpoint's key.")]
 def create(
     invocation: Invocation,
     key: Key,
-    endpoint_url: Annotated[str, typer.Option(help="Of a reward server: it answers POST ENDPOINT_URL/score.")],
+    endpoint_url: Annotated[str, typer.Option(help="URL of a reward server, which answers POST ENDPOINT_URL/score.")],
     key_env: KeyEnv = None,
     timeout_s: Timeout = None,
     max_concurrency: Concurrency = None,
@@ -35,14 +35,14 @@ def create(
         max_concurrency=max_concurrency,
         requests_per_minute=requests_per_minute,
     )
-    as_json(created) if invocation.json else say(f"{key} is kept: test it with gradebox endpoints test {key}")
+    as_json(created) if invocation.json else say(f"{key} is saved: test it with gradebox endpoints test {key}")
 
 
 @client_command(app)
 def update(
     invocation: Invocation,
     key: Key,
-    endpoint_url: Annotated[str | None, typer.Option(help="Another one; it needs --key-env again.")] = None,
+    endpoint_url: Annotated[str | None, typer.Option(help="A new URL; it needs --key-env again.")] = None,
     key_env: KeyEnv = None,
     timeout_s: Timeout = None,
     max_concurrency: Concurrency = None,

@@ -21,7 +21,12 @@ Requirements = Annotated[
 RequirementsFile = Annotated[
     Path | None,
     typer.Option(
-        "--requirements", "-r", metavar="FILE", exists=True, dir_okay=False, help="A requirement on each line."
+        "--requirements",
+        "-r",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="A file with one requirement per line.",
     ),
 ]
 Data = Annotated[
@@ -57,8 +62,8 @@ def update(
     requirements: Requirements = None,
     file: RequirementsFile = None,
     data: Data = None,
-    no_packages: Annotated[bool, typer.Option("--no-packages", help="The new build has data alone.")] = False,
-    no_data: Annotated[bool, typer.Option("--no-data", help="The new build has packages alone.")] = False,
+    no_packages: Annotated[bool, typer.Option("--no-packages", help="The new build has only data.")] = False,
+    no_data: Annotated[bool, typer.Option("--no-data", help="The new build has only packages.")] = False,
     detach: Detach = False,
 ) -> None:
     """Makes a new build with other packages or data; the rest stays. Graders keep the build that they use."""
@@ -106,7 +111,7 @@ def show(invocation: Invocation, key: Key) -> None:
 def delete(
     invocation: Invocation,
     key: Key,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation on a terminal.")] = False,
 ) -> None:
     """Deletes an environment that no grader uses."""
     if not yes and sys.stdin.isatty():

@@ -38,21 +38,26 @@ def add_to(app: typer.Typer) -> None:
 def feedback(
     invocation: Invocation,
     batch: Id,
-    model: Annotated[str, typer.Option(metavar="KEY", help="The model that is asked.")],
-    on: Annotated[On, typer.Option(help="Which outcomes: too low or wrong, or all that have a score.")] = On.failures,
-    of: Annotated[Of, typer.Option(help="What is to be changed.")] = Of.completion,
-    grader: Annotated[str | None, typer.Option(help="Which grader, where the batch has several.")] = None,
+    model: Annotated[str, typer.Option(metavar="KEY", help="The model that writes the feedback.")],
+    on: Annotated[
+        On, typer.Option(help="Which outcomes: failures (too low or wrong), or all with a score.")
+    ] = On.failures,
+    of: Annotated[Of, typer.Option(help="What the feedback is to improve.")] = Of.completion,
+    grader: Annotated[str | None, typer.Option(help="The grader, if the batch has several.")] = None,
     threshold: Annotated[
-        float | None, typer.Option(help="A failure scores less (1); with --labels, both count as 1 from there on.")
+        float | None,
+        typer.Option(help="Lower scores are failures (1); with --labels, scores and labels from it on count as 1."),
     ] = None,
     labels: Annotated[
-        str | None, typer.Option(help="For --of judge: another grader of the batch, or a field: metadata.label.")
+        str | None, typer.Option(help="For --of judge: another grader of the batch, or a field such as metadata.label.")
     ] = None,
-    instructions: Annotated[str | None, typer.Option(metavar="TEXT", help="What else the model is told.")] = None,
-    budget_cost: Annotated[float | None, typer.Option(min=0, help="What its asks may cost.")] = None,
-    budget_tokens: Annotated[int | None, typer.Option(min=0, help="The same in tokens.")] = None,
-    budget_currency: Annotated[str, typer.Option(help="Of --budget-cost.")] = "USD",
-    limit: Annotated[int, typer.Option(min=0, help="How many texts are printed.")] = 20,
+    instructions: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Further instructions for the model.")
+    ] = None,
+    budget_cost: Annotated[float | None, typer.Option(min=0, help="Maximum cost of its asks.")] = None,
+    budget_tokens: Annotated[int | None, typer.Option(min=0, help="Maximum tokens of its asks.")] = None,
+    budget_currency: Annotated[str, typer.Option(help="Currency of --budget-cost.")] = "USD",
+    limit: Annotated[int, typer.Option(min=0, help="Maximum number of texts to print.")] = 20,
 ) -> None:
     """Asks a model what to change in completions or in their judge, as a new batch, and waits for its end."""
     given = invocation.client.batches.get(batch).feedback(
@@ -66,7 +71,7 @@ def feedback(
         budget=budget_of(budget_cost, budget_tokens, budget_currency),
     )
     if given is None:
-        return note(f"there is nothing to say of batch {batch}: nothing was asked")
+        return note(f"batch {batch} has no outcome that needs feedback: nothing was asked")
     if failure := watch(given):
         fail(failure, 1)
     if invocation.json:

@@ -25,7 +25,9 @@ ContractChoice = Annotated[
 ]
 ThreadsFile = Annotated[
     Path | None,
-    typer.Option("--threads", metavar="FILE", exists=True, dir_okay=False, help="JSON lines for the test run."),
+    typer.Option(
+        "--threads", metavar="FILE", exists=True, dir_okay=False, help="Threads for the test run, as JSON lines."
+    ),
 ]
 
 
@@ -55,7 +57,7 @@ def read_threads(path: Path) -> list["Thread"]:
         except (ValueError, RecursionError) as error:
             raise typer.BadParameter(f"line {number} of {path} is no JSON: {error}") from error
         if not isinstance(thread, dict):
-            raise typer.BadParameter(f"line {number} of {path} is no thread: a thread is a JSON object")
+            raise typer.BadParameter(f"line {number} of {path} is not a thread: a thread is a JSON object")
         threads.append(thread)
     if len(threads) > REQUEST_THREADS:
         note(f"the test run takes the first {REQUEST_THREADS:,} of the {len(threads):,} threads in {path}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Manages graders.", no_args_is_help=True)
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The grader's key.")]
-Name = Annotated[str | None, typer.Option(help="A name for people to read.")]
+Name = Annotated[str | None, typer.Option(help="A name for display.")]
 Description = Annotated[str | None, typer.Option(help="What the grader looks for.")]
 Isolation = Literal["auto", "batch", "completion"]  # a copy from the schemas, whose import would slow down `--help`
 IsolationChoice = Annotated[Isolation | None, typer.Option("--isolation", help="Between completions.")]
@@ -43,24 +43,32 @@ KindChoice = Annotated[
         "custom",
     ]
     | None,
-    typer.Option("--kind", help="A kind whose source is written for you; or custom, whose scores are recorded."),
+    typer.Option("--kind", help="A kind whose source is generated; or custom, whose scores are recorded."),
 ]
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE.json", exists=True, dir_okay=False, help="The settings of the kind."),
 ]
 Criteria = Annotated[
-    str | None, typer.Option("--criteria", help="Of a binary_judge or a judge: what is asked of a completion.")
+    str | None,
+    typer.Option("--criteria", help="For a binary_judge or a judge: the criteria that a completion must meet."),
 ]
-ModelKey = Annotated[str | None, typer.Option("--model", metavar="KEY", help="Of a judge of any kind: who judges.")]
-EndpointKey = Annotated[str | None, typer.Option("--endpoint", metavar="KEY", help="Of an external: who scores.")]
+ModelKey = Annotated[
+    str | None, typer.Option("--model", metavar="KEY", help="For a judge of any kind: the model that judges.")
+]
+EndpointKey = Annotated[
+    str | None, typer.Option("--endpoint", metavar="KEY", help="For an external: the endpoint that scores.")
+]
 TimeoutS = Annotated[float | None, typer.Option("--timeout-s", help="Seconds for one completion.")]
 EnvironmentKey = Annotated[
-    str | None, typer.Option("--environment", metavar="KEY[@BUILD]", help="Packages that it may import.")
+    str | None,
+    typer.Option("--environment", metavar="KEY[@BUILD]", help="The environment with packages that it may import."),
 ]
 AskChoice = Annotated[
     Literal["stand-in"] | None,
-    typer.Option("--ask", help="With stand-in, the smallest replies stand in for models and endpoints in the proof."),
+    typer.Option(
+        "--ask", help="With stand-in, the smallest replies replace those of models and endpoints in the checks."
+    ),
 ]
 MemoryMb = Annotated[int | None, typer.Option("--memory-mb", help="MiB for the grader.")]
 
@@ -134,7 +142,7 @@ def create(
     ask: AskChoice = None,
     contract: ContractChoice = "gradebox",
     replace: Annotated[
-        bool, typer.Option("--replace", help="Where there is a grader of this key, give it a new version.")
+        bool, typer.Option("--replace", help="If the grader exists, create a new version of it.")
     ] = False,
 ) -> None:
     """Checks a grader and saves it as its first version: the source in FILE, or a --kind, which needs no source."""
@@ -153,7 +161,7 @@ def create(
     given = {setting: value for setting, value in settings.items() if value is not None}
     if kind is not None:
         if file is not None or replace:
-            raise typer.BadParameter("--kind stands for a source: give no FILE, and no --replace")
+            raise typer.BadParameter("--kind replaces a source: leave out FILE and --replace")
         grader = _create_of_kind(invocation, key, kind, (_config(config) if config else {}) | given, options)
     elif file is None or config is not None or given:
         raise typer.BadParameter("name the FILE of a source; or a --kind, with its --config or its own options")
@@ -187,7 +195,8 @@ def update(
     ask: AskChoice = None,
     contract: ContractChoice = "gradebox",
     if_version: Annotated[
-        int | None, typer.Option(min=1, help="The newest version that you know: refused where there is another.")
+        int | None,
+        typer.Option(min=1, help="The newest version that you know; the update is refused if there is a newer one."),
     ] = None,
 ) -> None:
     """Gives a grader a new version, a name or a description.
@@ -248,7 +257,7 @@ def diff(
 def delete(
     invocation: Invocation,
     key: Key,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation on a terminal.")] = False,
 ) -> None:
     """Deletes a grader and its versions."""
     if not yes and sys.stdin.isatty():
@@ -274,13 +283,22 @@ def weave(
     invocation: Invocation,
     key: Key,
     completion: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Such as output.answer; else the output, a text or a message.")
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Path of the completion, such as output.answer; by default the output, if it is a text or a message.",
+        ),
     ] = None,
     prompt: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Such as inputs.question; else inputs.messages, if it is there.")
+        str | None,
+        typer.Option(
+            metavar="PATH", help="Path of the prompt, such as inputs.question; by default inputs.messages, if present."
+        ),
     ] = None,
-    metadata: Annotated[str | None, typer.Option(metavar="PATH", help="Of an object; else the inputs.")] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Forget what was said before.")] = False,
+    metadata: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Path of an object with the metadata; by default the inputs.")
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove the current settings.")] = False,
 ) -> None:
     """Sets where calls of Weave, which a RemoteScorer sends, hold the parts of a thread; or shows it."""
     graders = invocation.client.graders
@@ -353,9 +371,7 @@ def _changed_settings(
     from gradebox.schemas import WrittenKind
 
     if wanted not in get_args(WrittenKind):
-        raise typer.BadParameter(
-            f"{key} is of kind {newest.kind}, and has no settings: name the --kind that it shall be"
-        )
+        raise typer.BadParameter(f"{key} is of kind {newest.kind}, and has no settings: name the new --kind")
     keeps = wanted == own and "url" not in (newest.config or {})  # "url": an external, saved before they could run
     if wanted == "judge" and "criteria" in given:
         given = {**given, "criterion": given["criteria"]}
@@ -369,7 +385,7 @@ def _config(file: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         fail(f"{file} cannot be read as JSON: {error}", 1)
     if not isinstance(config, dict):
-        fail(f"{file} holds no JSON object with settings of the kind", 1)
+        fail(f"{file} does not contain a JSON object with settings of the kind", 1)
     return config
 
 
@@ -387,7 +403,8 @@ def _note_proof(grader: "GraderRecord", tried_on: "list[Thread] | None") -> None
     note_warnings(grader)
     if tried_on is not None and grader.test_threads < len(tried_on):
         note(
-            f"the first {grader.test_threads:,} of the {len(tried_on):,} threads stay with the grader: more is too much"
+            f"the first {grader.test_threads:,} of the {len(tried_on):,} threads are stored with the grader: the rest "
+            f"is too large"
         )
 
 

@@ -21,9 +21,10 @@ def create(
         list[str] | None,
         typer.Option("--covers", metavar="PROJECT", help="A project that the key covers; may be repeated. [--project]"),
     ] = None,
-    every_project: Annotated[bool, typer.Option("--every-project", help="It covers every project.")] = False,
+    every_project: Annotated[bool, typer.Option("--every-project", help="The key covers every project.")] = False,
     role: Annotated[
-        Role, typer.Option("--role", help="What it may do there; manage for every project manages keys too.")
+        Role,
+        typer.Option("--role", help="What the key may do there; manage with --every-project includes managing keys."),
     ] = "manage",
 ) -> None:
     """Creates an API key and prints it. It is not shown again."""
@@ -65,7 +66,7 @@ def rotate(invocation: Invocation, key: Annotated[str, typer.Argument(metavar="I
             note(f"{path} holds the new key")
     if invocation.json:
         return as_json(new)
-    note(f"key {new.id} stands in the place of {key}; it is not shown again:")
+    note(f"key {new.id} replaces {key}; it is not shown again:")
     return say(new.secret or "")
 
 
@@ -82,7 +83,7 @@ def recover(data_dir: DataDir = None) -> None:
     if not folder.is_dir():
         fail(f"there is no data folder {folder}: name the service's with --data-dir or GRADEBOX_DATA_DIR", 2)
     key_file.write(folder / key_file.NEW_KEY_FILE, key_file.new_token())
-    say(f"start the service again: from then on {folder / key_file.KEY_FILE} holds a new key for every project")
+    say(f"restart the service: from then on {folder / key_file.KEY_FILE} holds a new key for every project")
 
 
 @client_command(app)

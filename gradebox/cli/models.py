@@ -14,18 +14,23 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Manages models: servers of chat completions.", no_args_is_help=True)
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The model's key.")]
-BaseUrl = Annotated[str, typer.Option(help="Of any OpenAI-compatible server, such as https://api.openai.com/v1.")]
-Name = Annotated[str, typer.Option("--model", help="Its name there.")]
+BaseUrl = Annotated[
+    str, typer.Option(help="Base URL of any OpenAI-compatible server, such as https://api.openai.com/v1.")
+]
+Name = Annotated[str, typer.Option("--model", help="Name of the model at the server.")]
 Temperature = Annotated[float | None, typer.Option(min=0, max=2, help="Sent with each request.")]
 TopP = Annotated[float | None, typer.Option(min=0, max=1, help="Sent with each request.")]
 MaxTokens = Annotated[int | None, typer.Option(min=1, help="Sent with each request.")]
 Seed = Annotated[int | None, typer.Option(help="Sent with each request.")]
-Tokens = Annotated[int | None, typer.Option(min=0, help="At most so many a minute; 0 takes the limit away.")]
-InputPrice = Annotated[float | None, typer.Option(min=0, help="Of a million tokens that are sent.")]
-OutputPrice = Annotated[float | None, typer.Option(min=0, help="Of a million tokens that come back.")]
-Currency = Annotated[str | None, typer.Option(help="Of the prices: three capitals; USD by default.")]
+Tokens = Annotated[int | None, typer.Option(min=0, help="Maximum number of tokens a minute; 0 removes the limit.")]
+InputPrice = Annotated[float | None, typer.Option(min=0, help="Price of a million input tokens.")]
+OutputPrice = Annotated[float | None, typer.Option(min=0, help="Price of a million output tokens.")]
+Currency = Annotated[str | None, typer.Option(help="Currency of the prices: three capital letters; USD by default.")]
 KeepReplies = Annotated[
-    bool | None, typer.Option("--keep-replies/--no-keep-replies", help="For who asks the same again; kept by default.")
+    bool | None,
+    typer.Option(
+        "--keep-replies/--no-keep-replies", help="Whether replies are kept and reused for equal asks; kept by default."
+    ),
 ]
 
 
@@ -63,15 +68,15 @@ def create(
         price=_price(input_price, output_price, currency),
         keep_replies=keep_replies,
     )
-    as_json(created) if invocation.json else say(f"{key} is kept: test it with gradebox models test {key}")
+    as_json(created) if invocation.json else say(f"{key} is saved: test it with gradebox models test {key}")
 
 
 @client_command(app)
 def update(
     invocation: Invocation,
     key: Key,
-    base_url: Annotated[str | None, typer.Option(help="Another one; it needs --key-env again.")] = None,
-    model: Annotated[str | None, typer.Option("--model", help="Its name there.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="A new base URL; it needs --key-env again.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="Name of the model at the server.")] = None,
     key_env: KeyEnv = None,
     temperature: Temperature = None,
     top_p: TopP = None,
@@ -147,7 +152,7 @@ def _price(input_price: float | None, output_price: float | None, currency: str 
     if input_price is None and output_price is None and currency is None:
         return None
     if input_price is None or output_price is None:
-        raise typer.BadParameter("a price is --input-price and --output-price together")
+        raise typer.BadParameter("a price needs both --input-price and --output-price")
     return Price(input_price, output_price, currency or "USD")
 
 

@@ -21,20 +21,22 @@ def add_to(app: typer.Typer) -> None:
 def show_table(
     invocation: Invocation,
     batch: Annotated[str, typer.Argument(metavar="ID", help="The batch's id.")],
-    grader: Annotated[str | None, typer.Option(help="Which grader, where the batch has several.")] = None,
-    errors: Annotated[bool, typer.Option("--errors", help="Errors in groups of what says the same.")] = False,
+    grader: Annotated[str | None, typer.Option(help="The grader, if the batch has several.")] = None,
+    errors: Annotated[bool, typer.Option("--errors", help="Show the errors, grouped by message.")] = False,
     kind: Annotated[
         str | None, typer.Option(help="scored, not_applicable, error, or a kind of error such as exception.")
     ] = None,
-    low: Annotated[float | None, typer.Option(help="Scores from here on.")] = None,
-    high: Annotated[float | None, typer.Option(help="Scores up to here.")] = None,
+    low: Annotated[float | None, typer.Option(help="Only scores of at least this.")] = None,
+    high: Annotated[float | None, typer.Option(help="Only scores of at most this.")] = None,
     histogram_bin: Annotated[
-        int | None, typer.Option("--bin", min=0, max=9, help="Scores of this bin of the summary's histogram.")
+        int | None, typer.Option("--bin", min=0, max=9, help="Only scores in this bin of the summary's histogram.")
     ] = None,
-    text: Annotated[str | None, typer.Option(help="A text in a reason, a message or a completion.")] = None,
-    sort: Annotated[str, typer.Option(help="index, score or run_ms; with - before it, backwards.")] = "index",
+    text: Annotated[
+        str | None, typer.Option(help="Only outcomes with this text in a reason, a message or a completion.")
+    ] = None,
+    sort: Annotated[str, typer.Option(help="index, score or run_ms; a leading - reverses the order.")] = "index",
     page: Annotated[int, typer.Option(min=1, help="Which page.")] = 1,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="Rows on a page.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="Rows per page.")] = 50,
 ) -> None:
     """A page of the outcomes of a batch, sorted and filtered once it is over; or its errors in groups."""
     import msgspec
@@ -44,7 +46,7 @@ def show_table(
     handle = invocation.client.batches.get(batch)
     if errors:
         if (kind, low, high, histogram_bin, text, sort, page, limit) != (*[None] * 5, "index", 1, 50):
-            raise typer.BadParameter("goes with --grader alone", param_hint="--errors")
+            raise typer.BadParameter("can only be combined with --grader", param_hint="--errors")
         groups = handle.error_groups(grader)
         return as_json(msgspec.to_builtins(groups)) if invocation.json else _show_errors(groups)
     asked: dict[str, Any] = {"kind": kind, "low": low, "high": high, "bin": histogram_bin, "text": text, "sort": sort}

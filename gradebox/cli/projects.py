@@ -7,7 +7,7 @@ import typer
 from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.output import as_json, say, table
 
-app = typer.Typer(help="Manages projects: graders and batches of one are hidden from another.", no_args_is_help=True)
+app = typer.Typer(help="Manages projects, which separate graders and batches.", no_args_is_help=True)
 
 
 @client_command(app)

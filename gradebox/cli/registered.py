@@ -10,10 +10,10 @@ KeyEnv = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="The environment variable with the API key to send; empty removes the key."),
 ]
-Timeout = Annotated[float | None, typer.Option(min=1, max=600, help="Seconds for one whole reply; 120 by default.")]
-Concurrency = Annotated[int | None, typer.Option(min=1, help="Requests at once; 16 by default.")]
-Requests = Annotated[int | None, typer.Option(min=0, help="At most so many a minute; 0 takes the limit away.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")]
+Timeout = Annotated[float | None, typer.Option(min=1, max=600, help="Seconds for one complete reply; 120 by default.")]
+Concurrency = Annotated[int | None, typer.Option(min=1, help="Simultaneous requests; 16 by default.")]
+Requests = Annotated[int | None, typer.Option(min=0, help="Maximum number of requests a minute; 0 removes the limit.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation on a terminal.")]
 
 
 def secret(variable: str | None) -> str | None:

@@ -19,14 +19,14 @@ def add_to(app: typer.Typer) -> None:
 def run(
     file: GraderFile,
     threads: Annotated[
-        Path | None, typer.Option("--threads", metavar="FILE.jsonl", help="Threads to score, one a line; - is stdin.")
+        Path | None, typer.Option("--threads", metavar="FILE.jsonl", help="Threads to score, one per line; - is stdin.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="OUT.jsonl", help="Where outcomes go; - is stdout.")
+        Path | None, typer.Option("-o", "--output", metavar="OUT.jsonl", help="File for the outcomes; - is stdout.")
     ] = None,
     column: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=MEMBER", help="The threads are rows of a dataset, as for `gradebox score`."),
+        typer.Option(metavar="NAME=MEMBER", help="For rows of a dataset, as for `gradebox score`."),
     ] = None,
     isolation: IsolationChoice = None,
     timeout_s: TimeoutS = None,

@@ -34,40 +34,43 @@ def score(
         str,
         typer.Argument(
             metavar="GRADER[@VERSION]",
-            help="The grader; its newest version if none. Several with their weights: a=0.7,b@2=0.3",
+            help="The grader; its newest version if none. Several need weights: a=0.7,b@2=0.3",
         ),
     ],
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE.jsonl", help="Threads, one a line; - is stdin."),
+        typer.Argument(metavar="FILE.jsonl", help="Threads, one per line; - is stdin."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="OUT.jsonl", help="Where outcomes go; - is stdout.")
+        Path | None, typer.Option("-o", "--output", metavar="OUT.jsonl", help="File for the outcomes; - is stdout.")
     ] = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=MEMBER",
-            help="FILE holds rows of a dataset: this column is prompt, completion, messages or id of a thread. May be "
-            "repeated. Columns that are not named are metadata.",
+            help="For a FILE with rows of a dataset: use this column as prompt, completion, messages or id of a "
+            "thread. May be repeated. All other columns become metadata.",
         ),
     ] = None,
     threads_of: Annotated[
-        str | None, typer.Option(metavar="BATCH", help="The threads of another batch, in place of a file.")
+        str | None, typer.Option(metavar="BATCH", help="Score the threads of another batch instead of a file.")
     ] = None,
     budget_cost: Annotated[
-        float | None, typer.Option(min=0, help="What graders that ask may spend. What is left then has errors.")
+        float | None, typer.Option(min=0, help="Maximum cost of graders' asks. Further completions get errors.")
     ] = None,
-    budget_tokens: Annotated[int | None, typer.Option(min=0, help="The same in tokens.")] = None,
-    budget_currency: Annotated[str, typer.Option(help="Of --budget-cost.")] = "USD",
+    budget_tokens: Annotated[int | None, typer.Option(min=0, help="Maximum tokens of graders' asks.")] = None,
+    budget_currency: Annotated[str, typer.Option(help="Currency of --budget-cost.")] = "USD",
     keep_replies: Annotated[
-        bool, typer.Option("--keep-replies/--no-keep-replies", help="Whether kept replies answer what graders ask.")
+        bool,
+        typer.Option(
+            "--keep-replies/--no-keep-replies", help="Whether graders' asks may be answered with kept replies."
+        ),
     ] = True,
     detach: Annotated[bool, typer.Option("--detach", help="Print the batch's id and do not wait.")] = False,
 ) -> None:
     """Scores a file of threads as a batch, with a progress bar, and prints a summary."""
     if detach and output is not None:
-        raise typer.BadParameter("a batch that is not waited for has no outcomes yet", param_hint="-o")
+        raise typer.BadParameter("--detach does not wait for outcomes: leave out --output", param_hint="-o")
     if (file is None) == (threads_of is None):
         raise typer.BadParameter("name a file of threads, or a batch with --threads-of", param_hint="FILE.jsonl")
     if output is not None:
@@ -114,7 +117,7 @@ def _why_none(batch: "BatchHandle", path: Path | None) -> str:
         return ""
     with path.open("rb") as file:
         start = file.readline(60).decode("utf-8", "replace").rstrip()
-    return f": no line of {path} is a thread. It begins with {start!r}, and each line is to be a JSON object"
+    return f": no line of {path} is a thread. The file begins with {start!r}, and each line must be a JSON object"
 
 
 def note_errors(batch: "BatchHandle") -> None:
@@ -129,7 +132,7 @@ def note_errors(batch: "BatchHandle") -> None:
     note(f"all errors: gradebox batches errors {batch.id}")
     errors = (outcome.error for outcome in islice(batch.outcomes(), FIRST_OUTCOMES))
     if any(error is not None and error.retryable for error in errors):
-        note(f"what may have passed meanwhile is scored again, and nothing else: gradebox batches retry {batch.id}")
+        note(f"to score again only the outcomes whose errors may be temporary: gradebox batches retry {batch.id}")
 
 
 def budget_of(cost: float | None, tokens: int | None, currency: str) -> "BatchBudget | None":

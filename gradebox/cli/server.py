@@ -13,7 +13,7 @@ DataDir = Annotated[
 ]
 # Deployments run one role alone and mostly set environment variables, which apply unless the option is given.
 RoleBackend = Annotated[
-    Backend | None, typer.Option("--backend", help="What builds sandboxes. [GRADEBOX_BACKEND, or auto]")
+    Backend | None, typer.Option("--backend", help="The sandbox backend. [GRADEBOX_BACKEND, or auto]")
 ]
 RoleRedisUrl = Annotated[str | None, typer.Option("--redis-url", help="The Redis to use. [GRADEBOX_REDIS_URL]")]
 
@@ -33,23 +33,24 @@ def serve(
     host: Annotated[str, _setting("host", "The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, _setting("port", "The port to listen on; 0 takes a free one.", 0, 65535)] = 8000,
     data_dir: DataDir = None,
-    workers: Annotated[int, _setting("workers", "How many; 0 takes one for each core that may be used.", 0)] = 0,
-    backend: Annotated[Backend, _setting("backend", "What builds sandboxes; auto takes what is safe here.")] = "auto",
-    redis_url: Annotated[str | None, _setting("redis_url", "A Redis of your own instead of the embedded one.")] = None,
-    stop_s: Annotated[float, _setting("stop_s", "Seconds that work may still take at the end.", 0)] = 8.0,
+    workers: Annotated[int, _setting("workers", "Number of workers; 0 starts one for each usable core.", 0)] = 0,
+    backend: Annotated[Backend, _setting("backend", "The sandbox backend; auto takes one that is safe here.")] = "auto",
+    redis_url: Annotated[str | None, _setting("redis_url", "The Redis to use instead of the embedded one.")] = None,
+    stop_s: Annotated[float, _setting("stop_s", "Seconds for running work to finish when the service stops.", 0)] = 8.0,
     model: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KEY=NAME@BASE_URL",
-            help="A model of project `default`; its API key is in GRADEBOX_MODEL_KEY_ and its key in capitals, such as "
-            "GRADEBOX_MODEL_KEY_SMALL_JUDGE of small-judge. May be repeated.",
+            help="A model of project `default`; its API key is read from GRADEBOX_MODEL_KEY_ plus KEY in capitals, "
+            "such as GRADEBOX_MODEL_KEY_SMALL_JUDGE for small-judge. May be repeated.",
         ),
     ] = None,
     endpoint: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KEY=URL",
-            help="An endpoint of project `default`; its API key is in GRADEBOX_ENDPOINT_KEY_ and its key in capitals. "
+            help="An endpoint of project `default`; its API key is read from GRADEBOX_ENDPOINT_KEY_ plus KEY in "
+            "capitals. "
             "May be repeated.",
         ),
     ] = None,
@@ -87,7 +88,10 @@ def worker(
     redis_url: RoleRedisUrl = None,
     queue: Annotated[
         Literal["plain", "asking"] | None,
-        typer.Option(help="The batches to score: of graders that ask, or of the others. [GRADEBOX_QUEUE, or plain]"),
+        typer.Option(
+            help="The batches to score: asking for those with graders that ask, plain for the others. "
+            "[GRADEBOX_QUEUE, or plain]"
+        ),
     ] = None,
 ) -> None:
     """Runs one worker alone, for deployments."""

@@ -18,7 +18,9 @@ def add_to(app: typer.Typer) -> None:
 
 def spending(
     invocation: Invocation,
-    period: Annotated[str, typer.Option(help="A day or month of UTC, as 2026-11-23 or 2026-11; else all time.")] = "",
+    period: Annotated[
+        str, typer.Option(help="A day or month in UTC, such as 2026-11-23 or 2026-11; by default all time.")
+    ] = "",
 ) -> None:
     """The spending of graders' asks, by model, endpoint and grader."""
     found = invocation.client.spending(period)

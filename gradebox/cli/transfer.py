@@ -29,10 +29,14 @@ def add_to(app: typer.Typer) -> None:
 
 def export(
     invocation: Invocation,
-    keys: Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Which; all if none is named.")] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.jsonl", help="- is stdout.")] = Path("-"),
+    keys: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY", help="The graders to export; by default all.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="OUT.jsonl", help="The file to write; - is stdout.")
+    ] = Path("-"),
     all_versions: Annotated[
-        bool, typer.Option("--all-versions", help="Every version, and not the newest alone.")
+        bool, typer.Option("--all-versions", help="Export every version, not only the newest.")
     ] = False,
 ) -> None:
     """Writes graders with their sources, kinds and settings, limits and test threads, a JSON line for each.
@@ -53,10 +57,8 @@ def export(
 
 def import_(
     invocation: Invocation,
-    file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="What export has written; - is stdin.")],
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Where there is a grader of a key, give it the versions.")
-    ] = False,
+    file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="A file written by export; - is stdin.")],
+    replace: Annotated[bool, typer.Option("--replace", help="If a grader exists, add the versions to it.")] = False,
     ask: AskChoice = None,
 ) -> None:
     """Creates graders from a file that export has written. Each version is checked again, oldest first.
@@ -80,7 +82,7 @@ def import_(
     if invocation.json:
         as_json(made)
     if failed:
-        fail(f"{len(failed)} of {len(lines)} graders could not be made: {', '.join(failed)}", 1)
+        fail(f"{len(failed)} of {len(lines)} graders could not be created: {', '.join(failed)}", 1)
 
 
 def _line(client: "Client", grader: "GraderHandle", versions: "list[Version]") -> dict[str, Any]:
@@ -115,7 +117,7 @@ def _lines(file: Path) -> Iterator[dict[str, Any]]:
             except (ValueError, RecursionError):
                 line = None
             if line is None or not _is_grader(line):
-                fail(f"line {number} of {file} is none that `gradebox graders export` writes", 2)
+                fail(f"line {number} of {file} was not written by `gradebox graders export`", 2)
             yield line
 
 

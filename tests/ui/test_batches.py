@@ -180,10 +180,10 @@ def test_two_versions_are_compared_on_the_same_threads(page: Page, client: httpx
     page.fill("input[name=b]", second)
     page.click("button:has-text('Compare')")
     expect(page.locator("h1")).to_have_text("mixed@1 and mixed@2")
-    expect(page.locator("p .warn")).to_contain_text("0 are scored by the first alone, 4 by the second alone")
+    expect(page.locator("p .warn")).to_contain_text("0 are scored only by the first, 4 only by the second")
     expect(page.locator("code-editor .cm-changedLine")).to_have_count(1)
     page.fill("input[name=threshold]", "0.45")
-    page.click("button:has-text('Look')")
+    page.click("button:has-text('Show')")
     shoot(page, "compare")
 
 
@@ -215,7 +215,7 @@ def test_a_grader_is_held_beside_labels(page: Page, client: httpx.Client) -> Non
     expect(page.locator("[title='recorded from outside']")).to_contain_text("human@1: mean 0.25 of 20")
     page.click("text=agreement with labels")
     page.fill("input[name=label]", "human@1")
-    page.click("button:has-text('Look')")
+    page.click("button:has-text('Show')")
     expect(page.locator("dl.facts")).to_contain_text("20 of 40")
     assert page.locator(".confusion td").all_inner_texts() == ["10", "5", "0", "5"]
     shoot(page, "agreement")
@@ -273,8 +273,8 @@ def test_outcomes_are_downloaded_and_formulas_are_none(browse: httpx.Client, cli
     ("query", "said"),
     [
         ("page=x", "page=&#39;x&#39; is no number"),
-        ("page=0", "is no number from 1"),
-        ("bin=10", "is no number from 0 to 9"),
+        ("page=0", "is not a number from 1"),
+        ("bin=10", "is not a number from 0 to 9"),
         ("kind=nothing", "is none of scored"),
         ("sort=x", "is none of index"),
         ("low=nan", "low=&#39;nan&#39; is no number"),

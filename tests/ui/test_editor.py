@@ -83,7 +83,7 @@ def test_two_people_save_the_same_grader(page: Page, client: httpx.Client) -> No
     write(page, "# mine\n")
     page.keyboard.press("Control+s")
     dialog = page.locator("dialog")
-    expect(dialog).to_contain_text("Somebody saved version 2 meanwhile")
+    expect(dialog).to_contain_text("Version 2 was saved in the meantime")
     expect(dialog.locator(".cm-changedLine")).to_have_count(1)
     assert client.get(f"{PROJECT}/graders/exact").json()["version"] == 2
     shoot(page, "editor-conflict")
@@ -164,7 +164,7 @@ def test_who_may_not_save_is_told_why(page: Page, context: BrowserContext, clien
     page.fill("#key", key["secret"])
     page.click("button.main")
     page.goto(f"{GRADERS}/exact")
-    expect(page.locator(".notice").nth(1)).to_contain_text("your API key is of role score")
+    expect(page.locator(".notice").nth(1)).to_contain_text("your API key has the role score")
     assert page.locator("#keep").count() == 0
     client.patch(f"{PROJECT}/graders/exact", json={"locked": True}).raise_for_status()
 
@@ -177,7 +177,7 @@ def test_who_may_only_read_is_asked_for_nothing(page: Page, client: httpx.Client
     page.click("button.main")
     page.wait_for_url("**/graders")
     page.goto(f"{GRADERS}/exact")
-    expect(page.locator(".notice").nth(1)).to_contain_text("Testing needs score")
+    expect(page.locator(".notice").nth(1)).to_contain_text("Testing needs the role score")
     page.wait_for_timeout(1000)
     expect(page.locator("#notice")).to_be_empty()
     expect(page.locator("#try")).to_have_count(0)
@@ -229,12 +229,12 @@ def test_samples_are_taken_as_people_paste_them(browse: httpx.Client, samples: s
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"samples": '{"a": 1}\n{nothing'}, "line 2 of the samples is no JSON"),
+        ({"samples": '{"a": 1}\n{nothing'}, "line 2 of the samples is not JSON"),
         ({"samples": "[" + "1," * 1001 + "1]"}, "one request takes 1000"),
         ({"timeout_s": "x"}, "the fields are not as they should be"),
         ({"environment": "nowhere"}, "nowhere"),
-        ({"config": "{", "kind": "binary_judge"}, "the settings are no JSON object"),
-        ({"config": "{}", "kind": "nothing"}, "is no kind of grader"),
+        ({"config": "{", "kind": "binary_judge"}, "the settings are not a JSON object"),
+        ({"config": "{}", "kind": "nothing"}, "is not a kind of grader"),
         ({"config": '{"a": "' + "x" * 300_000 + '"}', "kind": "binary_judge"}, "the settings are 300009 characters"),
     ],
 )
@@ -250,7 +250,7 @@ def test_what_is_no_version_is_said(browse: httpx.Client, client: httpx.Client, 
     create(client)
     answer = browse.get(f"{GRADERS}/exact", params={"version": number})
     assert answer.status_code == 422
-    assert "is no version" in answer.text
+    assert "is not a version" in answer.text
 
 
 def test_what_is_typed_after_saving_is_a_draft_too(page: Page, client: httpx.Client) -> None:
@@ -371,7 +371,7 @@ def test_a_model_is_asked_when_a_test_is_wanted_and_not_at_each_pause(
     register(client, server)
     sent = {"source": JUDGE, "samples": '{"completion": "thanks"}', "isolation": "auto"}
     typed = browse.post("/ui/projects/default/check", data=sent).text
-    assert "stand-ins for what it asks" in typed
+    assert "stand-ins for models and endpoints" in typed
     assert server.bodies == []
     tested = browse.post("/ui/projects/default/check?full=true", data=sent).text
     assert "stand-ins" not in tested

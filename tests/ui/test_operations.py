@@ -14,7 +14,7 @@ def test_changes_and_keys_are_listed_for_those_who_manage(browse: httpx.Client, 
     assert changes.index("grader.describe") < changes.index("grader.create")
     assert browse.get("/ui/projects/default/audit?before=x").status_code == 422
     shown = browse.get("/ui/projects/default/service").text
-    assert "It is ready" in shown
+    assert "Ready: Redis answers" in shown
     assert ">first<" in shown
     made = client.post("/v1/keys", json={"name": HOSTILE, "projects": ["default"]}).json()
     tried = browse.get("/ui/projects/default/doctor").text
@@ -39,5 +39,5 @@ def test_models_are_listed_with_what_they_came_to(page: Page, client: httpx.Clie
     page.click("text=Changes")
     expect(page.locator("h1")).to_have_text("Changes")
     page.click("text=Service")
-    expect(page.locator(".good")).to_contain_text("It is ready")
+    expect(page.locator(".good")).to_contain_text("Ready: Redis answers")
     shoot(page, "service")

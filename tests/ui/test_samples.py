@@ -31,5 +31,5 @@ def test_what_is_no_json_is_a_completion_or_is_said(text: str) -> None:
         (line,) = samples.lines_of(text, LONGEST) or []
         assert line.startswith(b'{"completion":"[[')
     else:
-        with pytest.raises(ProblemError, match="is no JSON"):
+        with pytest.raises(ProblemError, match="is not JSON"):
             samples.lines_of(text, LONGEST)

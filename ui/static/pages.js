@@ -50,7 +50,7 @@ fields.forEach((field) => {
       found[field.dataset.setting] = valueOf(field);
       field.setCustomValidity("");
     } catch (error) {
-      field.setCustomValidity(`no JSON: ${error.message}`);
+      field.setCustomValidity(`not valid JSON: ${error.message}`);
       return;
     }
     isFilling = true;
@@ -144,7 +144,7 @@ document.addEventListener("htmx:error", (event) => {
   const notice = document.querySelector("#notice");
   if (notice && !event.detail?.ctx?.response) {
     notice.className = "panel notice fault";
-    notice.textContent = "The service does not answer. What you typed stays here; it is tried again with your next change.";
+    notice.textContent = "The service does not answer. What you typed stays here; your next change tries again.";
   }
 });
 document.addEventListener("htmx:before:response", () => {

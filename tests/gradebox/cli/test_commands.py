@@ -377,7 +377,7 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
     assert group.split()[-2:] == ["3,", "4"]
     assert json.loads(service.run(*of_reads, "--errors", "--json").stdout)["total"] == 2
     assert "is one of scored" in service.run(*of_reads, "--kind", "nothing").stderr
-    assert "goes with --grader alone" in service.run(*of_reads, "--errors", "--low", "1").stderr
+    assert "can only be combined with --grader" in service.run(*of_reads, "--errors", "--low", "1").stderr
     assert len(service.run("batches", "outcomes", batch, "--limit", "2").stdout.splitlines()) == 4
     assert "was finished already" in service.run("batches", "cancel", batch).stderr
     assert "nothing is scored again" in service.run("batches", "retry", batch).stderr
@@ -413,7 +413,7 @@ def test_a_file_without_one_thread_is_no_success(service: Service, grader: str, 
     assert (scored.returncode, refused.returncode) == (1, 2)
     assert "bad_input, first at thread 0: the line is not JSON" in scored.stderr
     assert "no line of" in scored.stderr
-    assert "It begins with 'prompt,completion', and each line is to be a JSON object" in scored.stderr
+    assert "The file begins with 'prompt,completion', and each line must be a JSON object" in scored.stderr
     assert "threads.json: the file of threads is one JSON array" in refused.stderr
 
 

@@ -355,7 +355,7 @@ def test_the_command_line_asks_and_says_what_came(client: Client, service: Servi
     shown = service.run(*command, "--instructions", "Be kind.")
     assert SAID in shown.stdout
     nothing = service.run(*command, "--threshold", "0")
-    assert nothing.returncode == 0 and "nothing to say" in nothing.stderr
+    assert nothing.returncode == 0 and "nothing was asked" in nothing.stderr
 
 
 def test_a_batch_that_runs_has_to_end_first(client: Client, server: ModelServer) -> None:
