@@ -272,13 +272,13 @@ def test_outcomes_are_downloaded_and_formulas_are_none(browse: httpx.Client, cli
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("page=x", "page=&#39;x&#39; is no number"),
+        ("page=x", "page=&#39;x&#39; is not a number"),
         ("page=0", "is not a number from 1"),
         ("bin=10", "is not a number from 0 to 9"),
-        ("kind=nothing", "is none of scored"),
-        ("sort=x", "is none of index"),
-        ("low=nan", "low=&#39;nan&#39; is no number"),
-        ("low=1e999", "is no number"),
+        ("kind=nothing", "is not one of scored"),
+        ("sort=x", "is not one of index"),
+        ("low=nan", "low=&#39;nan&#39; is not a number"),
+        ("low=1e999", "is not a number"),
         ("grader=nothing", "it has no grader"),
     ],
 )
