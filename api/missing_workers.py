@@ -11,10 +11,10 @@ GRACE_S = 10.0  # enough for a worker to start or restart
 
 _log = logging.getLogger(__name__)
 _MISSING: dict[Lane, str] = {
-    "": "batches wait and no worker lives: start one by `gradebox worker`",
+    "": "batches wait, but no worker is running: start one with `gradebox worker`",
     "asking": (
-        "batches of graders that ask wait and no worker of these lives: start one by `gradebox worker --queue asking`; "
-        "`gradebox serve` starts its own, whose log says why it does not live"
+        "batches with graders that ask wait, but no worker for them is running: start one with `gradebox worker "
+        "--queue asking`; `gradebox serve` starts its own, so see the log of that worker"
     ),
 }
 

@@ -24,7 +24,7 @@ class Readiness:
         self._pool = pool
         self._looking = threading.Lock()
         self._looked_at = float("-inf")
-        self._troubles: tuple[str, ...] = ("nothing was looked at yet",)
+        self._troubles: tuple[str, ...] = ("nothing was checked yet",)
 
     @property
     def is_fresh(self) -> bool:
@@ -42,7 +42,7 @@ class Readiness:
                 self._looking.release()
         late_s = time.monotonic() - self._looked_at
         if LATE_S < late_s < float("inf"):
-            return (f"what was looked at {late_s:.0f} s ago has not answered since", *self._troubles)
+            return (f"the check that began {late_s:.0f} s ago has not finished", *self._troubles)
         return self._troubles
 
     def _note(self, found: tuple[str, ...]) -> None:
@@ -62,7 +62,7 @@ class Readiness:
         except OSError as error:
             found.append(f"the spool cannot be written: {error}")
         if (sandboxes := self._pool.trouble()) is not None:
-            found.append(f"sandboxes cannot be had: {sandboxes}")
+            found.append(f"sandboxes cannot be started: {sandboxes}")
         if (ended := threads.trouble()) is not None:
             found.append(ended)
         return found

@@ -87,7 +87,7 @@ def may(key: ApiKey, role: Role) -> bool:
 def require(key: ApiKey, role: Role) -> None:
     """Raises ProblemError if the key has neither this role nor a higher one."""
     if not may(key, role):
-        detail = f"this needs an API key of role {role!r}, and this one is of role {key.role!r}: ask for another key"
+        detail = f"this needs an API key with role {role!r}, but this one has role {key.role!r}: ask for another key"
         raise ProblemError(403, "forbidden", detail)
 
 

@@ -76,7 +76,7 @@ _REFUSAL = json.dumps(
         "type": "urn:gradebox:problem:too-many-requests",
         "title": HTTPStatus.TOO_MANY_REQUESTS.phrase,
         "status": 429,
-        "detail": "too many requests without a good API key come from your address: send a key, or fewer requests",
+        "detail": "too many requests without a valid API key come from your address: send a key, or fewer requests",
         "request_id": "",
     }
 ).encode()

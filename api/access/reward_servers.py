@@ -50,7 +50,7 @@ def ask(url: str, allowed: Sequence[str]) -> EndpointInfo:
     try:
         return msgspec.json.decode(body, type=EndpointInfo)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EndpointError("its /info is not what a reward server says: {name, version, description}") from error
+        raise EndpointError("its /info is not that of a reward server: {name, version, description}") from error
 
 
 def _target(url: str, allowed: Sequence[str]) -> httpx.URL:
@@ -63,8 +63,8 @@ def _target(url: str, allowed: Sequence[str]) -> httpx.URL:
     name = target.host.lower() if target.port is None else f"{target.host.lower()}:{target.port}"
     if name not in {one.lower() for one in allowed}:
         raise EndpointError(
-            f"this service does not ask {name}: it asks only hosts that its operator names in "
-            "GRADEBOX_ALLOWED_ENDPOINTS. The grader can be kept all the same"
+            f"this service does not call {name}: it calls only hosts that its operator lists in "
+            "GRADEBOX_ALLOWED_ENDPOINTS. The grader can still be saved"
         )
     return target.copy_with(query=None, fragment=None)
 
@@ -79,7 +79,7 @@ def _address(host: str, port: int) -> str:
     address = getattr(address, "ipv4_mapped", None) or address
     named = host in (str(address), "localhost")
     if is_never_asked(address) or (address.is_loopback and not named):
-        raise EndpointError(f"{host} stands for {address}, which is never asked")
+        raise EndpointError(f"{host} resolves to {address}, which is never called")
     return str(address)
 
 
@@ -91,7 +91,7 @@ def _get(pinned: httpx.URL, target: httpx.URL) -> bytes:
         client.stream("GET", pinned, headers=headers, extensions={"sni_hostname": target.host}) as response,
     ):
         if response.status_code != httpx.codes.OK:
-            raise EndpointError(f"its /info answers with status {response.status_code}, and 200 is what it should say")
+            raise EndpointError(f"its /info answers with status {response.status_code} instead of 200")
         body = b""
         for piece in response.iter_raw():
             body += piece

@@ -109,7 +109,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Starts the request, unless its head offers another protocol."""
         self._has_progress = True
         if self.parser.get_method() == b"CONNECT":
-            raise ValueError("this is no proxy")  # stops the parser, and the request is refused
+            raise ValueError("this is not a proxy")  # stops the parser, and the request is refused
         if self._is_declined:
             return
         self._body_open = True
@@ -146,12 +146,12 @@ class BoundedProtocol(HttpToolsProtocol):
         answer.
         """
         if not all(text.isascii() for text in (self.url, *chain.from_iterable(self.headers))):
-            self._refuse(400, "invalid-request", "this is no handshake of a websocket: send ASCII in its head alone")
+            self._refuse(400, "invalid-request", "this is not a websocket handshake: send only ASCII in its headers")
             return
         super().handle_websocket_upgrade()
         if not getattr(self.transport.get_protocol(), "handshake_initiated", True):
             self.transport.write(
-                problem_bytes(400, "invalid-request", "this is no handshake of a websocket: check its head")
+                problem_bytes(400, "invalid-request", "this is not a websocket handshake: check its headers")
             )
             self.transport.close()
 

@@ -29,7 +29,7 @@ class Connections:
             return
         close = {**RETRY, "Connection": "close"}
         if self._busy[key_id] >= self._of_key and not self._end_one(key_id):
-            detail = f"this API key keeps {self._of_key} connections busy, and has no more: wait for one to end"
+            detail = f"this API key uses all {self._of_key} connections that it may use: wait for one to end"
             raise ProblemError(429, "too-many-requests", detail, close)
         if self._busy.total() >= self._of_all:
             detail = f"{self._of_all} connections are busy already: try again in a moment"

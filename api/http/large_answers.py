@@ -43,7 +43,7 @@ class LargeAnswers:
         key_id = key_of(request.scope)
         async with watched(request) as client, client.place(self._turns, key_id):
             if not self.unread.fits(0, key_id):
-                held = f"{self.unread.held >> 20} MiB of answers were written and are not read"
+                held = f"{self.unread.held >> 20} MiB of answers were sent but are not read"
                 raise ProblemError(429, "too-many-requests", f"{held}: read those of this API key first", RETRY)
             return await run_sync(partial(work, *args, **more), limiter=self._threads)
 
@@ -63,5 +63,5 @@ class LargeAnswers:
 class _Turns(Shares):
     def busy(self, project: str, waited_s: float, places: int = 1) -> Busy:
         """`project` is the id of an API key here."""
-        detail = f"others of this API key or of the service were made for {waited_s:g} s: ask for fewer at once"
-        return Busy(f"there was no turn for a large answer, {detail}", is_own=True)
+        detail = f"others for this API key or of the service were in progress for {waited_s:g} s: ask for fewer at once"
+        return Busy(f"the large answer could not be started: {detail}", is_own=True)

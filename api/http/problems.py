@@ -136,16 +136,18 @@ def problem_of(error: Exception) -> ProblemError:
         headers = {"Retry-After": QUEUE_RETRY_S} if isinstance(error, QueueFull) else None
         return ProblemError(status, name, str(error), headers)
     if (isinstance(error, OSError) and spool.is_full(error)) or (isinstance(error, RedisError) and is_full(error)):
-        detail = "the service has no room left and nothing was kept: try again later, or have its operator make room"
+        detail = (
+            "the service has no space left and nothing was saved: try again later, or ask its operator to free space"
+        )
         return ProblemError(507, "insufficient-storage", detail, {"Retry-After": FULL_RETRY_S})
     if isinstance(error, Busy):
         return ProblemError(429 if error.is_own else 503, "busy", str(error), RETRY)
     if isinstance(error, Stopped):
         return ProblemError(400, "disconnected", str(error))
     if isinstance(error, AWAY):
-        detail = "the service cannot do this now, a part of it is away: try again in a moment"
+        detail = "the service cannot do this now, because a part of it is unavailable: try again in a moment"
         return ProblemError(503, "unavailable", detail, RETRY)
-    detail = "the service has a fault: report it with the request's id, which the service's log has too"
+    detail = "the service has an internal error: report it with the request's id, which is also in the service's log"
     return ProblemError(500, "internal", detail)
 
 
@@ -163,7 +165,7 @@ async def _on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     details = {
         404: "there is nothing at this path: /docs lists the paths below /v1, and docs/ has those of other clients",
-        405: "this path does not know this method: /docs lists those it knows",
+        405: "this path does not support this method: /docs lists those that it supports",
     }
     name = _HTTP.get(error.status_code, "http")
     detail = details.get(error.status_code, str(error.detail))

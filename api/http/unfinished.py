@@ -47,7 +47,9 @@ class Unfinished:
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
-    problem = ProblemError(503, "unavailable", "the service stops before this is done: ask again in a moment", RETRY)
+    problem = ProblemError(
+        503, "unavailable", "the service is stopping before this is done: try again in a moment", RETRY
+    )
     if scope["type"] == "websocket":
         connection = WebSocket(scope, receive, send)
         await connection.send_denial_response(answer(connection, problem))

@@ -98,7 +98,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             try:
                 text = data.decode()
             except UnicodeDecodeError:  # uvicorn would log a traceback
-                self._end(CloseCode.INVALID_DATA, "a text message is no UTF-8: send it as UTF-8")
+                self._end(CloseCode.INVALID_DATA, "a text message is not UTF-8: send it as UTF-8")
                 return
             self.queue.put_nowait({"type": "websocket.receive", "text": text})
         else:
@@ -146,11 +146,11 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 
     def send_500_response(self) -> None:
         """Answers a handshake that the application ended without an answer, which is logged."""
-        self._refuse(500, "internal", "the service has a fault: report it")
+        self._refuse(500, "internal", "the service has an internal error: report it")
 
     def shutdown(self) -> None:
         """Ends the websocket because the service stops."""
-        self._refuse(503, "unavailable", "the service stops: connect again in a moment")
+        self._refuse(503, "unavailable", "the service is stopping: connect again in a moment")
         if self.transport.is_closing():
             self.stop_keepalive()  # nothing more can be sent
         else:
@@ -234,7 +234,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 
     def _too_late(self) -> None:
         self._unfinished = None
-        self._end(_POLICY_VIOLATION, f"a message did not come to its end within {MESSAGE_S:g} s: send it faster")
+        self._end(_POLICY_VIOLATION, f"a message was not complete within {MESSAGE_S:g} s: send it faster")
 
     def _refuse(self, status: int, name: str, detail: str) -> None:
         """Answers a handshake that is not answered yet, and closes."""

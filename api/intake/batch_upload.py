@@ -102,8 +102,8 @@ def _refuse_mixed(wanted: Sequence[Wanted]) -> None:
     of_threads = [one.label for one in wanted if not one.version.groups]
     if of_groups and of_threads:
         raise invalid(
-            f"{', '.join(of_groups)} takes groups of threads and {', '.join(of_threads)} takes single threads, and a "
-            "line of a batch is one of both: make a batch for each"
+            f"{', '.join(of_groups)} takes groups of threads and {', '.join(of_threads)} takes single threads, but a "
+            f"line of a batch is one or the other: create a batch for each"
         )
 
 
@@ -172,7 +172,7 @@ class Arrival(NamedTuple):
             with CancelScope(shield=True):
                 await run_sync(upload.abandon)
             if isinstance(error, PayloadLost):
-                raise NotFound(f"the threads of batch {source!r} are gone: send them again") from error
+                raise NotFound(f"the threads of batch {source!r} no longer exist: send them again") from error
             raise
 
     def _begin_copy(self, new: NewBatch) -> tuple[Iterator[bytes], list[Wanted], Upload]:
@@ -187,7 +187,7 @@ class Arrival(NamedTuple):
         new = bodies.parse(body, NewBatch)
         has_threads = bool(bytes(new.threads))
         if has_threads == (new.threads_of is not None):
-            raise invalid("a batch is of `threads`, or of those of another batch: `threads_of`. Give one of them")
+            raise invalid("a batch takes `threads`, or `threads_of` another batch: give one of them")
         if not has_threads:
             return new
         terms = terms_of(new.budget, new.keep_replies)
@@ -237,6 +237,6 @@ class Arrival(NamedTuple):
         once = self.repeat.once if self.repeat else None
         found = await run_sync(self.services.store.batches.answered, once)
         if found is None:
-            detail = "the answer to this request ran out just now: send it once more"
+            detail = "the stored answer to this request has just expired: send the request again"
             raise ProblemError(503, "unavailable", detail, RETRY)
         return found

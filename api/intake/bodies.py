@@ -78,7 +78,7 @@ async def _pieces(request: Request, limit: int, advice: str) -> AsyncIterator[by
     """Yields the body as it arrives. Raises ProblemError if it is too long, compressed or too slow."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise ProblemError(
-            415, "unsupported-media-type", "compressed bodies are not taken: send it without Content-Encoding"
+            415, "unsupported-media-type", "compressed bodies are not accepted: send it without Content-Encoding"
         )
     over = too_large(f"the body is longer than {limit} bytes: {advice}")
     length = request.headers.get("content-length", "0").strip()
@@ -167,9 +167,9 @@ def decode(body: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise invalid(f"the body is not as it should be: {str(error)[:_SHOWN]}") from error
+        raise invalid(f"the body is invalid: {str(error)[:_SHOWN]}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise invalid(f"the body is no JSON: {error}") from error
+        raise invalid(f"the body is not JSON: {error}") from error
 
 
 async def read_json(request: Request, kind: type[_T]) -> _T:
@@ -184,7 +184,7 @@ def convert(fields: Mapping[str, Any], kind: type[_T]) -> _T:
     try:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise invalid(f"the fields are not as they should be: {str(error)[:_SHOWN]}") from error
+        raise invalid(f"the fields are invalid: {str(error)[:_SHOWN]}") from error
 
 
 async def form(request: Request, body: bytes) -> FormData:
@@ -197,7 +197,7 @@ async def form(request: Request, body: bytes) -> FormData:
         parser = MultiPartParser(request.headers, stream(), max_files=1, max_fields=_FIELDS, max_part_size=len(body))  # type: ignore[arg-type]  # takes any async iterator
         return await parser.parse()
     except (MultiPartException, KeyError) as error:
-        raise invalid(f"the body is no multipart form with at most one file: {error}") from error
+        raise invalid(f"the body is not a multipart form with at most one file: {error}") from error
 
 
 def lines(threads: bytes | msgspec.Raw, most: int, longest: int) -> list[bytes]:
@@ -213,10 +213,10 @@ def elements(array: bytes | msgspec.Raw, most: int, longest: int, what: str, adv
     try:
         return json_cut.elements(bytes(array), most, longest)
     except json_cut.TooManyError as error:
-        detail = f"of {what}, {error}, and one request takes {most}: {advice}"
+        detail = f"{what}: {error}, and one request takes at most {most}: {advice}"
         raise too_large(detail) from error
     except msgspec.ValidationError as error:
-        raise invalid(f"the body is not as it should be: {error} - at `$.{what}`") from error
+        raise invalid(f"the body is invalid: {error} - at `$.{what}`") from error
 
 
 def line_of(thread: bytes, longest: int, what: str = "the thread") -> bytes:

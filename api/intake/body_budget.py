@@ -27,7 +27,7 @@ class BodyMemory:
         """Counts more bytes for a request. Raises ProblemError if the limit is exceeded."""
         key = key_of(scope)
         if not self.fits(size, key):
-            detail = f"requests that are being worked on hold {self.held >> 20} MiB already: try again in a moment"
+            detail = f"requests in progress hold {self.held >> 20} MiB already: try again in a moment"
             raise ProblemError(503, "unavailable", detail, RETRY)
         self.count(size, key)
         scope["state"][_HELD] = scope["state"].get(_HELD, 0) + size

@@ -35,7 +35,9 @@ def choose(environments: Environments, project: str, named: str) -> Chosen | Non
         return None
     found = _NAMED.fullmatch(named)
     if found is None:
-        raise invalid(f"{named!r} is the name of no environment: write its key, as `math`, or a build of it, `math@2`")
+        raise invalid(
+            f"{named!r} is not the name of an environment: write its key, such as `math`, or a build, such as `math@2`"
+        )
     use, build = environments.usable(project, found[1], int(found[2]) if found[2] else None)
     return Chosen(use, may_run_text(package.name for package in build.packages))
 

@@ -68,7 +68,7 @@ def _settled(services: Services, project: str, batch_id: str, new: NewFeedback) 
     if batch.state not in ENDED:
         raise Conflict(f"batch {batch_id} is {batch.state}: feedback is given on its outcomes once it is over")
     if batch.feedback_of is not None:
-        raise invalid(f"batch {batch_id} is of feedback itself: ask for feedback on {batch.feedback_of.batch}")
+        raise invalid(f"batch {batch_id} contains feedback itself: request feedback on {batch.feedback_of.batch}")
     grader = label_of(batch, new.grader)
     key, _, number = grader.partition("@")
     if store.graders.version(project, key, int(number)).groups:
@@ -95,11 +95,11 @@ def _is_by_score(new: NewFeedback) -> bool:
 
 def _check(new: NewFeedback) -> None:
     if new.of == "completion" and new.labels is not None:
-        raise invalid("labels say where a judge is wrong, and this is feedback on completions: write `of`: `judge`")
+        raise invalid("labels show where a judge is wrong, but this is feedback on completions: set `of` to `judge`")
     if new.of == "judge" and new.labels is None and new.instructions is None:
-        raise invalid("what is wrong with the judge is said by `labels`, or by `instructions`: give one of them")
+        raise invalid("feedback on a judge needs `labels` or `instructions` that show what is wrong: give one of them")
     if new.on == "all" and new.threshold is not None:
-        raise invalid("a threshold says what a failure is, and this is feedback on all outcomes: leave it out")
+        raise invalid("a threshold defines failures, but this is feedback on all outcomes: leave it out")
 
 
 def _labels(batch: Batch, grader: str, labels: dict[str, float] | str | None) -> str | None:
@@ -135,7 +135,11 @@ def _whole(store: Store, of: FeedbackOf, blocks: Iterator[bytes]) -> Iterator[by
         what = (
             f"less than {of.threshold:g}"
             if of.threshold is not None and of.labels is None
-            else "another than its label"
+            else "different from its label"
         )
-        none = f"no score of {of.grader} is {what}" if of.on == "failures" else f"{of.grader} has no score to speak of"
+        none = (
+            f"no score of {of.grader} is {what}"
+            if of.on == "failures"
+            else f"{of.grader} has no score to give feedback on"
+        )
         raise ProblemError(409, NOTHING_TO_SAY, f"batch {of.batch}: {none}. Nothing was asked")

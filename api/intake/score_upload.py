@@ -66,7 +66,7 @@ def outcomes_of(scores: list[_Line], grader: str, count: int, threads: Iterable[
     for number, one in enumerate(scores, 1):
         index = _index(number, one, count, there)
         if index in lines:
-            raise invalid(f"lines {lines[index][0]} and {number} are both of thread {index}: {_NOTHING}; send one")
+            raise invalid(f"lines {lines[index][0]} and {number} are both for thread {index}: {_NOTHING}; send one")
         lines[index] = number, one
     return [
         Outcome(index, grader, one.score, 0.0, id=there.ids.get(index), reason=one.reason)

@@ -116,7 +116,9 @@ def _read(body: bytes, options: type[_T], longest: int, may_lack: bool) -> tuple
         return _custom(found), found
     if found.kind is not None:
         if source not in (b"", b"null"):
-            raise invalid("there are a source and a kind: the source of a kind is written by its `config`, send one")
+            raise invalid(
+                "a source and a kind were sent: the source of a kind is generated from its `config`, so send only one"
+            )
         return replace(written(found.kind, _config(config)), threads=lines), found
     if may_lack and source in (b"", b"null"):
         return Sent(b"", threads=lines, is_newest=True), _of_function(found)
@@ -131,8 +133,8 @@ def _custom(options: Options) -> Sent:
     sent = (bytes(options.source), bytes(options.config), bytes(options.threads))
     if any(one is not None for one in ran) or any(one not in (b"", b"null", b"{}") for one in sent):
         raise invalid(
-            "a grader of kind `custom` is not run, its scores are recorded: send a `key`, and a `name` and a "
-            "`description` where you like"
+            "a grader of kind `custom` is not run, its scores are recorded: send a `key`, and optionally a `name` and "
+            "a `description`"
         )
     return Sent(b"", kind="custom", config={})
 
@@ -196,4 +198,4 @@ def prove(
     try:
         return services.pool.prove(source, sent.threads, caller.should_stop, answering)
     except Stopped as stopped:
-        raise caller.why("the checks did not come to an end") from stopped
+        raise caller.why("the checks did not finish") from stopped

@@ -58,7 +58,7 @@ def run_into(
             watchdog.stop()
             process.kill()  # no effect if it has exited
         if code != 0 and watchdog.found == "gone":
-            raise Stopped("nobody waits for the statistics any more")
+            raise Stopped("the caller no longer waits for the statistics")
         if code != 0 and watchdog.found == "late":
             raise too_large(f"statistics of so many outcomes take more than {time_s:g} s: compare fewer at once")
         if code == OUT_OF_MEMORY:

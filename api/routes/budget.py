@@ -36,7 +36,7 @@ async def put(request: Request, services: Served, project: ManagesIn) -> Project
     """Set the budget, replacing an existing one."""
     new = await bodies.read_json(request, NewBudget)
     if new.cost is None and new.tokens is None:
-        raise invalid("a budget names `cost`, `tokens` or both; DELETE takes the budget away")
+        raise invalid("a budget names `cost`, `tokens` or both; DELETE removes the budget")
     budget = Budget(new.cost, new.tokens, new.currency, new.period)
     await run_sync(services.store.spending.set_budget, project, budget)
     return await run_sync(services.store.spending.standing_of, project)

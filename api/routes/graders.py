@@ -94,7 +94,7 @@ def _version(if_match: str | None) -> int | None:
     found = _IF_MATCH.fullmatch(if_match.strip())
     if found is None:
         raise invalid(
-            f"If-Match is the number of the version that is to be followed, such as 3, and not {if_match!r:.40}"
+            f"If-Match must be the number of the version that this update follows, such as 3, and not {if_match!r:.40}"
         )
     return int(found[1])
 
@@ -143,8 +143,8 @@ def _mapping(sent: dict[str, Any]) -> WeaveMapping:
         fault = error.errors()[0]
         where = ".".join(map(str, fault["loc"]))
         raise invalid(
-            "`weave` has completion, prompt and metadata, each null or a path such as `output.answer`, names with dots "
-            f"between that begin with inputs, output or messages: {where} is {fault['input']!r:.100}"
+            "`weave` has completion, prompt and metadata, each null or a path such as `output.answer`: names "
+            f"separated by dots, the first one inputs, output or messages; {where} is {fault['input']!r:.100}"
         ) from error
 
 

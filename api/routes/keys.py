@@ -48,6 +48,6 @@ def list_all(services: Served, operator: Operator) -> list[ApiKey]:
 def revoke(services: Served, operator: Operator, key_id: str) -> None:
     """Revoke a key at once. A key cannot revoke itself, so that one that manages keys always remains."""
     if key_id == operator.id:
-        detail = "this is the API key that you ask with: make another one, and revoke this one with it"
+        detail = "this is the API key of this request: create another one, and revoke this one with it"
         raise ProblemError(409, "conflict", detail)
     services.store.api_keys.revoke(key_id)

@@ -46,7 +46,7 @@ def _record(is_gone: IsGone, services: Services, project: str, batch_id: str, gr
     try:
         scores = score_upload.outcomes_of(score_upload.read(body), label, batch.threads, threads)
     except PayloadLost as error:
-        raise NotFound(f"the threads of batch {batch_id!r} are gone: nothing was recorded") from error
+        raise NotFound(f"the threads of batch {batch_id!r} no longer exist: nothing was recorded") from error
     if is_gone():
         raise gone()
     store.recorded.record(project, batch_id, scores)
@@ -59,7 +59,7 @@ def _label(services: Services, project: str, grader: str) -> str:
     version = services.store.graders.version(project, named.key, named.version)
     if version.kind != "custom":
         raise Conflict(
-            f"grader {named.key!r} is of kind {version.kind!r}, and gives its scores itself: record them by one of "
-            'kind `custom`, which `client.graders.create.custom(key="human")` makes'
+            f"grader {named.key!r} is of kind {version.kind!r}, which computes its scores itself: record scores with a "
+            'grader of kind `custom`, which `client.graders.create.custom(key="human")` creates'
         )
     return f"{named.key}@{version.number}"

@@ -50,7 +50,7 @@ def _report(caller: Caller, services: Services, sent: Sent, options: ToValidate)
 def report_on(caller: Caller, services: Services, sent: Sent, options: Options) -> Report:
     """The report on a source, even if it never reaches a sandbox. Raises as `choose` does."""
     if sent.kind == "custom":
-        raise invalid("a grader of kind `custom` has no source that could be proved: its scores are recorded")
+        raise invalid("a grader of kind `custom` has no source to check: its scores are recorded")
     environment = choose(services.store.environments, caller.project, options.environment or "")
     try:
         return prove(

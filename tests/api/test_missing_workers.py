@@ -29,7 +29,7 @@ def told(missing: MissingWorkers) -> list[str]:
 
 @pytest.mark.parametrize(
     ("lane", "asks", "to_start"),
-    [("asking", ASKS, "`gradebox worker --queue asking`"), ("", (), "start one by `gradebox worker`")],
+    [("asking", ASKS, "`gradebox worker --queue asking`"), ("", (), "start one with `gradebox worker`")],
 )
 def test_batches_that_wait_for_no_worker_are_told_with_what_to_start(
     store: Store,

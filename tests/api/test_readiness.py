@@ -76,7 +76,7 @@ def test_sandboxes_that_cannot_be_had_make_it_not_ready(
     store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "trouble", lambda: "the disk is full")
-    assert Readiness(store, pool).troubles() == ("sandboxes cannot be had: the disk is full",)
+    assert Readiness(store, pool).troubles() == ("sandboxes cannot be started: the disk is full",)
 
 
 def _asked(services: Services, client: str, host: str, **headers: str) -> httpx.Response:
@@ -112,7 +112,7 @@ def test_what_is_down_is_told_to_keys_for_every_project(
     limited = client.post("/v1/keys", json={"name": "one", "projects": ["default"]}).json()["secret"]
     monkeypatch.setattr(service.services.pool, "trouble", lambda: "none starts")
     monkeypatch.setattr(service.services.readiness, "_looked_at", float("-inf"))
-    for key, told in ((secret, ["sandboxes cannot be had: none starts"]), (limited, None), ("wrong", None)):
+    for key, told in ((secret, ["sandboxes cannot be started: none starts"]), (limited, None), ("wrong", None)):
         headers = {"Authorization": f"Bearer {key}", "X-Forwarded-For": "192.0.2.1"}
         response = httpx.get(f"{service.url}/readyz", headers=headers)
         assert (response.status_code, response.json().get("troubles")) == (503, told)

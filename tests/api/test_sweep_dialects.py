@@ -103,7 +103,7 @@ def _body(path: str) -> Any:
 
 REQUESTS = requests()
 # Langfuse brings no API key: it signs with a secret, which this service has not; or it was set to a wrong URL.
-WITHOUT_KEYS = re.compile("has no secret for Langfuse|the endpoint ends in /langfuse/v1")
+WITHOUT_KEYS = re.compile("has no secret for Langfuse|the endpoint must end in /langfuse/v1")
 
 
 def ask(client: httpx.Client, request: tuple[str, str, Any]) -> httpx.Response:

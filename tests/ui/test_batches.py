@@ -322,9 +322,9 @@ def test_a_payload_that_is_lost_is_said(browse: httpx.Client, client: httpx.Clie
     (spool / "payloads" / f"{batch}.jsonl").unlink()
     shutil.rmtree(spool / "outcomes" / batch)
     for path, status, said in (
-        ("", 503, "a part of it is away"),
+        ("", 503, "a part of it is unavailable"),
         ("/rows/3", 404, "is gone from the spool"),
-        ("/agreement?label=metadata.good", 503, "a part of it is away"),
+        ("/agreement?label=metadata.good", 503, "a part of it is unavailable"),
     ):
         answer = browse.get(f"{BATCHES}/{batch}{path}")
         assert answer.status_code == status, path

@@ -195,7 +195,7 @@ def test_redis_away_is_said_in_words(service: Service, browse: httpx.Client, mon
     monkeypatch.setattr(service.store.sessions, "key_of", away)
     answer = browse.get(GRADERS)
     assert answer.status_code == 503
-    assert "a part of it is away" in answer.text
+    assert "a part of it is unavailable" in answer.text
     assert answer.headers["retry-after"] == "1"
     part = browse.post("/ui/projects/default/check", data={"source": "x"}, headers={"HX-Request": "true"})
     assert (part.status_code, part.headers["hx-retarget"]) == (503, "#notice")
@@ -219,7 +219,7 @@ def test_a_fault_is_guarded_too(service: Service, browse: httpx.Client, monkeypa
     monkeypatch.setattr(service.store.sessions, "key_of", fails)
     answer = browse.get(GRADERS)
     assert answer.status_code == 500
-    assert "the service has a fault" in answer.text
+    assert "the service has an internal error" in answer.text
     assert "our insides" not in answer.text
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert answer.headers["cache-control"] == "no-store"

@@ -82,7 +82,9 @@ class Mutation:
         found = info.context.project(project, "manage")
         grader = info.context.grader(found, id)
         if input.grader_type is not None and input.grader_type is not configs.type_of(grader.kind):
-            raise Conflict(f"grader {grader.key!r} is of another type and stays so: make a new one under another key")
+            raise Conflict(
+                f"grader {grader.key!r} has another type, which cannot change: create a new one under another key"
+            )
         return shown(info, found, _update(info, grader, input))
 
     @strawberry.mutation
@@ -114,26 +116,26 @@ class Mutation:
     @strawberry.mutation
     def add_remote_env(self, input: RemoteEnvCreate) -> types.RemoteEnv:  # noqa: A002  # as above
         """Always refused: an external endpoint is a grader here."""
-        raise invalid("gradebox has no environments of their own: use `graders.create.external_endpoint`")
+        raise invalid("gradebox has no separate environments: use `graders.create.external_endpoint`")
 
     @strawberry.mutation
     def remove_remote_env(self, id_or_key: IdOrKey) -> str:
         """Always refused: there are no environments."""
-        raise invalid("gradebox has no environments of their own: delete the grader with `graders.delete`")
+        raise invalid("gradebox has no separate environments: delete the grader with `graders.delete`")
 
     @strawberry.mutation
     def create_metric(self, project: IdOrKey, input: MetricCreate) -> types.Metric:  # noqa: A002  # as above
         """Always refused: each grader has one metric, and there are no others."""
-        raise invalid("gradebox has a metric for each grader and no others: create a grader of that key")
+        raise invalid("gradebox has exactly one metric for each grader: create a grader of that key")
 
     @strawberry.mutation
     def create_project(self, info: Info, input: ProjectCreate) -> types.Project:  # noqa: A002  # as above
         """Create a project. Fields that only a web page would show are not stored."""
         require_operator(info.context.key)
         if input.team is not None:
-            raise invalid("gradebox has no teams: leave `team` away, and make API keys for the project instead")
+            raise invalid("gradebox has no teams: leave out `team`, and create API keys for the project instead")
         if input.settings is not None and input.settings.default_metric is not None:
-            raise invalid("gradebox has no default metric: leave it away, and name the grader of each batch")
+            raise invalid("gradebox has no default metric: leave it out, and name the grader of each batch")
         fields = {"key": input.key, "name": input.name, "description": input.description or ""}
         new = bodies.convert(fields, NewProject)
         return types.project(info.context.services.store.projects.create(new.key, new.name, new.description))
@@ -186,7 +188,7 @@ def _description(config: Any) -> str | None:
 
 def _check_metric(metric: MetricCreate | None) -> None:
     if metric is not None and metric.scoring_type is MetricScoringType.LOWER_IS_BETTER:
-        raise invalid("scores are higher-is-better here: leave `scoringType` away, and negate what the grader returns")
+        raise invalid("scores are higher-is-better here: leave out `scoringType`, and negate what the grader returns")
 
 
 def _text(check: Check) -> str:

@@ -21,7 +21,7 @@ class NoProject(NotFound):
     """A project that is missing or not covered, with the message that the SDK recognises."""
 
     def __init__(self, ref: str) -> None:
-        super().__init__(f"EntityNotFound: Project {ref!r} is not there, or this API key does not cover it")
+        super().__init__(f"EntityNotFound: Project {ref!r} does not exist, or this API key does not cover it")
 
 
 class QueryContext:

@@ -55,7 +55,7 @@ async def read_external(request: Request, services: Services) -> bytes:
     if services.settings.langfuse_external == "bearer":
         scheme, _, sent = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(sent.strip().encode(), secret.encode()):
-            raise _refused(request, services, "the Authorization is not `Bearer` and GRADEBOX_LANGFUSE_SECRET")
+            raise _refused(request, services, "the Authorization header is not `Bearer` with GRADEBOX_LANGFUSE_SECRET")
         admit(request, services, _KEY)
         services.strangers.note_good_address(address_of(request))
         return await bodies.read(request, BODY_BYTES)
@@ -63,7 +63,7 @@ async def read_external(request: Request, services: Services) -> bytes:
     header = request.headers.get("x-langfuse-signature", "")
     if not await bodies.worked_on(len(body), body_signature.is_signed, header, body, secret, time()):
         raise _refused(
-            request, services, "x-langfuse-signature is no signature of this body with GRADEBOX_LANGFUSE_SECRET"
+            request, services, "x-langfuse-signature is not a signature of this body with GRADEBOX_LANGFUSE_SECRET"
         )
     _let_in(request, services)
     return body

@@ -51,12 +51,12 @@ def check(request: Signed, secret: str, now: datetime) -> None:
     if missing := [
         name for name in {*_NEEDED, *sent.headers} if name not in sent.headers or name not in request.headers
     ]:
-        raise NotSigned(f"the header {missing[0]:.40} is not signed, or not there")
+        raise NotSigned(f"the header {missing[0]:.40} is missing or not signed")
     date = request.headers[_DATE]
     try:
         signed_at = datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     except ValueError:
-        raise NotSigned("X-Amz-Date is no date such as 20261123T101500Z") from None
+        raise NotSigned("X-Amz-Date is not a date such as 20261123T101500Z") from None
     if (off := abs((now - signed_at).total_seconds())) > CLOCK_S or not date.startswith(sent.day):
         raise NotSigned(
             f"the request was signed at {date}, which is {off:.0f} s from this machine's clock: set both clocks right"
@@ -78,7 +78,7 @@ def _authorization(header: str) -> _Authorization:
     """Parses the header. Raises NotSigned."""
     algorithm, _, rest = header.partition(" ")
     if algorithm != _ALGORITHM:
-        raise NotSigned(f"there is no Authorization of {_ALGORITHM}")
+        raise NotSigned(f"there is no Authorization header for {_ALGORITHM}")
     pairs = (part.strip().partition("=") for part in rest.split(","))
     members = {name: value for name, _, value in pairs}
     credential = _CREDENTIAL.fullmatch(members.get("Credential", ""))

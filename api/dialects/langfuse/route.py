@@ -34,7 +34,7 @@ async def invoke(
 ) -> Response:
     """Evaluate one observation. The function's name is ignored, because the body contains the language."""
     if x_amz_invocation_type != "RequestResponse":
-        raise invalid(f"an invocation of type {x_amz_invocation_type[:40]!r} has no answer: send RequestResponse")
+        raise invalid(f"an invocation of type {x_amz_invocation_type[:40]!r} is not supported: send RequestResponse")
     return await _answer(request, services, read_signed)
 
 
@@ -48,7 +48,7 @@ async def execute(request: Request, services: Served) -> Response:
 @router.post(f"/langfuse{_INVOKE}")
 async def misplaced(name: str) -> Response:
     """Reject an endpoint set to another URL of this service. Without an exception's name, Langfuse would retry."""
-    raise ProblemError(404, "not-found", f"there is no executor here: the endpoint ends in {_BELOW}")
+    raise ProblemError(404, "not-found", f"there is no executor at this path: the endpoint must end in {_BELOW}")
 
 
 async def _answer(request: Request, services: Services, read: Read) -> Response:

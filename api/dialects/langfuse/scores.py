@@ -36,7 +36,7 @@ def _checked(item: object, number: int) -> WireScore:
     try:
         score = msgspec.convert(item, WireScore)
     except msgspec.ValidationError as error:
-        raise InvalidScore(f"scores[{number}] is not as it should be: {error}{_advice(str(error))}") from error
+        raise InvalidScore(f"scores[{number}] is invalid: {error}{_advice(str(error))}") from error
     if not score.name:
         raise InvalidScore(f"scores[{number}] has an empty name: name it")
     if said := _mismatch(score.value, score.dataType):

@@ -164,7 +164,7 @@ def texts_of(content: str | dict[str, Any] | list[Any], param: str) -> list[str]
         text = part.get("text") if isinstance(part, dict) and part.get("type") in _TEXT_PARTS else part
         if not isinstance(text, str):
             raise OpenAIProblem(
-                f"a part of the message is no text: models are asked in text alone, so write a string, or a part of "
+                f"a part of the message is not text: models get only text, so write a string, or a part of "
                 f"the type {' or '.join(_TEXT_PARTS)}",
                 param,
                 "unsupported-grader",
@@ -181,19 +181,19 @@ def _check_model(grader: ScoreModel | LabelModel, param: str) -> None:
         low, high = grader.range
         if not low < high:
             raise OpenAIProblem(
-                f"the range from {low} to {high} holds no numbers: name the least first", f"{param}.range"
+                f"the range from {low} to {high} contains no numbers: write the lower bound first", f"{param}.range"
             )
         for name in ("top_p", "reasoning_effort"):
             if getattr(grader.sampling_params, name) is not None:
                 raise OpenAIProblem(
-                    f"{name} is not sent with a grader's ask: leave it out", f"{param}.sampling_params.{name}"
+                    f"{name} cannot be sent with a grader's ask: leave it out", f"{param}.sampling_params.{name}"
                 )
         return
     labels = grader.labels
     if len(labels) < 2 or len(set(labels)) < len(labels) or not all(map(str.strip, labels)):
-        raise OpenAIProblem("labels are at least two different texts", f"{param}.labels")
+        raise OpenAIProblem("labels must be at least two different texts", f"{param}.labels")
     if not set(grader.passing_labels) <= set(labels) or not grader.passing_labels:
-        raise OpenAIProblem("passing_labels are some of the labels, and at least one", f"{param}.passing_labels")
+        raise OpenAIProblem("passing_labels must be at least one of the labels", f"{param}.passing_labels")
 
 
 def _named(graders: dict[str, Any] | list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -217,4 +217,4 @@ def _convert(value: Mapping[str, Any], kind: type[_T], param: str) -> _T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise OpenAIProblem(f"the grader is not as it should be: {error}", param) from error
+        raise OpenAIProblem(f"the grader is invalid: {error}", param) from error

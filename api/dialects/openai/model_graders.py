@@ -100,7 +100,7 @@ def run(services: Services, caller: Caller, grader: ScoreModel | LabelModel, sam
     scorer = AskingScorer(partial(services.pool.grading, source), services.asker, who)
     outcomes = scorer.score(line, 0, grader.kind, 1, stop=caller.should_stop)
     if not outcomes:
-        raise caller.why(f"{param} did not come to an end")
+        raise caller.why(f"{param} did not finish")
     return outcomes[0]
 
 

@@ -71,7 +71,8 @@ async def nothing(path: str) -> Response:
     raise ProblemError(
         404,
         "not-found",
-        f"there is no {path[:200]!r} here: of OpenAI's API gradebox speaks fine_tuning/alpha/graders/validate and run",
+        f"there is no {path[:200]!r} here: gradebox supports only fine_tuning/alpha/graders/validate and run of "
+        f"OpenAI's API",
     )
 
 
@@ -123,5 +124,5 @@ def _grader(sent: GraderToValidate) -> tuple[dict[str, Any], Grader]:
     try:
         value = msgspec.json.decode(raw, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise OpenAIProblem(f"the grader is not as it should be: {error}", "grader") from error
+        raise OpenAIProblem(f"the grader is invalid: {error}", "grader") from error
     return value, read(value)

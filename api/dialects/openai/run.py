@@ -115,7 +115,7 @@ def _python(
         raise InfrastructureError(outcome.error.message)
     if outcome.error.kind == "bad_input":
         raise OpenAIProblem(
-            f"the sample and the item make no thread: {outcome.error.message}", "item", "invalid-request"
+            f"the sample and the item cannot be made into a thread: {outcome.error.message}", "item", "invalid-request"
         )
     errors.add(outcome.error)
     return None

@@ -44,8 +44,8 @@ class Sample:
 
 def _decode(raw: bytes, kind: Any, param: str) -> Any:
     if len(raw) > JSON_BYTES:
-        raise OpenAIProblem(f"{param} is longer than {JSON_BYTES} bytes: only a python grader is given more", param)
+        raise OpenAIProblem(f"{param} is longer than {JSON_BYTES} bytes: only python graders accept more", param)
     try:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise OpenAIProblem(f"{param} is not as it should be: {error}", param, "invalid-request") from error
+        raise OpenAIProblem(f"{param} is invalid: {error}", param, "invalid-request") from error

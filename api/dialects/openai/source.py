@@ -36,7 +36,7 @@ def run(
         _check(grading, caller, source, param)
         outcomes = grading.score(line, 0, _LABEL, 1, stop=caller.should_stop)
     if not outcomes:
-        raise caller.why(f"{param} did not come to an end")
+        raise caller.why(f"{param} did not finish")
     return outcomes[0]
 
 

@@ -69,7 +69,7 @@ def _score(caller: Caller, services: Services, target: Target, body: bytes, thre
     (grader,) = named([target.key], [])
     outcome = score_one(caller, services, grader, line)
     assert outcome.score is not None
-    reason = outcome.reason or f"{outcome.grader} gave {outcome.score:g}, and {threshold:g} is wanted"
+    reason = outcome.reason or f"{outcome.grader} gave {outcome.score:g}, the threshold is {threshold:g}"
     return msgspec.json.encode(AssertionResult(outcome.score >= threshold, outcome.score, reason))
 
 
@@ -78,7 +78,7 @@ def _thread(sent: Webhook) -> bytes:
     context = bodies.parse(bytes(sent.context), Context)
     output, variables = bytes(sent.output), bytes(context.vars)
     if output == b"null":
-        raise invalid("`output` is null, and there is nothing to be scored")
+        raise invalid("`output` is null: there is nothing to score")
     metadata = b"{}" if variables == b"null" else variables
     try:
         completion, prompt = text_of(output), _prompt(bytes(context.prompt))

@@ -157,7 +157,7 @@ def _elements(value: bytes, where: str) -> list[bytes]:
     try:
         return json_cut.elements(value, _PARTS, REQUEST_BYTES)
     except json_cut.TooManyError as error:
-        raise invalid(f"of `{where}`, {error}, and a list that is looked into may have {_PARTS}") from error
+        raise invalid(f"`{where}`: {error}, and a list that is read may have at most {_PARTS}") from error
 
 
 def _members(value: bytes, where: str) -> _Members:
@@ -165,7 +165,7 @@ def _members(value: bytes, where: str) -> _Members:
     try:
         return json_cut.members(value, _PARTS)
     except json_cut.TooManyError as error:
-        raise invalid(f"of `{where}`, {error}, and an object that is looked into may have {_PARTS}") from error
+        raise invalid(f"`{where}`: {error}, and an object that is read may have at most {_PARTS}") from error
     except json_cut.TwiceError as error:
         raise invalid(f"{where} has the member {str(error)[:_SHOWN]!r} twice: send it once") from error
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:

@@ -92,7 +92,7 @@ def test_a_name_does_not_stand_for_this_machine_or_for_metadata(
         found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, server.server_port))]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, found=found, **__: found)
         host = f"reward.example:{server.server_port}"
-        assert "which is never asked" in refused(at(server, "/good", "reward.example"), host)
+        assert "which is never called" in refused(at(server, "/good", "reward.example"), host)
     assert server.asked == []
 
 
@@ -101,8 +101,8 @@ def test_a_name_does_not_stand_for_this_machine_or_for_metadata(
     [
         ("/broken", "answers with status 500"),
         ("/moved", "answers with status 302"),
-        ("/html", "not what a reward server says"),
-        ("/deep", "not what a reward server says"),
+        ("/html", "not that of a reward server"),
+        ("/deep", "not that of a reward server"),
         ("/long", "longer than 65536 bytes"),
     ],
 )

@@ -52,7 +52,7 @@ def test_one_key_keeps_half_of_the_connections_busy_at_most(service: Service, se
     with busy(service, secret, MOST // 2) as held:
         headers = {"Authorization": f"Bearer {secret}"}
         refused = httpx.get(f"{service.url}{PROJECT}/graders", headers=headers)
-        assert "keeps 10 connections busy" in problem(refused, 429, "too-many-requests")
+        assert "uses all 10 connections" in problem(refused, 429, "too-many-requests")
         assert (refused.headers["connection"], refused.headers["retry-after"]) == ("close", "1")
         assert httpx.get(f"{service.url}/healthz").status_code == 200
         others = {"Authorization": f"Bearer {another(service)}"}

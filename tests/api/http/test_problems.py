@@ -22,7 +22,7 @@ def test_a_query_that_makes_no_sense_is_named(client: httpx.Client, query: str) 
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (b"{", "no JSON"),
+        (b"{", "not JSON"),
         (b"[]", "Expected `object`"),
         (b"{}", "key"),
         (b'{"key": "a"}', "no source"),
@@ -33,7 +33,7 @@ def test_a_query_that_makes_no_sense_is_named(client: httpx.Client, query: str) 
         (b'{"key": "a", "source": "", "memory_mb": 4096}', "<= 2048"),
         (b'{"key": "a", "source": "", "timeout": 1}', "unknown field `timeout`"),
         (b'{"key": "a", "source": "", "threads": []}', "no threads"),
-        (b'{"key": "a", "source": "", "threads": [' + b"[" * 100_000, "no JSON"),
+        (b'{"key": "a", "source": "", "threads": [' + b"[" * 100_000, "not JSON"),
     ],
 )
 def test_a_body_that_makes_no_sense_is_told_why(client: httpx.Client, body: bytes, says: str) -> None:

@@ -52,8 +52,8 @@ def test_a_line_that_is_no_score_is_named(line: str, said: str) -> None:
         ({"id": "7"}, "line 2: the batch has no thread with the id '7'"),
         ({"id": "b"}, "the id 'b' is that of threads 2 and 4: nothing was recorded; name them by `index`"),
         ({"index": 6}, "line 2: the batch has no thread 6, it has 6"),
-        ({"index": 1}, "lines 1 and 2 are both of thread 1"),
-        ({"id": 7}, "lines 1 and 2 are both of thread 1"),
+        ({"index": 1}, "lines 1 and 2 are both for thread 1"),
+        ({"id": 7}, "lines 1 and 2 are both for thread 1"),
     ],
 )
 def test_a_score_of_no_thread_is_refused(score: dict[str, Any], said: str) -> None:

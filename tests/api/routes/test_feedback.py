@@ -61,7 +61,7 @@ def test_what_is_refused_leaves_nothing(
     before = left(client, service)
     assert "less than 1" in problem(ask(client, batch), 409, "nothing-to-say")
     said = problem(ask(client, batch, of="judge", labels={"5": 5.0}), 409, "nothing-to-say")
-    assert "another than its label" in said
+    assert "different from its label" in said
     said = problem(ask(client, batch, of="judge", labels={"5": 1.0, "none": 1.0}), 422, "invalid-request")
     assert "'none'" in said
     problem(ask(client, batch, model="other"), 404, "not-found")
@@ -82,7 +82,7 @@ def test_what_is_refused_leaves_nothing(
         raise PayloadLost("gone")
 
     monkeypatch.setattr(feedback_lines, "read", lost)
-    assert "are gone" in problem(ask(client, batch, on="all"), 404, "not-found")
+    assert "no longer exist" in problem(ask(client, batch, on="all"), 404, "not-found")
     assert left(client, service) == before
 
 

@@ -89,7 +89,7 @@ def test_a_custom_grader_is_made_described_and_not_proved(client: httpx.Client) 
         refused = client.post(f"{PROJECT}/graders", json={"key": "other", "kind": "custom", **more})
         assert "is not run" in problem(refused, 422, "invalid-request")
     proof = client.post(f"{PROJECT}/validate", json={"kind": "custom"})
-    assert "no source that could be proved" in problem(proof, 422, "invalid-request")
+    assert "no source to check" in problem(proof, 422, "invalid-request")
 
 
 def test_a_custom_grader_that_the_adaptive_sdk_made_is_recorded_too(

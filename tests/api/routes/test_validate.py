@@ -81,4 +81,4 @@ def test_a_form_without_a_source(client: httpx.Client) -> None:
     response = client.post(URL, files={"other": (None, "x")})
     assert "no source" in problem(response, 422, "invalid-request")
     headers = {"Content-Type": "multipart/form-data"}
-    assert "no multipart form" in problem(client.post(URL, content=b"x", headers=headers), 422, "invalid-request")
+    assert "not a multipart form" in problem(client.post(URL, content=b"x", headers=headers), 422, "invalid-request")

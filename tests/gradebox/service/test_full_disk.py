@@ -44,7 +44,7 @@ def test_a_disk_that_is_full_refuses_what_is_new_and_loses_nothing(disk: Path) -
         first = fill(disk, 24 * MIB)
         response = refused(service)
         assert (response.status_code, response.headers["retry-after"]) == (507, "30")
-        assert "no room" in response.json()["detail"]
+        assert "no space" in response.json()["detail"]
 
         second = fill(disk, 0)
         time.sleep(6)

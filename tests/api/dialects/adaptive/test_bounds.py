@@ -59,10 +59,10 @@ def test_fragments_that_use_each_other_are_answered(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("content", "headers", "expected"),
     [
-        (b'{"query": ', {}, "the body is no JSON"),
-        (b"[]", {}, "the body is not as it should be"),
+        (b'{"query": ', {}, "the body is not JSON"),
+        (b"[]", {}, "the body is invalid"),
         (b'{"query": 1}', {}, "Expected `str`"),
-        (b'{"query": "{me{id}}", "variables": ' + b"[" * 5000, {}, "the body is no"),
+        (b'{"query": "{me{id}}", "variables": ' + b"[" * 5000, {}, "the body is not"),
         (b'{"query": "' + b"x" * (1 << 20) + b'"}', {}, "longer than 1048576 bytes"),
         (b"query=1", {"Content-Type": "application/x-www-form-urlencoded"}, "this takes application/json"),
         (b'{"query": "{me{id}}"}', {"Authorization": "Basic eDp5"}, "no API key was sent"),
@@ -86,7 +86,7 @@ def test_half_an_emoji_is_refused_and_a_whole_one_kept(service: Service) -> None
 
     head = rb'{"query": "query Q($s: IdOrKey!) { graders(project: $s) { id } }", "variables": {"s": "'
     assert "\N{GRINNING FACE}" in message(post(head + rb'\ud83d\ude00"}}'))
-    assert "no JSON" in message(post(head + rb'\ud83d"}}'))
+    assert "not JSON" in message(post(head + rb'\ud83d"}}'))
 
 
 def test_only_posts_are_taken(service: Service) -> None:

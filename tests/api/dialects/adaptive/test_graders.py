@@ -296,7 +296,7 @@ def test_an_update_changes_what_it_names(sdk: Sdk, service: Service, project: st
         update(graderConfig={"function": {"sourceCode": "async def"}})
     with pytest.raises(GraphQLClientGraphQLMultiError, match="graderConfig holds custom"):
         update(graderConfig={"custom": {"description": "x"}})
-    with pytest.raises(GraphQLClientGraphQLMultiError, match="of another type and stays so"):
+    with pytest.raises(GraphQLClientGraphQLMultiError, match="has another type, which cannot change"):
         update(graderType="CUSTOM")
     assert service.client(project).graders.get("says-four").version == 2
 

@@ -155,7 +155,7 @@ def test_a_grader_that_is_not_there_or_not_run_says_so(reward: Reward, service: 
     [
         (b"{}", 422, "turns"),
         (b'{"turns": [], "more": 1}', 422, "more"),
-        (b'{"turns": ', 422, "no JSON"),
+        (b'{"turns": ', 422, "not JSON"),
         (b'{"turns": [{"role": "user"}]}', 422, "bad_input"),
         (b'{"turns": 7}', 422, "bad_input"),
         (b'{"turns": [], "metadata": 7}', 422, "bad_input"),

@@ -125,8 +125,8 @@ def test_a_key_that_is_revoked_meanwhile_scores_no_more(reward: Reward, service:
     ("frame", "expected"),
     [
         ("{}", "turns"),
-        ("nonsense", "no JSON"),
-        (b"\x00\x01", "no JSON"),
+        ("nonsense", "not JSON"),
+        (b"\x00\x01", "not JSON"),
         ('{"turns": []}', "has an `id`"),
         ('{"turns": [], "id": 1, "more": 1}', "more"),
     ],
