@@ -230,7 +230,7 @@ def test_samples_are_taken_as_people_paste_them(browse: httpx.Client, samples: s
     ("fields", "said"),
     [
         ({"samples": '{"a": 1}\n{nothing'}, "line 2 of the samples is not JSON"),
-        ({"samples": "[" + "1," * 1001 + "1]"}, "one request takes 1000"),
+        ({"samples": "[" + "1," * 1001 + "1]"}, "one request takes at most 1000"),
         ({"timeout_s": "x"}, "the fields are invalid"),
         ({"environment": "nowhere"}, "nowhere"),
         ({"config": "{", "kind": "binary_judge"}, "the settings are not a JSON object"),
@@ -391,7 +391,11 @@ def test_a_judge_is_written_in_a_form(page: Page, client: httpx.Client, asking: 
     criteria.fill('The answer says "please".')
     page.fill("[data-setting=temperature]", "0.5")
     page.fill("[data-setting=examples]", "[{")
-    assert page.locator("[data-setting=examples]").evaluate("field => field.validationMessage").startswith("not valid JSON")
+    assert (
+        page.locator("[data-setting=examples]")
+        .evaluate("field => field.validationMessage")
+        .startswith("not valid JSON")
+    )
     page.fill("[data-setting=examples]", "")
     written = json.loads(config.evaluate("editor => editor.value"))
     assert written == {"criteria": 'The answer says "please".', "model": "small-judge", "temperature": 0.5}

@@ -68,7 +68,7 @@ def test_what_cannot_be_recorded_says_why(client: httpx.Client) -> None:
     one = {"index": 0, "score": 1}
     assert "grader 'human'" in problem(record(client, batch, one), 404, "not-found")
     said = problem(record(client, batch, one, grader="exact"), 409, "conflict")
-    assert "of kind 'function', and gives its scores itself" in said
+    assert "of kind 'function', which computes its scores itself" in said
     custom(client)
     problem(record(client, "0" * 20, one), 404, "not-found")
     body = client.put(f"{URL}/{batch}/scores", params={"grader": "human"}, json=one)

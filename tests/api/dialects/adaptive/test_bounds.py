@@ -62,7 +62,7 @@ def test_fragments_that_use_each_other_are_answered(ask: Ask) -> None:
         (b'{"query": ', {}, "the body is not JSON"),
         (b"[]", {}, "the body is invalid"),
         (b'{"query": 1}', {}, "Expected `str`"),
-        (b'{"query": "{me{id}}", "variables": ' + b"[" * 5000, {}, "the body is not"),
+        (b'{"query": "{me{id}}", "variables": ' + b"[" * 5000, {}, "the body is invalid"),
         (b'{"query": "' + b"x" * (1 << 20) + b'"}', {}, "longer than 1048576 bytes"),
         (b"query=1", {"Content-Type": "application/x-www-form-urlencoded"}, "this takes application/json"),
         (b'{"query": "{me{id}}"}', {"Authorization": "Basic eDp5"}, "no API key was sent"),

@@ -171,7 +171,7 @@ def test_a_request_that_is_none_is_refused(reward: Reward, body: bytes, status: 
 
 def test_too_many_at_once_are_refused(reward: Reward) -> None:
     problem = refused(reward.url, lambda client: client.batch_score([request("x")] * 1001))
-    assert (problem["status"], "one request takes 1000" in problem["detail"]) == (413, True)
+    assert (problem["status"], "one request takes at most 1000" in problem["detail"]) == (413, True)
 
 
 def test_the_newest_version_scores(reward: Reward, service: Service) -> None:
