@@ -138,7 +138,7 @@ def require_operator(key: ApiKey) -> None:
         raise ProblemError(
             403,
             "forbidden",
-            "this needs an API key of role 'manage' for every project (\"*\"), such as the one of the first start",
+            "this needs an API key with role 'manage' for every project (\"*\"), such as the one of the first start",
         )
 
 

@@ -467,7 +467,7 @@ def test_graders_go_from_one_project_to_another(service: Service, tmp_path: Path
 
     assert made.stdout.split() == [f"{first}@1", f"{second}@2"], made.stderr
     assert again.returncode == 1
-    assert "2 of 2 graders could not be made" in again.stderr
+    assert "2 of 2 graders could not be created" in again.stderr
     assert [version["source"] for version in json.loads(newest.stdout)["versions"]] == [HALF.replace("0.5", "0.25")]
     assert piped.stdout.split() == [f"{second}@2"]
     assert (bad.returncode, "line 1 of" in bad.stderr) == (2, True)

@@ -98,9 +98,9 @@ def test_a_role_does_what_it_may(sdk_of: SdkOf, service: Service, project: str, 
 
     assert own(lambda c: c.graders.list(project=project)) == []
     needed = "score" if role == "read" else "manage"
-    with pytest.raises(GraphQLClientGraphQLMultiError, match=f"an API key of role '{needed}'"):
+    with pytest.raises(GraphQLClientGraphQLMultiError, match=f"an API key with role '{needed}'"):
         own(lambda c: c.graders.create.function(key="x", fn=SOURCE, project=project))
-    with pytest.raises(GraphQLClientGraphQLMultiError, match="an API key of role 'manage'"):
+    with pytest.raises(GraphQLClientGraphQLMultiError, match="an API key with role 'manage'"):
         own(lambda c: c.graders.create.custom(key="x", project=project))
 
 

@@ -57,7 +57,7 @@ def test_the_threshold_is_in_the_url(url: str) -> None:
         answer = httpx.post(f"{url}/shows{threshold}", json=webhook("42")).json()
         assert (answer["pass"], answer["score"]) == (passes, 0.5)
     answer = httpx.post(f"{url}/plain", json=webhook("42")).json()
-    assert answer == {"pass": False, "score": 0.25, "reason": "plain@1 gave 0.25, and 0.5 is wanted"}
+    assert answer == {"pass": False, "score": 0.25, "reason": "plain@1 gave 0.25, the threshold is 0.5"}
     problem(httpx.post(f"{url}/shows?threshold=nan", json=webhook("42")), 422, "invalid-request")
     problem(httpx.post(f"{url}/shows?threshold=much", json=webhook("42")), 422, "invalid-request")
 
