@@ -150,7 +150,7 @@ def trials(
 def _key(outcome: Outcome, thread: Any, by: str | None) -> Key | None:
     """The key that a completion shares with others of its prompt; None if it has an error and its prompt is unknown."""
     if by is None:
-        key, where = outcome.id, 'an "id"'
+        key, where = outcome.id, '"id"'
     else:
         if thread is None and outcome.error is None:
             raise ValueError(f"by={by!r} is of the metadata, so give pairs with the thread: outcomes(threads=True)")
@@ -160,7 +160,9 @@ def _key(outcome: Outcome, thread: Any, by: str | None) -> Key | None:
         return key
     if outcome.error is not None:
         return None
-    raise ValueError(f"the thread at position {outcome.index} has not {where}, a text or an integer, to say its prompt")
+    raise ValueError(
+        f"the thread at position {outcome.index} has no {where}, a text or an integer that identifies its prompt"
+    )
 
 
 def _kind(outcome: Outcome) -> str:

@@ -59,7 +59,7 @@ def read(base_url: str) -> BaseUrl:
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL as error:
-        raise AddressError("the base URL is none: write it as in https://api.example.com/v1") from error
+        raise AddressError("the base URL is not a URL: write it as in https://api.example.com/v1") from error
     host = url.raw_host.decode("ascii").lower().rstrip(".")
     if url.scheme not in _PORTS or not host:
         raise AddressError("the base URL does not begin with http:// or https:// and a host")
@@ -70,7 +70,9 @@ def read(base_url: str) -> BaseUrl:
     if "?" in base_url or "#" in base_url:
         raise AddressError("the base URL has a query or a fragment: leave it out")
     if "%" in host or (_NUMBER.fullmatch(host.rpartition(".")[2]) and _address(host) is None):
-        raise AddressError(f"{host!r} is no name and no whole address: write IPv4 addresses as four decimal numbers")
+        raise AddressError(
+            f"{host!r} is neither a name nor a complete address: write IPv4 addresses as four decimal numbers"
+        )
     return BaseUrl(url.scheme, host, url.port or _PORTS[url.scheme], str(url).rstrip("/"))
 
 
@@ -90,7 +92,8 @@ class Policy:
             private = self._private
         else:
             raise AddressError(
-                f"this service asks nothing at {base.label}: its operator names the hosts in GRADEBOX_MODEL_HOSTS"
+                f"this service sends nothing to {base.label}: its operator lists the allowed hosts in "
+                f"GRADEBOX_MODEL_HOSTS"
             )
         if (address := _address(base.host)) is not None:
             _check(base, address, private)

@@ -196,7 +196,7 @@ class Asker:
         """Each level has its own threads: graders that wait for other graders do not occupy the threads of these."""
         level = getattr(self._level, "number", 0)
         if self.score_other is None:
-            return _done(failed("unknown", f"nobody answers for grader {label!r} here"))
+            return _done(failed("unknown", f"no answers are available for grader {label!r} here"))
         if level >= _NESTED:
             return _done(failed("too_much", f"graders ask graders {_NESTED} deep, and {label!r} is one more: ask less"))
         with self._lock:
@@ -248,7 +248,7 @@ class Asker:
         if wanted():
             answers = self.score_other(label, [ask.thread for ask in asks], who, wanted)
         else:
-            message = f"grader {label!r} was not asked, as its answer was not wanted any more"
+            message = f"grader {label!r} was not asked, because its answer was no longer needed"
             answers = [failed("unreachable", message, True)] * len(asks)
         for ask, answer in zip(asks, answers, strict=True):
             ask.answer.set_result(answer)

@@ -78,7 +78,7 @@ class _Line:
             try:
                 answer = future.result()
             except CancelledError as error:
-                raise InfrastructureError("what a grader asked was given up, as the service stops") from error
+                raise InfrastructureError("an ask of a grader was aborted, because the service is stopping") from error
             except (InfrastructureError, OSError, RedisError):
                 raise
             except Exception as error:  # noqa: BLE001  # a fault of ours at one ask must not affect other completions

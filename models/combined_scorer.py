@@ -185,7 +185,7 @@ class CombinedScorer:
             return _Result(not_applicable=_cut(why.reason), details=why.details)
         except (ValueError, RecursionError) as problem:
             return _Result(
-                error=OutcomeError("bad_return", f"what the parts say does not fit into an outcome: {problem}")
+                error=OutcomeError("bad_return", f"the results of the parts do not fit into an outcome: {problem}")
             )
         reason = None if score.reason is None else _cut(score.reason)
         return _Result(float(score), reason, None, score.values, None, score.details)

@@ -33,7 +33,9 @@ class OtherGraders:
         except (InfrastructureError, OSError) as error:
             return [failed("failed", f"grader {label!r} could not be run: {error}", True)] * count
         answers = [_answer(label, outcome) for outcome in outcomes]
-        unwanted = failed("failed", f"grader {label!r} was not run to its end, as its score was not wanted", True)
+        unwanted = failed(
+            "failed", f"grader {label!r} was not run to its end, because its score was no longer needed", True
+        )
         return answers + [unwanted] * (count - len(answers))
 
 

@@ -91,9 +91,7 @@ def parse(data: bytes) -> Request:
     try:
         request: Request = _request.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RequestError(
-            f"this is no ask that can be answered ({error}): use what the package gradebox has"
-        ) from None
+        raise RequestError(f"this ask cannot be answered ({error}): use the classes of the package gradebox") from None
     except RecursionError:
         raise RequestTooLarge(_too_deep()) from None
     nested: Any = request.schema if isinstance(request, ModelRequest) else None
@@ -109,7 +107,7 @@ def read_thread(request: EndpointRequest) -> Thread:
     try:
         turns, metadata, _ = thread_forms.read(request.thread)
     except ValueError as error:
-        raise RequestError(f"what is to be scored is no thread: {error}") from None
+        raise RequestError(f"the thread to be scored is invalid: {error}") from None
     return Thread([Message(role, content) for role, content in turns], metadata)
 
 

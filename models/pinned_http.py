@@ -98,12 +98,12 @@ class PinnedHttp:
         except AddressError as error:
             raise AskFailed("refused", str(error)) from None
         except ReplyTooLarge as error:
-            raise AskFailed("invalid_reply", f"the reply is not read, as {error}") from None
+            raise AskFailed("invalid_reply", f"the reply was not read, because {error}") from None
         except aiohttp.ClientConnectorError as error:
             detail = f"the server could not be reached ({_why(error)}): check its URL, and that it runs"
             raise AskFailed("unreachable", detail, True) from None
         except (aiohttp.ClientError, OSError):
-            detail = "the server broke off, or answered with what is no HTTP: look into its log, and ask again"
+            detail = "the server closed the connection, or its answer was not HTTP: see its log, and ask again"
             raise AskFailed("unreachable", detail, True) from None
 
     async def _post(self, path: str, body: bytes) -> HttpAnswer:
@@ -116,7 +116,7 @@ class PinnedHttp:
         url = URL.build(scheme=base.scheme, host=base.host, port=base.port, path=f"{self._path}{path}", encoded=True)
         async with self._session.post(url, data=body, headers=self._headers(), allow_redirects=False) as response:
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-                raise ReplyTooLarge("it is compressed, which was not asked for: what it comes to is not known")
+                raise ReplyTooLarge("it is compressed, which was not requested: its full size is unknown")
             return HttpAnswer(response.status, response.headers, await self._bounded(response.content))
 
     def _headers(self) -> dict[str, str]:

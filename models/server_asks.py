@@ -245,7 +245,7 @@ class ServerAsks:
             await counted
             return answer
         except _OverBudget:
-            message = "what may be spent is spent: raise the budget, and send the rest as a new batch"
+            message = "the budget is used up: raise it, and send the rest as a new batch"
             return failed("over_budget", message, spent=Spent())
         except AskFailed as error:
             return failed_by(error, host, secret, Spent(asks=1))

@@ -82,7 +82,7 @@ class ProjectAnswering:
         except (NotFound, NotRunnable) as error:
             return str(error)
         if version.groups:
-            return f"grader {name!r} takes groups of threads, and what asks a grader sends it one thread: name another"
+            return f"grader {name!r} takes groups of threads, but an ask sends a grader one thread: name another"
         self.pinned[ask] = f"{name}@{version.number}"
         if not version.asks:
             self.at_once.add(ask)

@@ -58,7 +58,7 @@ class EnvironmentFolders:
                 this machine's.
         """
         if not _NAME.fullmatch(sha256):
-            raise InfrastructureError(f"{sha256[:80]!r} is the name of no environment")
+            raise InfrastructureError(f"{sha256[:80]!r} is not the name of an environment")
         folder = self.folder / sha256
         try:
             if not folder.is_dir():
@@ -143,7 +143,8 @@ class EnvironmentFolders:
                     files, size = files + 1, size + member.size
                     if not member.isreg() or files > ENVIRONMENT_FILES or size > self.most_mb * MIB:
                         raise OSError(
-                            f"the archive {sha256} holds more than files, or more than GRADEBOX_ENVIRONMENT_MB "
+                            f"the archive {sha256} holds something other than files, or more than "
+                            f"GRADEBOX_ENVIRONMENT_MB "
                             f"({self.most_mb} MiB) or {ENVIRONMENT_FILES} files"
                         )
                     packed.extract(member, target, set_attrs=False, filter="data")

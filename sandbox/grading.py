@@ -247,7 +247,7 @@ class _Call:
                 self.outcomes += decode(records, self._first_index + done, self._ids_of(done, records.number))
                 self._note_starved(session, len(self.outcomes) - 1)
                 if self.stopping is not None and self.left and self.stopping():
-                    raise Stopped("the caller wants no more")
+                    raise Stopped("the caller no longer waits")
         finally:
             self.traces |= decoder.traces
 
@@ -336,7 +336,9 @@ def _answered(answers: bytes, line: Line) -> bytes:
 
 
 def _unanswered(asked: Asked, label: str) -> Outcome:
-    message = "the grader asks, and nobody answers here: score it through a service whose project has what it asks"
+    message = (
+        "the grader asks, which cannot be answered here: score it through a service whose project has what it asks"
+    )
     return Outcome(
         asked.index, label, None, asked.run_ms, asked.id, error=OutcomeError("model", message, cause="unknown")
     )

@@ -54,7 +54,7 @@ KINDS: dict[int, ErrorKind] = {
 _CAUSES: dict[bytes, AskFailure] = {cause.encode(): cause for cause in get_args(AskFailure)}
 _INFINITY = float("inf")
 _SCORED = MARK | SCORED
-_SPOILED = "the completion wrote to the memory that carries its result, and spoiled it"
+_SPOILED = "the completion wrote to the memory that carries its result, and corrupted it"
 _NOT_FINITE = OutcomeError("bad_return", "the score that came out of the sandbox is not finite")
 _OUT_OF_MEMORY = "all processes together wanted more memory than `memory_mb` allows: use less, or raise it"
 
@@ -197,7 +197,7 @@ class Decoder:
 def _of_ask(fields: dict[int, bytes]) -> OutcomeError:
     reported = fields.get(CAUSE, b"")
     if reported[1:] not in _CAUSES:
-        raise Malformed("an ask that failed, and nobody knows how")
+        raise Malformed("an ask that failed for an unknown reason")
     message = _text(fields.get(MESSAGE)) or ""
     return OutcomeError("model", message, reported[:1] == b"\x01", _CAUSES[reported[1:]], _text(fields.get(REPLY)))
 

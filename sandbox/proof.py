@@ -100,7 +100,7 @@ def prove(
 def _missing(asks: list[str], answering: Answering | None) -> str | None:
     if answering is not None:
         return answering.missing(asks)
-    return f"the grader asks {', '.join(asks)}, and nobody answers here: prove it in a project of a service that has it"
+    return f"the grader asks {', '.join(asks)}, which cannot be answered here: check it in a project that has it"
 
 
 def _grade(
@@ -112,7 +112,7 @@ def _grade(
     outcomes = scorer.score(b"\n".join(lines), 0, _LABEL, len(lines), stop=stop)
     if len(outcomes) < len(lines):
         if stopping is not None and stopping():
-            raise Stopped("the caller wants no more")
+            raise Stopped("the caller no longer waits")
         raise CheckFailed(
             f"the test run took longer than {_TEST_RUN_S:g} s, in which {len(outcomes)} of {len(lines)} threads were "
             "graded: send fewer"

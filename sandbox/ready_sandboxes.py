@@ -157,7 +157,7 @@ class ReadySandboxes:
             return self._wait(lambda: order.session, lambda: order.failure or self._starts.told(), stopping)
         except BaseException:
             with self._changed:
-                order.failure = "nobody waits for it"
+                order.failure = "no caller waits for it"
                 if order in self._orders:
                     self._orders.remove(order)
                 started = order.session
@@ -186,7 +186,7 @@ class ReadySandboxes:
         if self._closed:
             raise InfrastructureError("the service is stopping")
         if stopping is not None and stopping():
-            raise Stopped("the caller wants no more")
+            raise Stopped("the caller no longer waits")
 
     def end(self, session: Session, why: str) -> None:
         """Ends a sandbox, and counts the reason `why`."""

@@ -36,11 +36,11 @@ _CATEGORIES = {
     "execution": ("odd ends of `grade`", "an outcome can be lost or wrong"),
     "return": ("odd results and exceptions", "a score or an error message can be wrong"),
     "resource": ("taking time, memory, files, processes", "a grader can take from others what the machine has"),
-    "escape": ("reaching files, networks, processes of the host", "a grader can get out: run nobody's code here"),
-    "calls": ("system calls that must be refused", "the seccomp filter is not in force: run nobody's code here"),
+    "escape": ("reaching files, networks, processes of the host", "a grader can get out: run no untrusted code here"),
+    "calls": ("system calls that must be refused", "the seccomp filter is not in force: run no untrusted code here"),
     "cross": ("reaching another completion", "a completion can change what another is scored"),
-    "channel": ("forging what the host is told", "a completion can write scores of others"),
-    "asking": ("asking what is not theirs, or in another's place", "a completion can be given what others are told"),
+    "channel": ("forging reports to the host", "a completion can write scores of others"),
+    "asking": ("asking what is not theirs, or in another's place", "a completion can receive what others asked for"),
     "reuse": ("leaving something for the next batch", "a batch can change or read what another one says"),
     "left behind": ("", "sandboxes do not end as they should"),
 }
@@ -133,7 +133,9 @@ def main(answering: AnsweringBatches) -> int:
     try:
         result = run(settings_or_exit(load_s=_LOAD_S), arguments.category or (), not as_json, answering)
     except IsolationUnavailable as error:
-        Console(stderr=True).print(f"gradebox: no sandbox can be had here, so nothing was tried: {escape(str(error))}")
+        Console(stderr=True).print(
+            f"gradebox: no sandbox can be started here, so nothing was tried: {escape(str(error))}"
+        )
         return 2
     if as_json:
         sys.stdout.write(json.dumps({"held": not result.breaches, **asdict(result)}, indent=2) + "\n")
@@ -162,7 +164,7 @@ def _show(result: Result) -> None:
     if result.breaches:
         console.print(
             f"[red]{len(result.breaches)} of {total} attacks got through.[/] "
-            "Run no code of others here, and please report it: SECURITY.md says how."
+            "Run no untrusted code here, and please report it as SECURITY.md describes."
         )
     else:
         console.print(f"All {total} attacks held.")

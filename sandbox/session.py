@@ -55,7 +55,7 @@ _MANY = 16  # with more ungraded lines than this, records are read several at on
 _PAUSE_S = 0.004  # between two reads of their records
 _SLACK_S = 5.0  # added to the sum of the guest's deadlines
 _MEMORY = "all processes together wanted more memory than `memory_mb` allows: load less at module level, or raise it"
-_FORGED = "the module body changed what is told of the grader"
+_FORGED = "the module body changed what is reported about the grader"
 _GRACE_S = 2.0  # the guest's grace period for processes that do not exit at once
 _LOOK_S = 0.2  # between two calls of `stopping`, and between two measurements of the sandbox
 _MOST_LOOKS = 1000  # more than fit into a completion's time
@@ -132,7 +132,7 @@ class Session:
         except Ended as error:
             raise InfrastructureError(f"a sandbox did not start: {error}") from error
         if kind != READY:
-            raise InfrastructureError(f"a sandbox did not start: its first word was {kind}")
+            raise InfrastructureError(f"a sandbox did not start: its first message was of kind {kind}")
         self.landlock_abi = reported[0] if reported else 0
         self._ready = True
 
@@ -159,7 +159,7 @@ class Session:
             socket.send_fds(self._channel, [FRAME.pack(kind, 0)], [reading])
         except OSError as error:
             shared.close()
-            raise Ended(f"the sandbox takes nothing: {error}") from error
+            raise Ended(f"the sandbox accepts no data: {error}") from error
         finally:
             os.close(reading)
             os.close(descriptor)
@@ -203,20 +203,20 @@ class Session:
             elif kind in (LOADED, NOT_LOADED):
                 return self._loaded_from(checks, payload if kind == LOADED else None)
             else:
-                raise Ended(f"the guest said {kind} while it loaded")
+                raise Ended(f"the guest sent a message of kind {kind} while it loaded the grader")
 
     def _loaded_from(self, checks: list[CheckResult], loaded: bytes | None) -> Loaded:
         all_passed = len(checks) == 4 and all(check.passed for check in checks)
         in_order = [check.number for check in checks] == list(range(len(checks)))
         if not in_order or not checks or all_passed != (loaded is not None):
-            raise Ended("the checks that the guest told do not fit together")
+            raise Ended("the checks that the guest reported are inconsistent")
         if loaded is None:
             return Loaded(checks, None, [])
         isolation: Literal["batch", "completion"] = "batch" if loaded[:1] == bytes([BATCH]) else "completion"
         try:
             asks, warnings, groups = unpack_loaded(loaded[1:])
             if len(asks) > MOST_NAMED or not all(map(_ASK.fullmatch, asks)):
-                raise Malformed("what it asks is none that `Model`, `Endpoint` and `Grader` would name")
+                raise Malformed("it reports asks that `Model`, `Endpoint` and `Grader` cannot make")
         except Malformed as problem:  # the module body runs in the process that sends this, and may forge it
             return Loaded([*checks[:3], checks[3]._replace(passed=False, message=f"{_FORGED}: {problem}")], None, [])
         return Loaded(checks, isolation, warnings, asks=tuple(asks), groups=groups)
@@ -250,17 +250,17 @@ class Session:
             if kind == DONE:
                 self._look_at = inf
                 if done != lines:
-                    raise Ended(f"the guest told {done} outcomes for {lines} threads")
+                    raise Ended(f"the guest reported {done} outcomes for {lines} threads")
                 return
             if kind != RECORDS:
-                raise Ended(f"the guest said {kind} while it graded: {data[:200]!r}")
+                raise Ended(f"the guest sent a message of kind {kind} while it graded: {data[:200]!r}")
             try:
                 records = unpack_records(data)
             except Malformed as error:
                 raise Ended(str(error)) from error
             done += records.number
             if done > lines or not records.number:
-                raise Ended(f"the guest told {done} outcomes for {lines} threads")
+                raise Ended(f"the guest reported {done} outcomes for {lines} threads")
             if self._before is not None:  # otherwise these directly follow others, and the earlier result holds
                 wanted = sum(self._looks) / max(1, len(self._looks))
                 self.starved = starved(self._before, measure(self.sandbox.pid), wanted)
@@ -318,13 +318,13 @@ class Session:
         deadline = monotonic() + _READY_S
         while waiting:
             if not self._may_wait(deadline, stopping):
-                raise Ended(f"the sandbox takes nothing: {len(waiting)} bytes are left after {_READY_S:g} s")
+                raise Ended(f"the sandbox accepts no data: {len(waiting)} bytes are left after {_READY_S:g} s")
             try:
                 waiting = waiting[self._channel.send(waiting) :]
             except TimeoutError:
                 continue
             except OSError as error:
-                raise Ended(f"the sandbox takes nothing: {error}") from error
+                raise Ended(f"the sandbox accepts no data: {error}") from error
 
     def _receive(self, deadline: float, stopping: Stopping | None = None) -> tuple[int, bytes]:
         kind, length = FRAME.unpack(self._receive_bytes(FRAME.size, deadline, stopping))
@@ -369,7 +369,7 @@ class Session:
             if now >= self._ask_at:
                 self._ask_at = now + _LOOK_S
                 if stopping():
-                    raise Stopped("the caller wants no more")
+                    raise Stopped("the caller no longer waits")
             until = min(until, self._ask_at)
         try:
             self._channel.settimeout(max(0.001, until - now))

@@ -412,7 +412,7 @@ class Batches:
         if self._processes.workers(lane):
             return None
         queue = lane or "plain"
-        return f"no worker of the queue `{queue}` is there: see its log, or start `gradebox worker --queue {queue}`"
+        return f"no worker of the queue `{queue}` is running: see its log, or start `gradebox worker --queue {queue}`"
 
 
 def _has_grader(batch: Batch, key: str, version: int | None) -> bool:

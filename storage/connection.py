@@ -56,7 +56,7 @@ def check_format(redis: Redis) -> None:
         script(redis, f"migrate_{later}")()
     if found > FORMAT:
         raise UnknownFormat(
-            f"the data in Redis has format {found}, and this gradebox knows no later one than {FORMAT}: "
+            f"the data in Redis has format {found}, but this gradebox supports none later than {FORMAT}: "
             "run the gradebox that wrote it, or point GRADEBOX_REDIS_URL at another Redis"
         )
 

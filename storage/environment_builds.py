@@ -21,7 +21,7 @@ from storage.quotas import Quotas
 LEASE_S = 60.0
 TRIES = 3
 _GIVEN_UP = (
-    "it was begun {tries} times, and each time the worker that built it ended before: look into the workers' logs, "
+    "it was started {tries} times, but each time the worker ended before it was finished: see the workers' logs, "
     "then update the environment to try again"
 )
 

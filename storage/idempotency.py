@@ -64,7 +64,7 @@ def read(request: Once | None, value: bytes | None) -> bytes | None:
         is_same = fingerprint == request.fingerprint
     if not is_same:
         raise KeyReused(
-            "this Idempotency-Key came with another request before: send a new key with each new request, "
+            "this Idempotency-Key was used with another request before: send a new key with each new request, "
             "and the same one only to repeat a request"
         )
     return answer

@@ -33,7 +33,7 @@ class KeptGraders:
             return self._external(project, key, version, config)
         if version.kind == "custom":
             raise Lacking("its scores come from outside, as from people: record them (`batch.record`)")
-        raise Lacking(f"graders of kind {version.kind!r} are kept and handed back, and none runs: {_OTHER_KIND}")
+        raise Lacking(f"graders of kind {version.kind!r} are stored and returned, but cannot be run: {_OTHER_KIND}")
 
     def lacks(self, grader: GraderRecord, version: Version) -> str | None:
         """A description of what a grader lacks to be run, and what to do. None if it lacks nothing."""

@@ -159,7 +159,9 @@ class Retries:
                 for one in batch.graders
             ]
         except NotFound as error:
-            raise Conflict(f"batch {batch.id!r} cannot be retried, what it was scored by is gone: {error}") from error
+            raise Conflict(
+                f"batch {batch.id!r} cannot be retried, because what it was scored by no longer exists: {error}"
+            ) from error
 
     def _again(
         self, batch: Batch, kept: bytes, plan: Plan, attempts: list[int], wanted: list[Wanted]

@@ -336,7 +336,7 @@ class Spool:
 
     def _check_room(self, least: int) -> None:
         if self._is_folder and least and (free := shutil.disk_usage(self._root).free) < least:
-            raise OSError(errno.ENOSPC, f"{free} bytes are free and {least} are to stay so", self._root)
+            raise OSError(errno.ENOSPC, f"{free} bytes are free, and {least} must stay free", self._root)
 
     def _payload(self, batch_id: str) -> str:
         return f"{self._root}/payloads/{batch_id}.jsonl"

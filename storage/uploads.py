@@ -89,7 +89,7 @@ class SpoolUpload:
         """
         self._open.close()
         if not self._store.orphan_files.renew(self.id):
-            raise Refused("the upload stood still for an hour: send it faster, or in several batches")
+            raise Refused("the upload made no progress for an hour: send it faster, or in several batches")
         self._finished = True
         self._forget()
 

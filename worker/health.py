@@ -29,9 +29,7 @@ def main() -> int:
 
 def _wrong(here: list[ProcessRecord]) -> list[str]:
     if not here:
-        return [
-            f"no worker of host {socket.gethostname()!r} has told of itself in the last 20 s: start one, or see its log"
-        ]
+        return [f"no worker of host {socket.gethostname()!r} has reported in the last 20 s: start one, or see its log"]
     return [f"worker {worker.name}: {worker.trouble}" for worker in here if worker.trouble]
 
 

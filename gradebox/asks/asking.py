@@ -58,7 +58,7 @@ def current() -> Answerer:
     asker = asker_of()
     if asker is None:
         raise RuntimeError(
-            "nobody answers what a grader asks here: a service does, and in a test of your own `gradebox.testing`"
+            "asks of a grader cannot be answered here: run it in a service, or use `gradebox.testing` in your own tests"
         )
     return asker
 

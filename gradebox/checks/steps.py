@@ -158,7 +158,7 @@ def _trajectory(thread: StringThread) -> Trajectory:
     if not called and any(turn.role in ("tool", "function") for turn in thread.get_turns()):
         raise ValueError(
             'the thread has a turn of a tool, and no turn of the assistant has "tool_calls": send the messages of the '
-            "agent with all of their members, for without them nobody can say which tools were called"
+            "agent with all of their members, because without them it is unknown which tools were called"
         )
     if any(not output.type for output in called):
         raise ValueError('a call in "tool_calls" has no name: send {"function": {"name": …, "arguments": …}}')

@@ -106,7 +106,7 @@ def serve(options: ServeOptions) -> None:
                 with _announced(Note(_url(options.host, port), folder.path), port):
                     console.show(_good_to_know(_url(options.host, port), folder.path, len(servers) - 2))
                     _watch([*redis, *servers], signals, console)
-            console.report("stopping: chunks that are not done are kept for the next start")
+            console.report("stopping: unfinished chunks are kept for the next start")
         finally:
             api, workers = servers[:1], servers[1:]
             for group in (workers, api, redis):
@@ -211,7 +211,7 @@ def _start(
         if time.monotonic() > deadline:
             names = ", ".join(process.name for process in processes)
             why = warning or processes[0].exit_reason()
-            raise CannotServe(f"{names} did not get ready within {READY_S:g} s; {why}")
+            raise CannotServe(f"{names} did not become ready within {READY_S:g} s; {why}")
         time.sleep(TICK_S)
 
 

@@ -12,7 +12,7 @@ from sandbox.settings import SandboxSettings
 
 _ENGINE = (
     "Install one (`apt-get install docker.io`), start it (`systemctl start docker`), and let this user reach it "
-    "(`usermod -aG docker USER`, which makes that user as mighty as root; or rootless Docker), or name it: DOCKER_HOST."
+    "(`usermod -aG docker USER`, which gives that user the power of root; or rootless Docker), or name it: DOCKER_HOST."
 )
 _CONTAINER = "docs/docker.md says what an engine must be able to do; `GRADEBOX_DOCKER_CHANNEL=attach` needs least."
 _SOCKET = (

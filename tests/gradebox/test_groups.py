@@ -184,7 +184,7 @@ def test_a_grader_that_asks_a_grader_of_groups_is_not_valid(client: Client, grad
     )
     report = client.graders.validate(source)
     assert report.failed is not None
-    assert "takes groups of threads, and what asks a grader sends it one thread" in report.failed.message
+    assert "takes groups of threads, but an ask sends a grader one thread" in report.failed.message
 
 
 def test_columns_of_a_dataset(client: Client, grader: GraderHandle) -> None:

@@ -77,10 +77,10 @@ def test_the_least_score_that_passes() -> None:
     [
         ([], {"k": 0}, "k= takes"),
         ([], {"k": True}, "k= takes"),
-        ([outcome(None, 1.0, index=7)], {"k": 1}, 'position 7 has not an "id"'),
+        ([outcome(None, 1.0, index=7)], {"k": 1}, 'position 7 has no "id"'),
         (prompt("a", 1), {"k": 1, "by": "task"}, r"outcomes\(threads=True\)"),
-        ([(outcome("a", 1.0), {"metadata": {"task": 1.5}})], {"k": 1, "by": "task"}, "has not 'task' in its metadata"),
-        ([(outcome("a", 1.0), {"completion": "x"})], {"k": 1, "by": "task"}, "has not 'task' in its metadata"),
+        ([(outcome("a", 1.0), {"metadata": {"task": 1.5}})], {"k": 1, "by": "task"}, "has no 'task' in its metadata"),
+        ([(outcome("a", 1.0), {"completion": "x"})], {"k": 1, "by": "task"}, "has no 'task' in its metadata"),
         ([outcome("a", 1.0), Outcome(0, "h@1", 1.0, 1.0, id="a")], {"k": 1}, "g@1, h@1"),
     ],
 )

@@ -114,7 +114,7 @@ def test_each_failure_has_its_kind(server: ModelServer, behaviour: str, kind: st
     began = monotonic()
     found = fault(access(server, f"behave:{behaviour}"))
     assert (found.kind, found.retryable) == (kind, retryable), found
-    assert ": " in found.message or "as it is" in found.message  # what to do
+    assert ": " in found.message or "because it is" in found.message  # what to do
     assert len(server.bodies) == 1  # nothing asks again by itself, nor follows a redirect
     assert monotonic() - began < 5
 

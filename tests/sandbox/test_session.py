@@ -139,16 +139,16 @@ def test_a_guest_that_does_not_start(stand: Stand, said: bytes, closes: bool) ->
     [
         (b"", "did not answer in time"),
         (CHECKS, "did not answer in time"),
-        (CHECKS + _check(0), "the guest said 17 while it loaded"),
-        (_frame(99), "the guest said 99 while it loaded"),
-        (_frame(RECORDS, ONE), "the guest said 20 while it loaded"),
-        (_frame(LOADED), "do not fit together"),
-        (_frame(NOT_LOADED), "do not fit together"),
-        (CHECKS + _frame(NOT_LOADED), "do not fit together"),
-        (_check(0) + _frame(LOADED), "do not fit together"),
-        (_check(1, passed=False) + _frame(NOT_LOADED), "do not fit together"),
-        (_check(0) * 4 + _frame(LOADED), "do not fit together"),
-        (_check(0, passed=False) + _frame(LOADED), "do not fit together"),
+        (CHECKS + _check(0), "the guest sent a message of kind 17 while it loaded"),
+        (_frame(99), "the guest sent a message of kind 99 while it loaded"),
+        (_frame(RECORDS, ONE), "the guest sent a message of kind 20 while it loaded"),
+        (_frame(LOADED), "are inconsistent"),
+        (_frame(NOT_LOADED), "are inconsistent"),
+        (CHECKS + _frame(NOT_LOADED), "are inconsistent"),
+        (_check(0) + _frame(LOADED), "are inconsistent"),
+        (_check(1, passed=False) + _frame(NOT_LOADED), "are inconsistent"),
+        (_check(0) * 4 + _frame(LOADED), "are inconsistent"),
+        (_check(0, passed=False) + _frame(LOADED), "are inconsistent"),
         (_frame(CHECK, b"x"), "a check without a head"),
         (_frame(CHECK, b"\xff" * 40), "do not add up"),
         (_frame(TAINTED, b"\xff no"), "the guest gave up: \ufffd no"),
@@ -168,9 +168,9 @@ def test_a_guest_that_lies_about_the_checks(stand: Stand, said: bytes, message: 
     [
         (bytes([COMPLETION]), "does not add up"),
         (bytes([COMPLETION]) + b"\xff\xffmodel:judge", "does not add up"),
-        (bytes([COMPLETION]) + pack_loaded(["secret:key"], b""), "would name"),
-        (bytes([COMPLETION]) + pack_loaded([f"model:{n}" for n in range(33)], b""), "would name"),
-        (bytes([COMPLETION]) + pack_loaded(["model:" + "x" * 129], b""), "would name"),
+        (bytes([COMPLETION]) + pack_loaded(["secret:key"], b""), "cannot make"),
+        (bytes([COMPLETION]) + pack_loaded([f"model:{n}" for n in range(33)], b""), "cannot make"),
+        (bytes([COMPLETION]) + pack_loaded(["model:" + "x" * 129], b""), "cannot make"),
     ],
 )
 def test_a_grader_whose_names_are_none_is_refused(stand: Stand, told: bytes, message: str) -> None:
@@ -186,23 +186,23 @@ def test_a_grader_whose_names_are_none_is_refused(stand: Stand, told: bytes, mes
     ("said", "message"),
     [
         (b"", "did not answer in time"),
-        (_frame(DONE), "told 0 outcomes for 2 threads"),
-        (_frame(RECORDS, ONE) + _frame(DONE), "told 1 outcomes for 2 threads"),
-        (_records(3, HEAD * 3), "told 3 outcomes for 2 threads"),
-        (_records(0, b""), "told 0 outcomes for 2 threads"),
+        (_frame(DONE), "reported 0 outcomes for 2 threads"),
+        (_frame(RECORDS, ONE) + _frame(DONE), "reported 1 outcomes for 2 threads"),
+        (_records(3, HEAD * 3), "reported 3 outcomes for 2 threads"),
+        (_records(0, b""), "reported 0 outcomes for 2 threads"),
         (_records(2, HEAD * 2 + HEAD[:5]), "lengths do not add up"),
         (_records(2, HEAD), "lengths do not add up"),
         (_records(2**32 - 1, HEAD * 2), "lengths do not add up"),
         (_records(1, SAYING[:-1]), "lengths do not add up"),
         (_records(1, SAYING + b"x"), "lengths do not add up"),
         (_records(2, SAYING), "lengths do not add up"),
-        (_frame(RECORDS, ONE) * 1000, "told 3 outcomes for 2 threads"),
+        (_frame(RECORDS, ONE) * 1000, "reported 3 outcomes for 2 threads"),
         (_frame(RECORDS) * 1000, "without their number"),
         (_records(2, b"\0" * 40), "no record"),
         (_records(1, RECORD.pack(1, 1.0, 2**32 - 1, MARK | SCORED)), "lengths do not add up"),
         (_records(1, RECORD.pack(1, 1.0, 100, MARK | SCORED)) + _frame(DONE), "lengths do not add up"),
-        (_frame(RECORDS, ONE) + _frame(CHECK, b"x"), "the guest said 17 while it graded: b'x'"),
-        (_frame(255), "the guest said 255 while it graded"),
+        (_frame(RECORDS, ONE) + _frame(CHECK, b"x"), "the guest sent a message of kind 17 while it graded: b'x'"),
+        (_frame(255), "the guest sent a message of kind 255 while it graded"),
         (_frame(TAINTED), "the guest gave up"),
         (FRAME.pack(RECORDS, 2**32 - 1), "a frame of 4294967295 bytes"),
         (FRAME.pack(RECORDS, 40) + ONE, "did not answer in time"),
@@ -230,13 +230,13 @@ def test_a_guest_that_goes(stand: Stand) -> None:
     stand.guest.close()
     with pytest.raises(Ended, match="the sandbox"):
         list(session.grade(b"{}\n", 1))
-    with pytest.raises(Ended, match="the sandbox takes nothing"):
+    with pytest.raises(Ended, match="the sandbox accepts no data"):
         session.reset()
 
 
 def test_a_guest_that_does_not_listen(stand: Stand) -> None:
     session = _loaded(stand)
-    with pytest.raises(Ended, match="takes nothing"):
+    with pytest.raises(Ended, match="accepts no data"):
         list(session.grade(b"x" * (5 << 20), 1))
 
 

@@ -23,13 +23,13 @@ def test_uploads_are_refused_first_then_outcomes_and_redis_last(disk: Path) -> N
     spool = Spool(f"file://{disk}/spool", reserve=8 * MIB)
     spool.check()
     filler = fill(disk, 6)
-    with pytest.raises(OSError, match="are to stay so") as refused:
+    with pytest.raises(OSError, match="must stay free") as refused:
         spool.check_room()
     assert refused.value.errno == errno.ENOSPC
     spool.write_outcomes("a", {(0, 1): b"{}"})
     filler.unlink()
     filler = fill(disk, 1)
-    with pytest.raises(OSError, match="are to stay so"):
+    with pytest.raises(OSError, match="must stay free"):
         spool.write_outcomes("a", {(1, 1): b"{}"})
     filler.unlink()
     spool.check_room()

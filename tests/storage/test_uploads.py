@@ -31,7 +31,7 @@ def test_one_that_was_swept_away_meanwhile_is_refused(store: Store) -> None:
     upload = Upload(store)
     upload.write(b"{}\n")
     store.orphan_files.swept(upload.batch_id)
-    with pytest.raises(Refused, match="stood still"):
+    with pytest.raises(Refused, match="made no progress"):
         upload.finish()
 
 

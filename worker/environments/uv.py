@@ -179,7 +179,7 @@ class Uv:
             said = file.read(_OUTPUT_BYTES).decode("utf-8", "replace").strip()
         told = _PATH.sub("(a path)", _URL.sub("(the package index)", said).replace(str(self._folder), "(folder)"))
         if not told:
-            return f"uv ended with {status} and said nothing: look into the worker's log, or try again"
+            return f"uv ended with {status} and printed nothing: see the worker's log, or try again"
         hint = ""
         if "no usable wheels" in told or "no wheels" in told or "building" in told.lower():
             hint = "\nOnly packages that have wheels for Python on this machine can be in an environment."

@@ -65,7 +65,7 @@ class Listener:
         peer, uid, _ = _CREDENTIALS.unpack(reported)
         if pid and peer not in (0, pid):
             channel.close()
-            raise ChannelRefused(f"process {peer} of user {uid} came in the place of the sandbox, process {pid}")
+            raise ChannelRefused(f"process {peer} of user {uid} connected instead of the sandbox, process {pid}")
         return channel
 
 

@@ -40,8 +40,9 @@ Record = tuple[int, int, float, Fields]
 
 _NOT_REPEATED = ModelError(
     "not_repeated",
-    "`grade` did not ask again what it had asked before: a run that waited for an answer begins anew, so what it asks "
-    "must not depend on the clock, on chance that is not seeded, or on files. Put such things into `await once(fn)`",
+    "`grade` did not ask again what it had asked before: a run that waited for an answer starts again from the "
+    "beginning, so what it asks must not depend on the clock, on unseeded randomness, or on files. Put these into "
+    "`await once(fn)`",
 )
 
 

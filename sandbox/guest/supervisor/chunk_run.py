@@ -40,7 +40,7 @@ class Failure(NamedTuple):
     message: str
 
 
-_SPOILED = Failure(CRASH, "the completion wrote to the channel that carries its result, and spoiled it")
+_SPOILED = Failure(CRASH, "the completion wrote to the channel that carries its result, and corrupted it")
 _ORPHANED = Failure(CRASH, "the completion ended or stopped the process that had loaded the grader")
 
 
@@ -174,7 +174,7 @@ class ChunkRun:
         poll.register(channel, select.POLLOUT)
         while waiting:
             if not poll.poll(max(0.0, deadline - monotonic()) * 1000):
-                raise Malformed("the child does not take its lines")
+                raise Malformed("the child does not read its lines")
             try:
                 waiting = waiting[channel.send(waiting) :]
             except ConnectionError:
@@ -248,7 +248,7 @@ def too_many_files(limits: GraderLimits) -> str:
 def how_it_ended(status: int) -> Failure:
     """Describes a wait status as a failure."""
     if status == NO_STATUS:
-        return Failure(CRASH, "the process ended, and nobody knows how")
+        return Failure(CRASH, "the process ended for an unknown reason")
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         try:

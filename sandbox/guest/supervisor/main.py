@@ -206,9 +206,7 @@ class Supervisor:
             self._child.close()
             self._child = None
         if self._processes.shares:
-            raise scratch.NotClean(
-                "the module body left files or descriptors, and what the batch made of them is unknown"
-            )
+            raise scratch.NotClean("the module body left files or descriptors, which the batch may have changed")
         if not self._processes.alive:
             raise Lost("the process that had loaded the grader has ended")
         self._processes.sweep()

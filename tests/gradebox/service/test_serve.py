@@ -27,7 +27,7 @@ async def grade(thread):
     time.sleep(0.001)
     return float(thread.completion())
 """
-STOPPING = "stopping: chunks that are not done are kept for the next start"
+STOPPING = "stopping: unfinished chunks are kept for the next start"
 HALF = "async def grade(thread): return 0.5"
 HEARS = """
 import os, signal, threading, time

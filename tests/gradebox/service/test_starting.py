@@ -36,7 +36,7 @@ def start(api: ServiceProcess, *, ready_after_s: float, occupied_for_s: float) -
 
 def test_what_does_not_get_ready_in_time_is_given_up(api: ServiceProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "READY_S", 0.3)
-    with pytest.raises(CannotServe, match=r"api did not get ready within 0\.3 s"):
+    with pytest.raises(CannotServe, match=r"api did not become ready within 0\.3 s"):
         start(api, ready_after_s=5, occupied_for_s=0)
 
 
