@@ -32,9 +32,7 @@ def start(role: str) -> None:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
-        _log.warning(
-            "OTEL_EXPORTER_OTLP_ENDPOINT is set, but OpenTelemetry is not installed: pip install gradebox[tracing]"
-        )
+        _log.warning("an endpoint for traces is set, but OpenTelemetry is not installed: pip install gradebox[tracing]")
         return
     resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME") or f"gradebox-{role}"})
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
