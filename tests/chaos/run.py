@@ -146,6 +146,7 @@ def _assert_nothing_is_left(works: list[Work], service: Service) -> None:
     redis = service.redis
     held = ("turns", "turns-asking", "leases", "waiting", "active", "sources", "holds")
     assert not redis.exists(*(f"gradebox:{name}" for name in held)), redis.keys("gradebox:*")
+    uploads = {upload.decode() for upload, _ in redis.zscan_iter("gradebox:uploads")}
     service.processes()
     assert service.stop() == 0
     assert not service.left(), service.left()
@@ -154,4 +155,5 @@ def _assert_nothing_is_left(works: list[Work], service: Service) -> None:
         files = [file.name for file in (spool / "outcomes" / work.handle.id).iterdir()]
         assert len(files) == len({name.partition("-")[0] for name in files}), f"files of lost races: {sorted(files)}"
     payloads = {file.stem for file in (spool / "payloads").iterdir()}
-    assert payloads == {work.handle.id for work in works}, "payloads of no batch"
+    # A kill may break an upload off: the janitor removes what is known of it an hour later.
+    assert payloads - uploads == {work.handle.id for work in works}, "payloads of no batch"

@@ -213,7 +213,7 @@ def test_what_feedback_is_on_is_kept_and_makes_its_grader_again(store: Store) ->
 def test_without_the_grader_it_is_on_it_is_not_retried(store: Store) -> None:
     batch, order = given_feedback(store)
     store.graders.delete("default", "exact")
-    with pytest.raises(Conflict, match="gone"):
+    with pytest.raises(Conflict, match="no longer exists"):
         store.retries.begin("default", batch.id, lambda lane, units: None)
     with pytest.raises(NotFound):
         feedback.wanted(store.graders, "default", order)

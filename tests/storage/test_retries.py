@@ -97,7 +97,7 @@ def test_a_batch_whose_grader_is_gone_is_not_retried_and_keeps_its_outcomes(stor
     batch = finished(store)
     before = counts(store.batches.get("default", batch)), lines(store, batch)
     store.graders.delete("default", "exact")
-    with pytest.raises(Conflict, match="gone"):
+    with pytest.raises(Conflict, match="no longer exists"):
         retry(store, batch)
     assert (counts(store.batches.get("default", batch)), lines(store, batch)) == before
 

@@ -107,7 +107,7 @@ def test_websockets_wait_and_go_too(service: Service, few: Strangers) -> None:
     with connected(service) as connection:
         connection.sendall(websocket_head("gbx_a_b"))
         answer = rest(connection)
-    assert answer.startswith(b"HTTP/1.1 429") and b"too many requests without a good API key" in answer
+    assert answer.startswith(b"HTTP/1.1 429") and b"too many requests without a valid API key" in answer
 
 
 def test_a_revoked_key_is_a_strangers(service: Service, client: httpx.Client, few: Strangers) -> None:

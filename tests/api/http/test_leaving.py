@@ -92,7 +92,7 @@ def test_text_that_is_no_utf_8_ends_a_websocket(service: Service, secret: str, d
     with speaking(service, secret) as connection:
         connection.sendall(frame(TEXT, data))
         told = received(connection, CLOSE)
-        assert (struct.unpack("!H", told[:2])[0], told[2:]) == (1007, b"a text message is no UTF-8: send it as UTF-8")
+        assert (struct.unpack("!H", told[:2])[0], told[2:]) == (1007, b"a text message is not UTF-8: send it as UTF-8")
 
 
 @pytest.mark.parametrize(

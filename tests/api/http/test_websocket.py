@@ -139,7 +139,7 @@ def test_a_message_that_does_not_end_is_ended(
     monkeypatch.setattr(websocket, "MESSAGE_S", 0.4)
     with speaking(service, secret) as connection:
         connection.sendall(start)
-        assert b"did not come to its end" in received(connection, CLOSE)
+        assert b"was not complete within" in received(connection, CLOSE)
         assert connection.recv(1) == b""
 
 

@@ -135,12 +135,12 @@ def test_a_copy_of_threads_that_fails_leaves_nothing(
 
     def broken(*given: Any) -> Iterator[bytes]:
         yield from read(*given)
-        raise PayloadLost("the threads of the batch are gone: send them again")
+        raise PayloadLost("the threads of the batch no longer exist: send them again")
 
     monkeypatch.setattr(batch_threads, "read", broken)
     before = left(client, service)
     answer = client.post(URL, json={"graders": [{"key": "exact"}], "threads_of": first})
-    assert "are gone: send them again" in problem(answer, 404, "not-found")
+    assert "no longer exist: send them again" in problem(answer, 404, "not-found")
     assert left(client, service) == before
 
 

@@ -379,7 +379,7 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
     assert "is one of scored" in service.run(*of_reads, "--kind", "nothing").stderr
     assert "can only be combined with --grader" in service.run(*of_reads, "--errors", "--low", "1").stderr
     assert len(service.run("batches", "outcomes", batch, "--limit", "2").stdout.splitlines()) == 4
-    assert "was finished already" in service.run("batches", "cancel", batch).stderr
+    assert "is already finished" in service.run("batches", "cancel", batch).stderr
     assert "nothing is scored again" in service.run("batches", "retry", batch).stderr
 
 

@@ -212,7 +212,7 @@ def test_refusals_have_names_that_langfuse_knows(service: Service, functions: An
         functions.invoke(FunctionName=PYTHON_FUNCTION, InvocationType="Event", Payload=json.dumps(evaluation()))
     for misplaced in ("", "/langfuse"):
         elsewhere = lambda_client(service.url + misplaced)
-        with pytest.raises(elsewhere.exceptions.ResourceNotFoundException, match="ends in /langfuse/v1"):
+        with pytest.raises(elsewhere.exceptions.ResourceNotFoundException, match="must end in /langfuse/v1"):
             elsewhere.invoke(FunctionName=PYTHON_FUNCTION, Payload=json.dumps(evaluation()))
     with pytest.raises(functions.exceptions.RequestTooLargeException):
         functions.invoke(FunctionName=PYTHON_FUNCTION, Payload=json.dumps(evaluation(output="x" * 7_000_000)))
