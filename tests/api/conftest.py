@@ -1,4 +1,4 @@
-"""A real server on a port of its own, and clients of it."""
+"""Fixtures for the API: a real server on a free port, and clients."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ GOOD = "async def grade(thread):\n    return float(thread.completion() == thread
 
 @dataclass(frozen=True)
 class Service:
-    """A running API, and the store behind it."""
+    """A running API and its store."""
 
     url: str
     services: Services
@@ -41,19 +41,18 @@ class Service:
 
     @property
     def store(self) -> Store:
-        """What is behind it."""
         return self.services.store
 
 
 @pytest.fixture(scope="session")
 def redis_url(redis_url: str) -> str:
-    """A database of these tests' own: their worker lives as long as the session."""
+    """A database for these tests, because their worker lives until the session ends."""
     return f"{redis_url}?db=2"
 
 
 @contextmanager
 def serving(services: Services, settings: StorageSettings) -> Iterator[Service]:
-    """A server of these until the block ends."""
+    """Runs a server until the block ends."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         running = server(services, "127.0.0.1", 0)
         thread = threading.Thread(target=running.run, args=([listening],))
@@ -91,14 +90,14 @@ def secret(service: Service) -> str:
 
 @pytest.fixture
 def client(service: Service, secret: str) -> Iterator[httpx.Client]:
-    """Asks with the first API key."""
+    """A client with the first API key."""
     with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {secret}"}, timeout=60) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def worker(running: Service) -> Iterator[None]:
-    """A real worker process. Other modules count on having none: what they upload waits."""
+    """Starts a real worker for one module. Other modules need batches that stay queued."""
     environment = {
         **os.environ,
         "GRADEBOX_REDIS_URL": running.settings.redis_url,
@@ -116,7 +115,7 @@ def worker(running: Service) -> Iterator[None]:
 
 
 def problem(response: httpx.Response, status: int, name: str) -> str:
-    """The detail of a problem, which must be of this status and type."""
+    """Checks the status and the type of a problem, and returns its detail."""
     assert response.headers["content-type"] == "application/problem+json", response.text
     body = response.json()
     assert (response.status_code, body["status"], body["type"]) == (status, status, f"urn:gradebox:problem:{name}")
@@ -125,13 +124,13 @@ def problem(response: httpx.Response, status: int, name: str) -> str:
 
 
 def create(client: httpx.Client, key: str = "exact", source: str = GOOD) -> None:
-    """A grader."""
+    """Creates a grader."""
     response = client.post(f"{PROJECT}/graders", json={"key": key, "source": source})
     assert response.status_code == 201, response.text
 
 
 def finished(client: httpx.Client, batch_id: str) -> dict[str, object]:
-    """The batch when it is over."""
+    """Waits until the batch has ended, and returns it."""
     for _ in range(600):
         batch: dict[str, object] = client.get(f"{PROJECT}/batches/{batch_id}").json()
         if batch["state"] not in ("queued", "running"):

@@ -1,4 +1,4 @@
-"""schemathesis asks all that the OpenAPI document allows, and what it does not. `FUZZ_EXAMPLES` asks for more of it."""
+"""Tests by schemathesis with valid and invalid requests. `FUZZ_EXAMPLES` sets their number for each operation."""
 
 import os
 import subprocess
@@ -12,19 +12,20 @@ from tests.api.access.test_auth import LINE, LINES
 from tests.api.conftest import PROJECT, Service, create
 
 EXAMPLES = os.environ.get("FUZZ_EXAMPLES", "8")
-# What a source is worth, the five checks know and no schema.
+# A schema cannot express which sources are valid.
 NOT_CHECKED = "positive_data_acceptance"
 
 pytestmark = pytest.mark.slow
 
 
 def fuzz(service: Service, secret: str, folder: Path, *arguments: str) -> str:
-    """What it says. It must find nothing: no 5xx, no answer that is not documented, none that takes 30 s."""
+    """Runs schemathesis and returns its output. It must find no 5xx, no undocumented answer and none after 30 s."""
     command = [str(Path(sys.executable).with_name("schemathesis")), "run", f"{service.url}/openapi.json", *arguments]
     command += ["--header", f"Authorization: Bearer {secret}", "--max-examples", EXAMPLES, "--seed", "1"]
     command += ["--request-timeout", "30", "--no-color", "--exclude-checks", NOT_CHECKED]
-    # It makes neither zip files nor JSON lines: tests/worker/environments/test_data.py and test_score_upload.py do, and
-    # broken ones.
+    # schemathesis makes neither zip files nor JSON lines. tests/worker/environments/test_data.py and
+    # test_score_upload.py
+    # test both, also broken ones.
     command += ["--exclude-path-regex", "/environments/data$|/scores$"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]

@@ -1,4 +1,4 @@
-"""What an API process takes up before it serves."""
+"""Tests of what an API process loads before it serves."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What is said where batches wait for workers that are not there."""
+"""Tests of the warnings about batches that wait for a missing worker."""
 
 import time
 from collections.abc import Sequence
@@ -40,11 +40,11 @@ def test_batches_that_wait_for_no_worker_are_told_with_what_to_start(
     to_start: str,
 ) -> None:
     other: Lane = "" if lane else "asking"
-    store.processes.report(ProcessRecord(ROLES[other], "host:1"))  # it does not score these
+    store.processes.report(ProcessRecord(ROLES[other], "host:1"))  # this worker does not score these batches
     missing = MissingWorkers(store)
     accept(store, 10, wanted(store, "g", asks=asks))
     missing.look()
-    assert told(missing) == []  # it may be starting
+    assert told(missing) == []  # the worker may be starting
     clock[0] += GRACE_S
     for _ in range(3):
         missing.look()

@@ -14,12 +14,12 @@ from storage.store import Store
 from tests.api.conftest import PROJECT, problem
 
 pytestmark = pytest.mark.sandbox
-BEARER = f"Bearer gbx_0123456789ab_{'x' * 43}"  # as an API key looks
+BEARER = f"Bearer gbx_0123456789ab_{'x' * 43}"  # has the form of an API key
 
 
 @pytest.fixture
 def services(pool: Pool, tmp_path: Path) -> Services:
-    """Without a Redis."""
+    """Services without a running Redis."""
     return Services(Store(connect(f"unix://{tmp_path}/nothing.sock"), Spool(f"file://{tmp_path}/spool")), pool)
 
 

@@ -1,4 +1,4 @@
-"""What /readyz says, to whom, and what it costs."""
+"""Tests of the answers of /readyz, their readers and their cost."""
 
 import asyncio
 import threading
@@ -95,7 +95,7 @@ def _asked(services: Services, client: str, host: str, **headers: str) -> httpx.
 def test_what_is_down_is_told_to_this_machine(
     pool: Pool, tmp_path: Path, client: str, host: str, is_told: bool
 ) -> None:
-    (tmp_path / "spool").touch()  # where a folder should be
+    (tmp_path / "spool").touch()  # in place of a folder
     away = Store(connect(f"unix://{tmp_path}/nothing.sock"), Spool(f"file://{tmp_path}/spool"))
     response = _asked(Services(away, pool), client, host)
     assert response.status_code == 503

@@ -1,4 +1,4 @@
-"""What a client hears that waits while the service stops."""
+"""Tests of the answers to clients that wait while the service stops."""
 
 import logging
 import threading
@@ -33,7 +33,7 @@ Ask = Callable[[httpx.Client], httpx.Response]
 
 @contextmanager
 def stoppable(redis_url: str, pool: Pool, folder: Path, stop_s: float = STOP_S) -> Iterator[tuple[Service, str]]:
-    """A service of its own with a grader that sleeps, and its API key. It is stopped by the test."""
+    """Starts a service with an empty database. Yields it with its API key. The test stops it."""
     settings = StorageSettings(redis_url=redis_url, data_dir=folder, spool_url="")
     redis = Redis.from_url(redis_url)
     redis.flushdb()
@@ -45,7 +45,7 @@ def stoppable(redis_url: str, pool: Pool, folder: Path, stop_s: float = STOP_S) 
 
 
 def sleeper(service: Service, secret: str) -> None:
-    """A grader whose completions sleep where they say so: the test run of the checks does not."""
+    """Creates a grader that sleeps for threads with the metadata `sleeps`. The checks use another thread."""
     source = SLEEPS.replace("20", "20 if thread.metadata.get('sleeps') else 0")
     with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {secret}"}, timeout=60) as client:
         body = {"key": "sleeps", "source": source, "timeout_s": 60}
@@ -94,7 +94,7 @@ WAITS: list[Ask] = [score, reward, validate, create, run, wait_for_batch, unfini
 
 
 def said(answer: httpx.Response) -> None:
-    """Each is told that the service stops, as a problem, and when to ask again."""
+    """Checks that the answer is a problem that reports the stop and when to retry."""
     assert (answer.status_code, answer.headers.get("retry-after")) == (503, "1"), answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["type"] == "urn:gradebox:problem:unavailable"
@@ -103,7 +103,7 @@ def said(answer: httpx.Response) -> None:
 
 @pytest.fixture(scope="session")
 def redis_url(redis_url: str) -> str:
-    """A database that no worker of other tests looks into."""
+    """A database that no worker of other tests uses."""
     return redis_url.replace("db=2", "db=3")
 
 
@@ -131,7 +131,7 @@ def test_each_route_that_waits_says_that_the_service_stops(
 def test_many_at_once_and_at_each_moment_of_stopping(
     redis_url: str, pool: Pool, tmp_path: Path, no_traceback: None, at: float
 ) -> None:
-    """Connections are there before; what they ask comes so long after the stop began, or before it."""
+    """Half of the clients ask before the stop, the others `at` seconds after it began."""
     many = 40
     with stoppable(redis_url, pool, tmp_path) as (service, secret):
         sleeper(service, secret)
@@ -146,7 +146,7 @@ def test_many_at_once_and_at_each_moment_of_stopping(
             for asked in first:
                 said(asked.result())
             for asked in later:
-                # Nobody listens any more, or none of it had come when the connection was closed.
+                # The service no longer listens, or it closed the connection before the request arrived.
                 with suppress(httpx.TransportError):
                     said(asked.result())
 

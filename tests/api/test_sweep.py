@@ -1,4 +1,4 @@
-"""Every route of the OpenAPI document, asked with every kind of key. A route that is new is asked too."""
+"""Tests of every route of the OpenAPI document, also new ones, with every kind of key."""
 
 import socket
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ from tests.api.access.test_auth import LINE, LINES
 from tests.api.conftest import GOOD, PROJECT, Service
 from worker.environments.settings import EnvironmentSettings
 
-# What project `default` holds, and no other key may ever see.
+# Content of project `default` that other keys must never see.
 MARKS = ("very-secret-grader", "very secret words", "very-secret-source")
 PUBLIC = {"/healthz", "/readyz", "/metrics"}
-# Last parts of paths that need the role `score`; and POST /batches.
+# Last parts of paths that need the role `score`. POST /batches and PATCH /batches/{batch_id} need it too.
 SCORES = {"validate", "score", "scores", "cancel", "retry", "feedback"}
 BODIES: dict[str, dict[str, Any]] = {
     "/validate": {"source": GOOD},
@@ -39,7 +39,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/projects": {"key": "mine"},
 }
 
-# Parameters without which a route has nothing to answer; parts in braces are filled as those of paths are.
+# Required query parameters. Parts in braces are filled like those of paths.
 QUERIES = {
     "/compare": {"a": "{batch_id}", "b": "{batch_id}"},
     "/batches/{batch_id}/agreement": {"label": "metadata.label"},
@@ -62,17 +62,17 @@ class Route:
 
     @property
     def role(self) -> str:
-        """The role that it needs, as docs/keys.md says; what is not known needs the highest."""
+        """The role that the route needs, as in docs/keys.md. Other changes need the highest role."""
         last = self.path.rpartition("/")[2]
         if self.method == "GET":
             return "manage" if last in ("audit", "keys") else "read"
-        if self.path == "/v1/me/sign-in":  # a link for oneself
+        if self.path == "/v1/me/sign-in":  # a sign-in link for the same key
             return "read"
         batches = (self.method, last) in (("POST", "batches"), ("PATCH", "{batch_id}"))
         return "score" if last in SCORES or batches else "manage"
 
     def ask(self, client: httpx.Client, filled: dict[str, str]) -> httpx.Response:
-        """Sends it as well-formed as it can be, with these parts of the path."""
+        """Sends a request that is as valid as possible, with these parts of the path."""
         place = self.path.removeprefix("/v1/projects/{project}")
         body = BODIES.get(place) or BODIES.get(f"{self.method} {place}", {})
         url = self.path.format_map(filled)
@@ -84,14 +84,14 @@ class Route:
 
 @pytest.fixture(autouse=True)
 def allowed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The operator lets environments be built and models be anywhere, so that roles alone decide."""
+    """Allows environments and all hosts of models, so that only roles decide."""
     monkeypatch.setattr(service.services, "models", ModelSettings(model_hosts=("*",), model_private="on"))
     monkeypatch.setattr(service.services, "environments", EnvironmentSettings(environments="on"))
 
 
 @pytest.fixture
 def filled(client: httpx.Client, allowed: None) -> dict[str, str]:
-    """Parts of paths, naming what project `default` holds."""
+    """Parts of paths that refer to the content of project `default`."""
     key, words, source = MARKS
     grader = {"key": key, "name": words, "description": words, "source": f"# {source}\n{GOOD}"}
     client.post(f"{PROJECT}/graders", json=grader).raise_for_status()
@@ -119,7 +119,7 @@ def keyed(service: Service, client: httpx.Client, project: str, role: str = "man
 
 
 def kept(service: Service) -> Iterator[tuple[bytes, bytes | None]]:
-    """All that is kept of projects, keys and graders, which batches there are, and each change that anybody made."""
+    """The Redis keys about projects, API keys, graders, batches and the audit log, with their values."""
     redis = service.store.redis
     for room in (
         "projects",
@@ -146,7 +146,7 @@ def test_without_a_key_and_with_a_wrong_or_revoked_one(
     client.delete(f"/v1/keys/{revoked.headers['Authorization'].split('_')[1]}").raise_for_status()
     wrong = httpx.Client(base_url=service.url, headers={"Authorization": "Bearer gbx_0123_wrong"})
     before = list(kept(service))
-    service.services.failed_keys = FailedKeys(1000)  # there are many routes
+    service.services.failed_keys = FailedKeys(1000)  # more than the wrong keys that the test sends
     for route in routes:
         if route.path in PUBLIC:
             continue
@@ -185,7 +185,7 @@ def test_another_projects_key_sees_nothing_of_it_in_its_own(
         for route in routes:
             response = route.ask(stranger, own)
             body = response.text.replace(str(response.request.url), "")
-            if response.status_code == 404:  # it names what was asked for, and no more
+            if response.status_code == 404:  # the error repeats the requested key
                 body = body.replace(filled["key"], "")
             assert not any(mark in body for mark in MARKS), f"{route}: {response.text}"
             needs_one = any(name in route.path for name in ("{key}", "{batch_id}", "/compare"))
@@ -221,7 +221,7 @@ def test_a_role_that_suffices_is_let_through(
             if ranks.index(route.role) > ranks.index(role) or route.path.endswith("/events"):
                 continue
             response = route.ask(key, filled)
-            # The batch is another key's: whoever may only score can neither cancel nor keep it.
+            # The batch belongs to another key, so a key with the role `score` can neither cancel nor keep it.
             another = role == "score" and (route.path.endswith(("/cancel", "/retry")) or route.method == "PATCH")
             assert response.status_code < 500, f"{route}: {response.text}"
             assert (response.status_code == 403) is another, f"{route}: {response.text}"
@@ -230,7 +230,7 @@ def test_a_role_that_suffices_is_let_through(
 
 @pytest.mark.parametrize("framing", ["Content-Length: 10737418240", "Transfer-Encoding: chunked"])
 def test_no_body_is_read_before_it_is_known_who_asks(service: Service, routes: list[Route], framing: str) -> None:
-    """A stranger announces a body, 10 GB or without end, sends none of it, and is answered at once."""
+    """A client without a key announces a body (10 GB or endless) and sends none. The answer comes at once."""
     place = httpx.URL(service.url)
     for route in routes:
         if route.method in ("GET", "DELETE") or route.path in PUBLIC:
@@ -243,6 +243,6 @@ def test_no_body_is_read_before_it_is_known_who_asks(service: Service, routes: l
 
 
 def headers(response: httpx.Response) -> dict[str, str]:
-    """The headers that do not differ from answer to answer; the length does with the project's name."""
+    """The headers that are the same in all answers. The length varies with the name of the project."""
     passing = {"date", "x-request-id", "content-length"}
     return {name: value for name, value in response.headers.items() if name not in passing}

@@ -1,4 +1,4 @@
-"""Every route that /openapi.json does not describe: those of other services' clients, asked with every kind of key."""
+"""Tests of every route for clients of other services (not in /openapi.json) with every kind of key."""
 
 import json
 import re
@@ -37,7 +37,7 @@ NAMED = {"id": MARKS[0], "project": "default", "idOrKey": "default", "projectIdO
 
 
 def value(name: str, kind: Any) -> str:
-    """A value of this type as GraphQL writes it; what names something names what project `default` holds."""
+    """A GraphQL literal of this type. Ids and keys are those of the content of project `default`."""
     if isinstance(kind, GraphQLNonNull):
         return value(name, kind.of_type)
     if isinstance(kind, GraphQLList):
@@ -58,7 +58,7 @@ def value(name: str, kind: Any) -> str:
 
 
 def operations() -> Iterator[dict[str, str]]:
-    """Each query and mutation of the schema, asking for all that it can tell by itself."""
+    """Each query and mutation of the schema, with all leaf fields that take no arguments."""
     for kind, root in (("query", DOCUMENT.query_type), ("mutation", DOCUMENT.mutation_type)):
         assert isinstance(root, GraphQLObjectType)
         for name, field in root.fields.items():
@@ -72,12 +72,12 @@ def operations() -> Iterator[dict[str, str]]:
 
 
 def requests() -> list[tuple[str, str, Any]]:
-    """Method, path and body of all that the dialects answer."""
+    """Method, path and body of a request for each operation of the dialects."""
     found: list[tuple[str, str, Any]] = []
     for router in routers(ApiSettings().dialects):
         for route in router.routes:
             if isinstance(route, APIWebSocketRoute):
-                continue  # tests/api/dialects/reward/test_socket.py asks with keys that may not
+                continue  # tests/api/dialects/reward/test_socket.py tests this route with invalid keys
             assert isinstance(route, APIRoute), route
             for method in sorted(route.methods or ()):
                 sent = list(operations()) if "graphql" in route.path else [_body(route.path)]
@@ -102,7 +102,7 @@ def _body(path: str) -> Any:
 
 
 REQUESTS = requests()
-# Langfuse brings no API key: it signs with a secret, which this service has not; or it was set to a wrong URL.
+# Langfuse sends no API key. It signs with a secret, which this service lacks. Other paths are a wrong URL.
 WITHOUT_KEYS = re.compile("has no secret for Langfuse|the endpoint must end in /langfuse/v1")
 
 
@@ -112,7 +112,7 @@ def ask(client: httpx.Client, request: tuple[str, str, Any]) -> httpx.Response:
 
 
 def refused(response: httpx.Response) -> bool:
-    """Whether it is an error: GraphQL tells its errors with 200."""
+    """Whether the response is an error. GraphQL reports errors with status 200."""
     told = response.json()
     return response.status_code >= 400 or bool(told.get("errors"))
 
@@ -150,7 +150,7 @@ def test_another_projects_key_sees_and_changes_nothing(
             assert response.status_code < 500, f"{request}: {response.text}"
             told = (
                 response.text.replace(MARKS[0], "") if refused(response) else response.text
-            )  # it names what was asked for
+            )  # an error repeats the requested key
             assert not any(mark in told for mark in MARKS), f"{request}: {response.text}"
         assert list(kept(service)) == before
 

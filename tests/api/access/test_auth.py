@@ -12,7 +12,7 @@ LINES = {"Content-Type": "application/x-ndjson"}
 
 @contextmanager
 def keyed(client: httpx.Client, service: Service, role: str, project: str = "default") -> Iterator[httpx.Client]:
-    """Asks with a new key of this role."""
+    """A client with a new key of this role."""
     key = client.post("/v1/keys", json={"name": role, "projects": [project], "role": role}).json()
     with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {key['secret']}"}) as narrow:
         yield narrow

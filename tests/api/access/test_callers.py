@@ -1,4 +1,4 @@
-"""Calls that grade end when their client goes or their time is over, and leave room for other projects."""
+"""Tests that calls that grade end when the client leaves or time is over, and leave room for other projects."""
 
 import json
 import os
@@ -39,14 +39,14 @@ _SLOW = '{"threads": [{"completion": "slow"}, {"completion": "slow"}]}'
 
 @pytest.fixture(scope="module")
 def sandboxes() -> Iterator[Pool]:
-    """Few, so that they are soon used up."""
+    """A pool of only four sandboxes."""
     with open_pool(SandboxSettings(most_sandboxes=4, warm_sandboxes=1), resets_later=True) as pool:
         yield pool
 
 
 @pytest.fixture(scope="module")
 def running(sandboxes: Pool, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """An API that gives one call three seconds."""
+    """An API that gives each call three seconds."""
     settings = StorageSettings(redis_url=redis_url, data_dir=tmp_path_factory.mktemp("callers"), spool_url="")
     store = Store(Redis.from_url(redis_url), Spool(settings.spool))
     with serving(Services(store, sandboxes, ApiSettings(score_s=3.0)), settings) as service:
@@ -54,13 +54,13 @@ def running(sandboxes: Pool, redis_url: str, tmp_path_factory: pytest.TempPathFa
 
 
 def in_use(service: Service) -> tuple[int, int]:
-    """Sandboxes and threads that calls hold."""
+    """The sandboxes and threads that calls hold."""
     services = service.services
     return services.pool._ready.in_use, services._threads.borrowed_tokens
 
 
 def eventually(holds: Callable[[], bool], within_s: float = 8.0) -> float:
-    """How long it takes until this holds."""
+    """Waits until this holds and returns the seconds."""
     began = time.monotonic()
     while not holds():
         assert time.monotonic() - began < within_s
@@ -69,7 +69,7 @@ def eventually(holds: Callable[[], bool], within_s: float = 8.0) -> float:
 
 
 def send(service: Service, secret: str, path: str, body: str, method: str = "POST") -> socket.socket:
-    """A request that is sent whole, and whose answer nobody has read yet."""
+    """Sends a whole request. The answer stays unread."""
     url = httpx.URL(service.url)
     connection = socket.create_connection((url.host, url.port or 80))
     head = (
@@ -132,13 +132,13 @@ def test_a_client_that_goes_frees_what_its_call_held(name: str, service: Service
 @pytest.mark.usefixtures("slow")
 @pytest.mark.parametrize("requests", [1, 10 * SCORERS * TOGETHER])
 def test_a_websocket_that_closes_frees_what_it_held(requests: int, service: Service, secret: str) -> None:
-    """Also behind requests of it that wait."""
+    """Also if requests of the websocket wait."""
     url = f"ws://{httpx.URL(service.url).netloc.decode()}/reward/default/slow/ws"
     head = {"Authorization": f"Bearer {secret}"}
     with connect(url, additional_headers=head, close_timeout=0.1) as connection:
         for number in range(requests):
             connection.send(json.dumps({"id": number, "turns": [{"role": "assistant", "content": "slow"}]}))
-        held = min(requests, 2)  # of four sandboxes, one project has half
+        held = min(requests, 2)  # one project may have half of the four sandboxes
         eventually(lambda: sum(service.services.pool._shares._held.values()) == held)
         time.sleep(0.2)
     assert eventually(lambda: in_use(service) == (0, 0)) < 1.0
@@ -162,7 +162,7 @@ def test_a_score_takes_no_longer_than_it_may_and_says_what_to_do(client: httpx.C
     threads = [{"completion": "4"}] * 3 + [{"completion": "slow"}] * 3
     began = time.monotonic()
     detail = problem(client.post(f"{PROJECT}/graders/slow/score", json={"threads": threads}), 504, "timeout")
-    assert 2.9 < time.monotonic() - began < 15  # each of the slow ones sleeps for 20 s
+    assert 2.9 < time.monotonic() - began < 15  # each slow thread sleeps for 20 s
     assert "of 6 threads were scored in 3 s" in detail
     assert "GRADEBOX_SCORE_S" in detail and "batch" in detail
 
@@ -246,7 +246,7 @@ def test_a_sandbox_that_is_killed_in_the_middle_costs_no_score(service: Service,
         patched.setattr(pool._ready, "take_empty", taken)
         pool_idle = [*pool._ready._idle]
         assert pool_idle
-        for session in pool_idle:  # so that another is taken
+        for session in pool_idle:  # so that the call takes a new sandbox
             os.kill(session.sandbox.pid, signal.SIGKILL)
         killing = threading.Timer(0.7, kill)
         killing.start()

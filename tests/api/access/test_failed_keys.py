@@ -8,7 +8,7 @@ from tests.api.conftest import PROJECT, Service, problem
 
 @pytest.fixture
 def few(service: Service, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many wrong keys the service takes from an address, counted from now."""
+    """Sets and returns the number of wrong keys that the service accepts from an address."""
     monkeypatch.setattr(service.services, "failed_keys", FailedKeys(3))
     return 3
 
@@ -42,6 +42,6 @@ def test_addresses_are_counted_apart() -> None:
     failed.count("192.0.2.2")
     failed.count("2001:db8::1")
     failed.count("2001:db8:0:1::1")
-    for address in ("192.0.2.1", "2001:db8::2"):  # of IPv6, a network: single addresses of it cost nothing
+    for address in ("192.0.2.1", "2001:db8::2"):  # IPv6 addresses count by network: single ones are free
         with pytest.raises(ProblemError, match="wait"):
             failed.count(address)

@@ -1,4 +1,4 @@
-"""Reward servers elsewhere, asked only where the operator allows it."""
+"""Tests that the service calls external reward servers only if the operator allows it."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""Floods of requests that bring no good key, and a client with one behind the same address."""
+"""Tests of floods of requests without a valid key, and of a client with a valid key at the same address."""
 
 import threading
 import time
@@ -31,7 +31,7 @@ def few(service: Service, monkeypatch: pytest.MonkeyPatch) -> Strangers:
 
 @contextmanager
 def flood(service: Service, head: bytes, connections: int = 30) -> Iterator[list[bytes]]:
-    """The first lines of all answers to strangers that send sixteen requests ahead, again and again."""
+    """Clients without a valid key send sixteen requests ahead, repeatedly. Yields the status lines."""
     answers: list[bytes] = []
     is_over = threading.Event()
 
@@ -70,7 +70,7 @@ def flood(service: Service, head: bytes, connections: int = 30) -> Iterator[list
 def test_a_flood_without_a_key_is_worked_on_so_fast_and_no_faster(
     service: Service, client: httpx.Client, few: Strangers, head: bytes
 ) -> None:
-    assert client.get(f"{PROJECT}/graders").status_code == 200  # its key is known from now on
+    assert client.get(f"{PROJECT}/graders").status_code == 200  # from now on the service remembers the key
     began = time.monotonic()
     with flood(service, head) as answers:
         waited = []
@@ -82,7 +82,7 @@ def test_a_flood_without_a_key_is_worked_on_so_fast_and_no_faster(
         found = list(answers)
     refused = sum(b" 429 " in line for line in found)
     assert 0 < len(found) - refused <= A_SECOND * (seconds + 1.5) + 1
-    assert refused <= 30 * (seconds + 1)  # one a second of each connection
+    assert refused <= 30 * (seconds + 1)  # one a second for each connection
     assert median(waited) < 1
 
 

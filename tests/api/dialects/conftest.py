@@ -1,4 +1,4 @@
-"""Other services' own clients, against the service as it is run."""
+"""Fixtures for tests with the clients of other services."""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -12,7 +12,7 @@ LANGFUSE_SECRET = "what-langfuse-signs-with"
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """`gradebox serve` with every dialect, which is the default, and a secret for Langfuse."""
+    """Starts `gradebox serve` with every dialect, the default, and a secret for Langfuse."""
     folder = tmp_path_factory.mktemp("dialects")
     with serving(folder, "--workers", "1", langfuse_secret=LANGFUSE_SECRET) as running:
         yield running
@@ -20,7 +20,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture
 def project(service: Service) -> str:
-    """A project of the test's own."""
+    """Creates a project for one test."""
     key = f"p-{uuid4().hex[:8]}"
     service.client().projects.create(key)
     return key

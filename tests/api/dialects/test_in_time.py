@@ -1,4 +1,4 @@
-"""Others wait for so many seconds and no longer, so an answer comes before that. The time is cut short here."""
+"""Tests that answers come within the time limits of other services, which the tests shorten."""
 
 import json
 import time
@@ -26,13 +26,13 @@ SLEEPS = "import time\nasync def grade(thread):\n    time.sleep(float(thread.com
 
 @pytest.fixture(scope="session")
 def redis_url(redis_url: str) -> str:
-    """A database of these tests' own."""
+    """A database for these tests."""
     return redis_url.replace("?db=2", "") + "?db=4"
 
 
 @pytest.fixture
 def executor(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[httpx.Client]:
-    """Asks as Langfuse, which waits for less than it does."""
+    """A client that acts as Langfuse, with a shorter time limit."""
     monkeypatch.setattr(langfuse, "ANSWER_S", 2.5)
     monkeypatch.setattr(service.services.settings, "langfuse_secret", SecretStr(SECRET))
     headers = {"Authorization": f"Bearer {SECRET}"}
@@ -50,7 +50,7 @@ def test_a_source_that_does_not_load_is_a_timeout(executor: httpx.Client) -> Non
 def test_a_source_that_loads_otherwise_the_second_time_is_not_to_blame(
     executor: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where the kernel killed the first sandbox: `_load` says what it came to, in turns."""
+    """As if the kernel had killed the first sandbox: `_load` returns the messages in turn."""
 
     def said(*messages: str) -> httpx.Response:
         refusals = iter([ErrorAnswer(EvaluationError("INVALID_SOURCE", message)) for message in messages])

@@ -1,4 +1,4 @@
-"""What clients may do to a connection. Times are cut short, so that they can be waited for."""
+"""Tests of the limits of a connection, with shortened times."""
 
 import socket
 import time
@@ -30,7 +30,7 @@ def connected(service: Service, small: bool = False) -> Iterator[socket.socket]:
 
 
 def rest(connection: socket.socket) -> bytes:
-    """All that comes until the service ends the connection."""
+    """All bytes until the service closes the connection."""
     answer = b""
     try:
         while block := connection.recv(65536):
@@ -41,7 +41,7 @@ def rest(connection: socket.socket) -> bytes:
 
 
 def trickle(connection: socket.socket, data: bytes, seconds: float) -> float:
-    """Sends a byte each 20 ms; returns after how many seconds the service ended it."""
+    """Sends `data` every 20 ms. Returns the seconds until the service closed the connection."""
     began = time.monotonic()
     try:
         while time.monotonic() < began + seconds:
@@ -180,7 +180,7 @@ def test_what_is_no_http_is_told_so(service: Service) -> None:
 
 
 def long_outcomes(service: Service) -> str:
-    """A batch with 40 MB of outcomes."""
+    """Creates a batch with 40 MB of outcomes."""
     store = service.store
     batch = accept(store, 10_000, wanted(store, "exact"))
     leases = [claim(store) for _ in range(10)]  # all at once: the worker of other tests looks for work now and then
@@ -201,13 +201,13 @@ def test_a_reader_that_stops_is_ended(service: Service, client: httpx.Client, ha
         ask_for(connection, client, f"{PROJECT}/batches/{batch}/outcomes")
         assert connection.recv(1000).startswith(b"HTTP/1.1 200")
         time.sleep(2)
-        assert len(rest(connection)) < 20_000_000  # what lay in the system's buffers
+        assert len(rest(connection)) < 20_000_000  # the system's buffers
 
 
 def test_a_reader_that_is_slow_is_not_ended(
     service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "READ_S", 5.0)  # a machine that is busy may stop the reader for a while
+    monkeypatch.setattr(reading, "READ_S", 5.0)  # a busy machine may stop the reader for a while
     batch = long_outcomes(service)
     with connected(service, small=True) as connection:
         ask_for(connection, client, f"{PROJECT}/batches/{batch}/outcomes")
@@ -221,7 +221,7 @@ def test_many_readers_that_stop_stand_in_nobodys_way(service: Service, client: h
     batch = long_outcomes(service)
     path = f"{PROJECT}/batches/{batch}/outcomes"
     readers: list[socket.socket] = []
-    for _ in range(60):  # more than the service has threads
+    for _ in range(60):  # more than the threads of the service
         connection = socket.create_connection((httpx.URL(service.url).host, httpx.URL(service.url).port or 80))
         ask_for(connection, client, path)
         readers.append(connection)
@@ -245,7 +245,7 @@ def assert_it_makes_room_for_one_more(service: Service, first: socket.socket) ->
 
 @pytest.fixture
 def few(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the service have three connections, once those of before are gone."""
+    """Limits the service to three connections, after earlier connections are closed."""
     while service.serving.server_state.connections:
         time.sleep(0.02)
     for kind in BoundedProtocol.__subclasses__():
@@ -254,7 +254,7 @@ def few(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_one_connection_too_many_ends_the_one_that_has_waited_longest(service: Service, few: None) -> None:
     with connected(service) as first:
-        time.sleep(0.1)  # those that come in the same millisecond have waited equally long
+        time.sleep(0.1)  # connections of the same millisecond have waited equally long
         with connected(service), connected(service):
             assert_it_makes_room_for_one_more(service, first)
 
@@ -283,7 +283,7 @@ def offering(method: str, path: str, *more: str, upgrade: str = "h2c") -> bytes:
 def test_the_body_of_a_request_that_offers_another_protocol_is_its_body(
     service: Service, secret: str, pause: float
 ) -> None:
-    """Java's client offers HTTP/2 with its first request; and a body may look like requests."""
+    """Java's client offers HTTP/2 with its first request. A body may look like requests."""
     body = b'{"key": "java", "name": "Java"}'
     head = offering(
         "POST", "/v1/projects", f"Authorization: Bearer {secret}", "Content-Type: application/json",

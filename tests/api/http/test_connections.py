@@ -1,4 +1,4 @@
-"""What one API key may keep busy, and what is left to others."""
+"""Tests of the connections that one API key may use and that are left to others."""
 
 import socket
 import time
@@ -20,7 +20,7 @@ MOST = 20
 
 @pytest.fixture
 def few(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the service have twenty connections, once those of before are gone."""
+    """Limits the service to twenty connections, after earlier connections are closed."""
     while service.serving.server_state.connections or service.serving.server_state.tasks:
         time.sleep(0.02)
     monkeypatch.setattr(service.services, "connections", Connections(MOST))
@@ -30,7 +30,7 @@ def few(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def busy(service: Service, secret: str, count: int) -> Iterator[list[socket.socket]]:
-    """So many requests whose bodies do not come."""
+    """Sends `count` requests without their bodies."""
     head = "POST /v1/projects HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\nContent-Type: application/json\r\n"
     with ExitStack() as stack:
         found = []
@@ -99,7 +99,7 @@ def test_of_one_keys_websockets_the_one_that_has_waited_longest_gives_way(
     with ExitStack() as stack:
         opened = [stack.enter_context(connect(url, additional_headers=headers)) for _ in range(MOST // 2)]
         opened[0].send(asked)
-        assert opened[0].recv(timeout=20)  # it has worked, so it has not waited longest
+        assert opened[0].recv(timeout=20)  # it has worked, so another one has waited longest
         more = [stack.enter_context(connect(url, additional_headers=headers)) for _ in range(3)]
         for gone in opened[1:4]:
             with pytest.raises(ConnectionClosedError, match="1013"):

@@ -1,4 +1,4 @@
-"""What large answers of one API key cost others."""
+"""Tests of the cost of one API key's large answers for others."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture
 def versions(service: Service) -> str:
-    """The path of an answer of 4 MiB."""
+    """Creates a grader, and returns the path of an answer of 4 MiB."""
     graders = service.store.graders
     graders.create("default", "large", "large", "", proved(f"# 0{'x' * 60_000}\n{SOURCE}"))
     for number in range(1, VERSIONS + 4):
@@ -35,7 +35,7 @@ def reader(service: Service) -> str:
 
 
 def slowest(service: Service, secret: str, seconds: float) -> float:
-    """How long another key's small request took at most."""
+    """The longest time of a small request with another key."""
     most, ends = 0.0, time.monotonic() + seconds
     headers = {"Authorization": f"Bearer {secret}"}
     with httpx.Client(base_url=service.url, headers=headers, timeout=60) as client:
@@ -81,7 +81,7 @@ def test_who_does_not_read_gets_no_more(service: Service, versions: str, monkeyp
         assert refused.headers["retry-after"] == "1"
         assert httpx.get(service.url + versions, headers={"Authorization": f"Bearer {other}"}, timeout=60).is_success
         time.sleep(1)
-        assert unread.held < 40 * MIB  # of 20 answers of 4 MiB; two were being made when it was reached
+        assert unread.held < 40 * MIB  # of 20 answers of 4 MiB; two were being made when the limit was reached
     ends = time.monotonic() + 20
     while unread.held:
         assert time.monotonic() < ends, "what closed connections did not read is counted still"

@@ -1,4 +1,4 @@
-"""What clients do in the middle of things leaves no traceback in the log. All of it by real sockets."""
+"""Tests that clients that leave at any moment cause no traceback in the log. All tests use real sockets."""
 
 import json
 import logging
@@ -18,13 +18,13 @@ from tests.api.http.test_websocket import CLOSE, TEXT, asked, frame, received, s
 
 pytestmark = pytest.mark.sandbox
 SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.3)\n    return 1.0\n"
-LINES = 30  # of all levels, that so many connections may leave in the log
+LINES = 30  # the limit for log lines of all levels
 FUZZ_S = 4.0
 
 
 @pytest.fixture
 def no_traceback(service: Service, caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """Fails where one was logged, once all that was begun is over."""
+    """Waits until all requests have ended. Fails if a traceback was logged."""
     caplog.set_level(logging.INFO)
     yield caplog
     state = service.serving.server_state
@@ -40,7 +40,7 @@ def no_traceback(service: Service, caplog: pytest.LogCaptureFixture) -> Iterator
 @pytest.fixture(autouse=True)
 def graders(no_traceback: pytest.LogCaptureFixture, client: httpx.Client) -> None:
     create(client)
-    create(client, "leaving", GOOD)  # counted by name, for as long as the tests run
+    create(client, "leaving", GOOD)  # another key, because metrics count by key in all tests
     create(client, "slow", SLOW)
 
 
@@ -81,7 +81,7 @@ def test_what_is_wanted_no_more_is_not_graded_on_behind_requests_sent_ahead(serv
         connection.sendall(score + request(secret, "GET", "/healthz"))
         time.sleep(0.5)
         reset(connection)
-    ends = time.monotonic() + 10  # all of it would take 300 s
+    ends = time.monotonic() + 10  # to grade all threads would take 300 s
     while service.serving.server_state.tasks:
         assert time.monotonic() < ends
         time.sleep(0.02)
@@ -110,7 +110,7 @@ def test_frames_before_the_handshake_is_answered(service: Service, secret: str) 
         with connected(service) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.sendall(websocket_head(secret))
-            time.sleep(0.0005)  # a segment of its own, before the API key was looked up
+            time.sleep(0.0005)  # a separate segment, before the API key is looked up
             connection.sendall(b"\xff" * 100)
             connection.recv(65_536)
 
@@ -144,13 +144,13 @@ def test_strangers_leave_few_lines(service: Service, secret: str, no_traceback: 
             with connected(service) as connection:
                 connection.sendall(told)
                 connection.recv(100)
-    # pytest gives handlers to the log of requests, which the service leaves without any.
+    # pytest adds handlers to the log of requests, which the service leaves without any.
     lines = [record.getMessage() for record in no_traceback.records if record.name != "uvicorn.access"]
     assert len(lines) < LINES, lines
 
 
 def test_whatever_is_sent_by_whoever_leaves(service: Service, client: httpx.Client, secret: str, worker: None) -> None:
-    """Requests and frames, whole, cut, changed and sent ahead, on connections that end in every way."""
+    """Sends requests and frames (whole, cut, changed, several ahead) on connections that end in every way."""
     batch = client.post(f"{PROJECT}/batches", json={"graders": [{"key": "leaving"}], **json.loads(threads(50))}).json()
     requests = _requests(secret, batch["id"])
     ends = time.monotonic() + FUZZ_S
@@ -165,9 +165,9 @@ def test_whatever_is_sent_by_whoever_leaves(service: Service, client: httpx.Clie
     assert client.get("/healthz").status_code == 200
     ends = time.monotonic() + 60
     while any(one.finished_at is None for one in service.store.batches.newest("default", 200)):
-        assert time.monotonic() < ends  # the worker is to be done with them before the next test
+        assert time.monotonic() < ends  # the worker must finish these batches before the next test
         time.sleep(0.1)
-    time.sleep(6)  # it tells its metrics of them every few seconds
+    time.sleep(6)  # the worker reports their metrics every few seconds
     while service.services.memory.held:
         assert time.monotonic() < ends, f"{service.services.memory.held} bytes are held for nobody"
         time.sleep(0.02)
@@ -235,7 +235,7 @@ def _attack(service: Service, secret: str, requests: list[bytes], ends: float, c
                 time.sleep(choose.choice([0, 0.002, 0.02, 0.1, 0.4]))
                 choose.choice(_ENDS)(connection)
             except OSError:
-                pass  # the service ended it first
+                pass  # the service closed it first
 
 
 def _half_close(connection: socket.socket) -> None:

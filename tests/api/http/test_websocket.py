@@ -1,4 +1,4 @@
-"""What clients may do to a websocket. Times are cut short, so that they can be waited for."""
+"""Tests of the limits of a websocket, with shortened times."""
 
 import json
 import socket
@@ -32,12 +32,12 @@ def speaking(service: Service, secret: str, small: bool = False) -> Iterator[soc
 
 
 def frame(kind: int, data: bytes, is_last: bool = True, length: int | None = None) -> bytes:
-    """A frame of a client; `length` is what it claims, where that is more."""
+    """A frame of a client. `length` is the announced length, if it is more."""
     return bytes([is_last << 7 | kind, 0xFF]) + struct.pack("!Q", length or len(data)) + bytes(4) + data
 
 
 def asked(size: int) -> bytes:
-    """A request for a reward, so many bytes long."""
+    """A request for a reward, padded to `size` bytes."""
     turns = [{"role": "assistant", "content": "4" * (size - 57)}]
     return json.dumps({"id": 1, "turns": turns}).encode().ljust(size)
 
@@ -57,7 +57,7 @@ def next_frame(connection: socket.socket) -> tuple[int, bytes]:
 
 
 def received(connection: socket.socket, kind: int) -> bytes:
-    """The next frame of the service, which must be of this kind."""
+    """The data of the next frame of the service, which must be of this kind."""
     found, data = next_frame(connection)
     assert found == kind, data
     return data
@@ -113,7 +113,7 @@ def test_messages_of_one_key_wait_where_memory_is_short(
             connection = stack.enter_context(speaking(service, secret))
             connection.sendall(frame(TEXT, b" " * 999_999, length=1_000_000))
         time.sleep(0.5)
-        assert 2_000_000 <= held(service) < 2_000_000 + 8 * 300_000  # a piece of each, that came together with others
+        assert 2_000_000 <= held(service) < 2_000_000 + 8 * 300_000  # one piece of each, as they arrived together
         wanted = stack.enter_context(speaking(service, secret))
         wanted.sendall(frame(TEXT, asked(200_000)))
         stack.pop_all().close()
@@ -158,7 +158,7 @@ PINGS = (b"\x89\xfd" + bytes(4) + b"p" * 125) * 500
 
 
 def flood(connection: socket.socket, seconds: float, sent: int = 0) -> int:
-    """Sends pings and reads nothing. Returns how many bytes were taken by now."""
+    """Sends pings and reads nothing. Returns the number of bytes sent so far."""
     ends = time.monotonic() + seconds
     connection.settimeout(0.2)
     while time.monotonic() < ends:
@@ -185,7 +185,7 @@ def test_pings_are_not_answered_to_who_does_not_read(service: Service, secret: s
         assert sent > 2_000_000
         assert unread.transport.get_write_buffer_size() < 500_000
         drain(connection, 1)
-        assert flood(connection, 1, sent) > sent  # it goes on when the client has read
+        assert flood(connection, 1, sent) > sent  # sending continues after the client has read
 
 
 def test_frames_without_a_message_are_bounded(service: Service, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def test_who_does_not_read_is_ended(service: Service, secret: str, monkeypatch: 
 def test_a_client_is_not_ended_while_it_waits_for_answers(
     service: Service, secret: str, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its pongs are not read then, as nothing is."""
+    """The service does not read its pongs then, because it reads nothing."""
     source = "import time\nasync def grade(thread):\n    time.sleep(0.15 if thread.metadata else 0)\n    return 1.0\n"
     client.put("/v1/projects/default/graders/exact", json={"source": source}).raise_for_status()
     monkeypatch.setattr(service.serving.config, "ws_ping_interval", 1.0)

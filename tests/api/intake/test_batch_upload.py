@@ -1,4 +1,4 @@
-"""Uploads that are cut off where a request cannot be: between its body and its answer."""
+"""Tests of uploads that are cancelled between body and answer, where no client can cancel."""
 
 import asyncio
 import threading
@@ -19,7 +19,7 @@ _BODY = b'{"completion": "4"}\n'
 def test_one_that_is_cancelled_before_a_thread_is_free_leaves_nothing(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a stop does it, when the body has come and all threads are busy."""
+    """A stop of the service causes this, when the body has arrived and all threads are busy."""
     asyncio.run(_cancelled(service.services, monkeypatch))
 
     assert service.store.redis.zcard(names.UPLOADS) == 0
@@ -30,7 +30,7 @@ async def _cancelled(services: Services, monkeypatch: pytest.MonkeyPatch) -> Non
     busy, come = threading.Event(), asyncio.Event()
 
     async def pour(_request: Request, _limit: int, write: object, _advice: str) -> None:
-        await anyio.to_thread.run_sync(write, _BODY)  # type: ignore[arg-type]  # it is `Upload.write`
+        await anyio.to_thread.run_sync(write, _BODY)  # type: ignore[arg-type]  # `write` is `Upload.write`
         limiter = anyio.to_thread.current_default_thread_limiter()
         others.extend(
             asyncio.create_task(anyio.to_thread.run_sync(busy.wait)) for _ in range(int(limiter.total_tokens))

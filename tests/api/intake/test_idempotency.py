@@ -29,7 +29,7 @@ def test_a_batch_that_is_sent_twice_is_one_batch(client: httpx.Client, as_json: 
         threads = [{"turns": [["assistant", "4"]]}]
         body = {"json": {"graders": [{"key": "exact"}], "threads": threads}, "headers": once()}
     url = BATCHES if as_json else URL
-    first = client.post(url, **body)  # type: ignore[arg-type]  # one of two shapes
+    first = client.post(url, **body)  # type: ignore[arg-type]  # one of two kinds of body
     second = client.post(url, **body)  # type: ignore[arg-type]  # as above
     assert (first.status_code, second.status_code) == (202, 202)
     assert first.content == second.content
@@ -60,7 +60,7 @@ def test_a_key_that_comes_with_another_request_is_refused(
 ) -> None:
     create(client)
     request: dict[str, object] = {"url": URL, "content": LINE, "headers": once(headers=LINES)}
-    client.post(**request).raise_for_status()  # type: ignore[arg-type]  # what `change` may change
+    client.post(**request).raise_for_status()  # type: ignore[arg-type]  # `change` may change it
     changed = change(request)
     if "json" in changed:
         changed["headers"] = {**changed["headers"], "Content-Type": "application/json"}  # type: ignore[dict-item]  # as above
@@ -93,7 +93,7 @@ def test_two_that_come_at_once_make_one_batch(client: httpx.Client, service: Ser
     def send() -> None:
         def body() -> object:
             yield LINE
-            start.wait(10)  # each is in the middle of its upload
+            start.wait(10)  # each thread is in the middle of its upload
             yield LINE
 
         with httpx.Client(base_url=service.url, headers=client.headers, timeout=30) as own:

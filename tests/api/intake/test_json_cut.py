@@ -1,4 +1,4 @@
-"""Parts of JSON texts are cut out as they were sent, in time that follows their length."""
+"""Tests that parts of JSON texts are cut out unchanged, in time proportional to their length."""
 
 import time
 
@@ -72,7 +72,7 @@ def test_many_small_parts_inside_of_few_elements_are_taken() -> None:
 
 
 def test_half_pairs_take_time_by_their_length_alone() -> None:
-    """Each in another spelling: whatever is searched for every spelling again would take minutes."""
+    """Each half pair has another spelling. A search for every spelling would take minutes."""
     digits = "0123456789abcdefABCDEF"
     spelled = [rf"\u{d}{a}{b}{c}" for d in "dD" for a in "89abcdefABCDEF" for b in digits for c in digits]
     text = "".join(spelled) + r"\ue000" * 2_500_000

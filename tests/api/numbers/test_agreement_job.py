@@ -31,7 +31,7 @@ Pair = tuple[float | None, float | None]
 
 
 def both(pairs: Sequence[Pair]) -> list[bytes]:
-    """Outcomes of the judge and of the human."""
+    """Outcomes of the judge and the human."""
     made = []
     for index, (score, label) in enumerate(pairs):
         made += [outcome(index, "judge@2", score), outcome(index, "human@1", label)]
@@ -39,7 +39,7 @@ def both(pairs: Sequence[Pair]) -> list[bytes]:
 
 
 def test_kappa_accuracy_confusion_and_base_rates_by_hand() -> None:
-    # Cohen's own kind of table: 20 both yes, 5 only the label yes, 10 only the judge yes, 15 both no.
+    # A table like Cohen's: 20 both yes, 5 only the label yes, 10 only the judge yes, 15 both no.
     pairs: list[Pair] = [*[(1, 1)] * 20, *[(0, 1)] * 5, *[(1, 0)] * 10, *[(0, 0)] * 15]
     pairs += [(1, None), (None, 1), (None, None), (None, 0)]
     found = agreed(both(pairs), [thread()] * 54)
@@ -64,7 +64,7 @@ def test_kappa_of_three_values_by_hand() -> None:
     scores = np.array([0.0, 0.5, 0.5, 0.5, 1.0, 0.0])
     found = categorical(labels, scores, 1000)
     assert found["confusion"] == [[1, 1, 0], [0, 2, 0], [1, 0, 1]]
-    # Observed 4/6; by chance (2·2 + 2·3 + 2·1)/36 = 1/3.
+    # Observed agreement 4/6; by chance (2·2 + 2·3 + 2·1)/36 = 1/3.
     assert found["kappa"] == pytest.approx((4 / 6 - 1 / 3) / (1 - 1 / 3), abs=1e-12)
     assert (found["precision"], found["recall"]) == (None, None)
 
@@ -144,7 +144,7 @@ def test_positional_bias_is_counted_where_both_orders_were_asked() -> None:
     ],
 )
 def test_lines_that_graders_are_given_have_lengths_and_labels(line: bytes) -> None:
-    """msgspec refuses a byte order mark, half of an emoji that was cut in two, and a number that is infinite."""
+    """msgspec refuses a byte order mark, half of a surrogate pair, and an infinite number."""
     found = agreed([outcome(index, "judge@2", 1.0) for index in range(3)], [line] * 3, "metadata.label")
     assert (found.scored, found.only_grader, found.length.score.count) == (3, 0, 3)
     assert [quarter.longest for quarter in found.length.quarters] == [3, 3, 3]

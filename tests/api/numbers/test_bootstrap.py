@@ -7,7 +7,7 @@ from api.numbers.jobs import MOST_SCORES
 
 
 def plain(scores: np.ndarray, resamples: int = 1000) -> tuple[float, float]:
-    """What unitxt computes."""
+    """The interval as unitxt computes it."""
     found = bootstrap((scores,), np.mean, n_resamples=resamples, rng=np.random.default_rng(42)).confidence_interval
     return float(found.low), float(found.high)
 

@@ -15,7 +15,7 @@ Row = tuple[str | int | None, float | str | None]
 
 
 def lines(rows: Sequence[Row], grader: str = "g@1") -> list[bytes]:
-    """Outcomes: a number is a score, a text the kind of an error, None means that the grader does not apply."""
+    """Lines of outcomes: a number is a score, a text is the kind of an error, and None is not applicable."""
     made = []
     for index, (name, found) in enumerate(rows):
         one: dict[str, object] = {"index": index, "grader": grader, "score": None, "run_ms": 1.0}
@@ -118,4 +118,4 @@ def test_pairs_are_counted_by_both_scores() -> None:
     assert compared(lines([(None, 1.0)]), lines([(None, 1.0)])).pair_counts is None
     assert compared(lines([(None, "timeout")]), lines([(None, 1.0)])).pair_counts is None
     largest: list[Row] = [(None, 1.7e308), (None, -1.7e308)]
-    assert compared(lines(largest), lines(largest)).pair_counts is None  # the range is more than a float holds
+    assert compared(lines(largest), lines(largest)).pair_counts is None  # the range does not fit into a float

@@ -1,4 +1,4 @@
-"""Graders that ask, over HTTP: models of the project, and other graders."""
+"""Tests of graders that ask models of the project and other graders, over HTTP."""
 
 from collections.abc import Iterator
 from time import monotonic
@@ -35,7 +35,7 @@ async def grade(thread: StringThread) -> float:
 
 @pytest.fixture
 def asking(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Models may be on this machine."""
+    """Allows models on this machine."""
     settings = ModelSettings(model_hosts=("*",), model_private="on")
     asker = asker_of(service.store, settings, service.services.pool)
     monkeypatch.setattr(service.services, "models", settings)
@@ -70,7 +70,7 @@ def test_a_judge_scores_with_a_model_of_its_project(client: httpx.Client, server
     version = client.get(f"{PROJECT}/graders/polite/versions/1").json()
     assert (version["asks"], version["proved_with_stand_ins"]) == (["model:small-judge"], False)
     proof = len(server.bodies)
-    assert proof == 1  # the second test run finds what was kept
+    assert proof == 1  # the second test run uses the kept reply
     outcomes = score(client, "polite", "good day", "hello")
     assert [outcome["details"] for outcome in outcomes] == [{"option": "yes"}] * 2
     assert [outcome["score"] for outcome in outcomes] == [1.0, 1.0]
@@ -128,7 +128,7 @@ def test_a_proof_whose_server_is_away_is_refused_soon_and_says_what_to_do(client
     refused = problem(client.post(f"{PROJECT}/graders", json={"key": "both", "source": both}), 422, "validation-failed")
     assert "the server could not be reached" in refused
     assert monotonic() - began < 20
-    body = {"key": "both", "source": both, "ask": "stand-in"}  # stand-ins answer what is asked by what it asks, too
+    body = {"key": "both", "source": both, "ask": "stand-in"}  # stand-ins also answer the asks of an asked grader
     assert client.post(f"{PROJECT}/graders", json=body).status_code == 201
 
 

@@ -13,7 +13,7 @@ def test_each_change_gives_a_line(client: httpx.Client, service: Service) -> Non
     client.put(f"{PROJECT}/graders/exact", json={"source": f"# 2\n{GOOD}"}).raise_for_status()  # changes nothing
     batch = client.post(f"{PROJECT}/batches?grader=exact", content=LINE, headers=LINES).json()["id"]
     client.post(f"{PROJECT}/batches/{batch}/cancel").raise_for_status()
-    client.post(f"{PROJECT}/batches/{batch}/cancel").raise_for_status()  # is over already
+    client.post(f"{PROJECT}/batches/{batch}/cancel").raise_for_status()  # has already ended
     client.delete(f"{PROJECT}/batches/{batch}").raise_for_status()
     client.patch(f"{PROJECT}/graders/exact", json={"name": "Exact", "locked": True}).raise_for_status()
     problem(client.delete(f"{PROJECT}/graders/exact"), 409, "locked")  # changes nothing
@@ -88,7 +88,7 @@ def test_the_oldest_lines_go(service: Service, client: httpx.Client) -> None:
     service.store.audit._lines, kept = 100, service.store.audit._lines
     try:
         for number in range(400):
-            service.store.graders.describe("default", "exact", {"name": str(number)})  # nobody's: gives no line
+            service.store.graders.describe("default", "exact", {"name": str(number)})  # without an author: no line
             client.patch(f"{PROJECT}/graders/exact", json={"name": str(number)})
     finally:
         service.store.audit._lines = kept

@@ -106,7 +106,7 @@ def test_the_threads_of_another_batch_are_scored_again(client: httpx.Client) -> 
     again = [one for one in outcomes(client, again_id) if one["grader"] == "exact@1"]
     assert [{**one, "run_ms": 0} for one in again] == [{**one, "run_ms": 0} for one in outcomes(client, first)]
     assert client.delete(f"{URL}/{first}").status_code == 204
-    assert len(outcomes(client, again_id)) == 5002  # it has threads of its own
+    assert len(outcomes(client, again_id)) == 5002  # it has a copy of the threads
     problem(client.post(URL, json=body), 404, "not-found")
 
 
@@ -170,8 +170,8 @@ def test_few_outcomes_come_in_one_piece(client: httpx.Client, encoding: str) -> 
 def test_threads_come_back_as_they_were_sent(client: httpx.Client) -> None:
     create(client)
     sent = [line.rstrip(b"\n") for line in lines(2500)]
-    batch = submit(client, b"\n".join(sent))  # the last one lacks its end
-    for _ in range(2):  # while it may run, and when it is over
+    batch = submit(client, b"\n".join(sent))  # the last line has no line end
+    for _ in range(2):  # while it may run, and after it has ended
         for after in (-1, 0, 1023, 1024, 2498, 2499):
             answer = client.get(f"{URL}/{batch}/threads?after={after}")
             assert answer.headers["content-type"] == "application/x-ndjson"
@@ -258,7 +258,7 @@ def test_an_empty_batch_is_refused(client: httpx.Client, service: Service, conte
 
 
 def left(client: httpx.Client, service: Service) -> list[object]:
-    """What there is of batches, in every place."""
+    """All traces of batches: payloads, listed batches and garbage."""
     folder = service.settings.data_dir / "spool" / "payloads"
     files = list(folder.iterdir()) if folder.exists() else []
     return [*files, *client.get(URL).json(), *service.store.redis.zrange(names.GARBAGE, 0, -1)]
@@ -366,7 +366,7 @@ def test_streams_of_one_batch_ask_redis_once_for_all(
     assert {len(set(one[-2:])) for one in told} == {2}
     assert all(one[0] == "event: progress" and one[-2] == "event: end" for one in told)
     assert len({one[-1] for one in told}) == 1  # the same summary
-    assert len(asked) - 40 <= seconds / progress_events.POLL_S + 5  # each stream is let in by one question of its own
+    assert len(asked) - 40 <= seconds / progress_events.POLL_S + 5  # each stream calls it once at its start
     assert asked.count(True) == 1
     assert service.services.watching._watched == {}
 
@@ -445,7 +445,7 @@ def test_a_project_that_has_too_much_waiting_is_asked_to_come_again(
     body = {"graders": [{"key": "exact"}], "threads": [{"completion": "4"}] * 3}
     response = client.post(f"{PROJECT}/batches", json=body)
     finished(client, response.json()["id"])
-    service.store.redis.hset(names.WAITING, "default", 3)  # as it was until a worker had scored them
+    service.store.redis.hset(names.WAITING, "default", 3)  # the value before a worker scored them
     service.store.redis.hset(names.ACTIVE, "default", 1)
     response = client.post(f"{PROJECT}/batches", json=body)
     assert "has 3 completions in 1 batches waiting" in problem(response, 429, "queue-full")

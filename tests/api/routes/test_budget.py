@@ -1,4 +1,4 @@
-"""What a project may spend, over HTTP."""
+"""Tests of the budget of a project over HTTP."""
 
 import httpx
 import pytest

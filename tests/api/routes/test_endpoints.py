@@ -1,4 +1,4 @@
-"""Endpoints over HTTP."""
+"""Tests of endpoints over HTTP."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ SECRET = "secret-of-an-endpoint-0123456789"
 
 @pytest.fixture
 def here(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The operator lets endpoints be on this machine."""
+    """Allows endpoints on this machine."""
     settings = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=64)
     monkeypatch.setattr(service.services, "models", settings)
 
@@ -143,7 +143,7 @@ def test_the_operator_says_where(client: httpx.Client, service: Service, monkeyp
         problem(client.post(PATH, json={**body, "url": f"http://{host}"}), 403, "forbidden")
     client.post(PATH, json=body).raise_for_status()
     problem(client.patch(f"{PATH}/reward", json={"url": "http://169.254.169.254"}), 403, "forbidden")
-    client.patch(f"{PATH}/reward", json={"url": "http://localhost:9"}).raise_for_status()  # looked up when it is asked
+    client.patch(f"{PATH}/reward", json={"url": "http://localhost:9"}).raise_for_status()  # resolved when it is called
     error = client.post(f"{PATH}/reward/test").json()["error"]
     assert error["kind"] == "refused"
     assert "is private" in error["message"]

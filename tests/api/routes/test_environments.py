@@ -1,4 +1,4 @@
-"""Environments over HTTP; tests/gradebox/test_environments.py builds some."""
+"""Tests of environments over HTTP. tests/gradebox/test_environments.py builds some."""
 
 import hashlib
 import time
@@ -23,7 +23,7 @@ ZIP = {"Content-Type": "application/zip"}
 
 @pytest.fixture
 def on(service: Service) -> Iterator[None]:
-    """The operator lets environments be built. Nobody builds them here."""
+    """Allows environments. No worker builds them here."""
     before = service.services.environments
     service.services.environments = EnvironmentSettings(environments="on")
     yield
@@ -175,4 +175,4 @@ def test_a_content_that_is_lost_is_no_score(client: httpx.Client, service: Servi
 
     wanted = {"source": "async def grade(thread):\n    return 1.0\n", "environment": "math"}
     problem(client.post(f"{PROJECT}/validate", json=wanted), 503, "unavailable")
-    create(client)  # others go on
+    create(client)  # other graders still work

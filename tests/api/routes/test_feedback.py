@@ -1,4 +1,4 @@
-"""Feedback over HTTP, as far as no model answers: what is refused leaves nothing."""
+"""Tests of feedback over HTTP without answers of a model: refused requests leave nothing."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ from tests.storage.making import accept, finish, outcomes_of, wanted
 
 @pytest.fixture
 def batch(service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> Batch:
-    """A batch that is over: 99 scores from 1 on, and an error that may be retried."""
+    """An ended batch with 99 scores from 1 on and a retryable error."""
     monkeypatch.setattr(service.services, "models", ModelSettings(model_hosts=("*",), model_private="on"))
     model = {"key": "m", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
     client.post(f"{PROJECT}/models", json=model).raise_for_status()

@@ -30,7 +30,7 @@ def test_every_problem_is_in_the_document(service: Service) -> None:
 
 
 def test_the_document_is_read_by_people_too(service: Service) -> None:
-    """It holds API keys that people type in, so nothing of it comes from another host, nor may anything go to one."""
+    """Users type API keys into the page, so it loads nothing from other hosts and sends nothing to them."""
     page = httpx.get(service.url + "/docs")
     policy = page.headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -47,6 +47,6 @@ def test_the_document_is_read_by_people_too(service: Service) -> None:
     start = httpx.get(service.url + "/docs/start.js").text
     assert "http" not in start
     document = httpx.get(service.url + "/openapi.json").json()
-    assert document["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"  # what "Authorize" asks for
+    assert document["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"  # what "Authorize" needs
     for other in ("nothing.js", "..%2f__init__.py", "swagger-ui-bundle.js/x"):
         assert httpx.get(f"{service.url}/docs/{other}").status_code == 404

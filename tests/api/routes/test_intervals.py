@@ -67,8 +67,8 @@ def test_an_interval_by_bootstrap_is_that_of_scipy_and_kept_until_the_batch_is_d
     assert (found["low"], found["high"]) == wanted
     assert (found["method"], found["resamples"], found["level"]) == ("bca", 1000, 0.95)
     with monkeypatch.context() as patched:
-        patched.setattr(process, "run", None)  # nothing is computed again
-        patched.setattr(service.services, "compute", None)  # nor is a place for computing waited for
+        patched.setattr(process, "run", None)  # no new computation
+        patched.setattr(service.services, "compute", None)  # no wait for a place to compute
         assert summary(client, batch, "?bootstrap=true")["interval"] == found
     assert 0 < int(service.store.redis.ttl(names.intervals(batch))) <= 7 * 24 * 3600
     assert client.delete(f"{URL}/{batch}").status_code == 204

@@ -1,4 +1,4 @@
-"""Graders of a kind over HTTP, with both clients and on the command line: the service writes their source."""
+"""Tests of graders of a kind, whose source the service writes: over HTTP, with both clients and the command line."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ CONFIG: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def server(service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    """The project's model and endpoint, on this machine: the model answers with what fits first, PASS."""
+    """A server for the project's model and endpoint. The model answers with the first valid value, PASS."""
     settings = ModelSettings(model_hosts=("*",), model_private="on")
     asker = asker_of(service.store, settings, service.services.pool)
     monkeypatch.setattr(service.services, "models", settings)
@@ -55,7 +55,7 @@ def ours(service: Service, secret: str) -> Iterator[Client]:
 
 @pytest.fixture
 def run(service: Service, secret: str) -> Callable[..., Any]:
-    """A command of `gradebox graders`."""
+    """Runs a command of `gradebox graders`."""
     access = ["--url", service.url, "--api-key", secret]
     return lambda *arguments: CliRunner().invoke(app, ["graders", *arguments, *access])
 
@@ -173,7 +173,7 @@ def test_what_was_only_kept_says_what_it_lacks_and_then_runs(
         assert "cannot be run: the project has no" in run("show", key).stdout
         assert told in run("show", key).stdout
 
-    assert run("update", "brief", "--model", "small-judge").exit_code == 0  # the command that it names
+    assert run("update", "brief", "--model", "small-judge").exit_code == 0  # the command that the message names
     newest = client.get(f"{URL}/brief/versions/2").json()
     assert (newest["kind"], newest["config"]["model"]) == ("binary_judge", "small-judge")
     assert run("update", "far", "--endpoint", "my-reward").stdout.startswith("updated far@2")
@@ -284,7 +284,7 @@ def test_graders_of_kinds_are_exported_and_imported_as_such(
 
     done = run("import", file)
     assert (done.exit_code, done.stdout.split()) == (0, ["far@2", "polite@6"]), done.output
-    assert len(server.bodies) > asked  # proved as one that is created: they are asked
+    assert len(server.bodies) > asked  # proved like a new grader, so the model is asked
     for key, before in there.items():
         after = ours.graders.versions(key)
         assert [(one.kind, one.config, one.source, one.timeout_s) for one in after] == [
@@ -388,7 +388,7 @@ def test_a_combination_scores_by_the_graders_of_its_project(
     assert made.stdout == "created mean@1 (isolation: batch)\n", made.output
     client.put(f"{URL}/half", json={"source": "async def grade(thread):\n    return 0.0\n"})
     found = scored(client, "mean")
-    assert found["score"] == 0.75  # the version that was pinned
+    assert found["score"] == 0.75  # the score of the pinned version
     assert found["details"]["parts"]["half"]["grader"] == "half"
     config = {"parts": ["full", "broken"]}
     body = {"key": "both", "kind": "combine", "config": config}
@@ -439,7 +439,7 @@ def test_a_combination_that_asks_no_server_scores_as_its_source_does(
     for key, source in _PARTS.items():
         create(client, key, source)
     assert client.post(URL, json={"key": "both", "kind": "combine", "config": config}).status_code in (201, 422)
-    if client.get(f"{URL}/both").status_code == 404:  # the thread that it is proved on has no such option
+    if client.get(f"{URL}/both").status_code == 404:  # the default test thread has no such option
         shown = [{"completion": "long"}]
         made = client.post(URL, json={"key": "both", "kind": "combine", "config": config, "threads": shown})
         assert made.status_code == 201, made.text
@@ -458,7 +458,7 @@ def test_a_combination_that_asks_no_server_scores_as_its_source_does(
     by_source = outcomes()
     halves = together.pop(said.index("\ud800")), by_source.pop(said.index("\ud800"))
     assert together == by_source
-    assert "surrogates not allowed" in halves[1]["error"]["message"]  # nobody can be asked about them
+    assert "surrogates not allowed" in halves[1]["error"]["message"]  # an ask cannot contain a half pair
     assert "surrogates" not in json.dumps(halves[0])
     assert {one["error"]["kind"] for one in together if "error" in one} >= {"model", "bad_input"}
     assert client.delete(f"{URL}/odd").status_code == 204

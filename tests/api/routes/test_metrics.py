@@ -1,4 +1,4 @@
-"""`GET /metrics` of a real service, read as Prometheus does."""
+"""Tests of `GET /metrics` of a real service, with the parser of Prometheus."""
 
 import asyncio
 import itertools
@@ -27,7 +27,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 @pytest.fixture(autouse=True)
 def made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests look at what has just happened."""
+    """Turns off the cache of the answer, so that values are current."""
     monkeypatch.setattr("api.telemetry.exposition.KEPT_S", 0.0)
 
 
@@ -81,7 +81,7 @@ def test_requests_are_counted_by_the_template_of_their_route(service: Service, c
 def test_what_is_scored_is_counted_by_grader_and_kind_of_error(
     service: Service, client: httpx.Client, worker: None
 ) -> None:
-    create(client, "counted")  # no other test has it: the worker may yet tell what it scored for one
+    create(client, "counted")  # no other test uses this key: the worker may still report their scores
     create(client, "fails", GOOD.replace("return", "1 / len(thread.completion())\n    return"))
     threads = [{"completion": "4"}, {"completion": "5"}, {"completion": ""}]
     body = {"graders": [{"key": "counted"}, {"key": "fails"}], "threads": [*threads, {"no": "thread"}]}
@@ -91,7 +91,7 @@ def test_what_is_scored_is_counted_by_grader_and_kind_of_error(
     assert client.post(f"{PROJECT}/graders/counted/score", json={"threads": threads}).status_code == 200
 
     samples = scraped(service)
-    ends = time.monotonic() + 20  # the worker tells every few seconds
+    ends = time.monotonic() + 20  # the worker reports every few seconds
     while value(samples, "gradebox_batches_ended_total", state="finished", worker="worker-1") == value(
         before, "gradebox_batches_ended_total", state="finished", worker="worker-1"
     ):
@@ -128,7 +128,7 @@ def test_a_batch_that_is_ended_is_counted_once(service: Service, client: httpx.C
         return value(scraped(service), "gradebox_batches_ended_total", state="cancelled")
 
     before = cancelled()
-    first = accept(service.store, 10_000)  # which no worker is called for
+    first = accept(service.store, 10_000)  # without a job for a worker
     for _ in range(2):
         client.post(f"{PROJECT}/batches/{first}/cancel")
     client.delete(f"{PROJECT}/batches/{first}")
@@ -149,7 +149,7 @@ def test_only_this_machine_reads_them_without_a_key(service: Service, client: ht
 
 
 def asked(services: Services, client: str, host: str) -> httpx.Response:
-    """The answer to somebody at this address."""
+    """The answer to a client at this address."""
 
     async def get() -> httpx.Response:
         transport = httpx.ASGITransport(app=create_app(services), client=(client, 1234))

@@ -1,4 +1,4 @@
-"""Models over HTTP."""
+"""Tests of models over HTTP."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ SECRET = "sk-very-secret-of-a-model-0123456789"
 
 @pytest.fixture
 def here(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The operator lets models be on this machine."""
+    """Allows models on this machine."""
     monkeypatch.setattr(service.services, "models", ModelSettings(model_hosts=("*",), model_private="on"))
 
 
@@ -120,7 +120,7 @@ def test_the_operator_says_where(client: httpx.Client, service: Service, monkeyp
         problem(client.post(PATH, json={**body, "base_url": f"http://{host}/v1"}), 403, "forbidden")
     client.post(
         PATH, json={**body, "base_url": "http://localhost:9/v1"}
-    ).raise_for_status()  # a name is looked up later
+    ).raise_for_status()  # the name is resolved later
     trial = client.post(f"{PATH}/judge/test").json()
     assert trial["error"]["kind"] == "refused"
     assert "is private" in trial["error"]["message"]

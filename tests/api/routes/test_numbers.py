@@ -60,7 +60,7 @@ def test_a_judge_is_compared_with_labels_in_metadata_and_with_another_grader(cli
     found = answer.json()
     assert (found["grader"], found["label"], found["scored"]) == ("judge@1", "metadata.label", 7)
     assert (found["values"], found["confusion"]) == ([0.0, 1.0], [[2, 1], [1, 3]])
-    # Observed 5/7; by chance (3·3 + 4·4)/49.
+    # Observed agreement 5/7; by chance (3·3 + 4·4)/49.
     assert found["kappa"] == pytest.approx((5 / 7 - 25 / 49) / (1 - 25 / 49), abs=1e-9)
     assert found["length"]["score"]["value"] > 0.8
     of_two = client.get(url, params={"grader": "judge", "label": "exact"}).json()

@@ -1,4 +1,4 @@
-"""A sandbox that has loaded a grader serves one project ever: each source that is loaded says whose it is."""
+"""Tests that each loaded source names its project, because a sandbox that has loaded a grader serves only one."""
 
 import ast
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ OPENAI = {"type": "python", "name": "g", "source": "def grade(sample, item):\n  
 
 @pytest.fixture
 def loaded(service: Service, monkeypatch: pytest.MonkeyPatch) -> list[GraderSource]:
-    """The sources that sandboxes were asked for."""
+    """The sources that were requested from the pool."""
     asked: list[GraderSource] = []
     pool = service.services.pool
     grading = pool.grading
@@ -88,7 +88,7 @@ def test_a_worker_loads_one_source_anew_for_another_project(store: Store, pool: 
 
 
 def test_nothing_loads_a_source_without_a_project() -> None:
-    """In the service itself; tools that have no projects are elsewhere."""
+    """Checks the service. Tools without projects are in other folders."""
     calls = [
         (path, node)
         for room in ("api", "worker")

@@ -1,4 +1,4 @@
-"""What asks came to, over HTTP."""
+"""Tests of the spending on asks over HTTP."""
 
 from datetime import UTC, datetime
 

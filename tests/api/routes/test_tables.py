@@ -19,7 +19,7 @@ async def grade(thread):
 
 @pytest.fixture
 def batch(client: httpx.Client) -> str:
-    """Of 12 threads and two graders: one fails where the completion is no number."""
+    """A batch of 12 threads and two graders. One grader fails if the completion is no number."""
     create(client)
     create(client, "number", UNEVEN.replace("float(said)", "float(said) if said else 0.0"))
     said = ["0.5", "x", "1", "0", "y y", "0.25", "0.75", "1", "z", "0.1", "0.2", "2"]
@@ -177,7 +177,7 @@ def test_a_page_of_threads_that_are_gone_or_cut_off_is_not_shown_without_their_c
     service: Service, client: httpx.Client, batch: str
 ) -> None:
     url, page = f"{URL}/{batch}/table", {"grader": "number", "sort": "-score"}
-    assert client.get(url, params=page).json()["total"] == 12  # the index is there
+    assert client.get(url, params=page).json()["total"] == 12  # the index exists
     payload = Path(service.store.spool._payload(batch))
     payload.write_bytes(payload.read_bytes()[:-20])
     assert "is cut off in the spool" in problem(client.get(url, params=page), 404, "not-found")

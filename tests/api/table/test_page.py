@@ -1,4 +1,4 @@
-"""Pages are compared with what sorting and filtering all outcomes in memory gives."""
+"""Tests that pages equal the result of sorting and filtering all outcomes in memory."""
 
 import json
 import random
@@ -70,7 +70,7 @@ def random_outcomes(count: int, grader: str, first: int, chance: random.Random, 
 
 @pytest.fixture(params=["all", "few", "heavy"])
 def batch(store: Store, request: pytest.FixtureRequest) -> str:
-    """A batch of two graders that is over."""
+    """An ended batch of two graders."""
     chance = random.Random(5)
     batch = accept(store, ROWS, wanted(store, "other"), wanted(store, "exact"), line=thread)
     while lease := store.leases.claim():
@@ -241,7 +241,7 @@ def test_an_object_store_gives_the_same_pages(redis: Redis, store: Store) -> Non
 
 def test_a_batch_that_runs_has_its_outcomes_so_far_by_index(store: Store) -> None:
     batch = accept(store, 2500, wanted(store, "other"), wanted(store, "exact"), line=thread)
-    leases = {store.batches.plan(batch).unit(lease.unit): lease for lease in iter(store.leases.claim, None)}  # type: ignore[union-attr]  # it is there
+    leases = {store.batches.plan(batch).unit(lease.unit): lease for lease in iter(store.leases.claim, None)}  # type: ignore[union-attr]  # the plan exists
     of = dict(zip([(scorer, chunk.first_index) for scorer, chunk in leases], leases.values(), strict=True))
     table = GraderTable(store, store.batches.get("default", batch), "exact@1")
     assert answered(store, table, PageOf(OutcomeFilter(), "index", 1, 50)).rows == []

@@ -1,4 +1,4 @@
-"""The Grafana dashboard and the alerts ask for nothing that the service does not tell."""
+"""Tests that the Grafana dashboard and the alerts query only metrics of the service."""
 
 import json
 import re
@@ -23,7 +23,7 @@ RULES = ROOT / "deploy" / "prometheus-rules.yaml"
 ALERTS = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
 OF_PANELS = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]
 QUERIES = [*OF_PANELS, *(alert["expr"] for alert in ALERTS)]
-OF_PROMETHEUS = {"job", "instance"}  # it adds these itself
+OF_PROMETHEUS = {"job", "instance"}  # Prometheus adds these
 WORDS = {"by", "without", "sum", "max", "min", "rate", "increase", "topk", "histogram_quantile", "le", "and", "on"}
 ASK = b'{"ask":"model","messages":[{"content":"?","role":"user"}],"name":"judge","sample":0}'
 METRIC = re.compile(r"\b(?:gradebox|process)_[a-z_]+")
@@ -31,7 +31,7 @@ METRIC = re.compile(r"\b(?:gradebox|process)_[a-z_]+")
 
 @pytest.fixture
 def told(service: Service, client: httpx.Client, worker: None) -> dict[str, set[str]]:
-    """The labels of each series of a service that has scored something, and asked something."""
+    """The labels of each series, after the service has scored threads and asked a model."""
     create(client, "exact")
     body = {"graders": [{"key": "exact"}], "threads": [{"completion": "4"}, {"completion": "5"}]}
     finished(client, str(client.post(f"{PROJECT}/batches", json=body).json()["id"]))
@@ -46,7 +46,7 @@ def told(service: Service, client: httpx.Client, worker: None) -> dict[str, set[
 
 
 def _metrics(service: Service) -> str:
-    """Once the worker has told its own, which it does every few seconds."""
+    """Waits for the metrics of the worker, which it reports every few seconds."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         text = httpx.get(f"{service.url}/metrics").text

@@ -1,4 +1,4 @@
-"""What is logged of requests."""
+"""Tests of the log of requests."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ def sleep_until(true: Callable[[], bool]) -> None:
 @pytest.fixture
 def lines() -> Iterator[list[dict[str, object]]]:
     with capture_logs() as captured:
-        yield captured  # type: ignore[misc]  # structlog's own type of a line
+        yield captured  # type: ignore[misc]  # structlog has another type for a line
 
 
 def test_refusals_of_strangers_are_one_line_for_all(service: Service, lines: list[dict[str, object]]) -> None:
@@ -43,7 +43,7 @@ def test_refusals_of_strangers_are_one_line_for_all(service: Service, lines: lis
 
 def test_a_refusal_with_a_key_is_a_line(client: httpx.Client, lines: list[dict[str, object]]) -> None:
     assert client.get(f"{PROJECT}/graders/none").status_code == 404
-    sleep_until(lambda: bool(lines))  # it is logged once the answer is sent
+    sleep_until(lambda: bool(lines))  # it is logged after the answer is sent
     (line,) = [line for line in lines if line["event"] == "request"]
     assert (line["status"], line["route"]) == (404, "/v1/projects/{project}/graders/{key}")
 

@@ -1,4 +1,4 @@
-"""adaptive-sdk itself, both of its clients."""
+"""Fixtures for both clients of adaptive-sdk."""
 
 import asyncio
 import inspect
@@ -13,7 +13,7 @@ from tests.gradebox.conftest import Service
 
 
 class Sdk:
-    """A client of the SDK; what it returns is awaited where it has to be."""
+    """A client of the SDK. It awaits results where necessary."""
 
     def __init__(self, client: Any, runner: asyncio.Runner) -> None:
         self.client = client
@@ -27,7 +27,7 @@ class Sdk:
         return self._runner.run(awaited()) if isinstance(self.client, AsyncAdaptive) else ask(self.client)
 
     def graders(self, ask: Callable[[Any], Any]) -> Any:
-        """Asks of `client.graders`."""
+        """Calls `client.graders`."""
         return self(lambda client: ask(client.graders))
 
 
@@ -53,7 +53,7 @@ def sdk(sdk_of: Callable[[str], Sdk], service: Service, project: str) -> Sdk:
 
 @pytest.fixture
 def ask(service: Service) -> Callable[..., dict[str, Any]]:
-    """Sends a query by hand, as no SDK would; the answer must have status 200."""
+    """Sends a query without an SDK. The answer must have status 200."""
 
     def send(query: object, key: str | None = None, **variables: object) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {key or service.key}"}

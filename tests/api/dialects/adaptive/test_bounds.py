@@ -1,4 +1,4 @@
-"""Queries that no SDK sends."""
+"""Tests of queries that no SDK sends."""
 
 import time
 from collections.abc import Callable
@@ -96,7 +96,7 @@ def test_only_posts_are_taken(service: Service) -> None:
 CREATE = "mutation($p: IdOrKey!, $i: GraderCreateInput!) { createGrader(project: $p, input: $i) { key } }"
 ONE = "graders(project: $p) { graderConfig { ... on FunctionConfigOutput { sourceCode } } }"
 SOURCE = f"async def grade(thread):\n    return 1.0\n#{'x' * 65_000}\n"
-MANY = 54  # ten times as many sources are longer than an answer may be
+MANY = 54  # ten times as many sources exceed the limit of an answer
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""`graders.test_external_endpoint`, asked for a real reward server."""
+"""Tests of `graders.test_external_endpoint` with a real reward server."""
 
 import socket
 import time
@@ -16,7 +16,7 @@ from tests.gradebox.conftest import serving
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
 
-class Lengths(RewardServer[EmptyMetadata]):  # type: ignore[misc]  # the SDK is not typed
+class Lengths(RewardServer[EmptyMetadata]):  # type: ignore[misc]  # the SDK has no types
     async def score(self, request: ValidatedRequest[EmptyMetadata]) -> Response:
         return Response(reward=float(len(request.turns[-1].content)), metadata={})
 

@@ -1,4 +1,4 @@
-"""Graders through adaptive-sdk, unmodified."""
+"""Tests of graders through unmodified adaptive-sdk."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ mutation C($project: IdOrKey!, $input: GraderCreateInput!) { createGrader(projec
 Graders = Any
 
 
-async def exact_match(thread: "StringThread") -> float:  # type: ignore[name-defined]  # noqa: F821  # as in that SDK's own example: the platform defines it
+async def exact_match(thread: "StringThread") -> float:  # type: ignore[name-defined]  # noqa: F821  # as in the SDK's example: the platform defines it
     return 1.0 if thread.last_content().strip() == thread.metadata["answer"] else 0.0
 
 
@@ -106,7 +106,7 @@ def test_checks_are_a_function_to_the_sdk(sdk: Sdk, service: Service, project: s
 
 @pytest.fixture
 def server(service: Service, project: str) -> Iterator[ModelServer]:
-    """A model `a-judge` of the project, which finds that every completion passes; and a reward server."""
+    """A server for the project's model `a-judge`, which passes every completion, and for rewards."""
     with ModelServer(Script(reply='{"reasoning": "so it is", "score": "PASS"}', reward=0.25, schemas=False)) as server:
         service.client(project).models.create("a-judge", base_url=server.base_url, model="m")
         yield server

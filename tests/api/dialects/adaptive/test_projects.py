@@ -1,4 +1,4 @@
-"""Projects, people and refusals through adaptive-sdk, unmodified."""
+"""Tests of projects, users and refusals through unmodified adaptive-sdk."""
 
 from collections.abc import Callable
 from typing import Any

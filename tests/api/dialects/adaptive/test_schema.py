@@ -1,4 +1,4 @@
-"""Every document that the SDK sends for graders, projects and metrics is valid here."""
+"""Tests that every document of the SDK for graders, projects and metrics is valid here."""
 
 import inspect
 import re

@@ -23,7 +23,7 @@ def evaluation(
     experiment: Any = None,
     **observation: Any,
 ) -> dict[str, Any]:
-    """A request as Langfuse makes it."""
+    """A request in Langfuse's format."""
     members: dict[str, Any] = {
         "input": {"question": "capital of France?"},
         "output": "Paris",
@@ -41,7 +41,7 @@ def evaluation(
 
 
 def lambda_client(url: str, secret: str = LANGFUSE_SECRET) -> Any:
-    """The real SDK for Python. It tries nothing again, so that a test sees each answer."""
+    """The AWS SDK for Python, without retries, so that a test sees each answer."""
     return boto3.client(
         "lambda",
         endpoint_url=url,
@@ -59,7 +59,7 @@ def functions(service: Service) -> Any:
 
 @pytest.fixture(scope="session")
 def evaluate(functions: Any) -> Evaluate:
-    """What Langfuse reads for a request of these."""
+    """Sends an evaluation and returns the answer."""
 
     def invoke(*args: Any, **more: Any) -> dict[str, Any]:
         answer = functions.invoke(FunctionName=PYTHON_FUNCTION, Payload=json.dumps(evaluation(*args, **more)))

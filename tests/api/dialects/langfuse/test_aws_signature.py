@@ -17,7 +17,7 @@ BODY = b'{"scope": {}}'
 def signed(
     path: str = "/langfuse/v1/2015-03-31/functions/f/invocations", query: str = "", service: str = "lambda"
 ) -> Signed:
-    """What botocore signs, as it arrives."""
+    """A request that botocore signed."""
     url = f"http://gradebox:8000{path}" + (f"?{query}" if query else "")
     request = AWSRequest(method="POST", url=url, data=BODY, headers={"X-Amz-Tenant-Id": "o:p  q"})
     SigV4Auth(Credentials("any", SECRET), service, "eu-west-1").add_auth(request)
@@ -91,7 +91,7 @@ def test_headers_that_are_none(authorization: str) -> None:
 
 
 def test_what_is_signed_is_bounded() -> None:
-    """Each name that is signed costs a look at its header."""
+    """Each signed name costs a look-up of its header."""
     good = signed()
     large = {**good.headers, "a": "x " * 13_000}
     signature = "Credential=a/20260101/r/lambda/aws4_request, Signature=0, SignedHeaders=host;x-amz-date"

@@ -1,4 +1,4 @@
-"""Lambda's Invoke, by the real AWS SDK for Python. What is wanted is docs/langfuse.md's."""
+"""Tests of Lambda's Invoke with the AWS SDK for Python. docs/langfuse.md gives the expected results."""
 
 import json
 import socket
@@ -105,7 +105,7 @@ def test_an_evaluator_with_every_kind_of_score(evaluate: Evaluate) -> None:
 def test_errors_have_the_code_by_which_langfuse_decides(
     evaluate: Evaluate, source: str, code: str, message: str
 ) -> None:
-    for _ in range(2):  # a source that is loaded already says the same
+    for _ in range(2):  # a loaded source gives the same answer
         answer = evaluate(source)
         assert set(answer) == {"error"} and set(answer["error"]) == {"code", "message"}
         assert answer["error"]["code"] == code
@@ -227,7 +227,7 @@ def test_a_wrong_secret_is_final_however_often_it_comes(service: Service) -> Non
 
 
 def test_bodies_of_strangers_are_not_read_and_do_not_keep_langfuse_out(service: Service, evaluate: Evaluate) -> None:
-    """More than strangers may have in memory together is begun, and never ended."""
+    """Uploads that exceed the memory for clients without a key begin and never end."""
     host, port = service.url.removeprefix("http://").split(":")
     head = "POST /langfuse/v1/{} HTTP/1.1\r\nHost: h\r\nContent-Length: 6000000\r\n\r\n"
     with ExitStack() as connections:
@@ -243,7 +243,7 @@ def test_bodies_of_strangers_are_not_read_and_do_not_keep_langfuse_out(service: 
 
 
 def test_a_body_is_the_one_whose_hash_is_signed(service: Service) -> None:
-    """As the SDK for JavaScript signs: the hash is in a header. The body is read after the signature was checked."""
+    """As in the SDK for JavaScript, the hash is in a header. The body is read after the check of the signature."""
     url = f"{service.url}/langfuse/v1/2015-03-31/functions/f/invocations"
     body = json.dumps(evaluation()).encode()
     digest = sha256(body).hexdigest()

@@ -1,4 +1,4 @@
-"""The real AWS SDK for JavaScript, which is what Langfuse calls with."""
+"""Tests with the AWS SDK for JavaScript, which Langfuse uses."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What docs/langfuse.md shows and says."""
+"""Tests of the examples and limits in docs/langfuse.md."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What Langfuse tries again: what time can heal, and nothing else."""
+"""Tests that Langfuse retries temporary failures and nothing else."""
 
 import errno
 

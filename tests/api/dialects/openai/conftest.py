@@ -15,11 +15,11 @@ def python(source: str = SAME, **more: Any) -> Any:
     return {"type": "python", "name": "same", "source": source, **more}
 
 
-def check(operation: str = "eq", input: str = "{{ sample.output_text }}", reference: str = "{{item.answer}}") -> Any:  # noqa: A002  # the grader's word
+def check(operation: str = "eq", input: str = "{{ sample.output_text }}", reference: str = "{{item.answer}}") -> Any:  # noqa: A002  # the name in graders
     return {"type": "string_check", "name": "check", "operation": operation, "input": input, "reference": reference}
 
 
-def similar(metric: str, input: str = "{{ sample.output_text }}") -> Any:  # noqa: A002  # the grader's word
+def similar(metric: str, input: str = "{{ sample.output_text }}") -> Any:  # noqa: A002  # the name in graders
     name = {"type": "text_similarity", "name": metric}
     return name | {"input": input, "reference": "{{ item.answer }}", "evaluation_metric": metric}
 
@@ -36,7 +36,7 @@ def asking(kind: str, model: str = "judge", **more: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def model_server(service: Service) -> Iterator[ModelServer]:
-    """What answers for the models of the service: as its script says for `judge`, else as its name says."""
+    """A server for the service's models. `judge` and `fresh` follow its script, others the behaviour in their name."""
     with ModelServer() as server:
         models = service.client().models
         for key, name in (("judge", "m"), ("fresh", "m"), ("refuses", "behave:refusal"), ("cuts", "behave:cut-off")):
@@ -47,7 +47,7 @@ def model_server(service: Service) -> Iterator[ModelServer]:
 
 @pytest.fixture(scope="session")
 def client(service: Service) -> Iterator[OpenAI]:
-    """The real client. It tries nothing again, so that a test sees each answer."""
+    """The real client without retries, so that a test sees each answer."""
     with OpenAI(base_url=f"{service.url}/openai/v1", api_key=service.key, max_retries=0) as client:
         yield client
 

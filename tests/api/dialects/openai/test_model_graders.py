@@ -17,7 +17,7 @@ ITEM = {"question": "6 x 7"}
 
 @pytest.fixture
 def says(model_server: ModelServer) -> Iterator[Any]:
-    """Sets what the model `judge` answers, in a server that takes no schemas."""
+    """Sets the reply of the model `judge`, on a server without schemas."""
 
     def say(reply: str) -> ModelServer:
         model_server.script = Script(reply=reply, schemas=False)

@@ -20,7 +20,7 @@ IMAGE = {"type": "input_image", "image_url": "https://example.org/a.png"}
 
 
 def refusal(graders: Graders, grader: Any) -> openai.BadRequestError:
-    """What both methods say of a grader: the same."""
+    """The refusal of a grader, the same from both methods."""
     with pytest.raises(openai.BadRequestError) as validating:
         graders.validate(grader=grader)
     with pytest.raises(openai.BadRequestError) as running:
@@ -120,7 +120,7 @@ def test_validate_gives_the_grader_back(graders: Graders) -> None:
 
 
 def test_texts_that_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "TIME_S", 0.5)  # with ten seconds it is the same
+    monkeypatch.setattr(measuring, "TIME_S", 0.5)  # the result is the same with ten seconds
     letters = Random(1).choices("abcdefghijklmnopqrstuvwxyz ", k=85_000)
     text, reference = "".join(letters[:64_000]), "".join(letters[64_000:])
     started = time.monotonic()

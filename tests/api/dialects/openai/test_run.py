@@ -16,7 +16,7 @@ pytestmark = pytest.mark.service
 
 
 def has_none(answer: GraderRunResponse) -> bool:
-    """Whether there is no reward, for which the client's type has no word."""
+    """Whether there is no reward. The client's type does not allow this."""
     reward: object = answer.reward
     return reward is None
 
@@ -170,7 +170,7 @@ def test_similarity_of_what_is_alike(graders: Graders) -> None:
         metric: graders.run(grader=similar(metric), model_sample="the cat sat on the mat today", item=item).reward
         for metric in ("fuzzy_match", "bleu", "rouge_1", "rouge_l")
     }
-    # Words in common: the, cat, on, the, mat; five of seven on both sides, and in the same order.
+    # Words in common: the, cat, on, the, mat; five of seven on both sides, in the same order.
     assert rewards["rouge_1"] == rewards["rouge_l"] == pytest.approx(5 / 7)
     assert rewards["fuzzy_match"] == pytest.approx(0.753448, abs=1e-6)
     assert 0.1 < rewards["bleu"] < 0.5

@@ -1,4 +1,4 @@
-"""promptfoo's webhook assertions, by the bodies that promptfoo 0.121 sends. `make clients` runs promptfoo itself."""
+"""Tests of promptfoo's webhook assertions, with bodies of promptfoo 0.121. `make clients` runs promptfoo itself."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ FAILS = "async def grade(thread):\n    return 1 / len(thread.metadata)\n"
 
 @pytest.fixture
 def url(service: Service, project: str) -> str:
-    """The webhooks of a project, with a key in the URL."""
+    """The URL of a project's webhooks, with a key."""
     graders = service.client(project=project).graders
     graders.create.function(key="shows", fn=SHOWS)
     graders.create.function(key="plain", fn="async def grade(thread):\n    return 0.25\n")

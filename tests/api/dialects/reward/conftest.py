@@ -1,4 +1,4 @@
-"""A grader as a reward server, and where RewardClient finds it."""
+"""Fixtures for a grader as a reward server."""
 
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ async def grade(thread):
 
 
 class Reward(NamedTuple):
-    """A reward server's URL, with the key in it."""
+    """The URL of a reward server, with the key."""
 
     url: str
     project: str
@@ -55,7 +55,7 @@ class Reward(NamedTuple):
 
 @pytest.fixture
 def reward(service: Service, project: str) -> Reward:
-    """A grader that gives the length of a completion."""
+    """Creates a grader that returns the length of a completion."""
     service.client(project).graders.create.function(
         key="length", fn=SOURCE, name="Length", description="how long it is", timeout_s=1.0
     )

@@ -1,4 +1,4 @@
-"""RewardClient over HTTP, unmodified."""
+"""Tests of unmodified RewardClient over HTTP."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""RewardClient over a websocket, unmodified."""
+"""Tests of unmodified RewardClient over a websocket."""
 
 import asyncio
 import json

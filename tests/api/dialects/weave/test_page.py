@@ -1,4 +1,4 @@
-"""What docs/weave.md shows. `make clients` makes the scorer with weave itself."""
+"""Tests of the examples and limits in docs/weave.md. `make clients` makes the scorer with weave."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Weave's RemoteScorer, by bodies of both versions of its schema."""
+"""Tests of Weave's RemoteScorer, with bodies of both versions of its schema."""
 
 import json
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def version_2(kind: str, payload: Any) -> dict[str, Any]:
 
 
 class Scorer:
-    """One grader, as Weave calls it."""
+    """Calls a grader as Weave does."""
 
     def __init__(self, service: Service, client: Client, key: str) -> None:
         self.client, self.key = client, key
@@ -75,7 +75,7 @@ class Scorer:
         return self._http.post(self.key, content=body)
 
     def seen(self, body: Any) -> dict[str, Any]:
-        """What the grader was given."""
+        """The turns and metadata that the grader received."""
         answer = self.post(body)
         assert answer.status_code == 200, answer.text
         seen: dict[str, Any] = json.loads(answer.json()["result"]["reason"])
@@ -143,7 +143,7 @@ def test_a_mapping_says_where_the_parts_are(shows: Scorer) -> None:
     assert seen["turns"] == [["user", "6 x 7?"], ["assistant", "42 é😀"]]
     assert seen["metadata"]["a"] == 10**30
     assert shows.seen(version_1(output={"parts": [0, {"n": 42}], "about": {}}))["turns"][1][1] == '{"n":42}'
-    graders.update("shows", fn=SHOWS.replace("42", "43"))  # it stays with the grader
+    graders.update("shows", fn=SHOWS.replace("42", "43"))  # the mapping stays
     assert shows.seen(version_1(output={"parts": ["x", "y"], "about": {}}))["turns"][1][1] == "y"
     assert graders.map_weave("shows").weave is not None
     assert shows.seen(version_1())["turns"] == [["assistant", "It is 42."]]
@@ -176,11 +176,11 @@ def test_a_mapping_of_calls_leaves_turns_as_they_are(shows: Scorer) -> None:
 
 
 def test_names_and_texts_arrive_as_they_were_meant(shows: Scorer) -> None:
-    """Clients escape what is not ASCII, or do not; a backslash before ud is no half of a pair."""
+    """Clients may escape characters that are not ASCII. A backslash before `ud` is not half of a pair."""
     inputs = {"😀": 1, "C:\\udata": 2, "\\udots": 3, "\ud800": 4, "né": {"ü": "\udc00"}}
     for escaped in (True, False):
         body = json.dumps(version_1(inputs=inputs, output={"😀": "ü"}), ensure_ascii=escaped)
-        sent = body.encode("utf-8", "backslashreplace")  # half a pair can be sent in no other way
+        sent = body.encode("utf-8", "backslashreplace")  # the only way to send half a pair
         shows.client.graders.map_weave("shows", completion="output.😀")
         answer = shows.post_text(sent)
         seen = json.loads(answer.json()["result"]["reason"])
@@ -190,7 +190,7 @@ def test_names_and_texts_arrive_as_they_were_meant(shows: Scorer) -> None:
         seen = json.loads(shows.post_text(sent).json()["result"]["reason"])
         assert seen["turns"] == [["assistant", '{"😀": "ü"}']]
     number = json.dumps(version_1()).replace('"It is 42."', '{"n": ' + "1" * 5000 + "}")
-    assert shows.post_text(number.encode()).status_code == 200  # longer than Python converts
+    assert shows.post_text(number.encode()).status_code == 200  # more digits than Python converts
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_turns_of_every_shape(shows: Scorer) -> None:
             seen = shows.seen(version_2("agent_turn", {"messages": {"input": asked, "output": output}}))
             assert seen["turns"] == [*turns, ["assistant", "42"]]
     empty = shows.post(version_2("agent_turn", {"messages": {"output": ""}})).json()
-    assert empty["result"]["value"] == 0.0  # it said nothing, and that is what is scored
+    assert empty["result"]["value"] == 0.0  # the empty completion is scored
 
 
 def test_what_is_looked_into_is_bounded(shows: Scorer) -> None:
@@ -266,7 +266,7 @@ def test_requests_that_are_none(shows: Scorer, service: Service) -> None:
     ]
     for body in bodies:
         problem(shows.post(body), 422, "invalid-request")
-    shows.client.graders.map_weave("shows", completion="output.answer")  # a version that is not there is said first
+    shows.client.graders.map_weave("shows", completion="output.answer")  # a missing version is reported first
     problem(shows.post(version_1(), "none"), 404, "not-found")
     assert "key@3" in problem(shows.post(version_1(), "shows@x"), 422, "invalid-request")
     problem(shows.post(version_1(), "shows@2"), 404, "not-found")
