@@ -1,4 +1,4 @@
-"""The pages of a real service, by HTTP and in a real browser."""
+"""Fixtures for the pages of a real service, over HTTP and in a real browser."""
 
 import shutil
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from tests.api.conftest import Service, client, running, secret, service, worker
 
 __all__ = ["client", "running", "secret", "service", "worker"]
 
-expect.set_options(timeout=20_000)  # others work beside: alone all of it takes a fraction of a second
+expect.set_options(timeout=20_000)  # for a busy machine: an idle one needs a fraction of a second
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 _CHROMIUM = shutil.which("chromium")
@@ -24,13 +24,13 @@ _ARGUMENTS = [
 
 @pytest.fixture(scope="session")
 def redis_url(redis_url: str) -> str:
-    """A database of these tests' own."""
+    """A database for these tests."""
     return redis_url.replace("?db=2", "") + "?db=3"
 
 
 @pytest.fixture
 def browse(service: Service, secret: str) -> Iterator[httpx.Client]:
-    """A client that is signed in, as a browser is, and follows nothing by itself."""
+    """A signed-in client that acts as a browser and follows no redirects."""
     with httpx.Client(base_url=service.url, timeout=60, headers={"Sec-Fetch-Site": "same-origin"}) as browse:
         answer = browse.post("/ui/sign-in", data={"key": secret, "next": ""})
         assert answer.status_code == 303, answer.text
@@ -39,7 +39,7 @@ def browse(service: Service, secret: str) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Of a module: while it lives, its thread has an event loop that runs, and other tests begin one of their own."""
+    """Starts a browser for one module. Its thread has a running event loop, and other tests start one too."""
     if _CHROMIUM is None:
         pytest.skip("there is no chromium here: install Debian's package")
     with sync_playwright() as playwright:
@@ -57,7 +57,7 @@ def context(chromium: Browser, service: Service) -> Iterator[BrowserContext]:
 
 
 class Faults(list[str]):
-    """What went wrong in pages: scripts that failed, and what the policy blocked."""
+    """Errors in pages: failed scripts, and what the policy blocked."""
 
     def watch(self, page: Page) -> None:
         page.on("console", self._note)
@@ -71,7 +71,7 @@ class Faults(list[str]):
 
 @pytest.fixture
 def page(context: BrowserContext, secret: str) -> Iterator[Page]:
-    """A page of somebody who is signed in. That nothing went wrong in it is checked at the end."""
+    """A page of a signed-in user. Fails at the end if it had errors."""
     faults = Faults()
     page = context.new_page()
     faults.watch(page)
@@ -84,7 +84,7 @@ def page(context: BrowserContext, secret: str) -> Iterator[Page]:
 
 
 def shoot(page: Page, name: str) -> None:
-    """Screenshots for people to look at: light and dark, wide and narrow."""
+    """Takes screenshots for review: light, dark and narrow."""
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     wide = page.viewport_size
     for scheme in ("light", "dark"):

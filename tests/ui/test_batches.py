@@ -1,4 +1,4 @@
-"""Batches in the browser: progress, histogram, errors, table, rows, comparison, agreement."""
+"""Tests of batches in the browser: progress, histogram, errors, table, rows, comparison, agreement."""
 
 import csv
 import io
@@ -117,7 +117,7 @@ def test_a_batch_is_watched_and_ended(page: Page, client: httpx.Client) -> None:
     expect(page.locator(".chip").first).to_have_text("cancelled")
     quick = score(client, 20, "slow")
     page.goto(f"{BATCHES}/{quick}")
-    expect(page.locator(".chip").first).to_have_text("finished", timeout=15_000)  # by itself
+    expect(page.locator(".chip").first).to_have_text("finished", timeout=15_000)  # without a reload
 
 
 def test_a_batch_that_is_deleted_while_it_is_watched_is_looked_for_no_more(page: Page, client: httpx.Client) -> None:
@@ -199,7 +199,7 @@ def test_a_button_that_is_clicked_twice_scores_once(page: Page, client: httpx.Cl
     assert len(client.get(f"{PROJECT}/batches").json()) == before + 1
     page.go_back()
     page.fill("form[action$='/again'] input[name=grader]", "mixed@1")
-    button.click()  # the page is shown anew, so it is sent again
+    button.click()  # the page is shown again, so it is sent again
     page.wait_for_url(re.compile(rf"{BATCHES}/(?!{batch})"))
     assert len(client.get(f"{PROJECT}/batches").json()) == before + 2
 
@@ -330,7 +330,7 @@ def test_a_payload_that_is_lost_is_said(browse: httpx.Client, client: httpx.Clie
         assert answer.status_code == status, path
         assert said in answer.text
     for kind in ("csv", "jsonl"):
-        with pytest.raises(httpx.RemoteProtocolError):  # and no file that looks whole
+        with pytest.raises(httpx.RemoteProtocolError):  # no file that looks complete
             browse.get(f"{BATCHES}/{batch}/outcomes.{kind}")
 
 
@@ -360,7 +360,7 @@ def test_who_may_only_read_changes_nothing(client: httpx.Client, browse: httpx.C
         assert refused.status_code == 403
     scorer = client.post("/v1/keys", json={"name": "scorer", "projects": ["default"], "role": "score"}).json()
     browse.post("/ui/sign-in", data={"key": scorer["secret"]})
-    assert browse.post(f"{BATCHES}/{batch}/cancel").status_code == 403  # it is another key's batch
+    assert browse.post(f"{BATCHES}/{batch}/cancel").status_code == 403  # another key's batch
     assert browse.post(f"{BATCHES}/{batch}/again", data={"grader": "exact"}).status_code == 303
 
 

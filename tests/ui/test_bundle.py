@@ -1,4 +1,4 @@
-"""What is committed of the pages' scripts is what their sources make."""
+"""Tests that the committed scripts of the pages match their sources."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Writing a grader in the browser."""
+"""Tests of writing a grader in the browser."""
 
 import json
 import time
@@ -31,7 +31,7 @@ def source_of(page: Page) -> str:
 
 
 def replace(page: Page, editor: str, text: str) -> None:
-    """By script: where a coloured selection is typed over, Chromium itself reports a style that the policy blocks."""
+    """Sets a text by script. If a coloured selection is typed over, Chromium reports a style that the policy blocks."""
     found = page.locator(f"code-editor#{editor}")
     found.locator(".cm-content").click()
     found.evaluate("(editor, text) => { editor.value = text }", text)
@@ -57,7 +57,7 @@ def test_a_grader_is_written_mended_and_saved(page: Page, client: httpx.Client) 
     expect(page.locator(".checks .good")).to_have_count(5)
     page.keyboard.press("Control+s")
     page.wait_for_url(f"**{GRADERS}/has-answer")
-    expect(page.locator("#report tbody tr")).to_have_count(2)  # the samples stayed
+    expect(page.locator("#report tbody tr")).to_have_count(2)  # the samples are kept
     kept = client.get(f"{PROJECT}/graders/has-answer").json()
     assert (kept["version"], kept["test_threads"]) == (1, 2)
     write(page, "# again\n")
@@ -115,7 +115,7 @@ def test_a_session_that_ends_in_the_middle_costs_no_draft(
     dialog.get_by_role("button", name="Sign in").click()
     expect(dialog).not_to_be_visible()
     assert source_of(page) == GOOD + "# a draft\n"
-    page.reload()  # a draft survives the page too
+    page.reload()  # a reload keeps the draft
     expect(page.locator("#draft")).to_be_visible()
     assert source_of(page) == GOOD + "# a draft\n"
     page.click("#discard")
@@ -205,7 +205,7 @@ def test_the_first_load_is_small_and_quick(page: Page, context: BrowserContext, 
     usable = time.monotonic() - began
     expect(fresh.locator(".checks .good")).to_have_count(5)
     assert sum(sizes) < 250 * 1024
-    assert usable < 5  # alone it is a third of a second
+    assert usable < 5  # an idle machine needs a third of a second
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_what_is_typed_after_saving_is_a_draft_too(page: Page, client: httpx.Cli
     assert draft.endswith("# later\n")
     page.click("#discard")
     assert source_of(page) == client.get(f"{PROJECT}/graders/exact/versions/2").json()["source"]
-    replace(page, "source", GOOD)  # what the page was opened with is a draft by now
+    replace(page, "source", GOOD)  # the text from the opening is a draft by now
     page.reload()
     assert source_of(page) == GOOD
 
@@ -328,7 +328,7 @@ def test_settings_are_a_draft_too_and_saved(page: Page, client: httpx.Client) ->
     expect(page.locator("#draft")).to_be_visible()
     assert page.locator("code-editor#config").evaluate("editor => editor.value") == changed
     page.locator("input[name=environment]").focus()
-    page.keyboard.press("Control+s")  # outside the editors, too
+    page.keyboard.press("Control+s")  # works outside the editors too
     expect(page.locator("#kept")).to_have_text("Saved: version 2")
     version = client.get(f"{PROJECT}/graders/both/versions/2").json()
     assert version["kind"] == "combine"

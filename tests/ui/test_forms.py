@@ -1,4 +1,4 @@
-"""What forms send is read at once, however it is written."""
+"""Tests that forms are read at once, in any spelling."""
 
 import time
 from urllib.parse import urlencode

@@ -23,7 +23,7 @@ def test_changes_and_keys_are_listed_for_those_who_manage(browse: httpx.Client, 
     assert HOSTILE not in browse.get("/ui/projects/default/service").text
     browse.post("/ui/sign-in", data={"key": made["secret"]})
     assert browse.get("/ui/projects/default/audit").status_code == 200
-    for path in ("service", "doctor"):  # it manages one project
+    for path in ("service", "doctor"):  # the key manages one project
         assert browse.get(f"/ui/projects/default/{path}").status_code == 403
     reader = client.post("/v1/keys", json={"name": "r", "projects": ["default"], "role": "read"}).json()
     browse.post("/ui/sign-in", data={"key": reader["secret"]})

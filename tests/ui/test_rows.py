@@ -1,4 +1,4 @@
-"""Rows whose threads are long, deep, broken, or many in one."""
+"""Tests of rows with long, deep, broken or grouped threads."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What people paste as samples."""
+"""Tests of pasted samples."""
 
 import tracemalloc
 

@@ -34,9 +34,9 @@ def test_a_key_begins_a_session_that_only_pages_see(service: Service, stranger: 
     assert cookie.startswith(f"{COOKIE}=")
     for part in ("HttpOnly", "Path=/ui", "SameSite=lax", f"Max-Age={SESSION_S}"):
         assert part in cookie
-    assert "Secure" not in cookie  # it came without TLS
+    assert "Secure" not in cookie  # the request came without TLS
     assert stranger.get(GRADERS).status_code == 200
-    # Below /v1 a session is nothing, even where a browser were to send it.
+    # Below /v1 a session has no effect, even if a browser sent it.
     session = answer.cookies[COOKIE]
     headers = {"Cookie": f"{COOKIE}={session}"}
     assert httpx.get(f"{service.url}/v1/projects/default/graders", headers=headers).status_code == 401
@@ -63,7 +63,7 @@ def test_signing_out_and_revoking_end_a_session(service: Service, client: httpx.
     other = client.post("/v1/keys", json={"name": "k", "projects": ["default"], "role": "read"}).json()
     session = stranger.post("/ui/sign-in", data={"key": other["secret"]}, headers=SAME).cookies[COOKIE]
     assert stranger.post("/ui/sign-out", headers=SAME).status_code == 303
-    cookie = {"Cookie": f"{COOKIE}={session}"}  # as one who had copied it
+    cookie = {"Cookie": f"{COOKIE}={session}"}  # a copy of the cookie
     assert httpx.get(f"{service.url}{GRADERS}", headers=cookie).status_code == 303
 
 

@@ -1,4 +1,4 @@
-"""How values are shown."""
+"""Tests of the display of values."""
 
 import pytest
 
