@@ -1,7 +1,7 @@
-"""`make clients`: promptfoo and W&B's weave, as their registries have them now, with what docs/ shows of them.
+"""`make clients`: runs the code in docs/ with promptfoo and W&B's weave, as their registries have them now.
 
-Both are large, so they are installed below `--folder`, which is kept for the next run, and CI does without: bodies that
-these versions send are in tests/api/dialects. The AWS SDKs, which Langfuse calls with, are in CI.
+Both are large, so they are installed below `--folder`, which the next run reuses. CI does without them: bodies that
+these versions send are in tests/api/dialects. CI has the AWS SDKs, which Langfuse uses.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import yaml
 from tests.gradebox.conftest import ROOT, Service, serving
 
 PROMPTFOO = "promptfoo@0.121"
-WEAVE = ("weave>=0.53", "numpy")  # of weave[scorers], the only package that is imported with RemoteScorer
+WEAVE = ("weave>=0.53", "numpy")  # numpy: the only package of weave[scorers] that RemoteScorer imports
 GRADER = """
 from gradebox import Score
 
@@ -32,13 +32,13 @@ NO_ANSWER = {"question": "what has no answer"}  # the grader fails
 
 
 def blocks(page: str, language: str) -> list[str]:
-    """The code that a page shows."""
+    """The code blocks of a page."""
     text = (ROOT / "docs" / page).read_text()
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def promptfoo(folder: Path, service: Service, work: Path) -> None:
-    """Runs an eval with each of the ways that docs/promptfoo.md shows."""
+    """Runs an eval in each way that docs/promptfoo.md shows."""
     subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, PROMPTFOO], check=True)
     assertion, provider = blocks("promptfoo.md", "python")
     (work / "assertion.py").write_text(assertion)
@@ -70,7 +70,7 @@ def promptfoo(folder: Path, service: Service, work: Path) -> None:
 
 
 def evaluate(folder: Path, service: Service, work: Path, config: dict[str, Any]) -> list[dict[str, Any]]:
-    """The results of promptfoo's own command, in the order of the tests."""
+    """Runs promptfoo and returns the results in the order of the tests."""
     (work / "promptfooconfig.yaml").write_text(yaml.safe_dump(config))
     quiet = {"PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_DISABLE_UPDATE": "1", "PROMPTFOO_CONFIG_DIR": str(work)}
     named = {"GRADEBOX_URL": service.url, "GRADEBOX_API_KEY": service.key, "PROMPTFOO_PYTHON": sys.executable}
@@ -84,13 +84,13 @@ def evaluate(folder: Path, service: Service, work: Path, config: dict[str, Any])
         text=True,
         timeout=300,
     )
-    assert done.returncode in (0, 100), done.stdout + done.stderr  # 100: rows have failed
+    assert done.returncode in (0, 100), done.stdout + done.stderr  # 100: some rows failed
     results: list[dict[str, Any]] = json.loads(out.read_text())["results"]["results"]
     return sorted(results, key=lambda one: int(one["testIdx"]))
 
 
 def weave(folder: Path, service: Service) -> None:
-    """Makes the scorer that docs/weave.md shows with weave's own types, and asks at its URL as Weave does."""
+    """Makes the scorer of docs/weave.md with weave's types, and calls its URL as Weave does."""
     python = folder / "bin" / "python"
     uv = str(ROOT / ".venv" / "bin" / "uv")
     if not python.exists():
