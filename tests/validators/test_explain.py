@@ -7,7 +7,7 @@ from validators.explain import Explained, explain
 
 
 def _raised(text: str) -> Explained:
-    """What is said of the exception that this source raises."""
+    """The explanation of the exception that this source raises."""
     try:
         exec(compile(text, FILENAME, "exec"), {})
     except BaseException as error:
@@ -90,7 +90,7 @@ def test_a_hostile_exception(body: str, message: str) -> None:
 )
 def test_an_exception_that_fights_back(source: str) -> None:
     explained = None
-    with suppress(ZeroDivisionError):  # which pytest itself could not show: its context is hostile
+    with suppress(ZeroDivisionError):  # pytest cannot show this error: its context is hostile
         explained = _raised(source)
     assert explained is not None
 

@@ -1,5 +1,6 @@
-"""Sources that compile, and what is said of those that do not. Sources that attack `compile` are not for a process of
-ours: tests/hostile has them."""
+"""Tests of sources that compile, and of the errors of others. Sources that attack `compile` are unsafe in this process:
+tests/hostile has them.
+"""
 
 import pytest
 
@@ -16,7 +17,7 @@ GOOD = [
 # source, part of the message, line
 BAD: list[tuple[bytes, str, int]] = [
     (b"x = 1\ny = (\n", "SyntaxError: '(' was never closed, line 2: y = (", 2),
-    # uploads lose a byte order mark before they come here: a second one is refused
+    # An upload loses a byte order mark before this check. A second one is refused.
     (b"\xef\xbb\xbfasync def grade(thread):\n    return 1.0\n", "U+FEFF", 1),
     (b"def f():\nreturn 1\n", "IndentationError: expected an indented block", 2),
     (b"if 1:\n\tx = 1\n        y = 2\n", "TabError", 3),
@@ -65,4 +66,4 @@ def test_no_future_of_ours_leaks_into_the_source() -> None:
     syntax.check(candidate)
     namespace: dict[str, object] = {}
     exec(candidate.code, namespace)
-    assert getattr(namespace["f"], "__annotations__") == {"x": int}  # noqa: B009  # of an object
+    assert getattr(namespace["f"], "__annotations__") == {"x": int}  # noqa: B009  # its type is object

@@ -22,7 +22,7 @@ SQUARES = "async def grade(thread):\n    return {}[2]\n"
         (LACKS_VALUE, READS, True),
         (DIVIDES, READS, False),
         (Run(None, "exception", "KeyError: 2 (line 2)", "return {}[2]"), SQUARES, False),
-        (LACKS_KEY, "", False),  # a thread of the caller's own: it may have metadata
+        (LACKS_KEY, "", False),  # a thread of the caller may have metadata
     ],
 )
 def test_who_lacks_metadata_is_told_how_to_send_some(run: Run, source: str, hinted: bool) -> None:
