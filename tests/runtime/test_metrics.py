@@ -1,4 +1,4 @@
-"""What a process counts, and how a worker tells it over HTTP."""
+"""Tests of the metrics of a process, and of a worker's metrics over HTTP."""
 
 import socket
 

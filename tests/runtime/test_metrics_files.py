@@ -1,4 +1,4 @@
-"""The metrics of several processes behind one address."""
+"""Tests of the metrics of several processes at one address."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""How a process starts, in one of its own: what it sends to its logs is for the whole of it."""
+"""Tests of the start of a process. Some run in a subprocess, because logging is set up for a whole process."""
 
 import subprocess
 import sys
@@ -67,7 +67,7 @@ def test_the_exit_code_says_why_a_process_cannot_start(body: str, code: int, sai
 
 def test_a_redis_that_does_not_answer_yet_is_waited_for() -> None:
     done = ran(_WAITS)
-    assert done.stdout.count("Redis does not answer, trying again") == 1  # and not for each try
+    assert done.stdout.count("Redis does not answer, trying again") == 1  # not once for each try
     assert done.stdout.endswith("\nthe store\n")
 
 

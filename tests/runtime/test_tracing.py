@@ -1,4 +1,4 @@
-"""Traces of a real service, sent to a collector that speaks OTLP over HTTP."""
+"""Tests of traces of a real service, with a collector for OTLP over HTTP."""
 
 import gzip
 import os
@@ -22,7 +22,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
 class Collector:
-    """Keeps the spans that it is sent, by the name of the service."""
+    """Stores received spans with the name of their service."""
 
     def __init__(self) -> None:
         self.spans: list[tuple[str, Span]] = []
