@@ -1,4 +1,4 @@
-"""What docs/checks.md shows is what happens."""
+"""Tests of the examples in docs/checks.md."""
 
 import json
 import re
@@ -28,7 +28,7 @@ DOC_ROWS = re.findall(r"^\| (`.*?) \|", PAGE[: PAGE.index("## Repeated")], re.MU
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """Of a service that has the grader that the page sends by curl."""
+    """A client of a service with the grader that the page sends by curl."""
     with serving(tmp_path_factory.mktemp("served")) as service, service.client() as client:
         client.graders.create.checks(CONFIG["key"], CONFIG["config"]["checks"])
         yield client

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as path:  # short, for there will be Unix sockets in it
+    with tempfile.TemporaryDirectory() as path:  # short, because it contains Unix sockets
         yield Path(path)
 
 
@@ -30,12 +30,12 @@ def demo(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProce
 
 
 def left_behind(folder: Path) -> list[str]:
-    """Files in the folder, and processes that were told of it."""
+    """Files in the folder, and processes whose command names it."""
     found = [str(path) for path in folder.iterdir()]
     for process in Path("/proc").glob("[0-9]*"):
         try:
             command = (process / "cmdline").read_bytes()
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         if bytes(folder) in command:
             found.append(command.decode(errors="replace"))
@@ -70,7 +70,7 @@ def test_the_demo_scores_everything_and_leaves_nothing(folder: Path) -> None:
 
 @pytest.mark.service
 def test_a_demo_that_cannot_start_says_why_and_leaves_nothing(folder: Path) -> None:
-    done = demo(folder, PATH=str(folder))  # there is no redis-server on it
+    done = demo(folder, PATH=str(folder))  # it contains no redis-server
     assert done.returncode == 1
     assert "The demo failed: `gradebox serve` ended with status" in done.stdout
     assert "redis" in done.stdout

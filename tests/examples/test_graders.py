@@ -118,7 +118,7 @@ RIGHT = "def add(a, b):\n    return a + b"
     ],
 )
 def test_code_execution(code: str, score: float, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "took longer" not in reason:  # to start an interpreter may take its two seconds on a busy machine
+    if "took longer" not in reason:  # on a busy machine, an interpreter may need two seconds to start
         monkeypatch.setattr(code_execution, "TIMEOUT_S", 60.0)
     found, why = grade("code_execution", f"Here:\n```python\n{code}\n```\n", tests=TESTS)
     assert found == score, why

@@ -1,4 +1,4 @@
-"""The graders that docs/graders.md shows do what it says of them."""
+"""Tests of the graders in docs/graders.md."""
 
 import asyncio
 import re

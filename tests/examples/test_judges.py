@@ -1,4 +1,4 @@
-"""The judges of `examples/judges`, proved and scored in real sandboxes."""
+"""Tests of the judges in `examples/judges`, proved and scored in real sandboxes."""
 
 import inspect
 import json
@@ -50,7 +50,7 @@ def replied(request: dict[str, Any]) -> dict[str, Any]:
     if "option" in members and members["option"]["enum"][0].startswith("response"):
         shown = re.findall(r"\[begin response \d+ \w+\]\n(.*?)\n\[end", request["messages"][-1]["content"])
         return text(json.dumps({"reasoning": "r", "option": f"response {1 + shown.index(max(shown, key=len))}"}))
-    if "option" in members:  # the same one, in whatever order they stand
+    if "option" in members:  # the same option in any order
         options = set(members["option"]["enum"])
         chosen = options & {"Well", "Yes", "Excellent"}
         return text(json.dumps({"reasoning": "r", "option": chosen.pop()}))

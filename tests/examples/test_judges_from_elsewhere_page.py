@@ -1,4 +1,4 @@
-"""Each row of docs/judges-from-elsewhere.md runs."""
+"""Tests that each row of docs/judges-from-elsewhere.md runs."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ THREAD = StringThread(
 
 
 def answered(request: dict[str, Any]) -> Any:
-    """As a model that takes the first option and finds all else as it is to be."""
+    """The reply of a model that takes the first option and approves all else."""
     members = request.get("schema", {}).get("properties", {})
     if "persona_name" in members:
         return {"persona_name": "Ann", "persona_description": "an editor"}

@@ -1,4 +1,4 @@
-"""What docs/judges.md shows is what happens."""
+"""Tests of the examples in docs/judges.md."""
 
 import inspect
 import json

@@ -1,4 +1,4 @@
-"""The graders that docs/other-graders.md shows, as users upload them: each is a function in a file of its own."""
+"""Tests of the graders in docs/other-graders.md. As for an upload, each is a function in a separate file."""
 
 import importlib.util
 import re

@@ -1,4 +1,4 @@
-"""docs/threads.md: each line that it shows is a thread, and each that it says is refused is refused."""
+"""Tests of docs/threads.md: shown lines are threads, and lines listed as refused are refused."""
 
 import json
 import re
