@@ -1,4 +1,4 @@
-"""What gradebox is compared with must do the same work."""
+"""Tests that the alternatives to gradebox do the same work."""
 
 import asyncio
 import subprocess

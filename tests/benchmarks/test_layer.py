@@ -1,4 +1,4 @@
-"""What is compared must do the same work."""
+"""Tests that the compared layer does the same work."""
 
 import asyncio
 

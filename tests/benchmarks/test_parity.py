@@ -1,4 +1,4 @@
-"""Our judges make of scripted decisions what the real packages made of them, or better."""
+"""Tests that our judges compare with the real packages as each case states, on scripted decisions."""
 
 import json
 
