@@ -24,8 +24,7 @@ def fuzz(service: Service, secret: str, folder: Path, *arguments: str) -> str:
     command += ["--header", f"Authorization: Bearer {secret}", "--max-examples", EXAMPLES, "--seed", "1"]
     command += ["--request-timeout", "30", "--no-color", "--exclude-checks", NOT_CHECKED]
     # schemathesis makes neither zip files nor JSON lines. tests/worker/environments/test_data.py and
-    # test_score_upload.py
-    # test both, also broken ones.
+    # test_score_upload.py test both, also broken ones.
     command += ["--exclude-path-regex", "/environments/data$|/scores$"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]

@@ -45,7 +45,7 @@ def stoppable(redis_url: str, pool: Pool, folder: Path, stop_s: float = STOP_S) 
 
 
 def sleeper(service: Service, secret: str) -> None:
-    """Creates a grader that sleeps for threads with the metadata `sleeps`. The checks use another thread."""
+    """Creates a grader that sleeps for threads with the metadata `sleeps`, so not in the checks."""
     source = SLEEPS.replace("20", "20 if thread.metadata.get('sleeps') else 0")
     with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {secret}"}, timeout=60) as client:
         body = {"key": "sleeps", "source": source, "timeout_s": 60}
@@ -131,7 +131,7 @@ def test_each_route_that_waits_says_that_the_service_stops(
 def test_many_at_once_and_at_each_moment_of_stopping(
     redis_url: str, pool: Pool, tmp_path: Path, no_traceback: None, at: float
 ) -> None:
-    """Half of the clients ask before the stop, the others `at` seconds after it began."""
+    """Half of the clients ask before the stop, the others `at` seconds after its start (if negative, before)."""
     many = 40
     with stoppable(redis_url, pool, tmp_path) as (service, secret):
         sleeper(service, secret)

@@ -102,7 +102,7 @@ def _body(path: str) -> Any:
 
 
 REQUESTS = requests()
-# Langfuse sends no API key. It signs with a secret, which this service lacks. Other paths are a wrong URL.
+# Langfuse sends no API key. It signs with a secret, which this service lacks; or its URL is wrong.
 WITHOUT_KEYS = re.compile("has no secret for Langfuse|the endpoint must end in /langfuse/v1")
 
 

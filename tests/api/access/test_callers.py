@@ -1,4 +1,4 @@
-"""Tests that calls that grade end when the client leaves or time is over, and leave room for other projects."""
+"""Tests that grading calls end when the client leaves or time is over, and leave room for other projects."""
 
 import json
 import os

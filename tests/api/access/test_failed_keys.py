@@ -42,6 +42,6 @@ def test_addresses_are_counted_apart() -> None:
     failed.count("192.0.2.2")
     failed.count("2001:db8::1")
     failed.count("2001:db8:0:1::1")
-    for address in ("192.0.2.1", "2001:db8::2"):  # IPv6 addresses count by network: single ones are free
+    for address in ("192.0.2.1", "2001:db8::2"):  # IPv6 counts by network: a client has many addresses
         with pytest.raises(ProblemError, match="wait"):
             failed.count(address)

@@ -12,7 +12,7 @@ LANGFUSE_SECRET = "what-langfuse-signs-with"
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Starts `gradebox serve` with every dialect, the default, and a secret for Langfuse."""
+    """Starts `gradebox serve` with every dialect (the default) and a secret for Langfuse."""
     folder = tmp_path_factory.mktemp("dialects")
     with serving(folder, "--workers", "1", langfuse_secret=LANGFUSE_SECRET) as running:
         yield running

@@ -99,7 +99,7 @@ def test_what_a_body_holds_is_not_left_unread_in_the_query(client: httpx.Client)
 def test_a_client_that_is_still_sending_sees_why_it_is_refused(
     service: Service, secret: str, megabytes: int, path: str, kind: str, is_known: bool, status: int
 ) -> None:
-    """urllib requests a closed connection, and reads nothing until all is sent."""
+    """urllib sends `Connection: close`, and reads nothing until all is sent."""
     headers = {"Content-Type": kind, "Authorization": f"Bearer {secret if is_known else 'x'}"}
     request = urllib.request.Request(f"{service.url}{PROJECT}/{path}", b"#" * (megabytes << 20), headers)
     with pytest.raises(urllib.error.HTTPError) as caught:

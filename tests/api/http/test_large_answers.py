@@ -1,4 +1,4 @@
-"""Tests of the cost of one API key's large answers for others."""
+"""Tests of the cost of one API key's large answers for other keys."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor

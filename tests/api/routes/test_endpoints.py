@@ -143,7 +143,7 @@ def test_the_operator_says_where(client: httpx.Client, service: Service, monkeyp
         problem(client.post(PATH, json={**body, "url": f"http://{host}"}), 403, "forbidden")
     client.post(PATH, json=body).raise_for_status()
     problem(client.patch(f"{PATH}/reward", json={"url": "http://169.254.169.254"}), 403, "forbidden")
-    client.patch(f"{PATH}/reward", json={"url": "http://localhost:9"}).raise_for_status()  # resolved when it is called
+    client.patch(f"{PATH}/reward", json={"url": "http://localhost:9"}).raise_for_status()  # the name is resolved later
     error = client.post(f"{PATH}/reward/test").json()["error"]
     assert error["kind"] == "refused"
     assert "is private" in error["message"]

@@ -20,7 +20,7 @@ from tests.storage.making import accept, finish, outcomes_of, wanted
 
 @pytest.fixture
 def batch(service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> Batch:
-    """An ended batch with 99 scores from 1 on and a retryable error."""
+    """An ended batch with 99 scores of 1 and more, and a retryable error."""
     monkeypatch.setattr(service.services, "models", ModelSettings(model_hosts=("*",), model_private="on"))
     model = {"key": "m", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
     client.post(f"{PROJECT}/models", json=model).raise_for_status()

@@ -121,7 +121,7 @@ def test_of_a_batch_that_lacks_outcomes_the_interval_stays_that_of_all_its_score
 def test_intervals_are_of_the_graders_that_have_some_now(
     client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before a retry, another grader may have had no score."""
+    """Kept intervals lack a grader that had no score before a retry."""
     batch = submit(client)
     assert summary(client, batch, "?bootstrap=true")["interval"]["method"] == "bca"
     get = service.store.batches.get

@@ -81,7 +81,7 @@ def test_requests_are_counted_by_the_template_of_their_route(service: Service, c
 def test_what_is_scored_is_counted_by_grader_and_kind_of_error(
     service: Service, client: httpx.Client, worker: None
 ) -> None:
-    create(client, "counted")  # no other test uses this key: the worker may still report their scores
+    create(client, "counted")  # no other test uses this key: the worker may still report scores of other tests
     create(client, "fails", GOOD.replace("return", "1 / len(thread.completion())\n    return"))
     threads = [{"completion": "4"}, {"completion": "5"}, {"completion": ""}]
     body = {"graders": [{"key": "counted"}, {"key": "fails"}], "threads": [*threads, {"no": "thread"}]}
@@ -128,7 +128,7 @@ def test_a_batch_that_is_ended_is_counted_once(service: Service, client: httpx.C
         return value(scraped(service), "gradebox_batches_ended_total", state="cancelled")
 
     before = cancelled()
-    first = accept(service.store, 10_000)  # without a job for a worker
+    first = accept(service.store, 10_000)  # no worker gets a job for it
     for _ in range(2):
         client.post(f"{PROJECT}/batches/{first}/cancel")
     client.delete(f"{PROJECT}/batches/{first}")

@@ -227,7 +227,7 @@ def test_a_wrong_secret_is_final_however_often_it_comes(service: Service) -> Non
 
 
 def test_bodies_of_strangers_are_not_read_and_do_not_keep_langfuse_out(service: Service, evaluate: Evaluate) -> None:
-    """Uploads that exceed the memory for clients without a key begin and never end."""
+    """Uploads that together exceed the memory for clients without a key begin and never end."""
     host, port = service.url.removeprefix("http://").split(":")
     head = "POST /langfuse/v1/{} HTTP/1.1\r\nHost: h\r\nContent-Length: 6000000\r\n\r\n"
     with ExitStack() as connections:
