@@ -1,4 +1,4 @@
-"""In a process of its own, which is made to adopt orphans, as a template is: it kills whoever it may."""
+"""Tests of `reap_all`, which reaps all children, in a separate process that adopts orphans like a template."""
 
 import subprocess
 import sys
