@@ -1,4 +1,4 @@
-"""Tests of typical graders of users. Each row runs between good completions, which must keep their scores."""
+"""Tests of graders as users write them. Each runs between good completions, which must keep their scores."""
 
 import json
 from typing import Any, Literal, NamedTuple

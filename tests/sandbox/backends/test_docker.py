@@ -170,7 +170,7 @@ list(session.grade(b'{"prompt": "a", "completion": "b"}\\n', 1))
 
 @pytest.mark.parametrize("over", ["socket", "attach"])
 def test_a_service_that_is_killed_while_it_grades_leaves_nothing_that_runs(made: Docker, over: str) -> None:
-    """Even if the grader has time left: the guest notices it before it has a record to send."""
+    """Even if the grader has time left: the guest notices the kill before it has a record to send."""
     command = [sys.executable, "-c", _KILLED_GRADING, over]
     killed = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=False)
     assert killed.returncode == -signal.SIGKILL

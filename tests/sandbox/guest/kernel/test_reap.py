@@ -1,4 +1,4 @@
-"""Tests of `reap_all`, which reaps all children, in a separate process that adopts orphans like a template."""
+"""Tests of `reap_all` in a separate process that adopts orphans like a template, because it kills all it may."""
 
 import subprocess
 import sys
