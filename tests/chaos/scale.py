@@ -91,7 +91,7 @@ def run(completions: int, folder: Path) -> Report:
 
 
 def _score(service: Service, report: Report, count: int) -> None:
-    """Scores `count` completions, counts the wrong outcomes, and deletes the batch."""
+    """Scores `count` completions with a new client, whose connections are closed before files are counted."""
     with service.client() as client:
         batch = client.batches.create("fast", _lines(count))
         batch.wait(progress=False)

@@ -76,7 +76,7 @@ def _is_over(batch: BatchHandle) -> bool:
 
 
 def _kill(service: Service, role: str, chance: random.Random) -> Counter[str]:
-    """Kills a process of this role, if there is one. Returns the role if it did."""
+    """Kills a process of this role, if there is one. Returns a count of the role."""
     there = service.processes()[role]
     if not there:
         return Counter()
