@@ -1,4 +1,4 @@
-"""Random kills while batches are scored. A seed repeats the choices and pauses, not the kernel's timing."""
+"""Kills random processes while batches are scored. A seed repeats the choices and pauses, not the kernel's timing."""
 
 import argparse
 import random

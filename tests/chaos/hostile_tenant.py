@@ -1,4 +1,4 @@
-"""What a tenant can do who wants to stop a service: each way bounded in number and rate, and over when time is up."""
+"""Attacks of a tenant who wants to stop the service. Each is bounded in number and rate, and ends with the test."""
 
 import json
 import secrets
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import httpx
 
 PROJECT = "hostile"
-WAIT_S = 15.0  # for an answer: who attacks does not wait for long
+WAIT_S = 15.0  # for an answer; an attacker does not wait for long
 MIB = 1024 * 1024
 
-# What a grader runs that completions can take over: each takes what it can get, for as long as it may.
+# Completions that a grader executes. Each takes as much of a resource as it can, for as long as it can.
 BOMBS = {
     "fork": "import os\nfor _ in range(500):\n    if os.fork() == 0:\n        while True: pass\n",
     "print": "for _ in range(2_000): print('x' * 50_000)\n",
@@ -34,7 +34,7 @@ GRADERS = {
 
 @dataclass
 class HostileTenant:
-    """Each method is one way, and is called again and again, with a pause, until `over` is set."""
+    """Each public method except `start` is an attack. It is repeated with a pause until `over` is set."""
 
     url: str
     key: str
@@ -43,7 +43,7 @@ class HostileTenant:
     faults: list[str] = field(default_factory=list)
 
     def start(self) -> list[threading.Thread]:
-        """Begins with all of them."""
+        """Starts all attacks, each in threads."""
         threads = [
             threading.Thread(target=self._repeat, args=(way, pause_s), name=way.__name__)
             for way, pause_s, times in self._ways()
@@ -54,7 +54,7 @@ class HostileTenant:
         return threads
 
     def _ways(self) -> Iterator[tuple[Callable[[httpx.Client], None], float, int]]:
-        """Each way, the pause after it, and how many do it at once."""
+        """Each attack, the pause after it, and its number of threads."""
         yield self.slow_scores, 0.0, 24
         yield self.slow_batches, 5.0, 1
         yield self.tiny_batches, 0.05, 1
@@ -72,9 +72,9 @@ class HostileTenant:
             while not self.over.is_set():
                 try:
                     way(client)
-                except (httpx.HTTPError, OSError) as error:  # it may be refused, or cut off, in any way
+                except (httpx.HTTPError, OSError) as error:  # the service may refuse or break off a request in any way
                     self.answers[type(error).__name__] += 1
-                except Exception as error:  # a way that is broken would attack nobody
+                except Exception as error:  # a broken attack would test nothing
                     self.faults.append(f"{way.__name__}: {error!r}")
                     return
                 self.over.wait(pause_s)
@@ -100,35 +100,35 @@ class HostileTenant:
         return str(response.json()["id"]) if response.status_code == httpx.codes.ACCEPTED else None
 
     def slow_scores(self, client: httpx.Client) -> None:
-        """Scores that hold threads and sandboxes of the API, dozens at once; nobody waits for their end."""
+        """Occupies threads and sandboxes of the API with dozens of requests, and does not wait for their end."""
         self._score(client, "sleeps", json.dumps({"threads": [{"completion": ""}] * 20}).encode())
 
     def slow_batches(self, client: httpx.Client) -> None:
-        """Batches that hold workers."""
+        """Occupies workers with a batch."""
         self._batch(client, "sleeps", [""] * 100)
 
     def tiny_batches(self, client: httpx.Client) -> None:
-        """Batches of one completion, twenty a second at most."""
+        """Sends a batch of one completion, at most twenty a second."""
         self._batch(client, "follows", ["1"])
 
     def tiny_scores(self, client: httpx.Client) -> None:
-        """Scores between which no histogram has room."""
+        """Makes scores that are too close together for a histogram."""
         self._batch(client, "follows", ["0.0", "5e-324"])
         self._score(
             client, "follows", json.dumps({"threads": [{"completion": "0.0"}, {"completion": "5e-324"}]}).encode()
         )
 
     def half_pairs(self, client: httpx.Client) -> None:
-        """Escapes of half surrogate pairs, each another."""
+        """Sends escapes of half surrogate pairs, of all 2048."""
         escapes = b"".join(b"\\u%04x" % (0xD800 + number % 0x800) for number in range(2 * MIB // 6))
         self._score(client, "follows", b'{"threads": [{"completion": "' + escapes + b'"}]}')
 
     def huge_bodies(self, client: httpx.Client) -> None:
-        """Bodies of many small values."""
+        """Sends a body of many small values."""
         self._score(client, "follows", b'{"threads": [' + b"1," * (8 * MIB) + b"1]}")
 
     def websockets(self, _: httpx.Client) -> None:
-        """Websockets that are held open."""
+        """Holds 300 websockets open."""
         address = httpx.URL(self.url)
         head = (
             f"GET /reward/{PROJECT}/follows/ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -143,7 +143,7 @@ class HostileTenant:
             self.over.wait(20)
 
     def event_streams(self, client: httpx.Client) -> None:
-        """Streams of events of one batch, held open."""
+        """Holds 100 event streams of one batch open."""
         batch = self._batch(client, "sleeps", [""] * 20)
         if batch is None:
             return
@@ -156,11 +156,11 @@ class HostileTenant:
             self.over.wait(20)
 
     def wrong_keys(self, client: httpx.Client) -> None:
-        """Keys that are none."""
+        """Sends a key that does not exist."""
         self._note(client.get("/v1/projects", headers={"Authorization": f"Bearer gbx_{secrets.token_hex(6)}_x"}))
 
     def bombs(self, client: httpx.Client) -> None:
-        """Completions that take what they can."""
+        """Sends completions that take as much of a resource as they can."""
         self._batch(client, "runs", [*BOMBS.values()])
         with suppress(httpx.TimeoutException):
             self._score(

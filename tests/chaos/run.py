@@ -1,4 +1,4 @@
-"""Work, and a hand that kills what does it. In the end every outcome is there once, and is the right one."""
+"""Runs batches while processes of the service are killed. At the end each outcome must exist once and be right."""
 
 import os
 import random
@@ -17,13 +17,13 @@ from tests.chaos.work import Work, create_graders, said, submit
 
 SHARES = {"worker": 30, "sandbox": 30, "api": 15, "redis": 15, "serve": 4, "everything": 6}
 AT_ONCE = 4
-PEEKS = 0.3  # of all kills are followed by a look at outcomes
+PEEKS = 0.3  # the share of kills after which outcomes are read
 END_S = 900.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much: completions in all, kills among them, seconds between two on average."""
+    """The size of a run: the number of kills and completions, and the average seconds between kills."""
 
     seed: int
     kills: int
@@ -35,7 +35,7 @@ class Plan:
 
 @dataclass
 class Report:
-    """What came of it."""
+    """The result of a run."""
 
     killed: Counter[str] = field(default_factory=Counter)
     completions: int = 0
@@ -57,7 +57,7 @@ class Report:
 
 
 def run(plan: Plan, folder: Path) -> Report:
-    """Raises AssertionError where something is left over; what is lost or wrong is in the report."""
+    """Runs a plan. Raises AssertionError if anything is left over. The report counts lost and wrong outcomes."""
     chance, report, began = random.Random(plan.seed), Report(), time.monotonic()
     with Service(folder, plan.workers) as service:
         service.await_ready()
@@ -95,7 +95,7 @@ def _kill_while_it_works(
 
 
 def _kill(chance: random.Random, service: Service, report: Report) -> None:
-    """Kills something that is there."""
+    """Kills a random running process, or all of them."""
     (kind,) = chance.choices([*SHARES], [*SHARES.values()])
     there = service.processes()
     victims = service.family() if kind == "everything" else there[kind]
@@ -155,5 +155,5 @@ def _assert_nothing_is_left(works: list[Work], service: Service) -> None:
         files = [file.name for file in (spool / "outcomes" / work.handle.id).iterdir()]
         assert len(files) == len({name.partition("-")[0] for name in files}), f"files of lost races: {sorted(files)}"
     payloads = {file.stem for file in (spool / "payloads").iterdir()}
-    # A kill may break an upload off: the janitor removes what is known of it an hour later.
+    # A kill may interrupt an upload. The janitor removes registered uploads an hour later.
     assert payloads - uploads == {work.handle.id for work in works}, "payloads of no batch"

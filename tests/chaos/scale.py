@@ -1,4 +1,4 @@
-"""One batch of a million completions: what each role's memory does meanwhile, and what is left over in the end."""
+"""Scores a batch of a million completions. Reports the memory of each role, and what is left over at the end."""
 
 import argparse
 import sys
@@ -14,25 +14,25 @@ from tests.chaos.service import ROLES, Service
 
 GRADER = "async def grade(thread):\n    return int(thread.completion()) % 1000 / 1000\n"
 SMALL = 20_000
-IDLE_S = 3.0  # after which the service closes a sandbox that nobody uses
+IDLE_S = 3.0  # after which the service closes an idle sandbox
 SETTLE_S = 30.0
 MOST_GROWTH = 1.25
 MOST_GROWTH_MIB = 32.0
 """For a role that is small: a few MiB are many percent of it."""
 
 
-THREADS = 8  # of each process that may ask Redis at once, and then has a connection each that stays
+THREADS = 8  # of each process that may use Redis at once; each keeps a connection open
 
 
 @dataclass(frozen=True)
 class Left:
-    """What an idle service has: processes, and open files of each role."""
+    """The processes of an idle service, and the open files of each role."""
 
     processes: Counter[str]
     files: dict[str, int]
 
     def more_than(self, before: "Left") -> bool:
-        """Whether there is a process more, or more open files than threads can have as connections to Redis."""
+        """Whether the processes differ, or there are more new open files than threads can hold connections to Redis."""
         pids = before.processes
         allowed = {role: THREADS * pids[role] for role in ("api", "worker")}
         allowed["redis"] = sum(allowed.values())
@@ -44,7 +44,7 @@ NOTHING = Left(Counter(), {})
 
 @dataclass
 class Report:
-    """Peaks of resident memory by role in MiB, during a small batch and during the large one; and what was left."""
+    """The peak resident memory of each role in MiB, for a small and for the large batch, and what was left over."""
 
     completions: int
     seconds: float = 0.0
@@ -56,7 +56,7 @@ class Report:
 
     @property
     def growing(self) -> list[str]:
-        """The roles whose memory is not flat."""
+        """The roles whose memory grows with the batch."""
         return [
             role
             for role, peak in self.large.items()
@@ -72,14 +72,14 @@ class Report:
 
 
 def run(completions: int, folder: Path) -> Report:
-    """A service with two workers, a small batch, the large one, and then nothing to do."""
+    """Starts a service with two workers, scores a small and the large batch, and waits until the service is idle."""
     report = Report(completions)
     with Service(folder, workers=2, settings={"GRADEBOX_IDLE_S": str(IDLE_S)}) as service:
         service.await_ready()
         with service.client() as client:
             client.graders.create.function(key="fast", fn=GRADER, isolation="batch", threads=[{"completion": "1"}])
             report.small = _peaks(service, lambda: _score(service, report, SMALL))
-            _score(service, report, completions // 5)  # as many connections to Redis as there are threads that use it
+            _score(service, report, completions // 5)  # so that each thread that uses Redis has its connection
             time.sleep(3 * IDLE_S)
             report.before = _left(service)
             began = time.monotonic()
@@ -91,7 +91,7 @@ def run(completions: int, folder: Path) -> Report:
 
 
 def _score(service: Service, report: Report, count: int) -> None:
-    """The client is one of its own: what it holds belongs to no role."""
+    """Scores `count` completions with a new client, whose connections are closed before files are counted."""
     with service.client() as client:
         batch = client.batches.create("fast", _lines(count))
         batch.wait(progress=False)
@@ -107,7 +107,7 @@ def _lines(count: int) -> Iterator[dict[str, object]]:
 
 
 def _peaks(service: Service, work: Callable[[], None]) -> dict[str, float]:
-    """The most resident memory of each role while `work` is done, of workers that of the largest."""
+    """The peak resident memory of each role during `work`; of several processes the largest peak."""
     pids = service.processes()
     for role in ROLES:
         for pid in pids[role]:
@@ -117,7 +117,7 @@ def _peaks(service: Service, work: Callable[[], None]) -> dict[str, float]:
 
 
 def _settled(service: Service, expected: Left) -> Left:
-    """What is left when sandboxes that idled have been closed; at once where it is what was expected."""
+    """What is left once there is no more than `expected`, or after SETTLE_S. Idle sandboxes need time to close."""
     ends = time.monotonic() + SETTLE_S
     while (found := _left(service)).more_than(expected) and time.monotonic() < ends:
         time.sleep(1.0)

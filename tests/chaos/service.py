@@ -1,4 +1,4 @@
-"""A real `gradebox serve` that is killed and started again, in one data folder and at one port."""
+"""A real `gradebox serve` that can be killed and started again, with the same data folder and port."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ ROLES = ("api", "worker", "redis")
 
 @dataclass
 class Service:
-    """`seen` holds all processes that were ever looked at, with their start times: none may be left in the end."""
+    """Runs the service. `seen` holds every process found so far, with its start time; none may be left at the end."""
 
     folder: Path
     workers: int
@@ -46,7 +46,7 @@ class Service:
         return Client(self.url, (self.folder / "data" / "api-key").read_text().strip())
 
     def ensure(self) -> None:
-        """Starts it where it does not run."""
+        """Starts the service if it does not run."""
         if self._process is None or self._process.poll() is not None:
             self.port = self.port or _free_port()
             with (self.folder / "log").open("ab") as log:
@@ -56,7 +56,7 @@ class Service:
             self.starts += 1
 
     def await_ready(self) -> None:
-        """Waits until it answers, and starts it for as long as it ends."""
+        """Waits until the service is ready, and starts it again whenever it ends."""
         ends = time.monotonic() + START_S
         while not self._ready():
             assert time.monotonic() < ends, f"it did not get ready: {(self.folder / 'log').read_text()[-2000:]}"
@@ -64,7 +64,7 @@ class Service:
             time.sleep(0.1)
 
     def stop(self) -> int:
-        """Asks it to stop. The exit code."""
+        """Stops the service. Returns the exit code."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(60)
@@ -80,7 +80,7 @@ class Service:
             self._process.wait()
 
     def processes(self) -> dict[str, list[int]]:
-        """What there is to be killed: `serve`, each role, and what `sandbox`es are started, forked and held by."""
+        """The processes to kill: `serve`, each role, and as `sandbox` those that start, fork or supervise sandboxes."""
         found: dict[str, list[int]] = {name: [] for name in ("serve", *ROLES, "sandbox")}
         if self._process is None or self._process.poll() is not None:
             return found
@@ -95,11 +95,11 @@ class Service:
         return found
 
     def family(self) -> list[int]:
-        """All of its processes."""
+        """All processes of the service."""
         return [] if self._process is None or self._process.poll() is not None else processes.family(self._process.pid)
 
     def left(self) -> list[str]:
-        """The command lines of its processes that are still there."""
+        """The command lines of seen processes that still run."""
         return [processes.command(pid) for pid, started in self.seen if started and _started(pid) == started]
 
     def _remember(self) -> None:
@@ -121,8 +121,8 @@ class Service:
 
 
 def _sandboxes(wrap: int) -> list[int]:
-    """bubblewrap, the zygote below it, and below that each sandbox's pid 1: our supervisor. What is deeper is the
-    grader's.
+    """bubblewrap, its child (the zygote), and the children of that: pid 1 of each sandbox, our supervisor. Deeper
+    processes belong to the grader.
     """
     below = processes.children(wrap)
     return [wrap, *below, *(one for zygote in below for one in processes.children(zygote))]
@@ -133,7 +133,7 @@ def _role(command: str) -> str | None:
 
 
 def _started(pid: int) -> str:
-    """When a process started, as the kernel counts; empty where it is none or has ended."""
+    """The start time of a process, in the kernel's units; empty if the process does not exist or has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

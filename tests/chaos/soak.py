@@ -1,6 +1,6 @@
-"""Two projects score batches and single completions all the time, while a third does what it can to stop the service.
+"""Two honest projects score batches and completions all the time, while a third project attacks the service.
 
-First the two are alone, to know how long their work takes. Then the third begins.
+At first the honest projects run without the third, to measure how long their work takes.
 """
 
 import argparse
@@ -29,14 +29,14 @@ HONEST = ("honest-1", "honest-2")
 GRADER = "import time\nasync def grade(thread):\n    time.sleep(0.002)\n    return int(thread.completion()) % 7 / 7\n"
 COMPLETIONS = 300
 ALONE_SHARE = 0.2  # of the time
-LONGEST_S = 30.0  # that one answer, or one batch, may take before it counts as none
-LEAST_S = 0.1  # below, a ratio of times says more of the machine than of the service
+LONGEST_S = 30.0  # the timeout of an answer or a batch
+LEAST_S = 0.1  # of shorter times, a ratio measures the machine, not the service
 FACTOR = 2.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long it lasts, and how many times longer honest work may take beside the hostile project."""
+    """The duration, and by what factor honest work may take longer beside the hostile project."""
 
     seconds: float
     workers: int = 2
@@ -45,7 +45,7 @@ class Plan:
 
 @dataclass
 class Honest:
-    """One honest project: how long its work took, and what went wrong."""
+    """One honest project: the durations of its work, and its faults."""
 
     client: httpx.Client
     project: str
@@ -55,7 +55,7 @@ class Honest:
     faults: list[str] = field(default_factory=list)
 
     def work(self, ends: float) -> None:
-        """A batch, then two scores, again and again."""
+        """Scores a batch, then makes two score requests, and repeats both until `ends`."""
         for step in cycle((self._batch, self._score, self._score)):
             if time.monotonic() > ends:
                 return
@@ -88,7 +88,7 @@ class Honest:
         self._check(found["outcomes"], 4)
 
     def _ask(self, method: str, path: str, status: int, **more: object) -> httpx.Response:
-        response = self.client.request(method, path, **more)  # type: ignore[arg-type]  # what httpx takes
+        response = self.client.request(method, path, **more)  # type: ignore[arg-type]  # arguments of httpx
         self.statuses[response.status_code] += 1
         if response.status_code != status:
             raise ValueError(f"{method} {path}: {response.status_code} {response.text[:200]}")
@@ -103,7 +103,7 @@ class Honest:
 
 @dataclass
 class Report:
-    """What the table is made of. `broken` are the promises that did not hold."""
+    """The rows of the table. `broken` describes the guarantees that did not hold."""
 
     rows: list[tuple[str, str, str, str]]
     broken: list[str]
@@ -115,7 +115,7 @@ class Report:
 
 
 def run(plan: Plan, folder: Path) -> Report:
-    """Runs the service, the two projects and the third."""
+    """Runs the service, the two honest projects and the hostile one."""
     with Service(folder, plan.workers) as service:
         service.await_ready()
         before = service.processes()
@@ -134,7 +134,7 @@ def run(plan: Plan, folder: Path) -> Report:
 
 
 def _prepare(service: Service) -> dict[str, str]:
-    """Makes projects and graders. A key of role `score` for each project."""
+    """Creates projects and graders. Returns a key of role `score` for each project."""
     keys: dict[str, str] = {}
     with service.client() as operator:
         for project in (*HONEST, hostile_tenant.PROJECT):
@@ -154,7 +154,7 @@ def _prepare(service: Service) -> dict[str, str]:
 
 
 def _honest(url: str, keys: dict[str, str], seconds: float) -> list[Honest]:
-    """What came of so many seconds of honest work, in all honest projects at once."""
+    """Runs all honest projects at once for `seconds`, and returns them."""
     ends = time.monotonic() + seconds
     made = [
         Honest(
@@ -188,7 +188,7 @@ def _attacking(tenant: HostileTenant) -> Iterator[None]:
 
 @contextmanager
 def _watched(url: str) -> Iterator[list[str]]:
-    """What went wrong with /healthz, asked twice a second by somebody without a key."""
+    """Requests /healthz twice a second without a key. Yields the list of faults."""
     faults: list[str] = []
     over = threading.Event()
 
@@ -243,7 +243,7 @@ def main() -> int:
     chosen = parser.parse_args()
     folder = chosen.folder or Path(tempfile.mkdtemp(prefix="gradebox-soak-"))
     folder.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the service is ended then too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the service is killed too
     print(f"data in {folder}", flush=True)
     report = run(Plan(chosen.seconds, chosen.workers), folder)
     print(report)

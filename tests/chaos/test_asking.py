@@ -1,4 +1,4 @@
-"""Processes are killed while completions are judged: no outcome is lost, and no reply that was kept is paid twice."""
+"""Tests that kills while completions are judged lose no outcome, and that no kept reply is requested again."""
 
 import os
 import random
@@ -76,7 +76,7 @@ def _is_over(batch: BatchHandle) -> bool:
 
 
 def _kill(service: Service, role: str, chance: random.Random) -> Counter[str]:
-    """Kills a process of this role, where there is one."""
+    """Kills a process of this role, if there is one. Returns a count of the role."""
     there = service.processes()[role]
     if not there:
         return Counter()

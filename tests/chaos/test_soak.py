@@ -11,6 +11,6 @@ from tests.chaos.soak import Plan, run
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_hostile_project_does_not_stop_the_others(tmp_path: Path) -> None:
-    """Ten minutes: `make soak`. In so short a time a machine that does other things too needs more room."""
+    """`make soak` runs ten minutes. In a short run other load on the machine matters more, so the factor is larger."""
     report = run(Plan(seconds=30, factor=4.0), tmp_path)
     assert report.broken == [], str(report)

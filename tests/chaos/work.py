@@ -1,4 +1,4 @@
-"""Batches whose right outcomes are known: every score is a function of the thread."""
+"""Batches with known outcomes: each score is a function of the thread."""
 
 import random
 import time
@@ -20,7 +20,7 @@ async def grade(thread):
 GRADERS = {
     "fast": f"async def grade(thread):\n    return {RIGHT}\n",
     "slow": f"import time\nasync def grade(thread):\n    time.sleep(0.004)\n    return {RIGHT}\n",
-    # A chunk takes longer than it may while another waits, and longer than a stop: what is done of it is kept.
+    # A chunk takes longer than its slice, and than a stop may take, so its finished part is kept.
     "stuck": STUCK,
     "forked": f"async def grade(thread):\n    return {RIGHT}\n",
     "picky": f"async def grade(thread):\n    assert int(thread.completion()) % 50 != 7\n    return {RIGHT}\n",
@@ -34,7 +34,7 @@ Said = tuple[str | int | None, str, float | None, str | None]
 
 @dataclass
 class Work:
-    """One batch. `size` is its own alone, so that it can be found when the answer to its upload was lost."""
+    """One batch. `size` is unique, so that the batch can be found if the answer to its upload was lost."""
 
     number: int
     size: int
@@ -52,7 +52,7 @@ class Work:
                 yield (f"{self.number}-{number}", f"{grader}@1", score, "exception" if wrong else None)
 
     def peek(self) -> None:
-        """Reads what there is, and holds it against what was read before."""
+        """Reads the outcomes so far, and compares them with those read before."""
         found = said(self.handle.outcomes())
         known = min(len(found), len(self.read))
         assert found[:known] == self.read[:known], f"outcomes of {self.handle.id} changed after they were read"
@@ -66,13 +66,13 @@ def said(outcomes: Iterator[Outcome]) -> list[Said]:
 def create_graders(client: Client) -> None:
     threads = [{"completion": "1", "metadata": {"salt": 3}}]
     for key, source in GRADERS.items():
-        with suppress(Conflict):  # a service that was started again has it
+        with suppress(Conflict):  # the data folder was used before
             isolation: Isolation = "completion" if key == "forked" else "batch"
             client.graders.create.function(key=key, fn=source, isolation=isolation, threads=threads)
 
 
 def submit(client: Client, chance: random.Random, number: int, size: int, revive: Callable[[], None]) -> Work:
-    """Uploads a batch. Where no answer came, the service is asked whether it has it.
+    """Uploads a batch. If no answer comes, looks for the batch on the service before it uploads again.
 
     `revive` starts a service that was killed.
     """

@@ -1,4 +1,4 @@
-"""A pool to be attacked, with something to find around it, and a look at what it leaves behind."""
+"""Fixtures: a pool to attack, forbidden resources around it, and a check of what the attacks leave behind."""
 
 from collections.abc import Iterator
 
@@ -12,14 +12,14 @@ from tests.backends import NAMES, backend_of, settings_for
 
 @pytest.fixture(scope="module")
 def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
-    tmp_path_factory.getbasetemp()  # made now, or pytest makes it among what is looked at
+    tmp_path_factory.getbasetemp()  # else pytest creates it in the checked folder
     with surroundings() as around:
         yield around
 
 
 @pytest.fixture(scope="module", params=NAMES)
 def attacked(request: pytest.FixtureRequest, around: Surroundings) -> Iterator[Pool]:
-    """Sandboxes; when the last test has ended, nothing may be left of them, and nobody may have called."""
+    """Yields a pool. Fails at the end if a sandbox left anything behind or connected to the host."""
     settings = settings_for(request.param, load_s=4)
     backend = Watched(backend_of(request.param)(settings))
     with Pool(backend, settings) as pool:

@@ -1,4 +1,4 @@
-"""Every bad grader: of each comes what must, and an honest one is scored afterwards."""
+"""Tests that each hostile grader has its required result, and that an honest grader can be scored afterwards."""
 
 import json
 import time
@@ -18,7 +18,7 @@ from tests.backends import NAMES
 
 _CASES = corpus()
 _ANSWERING = EchoAnswering()
-_PARTS = 3  # of each backend's, for several processes
+_PARTS = 3  # of the cases of each backend, for several test processes
 _CONCERNED = [
     pytest.param(
         name, case, id=f"{name}-{case.name}", marks=pytest.mark.xdist_group(f"corpus {name} {number % _PARTS}")
@@ -34,7 +34,7 @@ _CONCERNED = [
 def test_of_a_bad_grader_comes_what_must(case: Case, attacked: Pool, around: Surroundings) -> None:
     faults = attempt(case, attacked, around.canaries, answering=_ANSWERING)
     for pause_s in (0, 2, 4, 8):
-        if faults and all(map(is_of_time, faults)):  # other tests may have held it up: one that is slow stays slow
+        if faults and all(map(is_of_time, faults)):  # other tests may have delayed it; a real fault repeats
             time.sleep(pause_s)
             faults = attempt(case, attacked, around.canaries, answering=_ANSWERING)
     assert faults == [], case.must

@@ -1,4 +1,4 @@
-"""The bad graders once more, in sandboxes that see the packages of an environment."""
+"""Tests the hostile graders in sandboxes that have the packages of an environment."""
 
 import hashlib
 import io
@@ -39,7 +39,7 @@ def archive() -> bytes:
 
 
 def breaches(name: str, folder: Path, around: Surroundings, categories: Collection[str]) -> dict[str, list[str]]:
-    """What got through of these categories, or of all, on a backend: each case with its faults."""
+    """Tries the cases of these categories, or all cases, on a backend. Returns each failed case with its faults."""
     packed = archive()
     sha256 = hashlib.sha256(packed).hexdigest()
     settings = settings_for(name, environments_dir=folder, load_s=4 / ENVIRONMENT_LOAD_TIMES)
@@ -74,7 +74,7 @@ def around(tmp_path: Path) -> Iterator[Surroundings]:
         yield around
 
 
-# What comes to what is mounted and to what passes between sandbox and host. Each of these takes some seconds.
+# The categories that attack mounts and the channel between sandbox and host. Each takes some seconds.
 _TRIED = {
     "bubblewrap": ("escape", "calls", "channel", "reuse"),
     "bubblewrap, no zygote": ("escape", "calls"),

@@ -1,4 +1,4 @@
-"""A module body that speaks in the place of the process it runs in."""
+"""Tests of module bodies that write protocol messages in place of the process they run in."""
 
 import pytest
 

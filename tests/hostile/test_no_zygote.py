@@ -1,4 +1,4 @@
-"""The same attacks where each sandbox starts an interpreter of its own, as where no zygote can be had."""
+"""Tests the attacks without a zygote: each sandbox starts a new interpreter."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What sandboxes must not reach can be set up in the middle of a block that has set it up already."""
+"""Tests that `surroundings` blocks can be nested."""
 
 import os
 import tempfile

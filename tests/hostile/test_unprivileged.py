@@ -1,6 +1,6 @@
-"""The same attacks where an ordinary user runs the service: no control groups, no user ids but one.
+"""Tests the attacks when an ordinary user runs the service: without control groups, with a single user id.
 
-For Docker such a user is one of those who may speak to the engine, and nothing is done past the engine.
+With Docker this user may use the engine, and nothing bypasses the engine.
 """
 
 import json
@@ -23,7 +23,7 @@ _USER = 65533
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """Not one of pytest's own, which every run closes to others again."""
+    """A folder that other users can read. Each run of pytest closes its temporary folders to other users."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
@@ -32,7 +32,7 @@ def open_folder() -> Iterator[Path]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="the suite runs as an ordinary user already")
 @pytest.mark.parametrize("backend", NAMES)
 def test_an_ordinary_user_is_as_safe(backend: str, open_folder: Path) -> None:
-    backend_of(backend)(settings_for(backend)).close()  # skips where it cannot be had
+    backend_of(backend)(settings_for(backend)).close()  # skips the test if the backend is unavailable
     kinds = OF_THE_USER if backend == "docker" else OF_ISOLATION | {"asking"}
     done = _run_as_ordinary_user(["-m", "gradebox", *selftest(kinds), "--backend", backend], backend, open_folder)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
@@ -49,13 +49,13 @@ def test_an_ordinary_user_has_a_zygote(open_folder: Path) -> None:
     done = _run_as_ordinary_user(tests, "bubblewrap", open_folder)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     skipped = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
-    assert skipped  # what is true of root's sandboxes alone, and nothing else
+    assert skipped  # only the tests of root's sandboxes
     assert all("an ordinary user" in line for line in skipped), skipped
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the suite runs as an ordinary user already")
 def test_a_package_that_attacks_gets_nowhere_either(open_folder: Path) -> None:
-    """An ordinary user owns the folder of the packages, as whom the sandbox runs."""
+    """The sandbox runs as the ordinary user, who owns the folder of the packages."""
     tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/worker/environments/test_attacks.py"]
     done = _run_as_ordinary_user([*tests, "-k", "not docker"], "bubblewrap", open_folder)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
@@ -63,7 +63,7 @@ def test_a_package_that_attacks_gets_nowhere_either(open_folder: Path) -> None:
 
 
 def _run_as_ordinary_user(arguments: list[str], backend: str, open_folder: Path) -> subprocess.CompletedProcess[str]:
-    """Runs Python, as a user who may do nothing in particular."""
+    """Runs Python as a user without privileges."""
     home = open_folder / "home"
     home.mkdir()
     os.chown(home, _USER, _USER)
@@ -83,7 +83,7 @@ def _run_as_ordinary_user(arguments: list[str], backend: str, open_folder: Path)
 
 
 def _groups(backend: str) -> list[str]:
-    """None; for Docker the group that may speak to the engine."""
+    """The options of `setpriv` for groups: none; for Docker the group that may use the engine."""
     if backend != "docker":
         return ["--clear-groups"]
     socket = Path(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://"))
@@ -95,7 +95,7 @@ def _engine() -> list[str]:
 
 
 def _open_homes(needed: Iterable[Path], aside: Path) -> list[list[str]]:
-    """Commands for a mount namespace of the test's own, where a home that is closed to others shows what is needed."""
+    """Commands for a new mount namespace. They make `needed` visible below home folders that are closed to others."""
     there = {path: folder for path in needed if (folder := _closed(path)) is not None}
     keep = [["mount", "--bind", str(path), str(aside / f"kept-{number}")] for number, path in enumerate(there)]
     hide = [["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", str(folder)] for folder in set(there.values())]
@@ -107,5 +107,5 @@ def _open_homes(needed: Iterable[Path], aside: Path) -> list[list[str]]:
 
 
 def _closed(path: Path) -> Path | None:
-    """The outermost folder on the way that others may not enter."""
+    """The outermost ancestor that other users may not enter."""
     return next((folder for folder in reversed(path.parents) if not folder.stat().st_mode & 0o001), None)

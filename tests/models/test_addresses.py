@@ -1,4 +1,4 @@
-"""Where a model may be, and every way round that is known."""
+"""Tests of the allowed addresses of models, with all known ways to evade the check."""
 
 import asyncio
 from collections.abc import Sequence

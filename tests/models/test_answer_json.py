@@ -1,4 +1,4 @@
-"""What goes into a sandbox has no secret, URL or address in it."""
+"""Tests that answers sent into a sandbox contain no secret, URL or address."""
 
 import json
 from time import process_time
@@ -32,7 +32,7 @@ def test_what_is_no_address_stays() -> None:
 
 
 def test_addresses_of_many_forms_are_found_in_one_look() -> None:
-    """A server's reply is read on the event loop of all projects: what takes long there holds up all of them."""
+    """A server's reply is parsed on the event loop of all projects, so slow parsing would delay all of them."""
     for text in ("a" * 4096, "." * 4096, ":" * 4096, "1." * 2048, "[" * 4096):
         began = process_time()
         cleaned(text, "models.internal", "sk-0123456789")

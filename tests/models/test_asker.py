@@ -1,4 +1,4 @@
-"""What graders ask is answered, through real sockets and a real Redis."""
+"""Tests of the answers to graders' asks, through real sockets and a real Redis."""
 
 import json
 import resource
@@ -56,7 +56,7 @@ def asker(store: Store) -> Iterator[Asker]:
 
 @contextmanager
 def asking(store: Store, ask_s: float = 30) -> Iterator[Asker]:
-    """Another asker, as another process has one."""
+    """Yields another asker, like one of another process."""
     asker = Asker(store, HERE, ask_s=ask_s)
     try:
         yield asker
@@ -136,7 +136,7 @@ def test_a_schema_whose_parts_are_none_is_sent_all_the_same(
 
 
 def test_what_a_server_says_that_a_reply_cost_can_be_counted_at_any_price(store: Store) -> None:
-    """Redis counts up to 2^63 billionths: beyond it the ask failed, and with it the whole chunk."""
+    """Redis counts up to 2^63 billionths. A larger cost made the ask fail, and with it the whole chunk."""
     counted = []
     for tokens in ((1 << 24) - 1, 1 << 24, (1 << 40) - 1, 10**30):
         body = b'{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":1,"completion_tokens":%d}}' % tokens
@@ -156,7 +156,7 @@ def test_what_a_server_says_that_a_reply_cost_can_be_counted_at_any_price(store:
     ],
 )
 def test_a_large_answer_of_small_parts_is_read_at_once(read: Callable[..., object], body: bytes) -> None:
-    """On the event loop of all projects."""
+    """Answers are parsed on the event loop of all projects."""
     began = process_time()
     with suppress(AskFailed):
         assert isinstance(read(body=body), AskFailed)
@@ -263,7 +263,7 @@ def test_an_ask_that_waits_for_a_server_sees_that_its_model_was_changed(
         else:
             assert all("reply" in answer for answer in answers)
             assert len(server.bodies) == 2
-            assert told(asker, request("b"))[1].kept == 1  # under the settings that it was asked with
+            assert told(asker, request("b"))[1].kept == 1  # under the settings that it was sent with
 
 
 def test_a_proof_does_not_wait_long_for_a_server_that_takes_no_connection(store: Store) -> None:
@@ -276,11 +276,11 @@ def test_a_proof_does_not_wait_long_for_a_server_that_takes_no_connection(store:
         began = monotonic()
         futures = [asker.ask(request(str(number)), proof, lambda: True) for number in range(20)]
         errors = [json.loads(future.result(20).body)["error"] for future in futures]
-        assert monotonic() - began < 4  # and not as long for each of those that wait for its place
+        assert monotonic() - began < 4  # not that long again for each ask that waits for the place
         assert {each["kind"] for each in errors} == {"unreachable"}
         assert all("could not be reached" in each["message"] for each in errors)
         assert all('ask="stand-in"' in each["message"] for each in errors)
-        waiting = asker.ask(request(), WHO, lambda: True)  # no proof: it waits for the server
+        waiting = asker.ask(request(), WHO, lambda: True)  # not of a proof, so it waits for the server
         sleep(0.5)
         with ModelServer(port=port):
             assert not waiting.result(20).is_error
@@ -358,7 +358,7 @@ def test_a_server_that_wants_fewer_requests_gets_fewer(store: Store, retry_after
         register(store, server)
         began = monotonic()
         first = one.ask(request("1"), WHO, lambda: True)
-        sleep(0.3)  # the other process begins while nobody may ask
+        sleep(0.3)  # the other process starts during the pause
         later = other.ask(request("2"), WHO, lambda: True)
         assert not first.result(20).is_error
         assert not later.result(20).is_error
@@ -415,7 +415,7 @@ def test_a_reply_is_paid_for_once(store: Store, server: ModelServer, asker: Aske
 def test_a_project_whose_server_hangs_leaves_others_their_connections(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model may have ten thousand at once, and the process fewer descriptors: its sandboxes need some too."""
+    """A model may allow ten thousand at once. The process has fewer descriptors, and its sandboxes need some too."""
     monkeypatch.setattr(server_connections, "_PART", resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 8)
     with ModelServer(Script(behave="hang")) as slow, ModelServer() as server, asking(store) as asker:
         register(store, slow, max_concurrency=10_000)
@@ -426,7 +426,7 @@ def test_a_project_whose_server_hangs_leaves_others_their_connections(
         while len(slow.bodies) < 8 and monotonic() < ends:
             sleep(0.02)
         assert "reply" in told(asker, request(), WHO._replace(project="other"))[0]
-        assert 8 <= len(slow.bodies) <= 10  # 8, where 8 is a part of the limit
+        assert 8 <= len(slow.bodies) <= 10  # 8 if the limit is divisible by 8
         assert not any(each.done() for each in hanging)
 
 
@@ -483,7 +483,7 @@ def test_no_more_are_sent_at_once_than_the_model_may_have(store: Store) -> None:
                 futures.append(future)
         assert not any(future.result(60).is_error for future in futures)
         assert server.most_at_once == 4
-        assert 8 < done[:60].count("one") < 52  # neither waits for the other's last
+        assert 8 < done[:60].count("one") < 52  # neither asker waits until the other is done
 
 
 def test_it_says_how_many_more_asks_would_be_sent_soon(store: Store) -> None:
@@ -505,12 +505,12 @@ def test_requests_a_minute_are_shared(store: Store) -> None:
             asker.ask(request(f"{n} {asker is one}"), WHO, lambda: True) for n in range(8) for asker in (one, other)
         ]
         assert not any(future.result(60).is_error for future in futures)
-        assert monotonic() - began > 2.4  # ten at once, and then two a second
+        assert monotonic() - began > 2.4  # ten at once, then two a second
 
 
 def test_tokens_a_minute_are_counted(store: Store) -> None:
     with ModelServer() as server, asking(store) as asker:
-        register(store, server, tokens_per_minute=600)  # fifteen a request: ten a second, after fifty at once
+        register(store, server, tokens_per_minute=600)  # a request takes 15; 50 at once, then 10 a second
         for number in range(4):
             told(asker, request(str(number)))
         began = monotonic()
@@ -543,7 +543,7 @@ def test_no_schema_goes_to_a_server_that_was_found_to_take_none(
 
 
 def note(store: Store, structured_output: bool) -> None:
-    """Keeps what a trial of the model has found."""
+    """Stores the result of a trial of the model."""
     revision = store.models.access("default", "judge").revision
     trial = ModelTrial(passed=True, structured_output=structured_output, logprobs=False, duration_ms=1)
     store.models.note_trial("default", "judge", revision, trial)
@@ -586,7 +586,7 @@ def test_a_budget_ends_asking(store: Store) -> None:
         failed = [json.loads(future.result(20).body)["error"] for future in futures if future.result(20).is_error]
         assert {(one["kind"], one["retryable"]) for one in failed} == {("over_budget", False)}
         assert 10 <= len(server.bodies) <= 14
-        assert "reply" in told(asker, request("0"), who)[0]  # what is kept costs nothing
+        assert "reply" in told(asker, request("0"), who)[0]  # a kept reply costs nothing
         other = who._replace(batch="b2", budget=Budget(tokens=1000))
         assert "reply" in told(asker, request("another batch"), other)[0]
 
@@ -617,7 +617,7 @@ def test_a_grader_is_asked_on_threads_of_its_own(store: Store) -> None:
     with asking(store) as asker:
         asker.score_other = score
         body, _ = told(asker, asked)
-        assert body["error"]["kind"] == "too_much"  # it asks itself, over and over
+        assert body["error"]["kind"] == "too_much"  # it asks itself recursively
         assert seen == [("other@3", thread, "polite@1")] * 4
         asker.score_other = lambda _, threads, *__: [Answer(b'{"reply":{"score":1.0}}', Spent(asks=1))] * len(threads)
         futures = [asker.ask(asked, WHO, lambda: True) for _ in range(50)]
@@ -648,7 +648,7 @@ def test_asks_of_one_grader_that_are_made_together_go_through_its_sandbox_togeth
             assert not seen
         found = [future.result(20).body for future in futures]
     assert found == [b'{"reply":%b}' % body for body in bodies for _ in "ab"]
-    # A thread that is several lines goes alone.
+    # A thread with a line break is sent separately.
     assert sorted((label, len(threads)) for label, threads in seen) == sorted(
         [("a@1", 64), ("a@1", 36), ("a@1", 1), ("b@2", 64), ("b@2", 36), ("b@2", 1)]
     )
@@ -722,7 +722,7 @@ def test_an_asker_that_is_closed_cancels(store: Store) -> None:
 
 
 def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None:
-    """Also where a model is looked up anew: asks that fail would be outcomes."""
+    """Also when a model is looked up again; failed asks would become outcomes."""
     with ModelServer() as server:
         with redis_server(tmp_path) as url:
             redis = connect(url)

@@ -1,4 +1,4 @@
-"""Graders that ask, in real sandboxes, with answers that a test gives."""
+"""Tests of graders that ask, in real sandboxes, with scripted answers."""
 
 import json
 import threading
@@ -33,7 +33,7 @@ async def grade(thread: StringThread) -> float:
 
 
 class Scripted(Asker):
-    """Answers each request by a function, in a thread of its own, after some seconds."""
+    """Answers each request by calling a function in a new thread after some seconds."""
 
     def __init__(self, answer: Callable[[dict[str, Any]], dict[str, Any]], delay_s: float = 0.0) -> None:
         self._answer = answer
@@ -406,14 +406,14 @@ async def grade(thread: StringThread) -> float:
 
 
 def test_a_completion_that_has_much_kept_is_an_error_and_the_others_are_scored(pool: Pool) -> None:
-    """Rounds and asks are few, and each is small: together they would take a gigabyte of the worker's memory."""
+    """Rounds and asks are few and each is small, but together they would take a gigabyte of the worker's memory."""
     outcomes = scored(pool, KEEPER + "# 1", Scripted(lambda _: text("x" * 250_000)), lines("1", "15", "1"))
     assert [outcome.score for outcome in outcomes] == [1.0, None, 1.0]
     assert outcomes[1].error is not None
     assert (outcomes[1].error.kind, outcomes[1].error.cause) == ("model", "too_much")
     assert "4 MiB" in outcomes[1].error.message
     assert outcomes[1].spent is not None
-    assert outcomes[1].spent.asks > 1  # what was paid for is told
+    assert outcomes[1].spent.asks > 1  # paid asks are reported
 
 
 def test_while_much_is_held_one_thread_asks_at_a_time(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:

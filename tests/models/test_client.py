@@ -1,4 +1,4 @@
-"""A model is asked through real sockets, and its server misbehaves in each way that is known."""
+"""Tests of the model client through real sockets, with all known misbehaviors of servers."""
 
 import asyncio
 import logging
@@ -114,8 +114,8 @@ def test_each_failure_has_its_kind(server: ModelServer, behaviour: str, kind: st
     began = monotonic()
     found = fault(access(server, f"behave:{behaviour}"))
     assert (found.kind, found.retryable) == (kind, retryable), found
-    assert ": " in found.message or "because it is" in found.message  # what to do
-    assert len(server.bodies) == 1  # nothing asks again by itself, nor follows a redirect
+    assert ": " in found.message or "because it is" in found.message  # advice
+    assert len(server.bodies) == 1  # no retries, and no redirect is followed
     assert monotonic() - began < 5
 
 
@@ -151,7 +151,7 @@ def test_a_place_that_is_not_allowed_is_not_asked(server: ModelServer) -> None:
 
 
 def test_a_name_that_is_rebound_is_asked_at_the_address_that_was_checked(server: ModelServer) -> None:
-    """The first answer is this server's, and every further one would be that of a cloud's metadata."""
+    """The first look-up returns this server; later ones include the address of a cloud's metadata service."""
     answers = iter([["127.0.0.1"], ["169.254.169.254"], ["93.184.216.34", "169.254.169.254"]])
 
     async def resolve(_host: str, _port: int) -> Sequence[str]:
@@ -211,13 +211,13 @@ def test_a_reply_that_repeats_the_key_is_not_shown_whole() -> None:
 
 
 def test_a_part_of_the_key_at_an_end_is_not_told() -> None:
-    for size in range(16_370, 16_400):  # some end in the middle of what is looked at
+    for size in range(16_370, 16_400):  # some end in the middle of a key where the text is cut
         assert KEY[:8] not in reported((KEY * 600)[:size].encode(), KEY)
     assert reported(f"you sent {KEY[:20]}".encode(), KEY) == "you sent [API key]"
 
 
 def test_the_api_starts_without_what_asks_models() -> None:
-    """It would make each start a second longer."""
+    """Loading it would make each start a second longer."""
     look = "import sys, api.main, worker.main; print({'aiohttp'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

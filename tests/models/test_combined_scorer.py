@@ -1,4 +1,4 @@
-"""Parts that score in sandboxes of their own, and what becomes of their outcomes."""
+"""Tests of combined graders: their parts score in separate sandboxes, and the outcomes are combined."""
 
 import json
 import math
@@ -81,7 +81,7 @@ def test_what_nobody_wants_ends_at_once(pool: Pool) -> None:
 
 
 class _Fails:
-    """A part that comes to no end after some calls."""
+    """A part that fails after some calls."""
 
     def __init__(self, calls: int, fault: bool) -> None:
         self.traces: dict[int, str] = {}
@@ -98,7 +98,7 @@ class _Fails:
 
     @contextmanager
     def lend(self) -> Iterator[Grading]:
-        yield self  # type: ignore[misc]  # it scores as one
+        yield self  # type: ignore[misc]  # has the methods that are used
 
 
 def test_parts_have_a_sandbox_one_after_another_and_the_last_keeps_its_own_for_the_next_slice() -> None:
@@ -122,7 +122,7 @@ def test_parts_have_a_sandbox_one_after_another_and_the_last_keeps_its_own_for_t
     outcomes = CombinedScorer(Combine(["a", "b"]), parts).score(lines(20), 0, "g@1")  # slices of 1, 4 and 15
     assert lent == ["+a", "-a", "+b", "-b", "+a", "-a", "+b", "-b"]
     for outcome in outcomes:
-        assert outcome.id == "a"  # as the first part says
+        assert outcome.id == "a"  # of the first part
         assert outcome.details is not None
         assert [outcome.details["parts"][name]["score"] for name in "ab"] == [1.0, 0.0]
 

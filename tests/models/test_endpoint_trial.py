@@ -1,4 +1,4 @@
-"""A trial of an endpoint, through real sockets."""
+"""Tests of the trial of an endpoint, through real sockets."""
 
 import asyncio
 

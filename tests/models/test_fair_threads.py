@@ -1,4 +1,4 @@
-"""Threads that projects share."""
+"""Tests of threads that projects share."""
 
 import threading
 from collections.abc import Iterator

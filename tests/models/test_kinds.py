@@ -1,4 +1,4 @@
-"""Graders of each kind, proved and scored in real sandboxes by the source that is written for them."""
+"""Tests of each kind of grader: its generated source is proved and scores in real sandboxes."""
 
 import json
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ EXTERNAL = source.source_of("external", {"endpoint": "my-reward"})
 
 
 class Answering:
-    """As the service: the project has one model and one endpoint."""
+    """Answers like the service, for a project with one model and one endpoint."""
 
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
@@ -118,7 +118,7 @@ async def grade(thread):
 
 
 def replied(request: dict[str, Any]) -> dict[str, Any]:
-    """As a model that prefers the option that stands first, and finds two claims of which one is supported."""
+    """Replies like a model that prefers the first option, and finds two claims of which one is supported."""
     asked, members = request["messages"][-1]["content"], request.get("schema", {}).get("properties", {})
     if "option" in members:
         return text(json.dumps({"reasoning": "first", "option": members["option"]["enum"][0]}))

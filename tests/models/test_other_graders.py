@@ -1,4 +1,4 @@
-"""Graders that ask graders, in real sandboxes."""
+"""Tests of graders that ask other graders, in real sandboxes."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The smallest reply fits its schema, as the grader checks it."""
+"""Tests that the smallest reply conforms to its schema, by the grader's check."""
 
 from time import process_time
 from typing import Any

@@ -1,4 +1,4 @@
-"""TLS to a model: its certificate is checked against the name, though the connection goes to an address."""
+"""Tests that TLS to a model checks the certificate against the name, though the connection goes to an address."""
 
 import asyncio
 import ssl
@@ -25,7 +25,7 @@ HERE = ModelSettings(model_hosts=("*",), model_private="on", model_connect_s=2)
 
 
 def certificate(folder: Path, name: str) -> Path:
-    """One that signs itself, for this name, with its key in one file."""
+    """Creates a self-signed certificate for this name. Returns a file with the certificate and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)
@@ -49,7 +49,7 @@ def certificate(folder: Path, name: str) -> Path:
 
 @contextmanager
 def serving(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, list[str | None]]]:
-    """A server with a certificate for this name, which is trusted here: its port, and the names it was asked for."""
+    """Runs a server with a trusted certificate for this name. Yields its port and the names that clients requested."""
     path = certificate(folder, name)
     monkeypatch.setenv("SSL_CERT_FILE", str(path))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

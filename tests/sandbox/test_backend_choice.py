@@ -1,4 +1,4 @@
-"""`auto` takes what is safe here, a name takes that or nothing, and a refusal says why and what to do."""
+"""Tests that `auto` chooses a safe backend, a name only that one, and a refusal gives reasons and advice."""
 
 from contextlib import closing
 from pathlib import Path
@@ -30,7 +30,7 @@ def chosen(backend: str) -> str:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_backend_that_is_named_is_taken(name: str) -> None:
-    backend_of(name)(settings_for(name)).close()  # skips where it cannot be had
+    backend_of(name)(settings_for(name)).close()  # skips if it is unavailable
     assert chosen(name) == name
 
 

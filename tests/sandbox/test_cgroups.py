@@ -1,4 +1,4 @@
-"""The kernel's own hierarchy where this process may write it; the files of v2 else, in a folder that stands for it."""
+"""Tests with the kernel's control groups if this process may write them, and with the files of v2 in a folder."""
 
 import os
 import subprocess

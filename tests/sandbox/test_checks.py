@@ -1,4 +1,4 @@
-"""Checks inside a real sandbox, as parts of a function grader."""
+"""Tests of checks in a function grader, in a real sandbox."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`python -m sandbox.doctor`: what is in force here, and how to get what is not."""
+"""Tests of `python -m sandbox.doctor`: the layers in force, and advice for the others."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def layers_of(backend: str, **more: Any) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("backend", _NEEDED)
 def test_every_layer_is_tried(backend: str) -> None:
-    backend_of(backend)(settings_for(backend)).close()  # skips where it cannot be had
+    backend_of(backend)(settings_for(backend)).close()  # skips if it is unavailable
     layers = layers_of(backend)
     assert {name for name, layer in layers.items() if layer["needed"]} == _NEEDED[backend]
     assert set(layers) == _NEEDED[backend] | _OTHERS[backend]

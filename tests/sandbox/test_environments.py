@@ -1,4 +1,4 @@
-"""Environments on a machine: unpacked once, checked, shared; and sandboxes that are started for them."""
+"""Tests of environments: they are unpacked once, checked and shared, and sandboxes are started for them."""
 
 import hashlib
 import io
@@ -31,7 +31,7 @@ def folder() -> Iterator[Path]:
 
 
 class Archives:
-    """Archives in memory, and how often each was fetched."""
+    """Archives in memory, and a list of all fetches."""
 
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
@@ -140,12 +140,12 @@ def test_what_nobody_uses_is_removed(folder: Path, archives: Archives) -> None:
 
     assert sorted(own.sweep()) == sorted([unused.name, ".build-left"])
     assert used.is_dir()
-    assert own.find(unused.name) == unused  # it comes again
+    assert own.find(unused.name) == unused  # it is unpacked again
 
 
 @pytest.fixture
 def small_pool(folder: Path, archives: Archives) -> Iterator[Pool]:
-    """A pool of two sandboxes at most."""
+    """A pool of at most two sandboxes."""
     settings = SandboxSettings(environments_dir=folder, most_sandboxes=2, warm_sandboxes=2, load_s=20)
     backend = backend_of("bubblewrap")(settings)
     assert isinstance(backend, Bubblewrap)
@@ -166,11 +166,11 @@ def test_sandboxes_are_started_for_it_and_kept(small_pool: Pool, archives: Archi
     first, second = archives.add(FILES), archives.add({**FILES, "one.py": "VALUE = 3.0\n"})
     plain = GraderSource("async def grade(thread): return 0.5")
 
-    assert score(small_pool, GraderSource(ONE, environment=first)) == 1.0  # though empty ones are in the way
+    assert score(small_pool, GraderSource(ONE, environment=first)) == 1.0  # though empty ones take the places
     hits = small_pool.counts.hits._value.get()
     assert score(small_pool, GraderSource(ONE, environment=first)) == 1.0
     assert small_pool.counts.hits._value.get() == hits + 1
-    assert score(small_pool, GraderSource(ONE, environment=second)) == 3.0  # the same source, and another grader
+    assert score(small_pool, GraderSource(ONE, environment=second)) == 3.0  # the same source, but another grader
     assert score(small_pool, plain) == 0.5
     assert score(small_pool, GraderSource(ONE, environment=first)) == 1.0
     assert small_pool.alive <= 2

@@ -1,4 +1,4 @@
-"""Projects share places: none has them all, and those that wait take turns."""
+"""Tests that projects share places: none has all, and waiting projects take turns."""
 
 import threading
 from collections import Counter
@@ -32,7 +32,7 @@ def test_a_newcomer_finds_room_at_once_also_the_second_one() -> None:
     assert Counter(granted) == {"a": 8, "b": 6, "c": 2}
     for _ in range(8):
         shares.leave("a")
-    assert Counter(granted)["c"] == 4  # and "a" waits, though more of its own are free: another may come
+    assert Counter(granted)["c"] == 4  # "a" waits although places are free: they are kept for newcomers
     assert sum(shares._held.values()) == 14
 
 
@@ -149,7 +149,7 @@ def test_several_places_are_given_together_and_the_first_beyond_the_share() -> N
     shares.ask("b", lambda: granted.append("b"), 600)
     assert granted == ["a", "b"]
     assert shares.held == 900
-    shares.ask("c", lambda: granted.append("c"), 2000)  # all there is
+    shares.ask("c", lambda: granted.append("c"), 2000)  # needs all
     shares.ask("d", lambda: granted.append("d"), 100)
     assert granted == ["a", "b", "d"]
     shares.leave("b", 600)
@@ -170,7 +170,7 @@ def test_who_wants_much_is_not_passed_over_for_ever(monkeypatch: pytest.MonkeyPa
     shares.ask("a", lambda: granted.append("a"), 300)
     shares.ask("b", lambda: granted.append("b"), 300)
     shares.ask("large", lambda: granted.append("large"), 800)
-    for step in range(100):  # one of the two always holds some
+    for step in range(100):  # a or b always holds some
         now = step * 0.5
         project = "ab"[step % 2]
         shares.leave(project, 300)

@@ -1,4 +1,4 @@
-"""What people write as graders. Each is graded between good completions, which must keep their scores."""
+"""Tests of graders as users write them. Each runs between good completions, which must keep their scores."""
 
 import json
 from typing import Any, Literal, NamedTuple
@@ -23,14 +23,14 @@ async def grade(thread):
 
 
 class Row(NamedTuple):
-    """A source that defines `judge`, a completion, and the score or the kind of error that it must come to."""
+    """A source that defines `judge`, a completion, and the expected score or kind of error."""
 
     name: str
     source: str
     expected: float | str
     completion: str = "hello"
     metadata: dict[str, Any] | None = None
-    told: str = ""  # must be in the reason, the message or what was printed
+    told: str = ""  # must be in the reason, the message or the output
     timeout_s: float = 8.0
 
     def line(self) -> bytes:
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 def body(name: str, lines: str, expected: float | str, **more: Any) -> Row:
-    """A row whose `judge` has these lines; those before a line `---` go to the top of the module."""
+    """A row whose `judge` has these lines. Lines before `---` go to the top of the module."""
     top, _, inner = lines.strip("\n").rpartition("---\n")
     indented = "\n".join("    " + line for line in inner.splitlines())
     return Row(name, f"{top}\nasync def judge(thread):\n{indented}\n", expected, **more)
@@ -294,7 +294,7 @@ def uploaded(row: Row) -> str:
 
 
 def grade(pool: Pool, row: Row, isolation: Literal["batch", "completion"]) -> list[Outcome]:
-    """good, the row, good, the row again, good"""
+    """Grades good, the row, good, the row again, good."""
     good = b'{"completion": "good"}'
     with pool.grading(GraderSource(uploaded(row), isolation, timeout_s=row.timeout_s)) as grading:
         return grading.score(b"\n".join([good, row.line(), good, row.line(), good]), 0, "people@1")

@@ -1,4 +1,4 @@
-"""One outcome for each line, the right one, whatever becomes of the sandbox meanwhile."""
+"""Tests that each line has one right outcome, even if the sandbox fails meanwhile."""
 
 import errno
 import gc
@@ -114,12 +114,12 @@ def test_a_thread_whose_sandbox_always_ends_is_a_crash_with_its_id(pool: Pool) -
 
 @contextmanager
 def _killing(grading: Grading, times: int) -> Iterator[list[int]]:
-    """Kills the sandboxes that grade, each while it grades the first thread."""
+    """Kills the first `times` sandboxes that grade, each while it grades the first thread."""
     killed: list[int] = []
     is_over = threading.Event()
 
     def kill() -> None:
-        while len(killed) < times and not is_over.wait(0.1):  # a completion naps for longer
+        while len(killed) < times and not is_over.wait(0.1):  # a completion takes longer
             session = grading._session
             if session is not None and session.loaded is not None and session.sandbox.pid not in killed:
                 os.kill(session.sandbox.pid, signal.SIGKILL)
@@ -249,9 +249,9 @@ def test_a_caller_that_wants_no_more_has_what_there_is(isolation: Any, pool: Poo
         assert 2 <= len(outcomes) < 5
         assert [outcome.index for outcome in outcomes] == list(range(4, 4 + len(outcomes)))
         times = [at for _, at in asked]
-        assert max(after - before for before, after in itertools.pairwise(times)) < 0.5  # 0.25 s, and the machine's
+        assert max(after - before for before, after in itertools.pairwise(times)) < 0.5  # 0.25 s, plus other load
         assert not Path(f"/proc/{sandbox.pid}").exists()
-        assert kinds(grading.score(line("ab"), 0, "g@1")) == [2.0]  # another takes its place
+        assert kinds(grading.score(line("ab"), 0, "g@1")) == [2.0]  # another replaces it
 
 
 @BOTH
@@ -297,23 +297,23 @@ def test_scores_that_were_there_are_kept_when_the_grader_cannot_be_loaded_again(
         lines = [line("ok")] * 5 + [line("kill")] + [line("ok")] * 2
         outcomes = grading.score(b"\n".join(lines), 0, "g@1")
         assert kinds(outcomes)[:5] == [1.0] * 5
-        assert set(kinds(outcomes)[6:]) == {"exception"}  # it was tried twice, and raised both times
+        assert set(kinds(outcomes)[6:]) == {"exception"}  # it was loaded twice, and raised both times
         assert "RuntimeError: not now" in str(outcomes[-1].error)
         assert [outcome.index for outcome in outcomes] == list(range(8))
         began = time.monotonic()
         assert kinds(grading.score(line("ok"), 0, "g@1")) == ["exception"]
-        assert time.monotonic() - began < 0.1  # it is not loaded again and again
+        assert time.monotonic() - began < 0.1  # it is not loaded again
 
 
 @pytest.fixture
 def quick_pool() -> Iterator[Pool]:
-    """A pool that gives graders little time to be loaded."""
+    """A pool that allows graders little time to load."""
     with open_pool(SandboxSettings(load_s=0.6, warm_sandboxes=0)) as opened:
         yield opened
 
 
 def test_a_load_that_takes_too_long_is_not_the_graders_error(quick_pool: Pool) -> None:
-    """A version was proved valid when it was kept: what takes long now is a machine that is busy."""
+    """A stored version was proved valid, so a slow load means that the machine is busy."""
     source = GraderSource("import time\ntime.sleep(1.0)\n" + _LENGTH, "batch")
     with (
         pytest.raises(InfrastructureError, match="could not be loaded in 2 sandboxes"),
@@ -324,7 +324,7 @@ def test_a_load_that_takes_too_long_is_not_the_graders_error(quick_pool: Pool) -
 
 
 def test_a_load_that_takes_too_long_once_is_tried_again(quick_pool: Pool) -> None:
-    until = time.time() + 1.2  # the first load finds the machine busy, the second does not
+    until = time.time() + 1.2  # as if the machine were busy at the first load only
     body = f"import time\ntime.sleep(9 if time.time() < {until - 0.3} else 0)\n"
     time.sleep(0.3)
     assert kinds(score(quick_pool, GraderSource(body + _LENGTH, "batch"), [line("abc")])) == [3.0]
@@ -364,7 +364,7 @@ def test_a_machine_without_descriptors_costs_no_score(pool: Pool, monkeypatch: p
 
 
 def test_a_sandbox_that_is_stopped_is_tried_again(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody stops its pid 1, or the machine freezes: that is no doing of the thread that is graded then."""
+    """If its pid 1 is stopped or the machine freezes, the graded thread is not the cause."""
     monkeypatch.setattr(session_module, "_SLACK_S", 0.1)
     with pool.grading(GraderSource(_LENGTH, "batch", timeout_s=0.5)) as grading:
         sandbox = grading.session.sandbox

@@ -16,7 +16,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def built(folder: Path) -> image.Image:
-    before = os.umask(0o077)  # the image must be readable whatever the umask
+    before = os.umask(0o077)  # the image must be readable under any umask
     try:
         return image.build(folder)
     finally:
@@ -39,7 +39,7 @@ def test_it_holds_the_standard_library_and_nothing_of_this_machine(built: image.
     names = {path.name for path in _all(built)}
     assert {"json", "os.py", "asyncio", "adaptive_harmony.py", "zygote.py", "thread.py"} <= names
     assert not names & {"site-packages", "dist-packages", "test", "tests", "pydantic", "session.py", "idlelib"}
-    # what the interpreter's build left in its configuration is not a file of ours to judge; compiled code is
+    # only compiled code is checked: the interpreter's configuration may contain paths of its build
     here = str(Path(image.__file__).parent.parent).encode()
     assert not [path for path in _all(built) if path.suffix == ".pyc" and here in path.read_bytes()]
 
@@ -79,7 +79,7 @@ def test_the_guests_decoder_loads_where_no_import_finds_it(built: image.Image) -
 
 
 def test_what_a_grader_has_imported_stays_as_it_is(built: image.Image) -> None:
-    """A child may make the decoder when the module body has run: its `uuid` and its msgspec are not taken for ours."""
+    """A child may make the decoder after the module body. The decoder does not use the body's `uuid` and msgspec."""
     script = f"""
 sys.path.append({str(Path(msgspec.__file__).parent.parent)!r})
 import msgspec, uuid, _uuid
@@ -94,7 +94,7 @@ print((msgspec, msgspec.json, uuid, _uuid) == before, uuid._uuid is _uuid, sys.p
 
 
 def test_the_guests_decoder_and_packages_of_the_same_name_do_not_meet(built: image.Image) -> None:
-    """Graders with packages may bring another msgspec; and `uuid` is as ever."""
+    """Graders with packages may bring another msgspec. `uuid` is unchanged."""
     script = f"""
 sys.path.append({str(Path(msgspec.__file__).parent.parent)!r})
 import msgspec, uuid

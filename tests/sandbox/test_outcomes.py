@@ -1,4 +1,4 @@
-"""Whatever bytes come out of a sandbox, they are outcomes that hold what an outcome promises."""
+"""Tests that any bytes from a sandbox become well-formed outcomes."""
 
 import math
 import struct
@@ -62,7 +62,7 @@ def _decoder(out_of_memory: bool = False) -> Decoder:
 
 
 def _whole(data: bytes) -> list[Outcome] | None:
-    """The outcomes of the whole records at the start; None where a head is none."""
+    """The outcomes of the whole records at the start; None if a head is malformed."""
     try:
         found, _ = read_records(data)
     except Malformed:
@@ -137,7 +137,7 @@ def test_an_error_has_its_message_and_no_score(kind: int) -> None:
 
 
 def _assert_spoiled(record: bytes, message: str) -> None:
-    """It is a crash of its own completion; those before it and behind it have the scores and ids that are theirs."""
+    """Asserts that a record is a crash of its completion, and that its neighbors keep their scores and ids."""
     before = pack_record(SCORED, 1, 1.0, [(REASON, b"good")])
     behind = pack_record(SCORED, 1, 0.5, [])
     first, spoiled, last = _decoder().decode(_records(before, record, behind), 3, ["first", 7, "last"])
@@ -153,7 +153,7 @@ def _assert_spoiled(record: bytes, message: str) -> None:
     "body",
     [
         b"\1",
-        FIELD.pack(STDOUT, 6) + b"other",  # it reaches into what is another's
+        FIELD.pack(STDOUT, 6) + b"other",  # reaches into the next record
         FIELD.pack(REASON, 2**32 - 1) + b"x",
         FIELD.pack(MESSAGE, 1) + b"xy",
         FIELD.pack(MESSAGE, 0) * 2,
@@ -184,7 +184,7 @@ def test_no_records_are_no_outcomes() -> None:
 
 @pytest.mark.parametrize(("tag", "most"), [(STDOUT, STDOUT_BYTES), (REASON, TEXT_BYTES), (MESSAGE, TEXT_BYTES)])
 def test_a_text_over_the_limits_in_force_is_refused(tag: int, most: int) -> None:
-    """The frames themselves would carry more: other graders may be allowed it."""
+    """Frames could carry more, because other graders may have higher limits."""
     assert _decoder().decode(_records(pack_record(SCORED, 1, 1.0, [(tag, b"x" * most)])), 0, [None])[0].score == 1.0
     _assert_spoiled(pack_record(SCORED, 1, 1.0, [(tag, b"x" * (most + 1))]), f"(field {tag} of {most + 1} bytes)")
 
@@ -209,7 +209,7 @@ def _value(name: bytes, number: float = 1.0) -> bytes:
         _value(b"x" * 65),
         _value(b"\n"),
         _value(b"\xff"),
-        _value(b"\xed\xa0\x80"),  # half a pair
+        _value(b"\xed\xa0\x80"),  # half a surrogate pair
         _value(b"a", math.nan),
         _value(b"a", math.inf),
         _value(b"a")[:-1],

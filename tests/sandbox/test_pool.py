@@ -1,4 +1,4 @@
-"""Sandboxes are kept, bounded and ended as the settings say, and nothing is carried from one batch to the next."""
+"""Tests that a pool keeps, limits and ends sandboxes by its settings, and that no state passes between batches."""
 
 import json
 import threading
@@ -49,14 +49,14 @@ async def grade(thread):
 
 
 class Counted(Bubblewrap):
-    """Bubblewrap that remembers what it started, and can be broken."""
+    """Bubblewrap that records what it starts, and can be made to fail."""
 
     def __init__(self, settings: SandboxSettings) -> None:
         self.broken: BaseException | None = None
         self.started: list[BubblewrapSandbox] = []
         self.pids: list[int] = []
         super().__init__(settings)
-        self.started.clear()  # it has tried whether it can
+        self.started.clear()  # the constructor starts one as a trial
         self.pids.clear()
 
     def start(self, environment: Path | None = None) -> BubblewrapSandbox:
@@ -95,14 +95,14 @@ def pid_of(grading: Grading) -> int:
 
 
 def grade(pool: Pool, grader: GraderSource) -> tuple[float | None, int]:
-    """The score of one thread, and the sandbox that gave it."""
+    """The score of one thread, and the pid of its sandbox."""
     with pool.grading(grader) as grading:
         pid = pid_of(grading)
         return grading.score(_LINE, 0, "g@1")[0].score, pid
 
 
 def told(pool: Pool, name: str, **labels: str) -> float:
-    """What a pool has counted of one thing."""
+    """The value of a counter of a pool."""
     value = pool.counts.registry.get_sample_value(f"gradebox_{name}_total", {"role": "", **labels})
     assert value is not None
     return value
@@ -122,7 +122,7 @@ def test_empty_sandboxes_are_started_ahead_of_need() -> None:
         score, pid = grade(pool, source(0.5))
         assert score == 0.5
         assert pid in ready
-        assert eventually(lambda: len(backend.started) == 3)  # another takes its place
+        assert eventually(lambda: len(backend.started) == 3)  # another replaces it
 
 
 def test_a_loaded_grader_is_used_again(pool: Pool) -> None:
@@ -220,7 +220,7 @@ def test_an_empty_sandbox_is_made_up_for_when_nobody_grades() -> None:
         with pool.grading(source(1)) as grading:
             grading.score(_LINE, 0, "g@1")
             assert len(backend.started) == 1
-            assert eventually(lambda: len(backend.started) == 2, 2.0)  # but nobody is kept waiting for ever
+            assert eventually(lambda: len(backend.started) == 2, 2.0)  # but is not delayed forever
         with pool.grading(source(2)) as grading:
             grading.score(_LINE, 0, "g@1")
         assert eventually(lambda: len(backend.started) == 3)
@@ -254,11 +254,11 @@ def test_a_backend_that_starts_nothing_is_told_and_heals(error: Exception, warm:
         began = time.monotonic()
         with pytest.raises(InfrastructureError, match=r"no sandbox could be started for 0 s: .*no more processes"):
             grade(pool, source(1))
-        assert time.monotonic() - began < 20  # a sandbox that is awaited is awaited for a minute
+        assert time.monotonic() - began < 20  # a pool waits for a sandbox for up to a minute
         assert "no more processes" in str(pool.trouble())
         assert told(pool, "sandbox_starts_failed") >= 1
         backend.broken = None
-        assert eventually(lambda: pool.trouble() is None)  # nobody has to ask for a sandbox to have this known
+        assert eventually(lambda: pool.trouble() is None)  # also without a request for a sandbox
         assert _grades(pool)
 
 
@@ -356,7 +356,7 @@ def test_what_a_batch_wrote_into_files_of_the_module_body_is_not_found_by_the_ne
     assert told[0] == [(1.0, None), (2.0 if isolation == "batch" else 1.0, None)]
 
 
-# What a module body may leave open, and how a completion tells by it how often it was used before.
+# Objects that a module body may leave open. `used` returns the number of its uses.
 _LEFT_OPEN = {
     "a file without a name": """
 import tempfile
@@ -440,7 +440,7 @@ def test_a_grader_that_is_loaded_for_each_completion_is_warned_of(pool: Pool) ->
     assert any("runs anew for each completion" in warning for warning in report.warnings)
 
 
-# Looks for another completion's text in all that Python knows of, also in what was there before the grader.
+# Searches all Python objects, also those older than the grader, for the text of another completion.
 _SEARCHES = """
 import gc, os, signal
 
@@ -457,14 +457,14 @@ async def grade(thread):
 
 @pytest.mark.parametrize("body", ["", "import tempfile\nkept = tempfile.TemporaryFile()"])
 def test_a_grader_that_is_loaded_again_finds_no_other_completion(body: str, pool: Pool) -> None:
-    """A second template would be a copy of the supervisor, which has seen all completions of the chunk."""
+    """A second template would be a copy of the supervisor, which has read all completions of the chunk."""
     completions = ["look", "kill", "look", "look", "xq7vz9"]
     payload = b"\n".join(json.dumps({"completion": one}).encode() for one in completions)
     before = [told(pool, "sandboxes_ended", why=why) for why in ("tainted", "crash")]
     with pool.grading(GraderSource(body + _SEARCHES, "completion")) as grading:
         outcomes = grading.score(payload, 0, "g@1")
     assert [one.score for one in outcomes[:4]] == [0.0, None, 0.0, 0.0]
-    assert outcomes[4].score != 0.0  # its own text it finds
+    assert outcomes[4].score != 0.0  # it finds its own text
     killed = outcomes[1].error
     assert killed is not None
     assert killed.kind == "crash"
@@ -478,7 +478,7 @@ _SLEEPS = "import time\nasync def grade(thread):\n    time.sleep(20)\n    return
 
 
 def test_one_project_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slow calls of one project hold half of the sandboxes, and those of it that wait too long are told why."""
+    """Slow calls of one project hold half of the sandboxes. Its calls that wait too long fail with the reason."""
     monkeypatch.setattr(pool_module, "WAIT_S", 2.0)
     _, opened = counted(most_sandboxes=4, warm_sandboxes=1)
     over = threading.Event()
@@ -539,11 +539,11 @@ def test_idle_graders_leave_memory_to_those_in_use() -> None:
         for number in (2, 3):
             grade(pool, GraderSource(large + source(number).text))
         assert len(backend.alive()) == 3
-        with pool.grading(source(4)) as grading:  # it may come to want 304 MiB
+        with pool.grading(source(4)) as grading:  # it may use up to 304 MiB
             pid_of(grading)
             assert eventually(lambda: len(backend.alive()) == 3)
             time.sleep(2)
-            assert len(backend.alive()) == 3  # one large one had to go, and no more
+            assert len(backend.alive()) == 3  # only one large one was closed
             assert small in backend.alive()
 
 

@@ -1,4 +1,4 @@
-"""The five checks of a grader, made in a sandbox."""
+"""Tests of the five checks of a grader, in real sandboxes."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.sandbox
 
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[Pool]:
-    """Sandboxes that give a module one second."""
+    """A pool that allows a module one second to load."""
     with open_pool(SandboxSettings(load_s=1.0, warm_sandboxes=1)) as pool:
         yield pool
 
@@ -66,7 +66,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_first_check_that_fails_says_what_and_where(name: str, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage, "_pressure", lambda: (0.0, 0.0))  # whatever else this machine does now
+    monkeypatch.setattr(usage, "_pressure", lambda: (0.0, 0.0))  # regardless of other load
     text, check, line, told = REFUSED[name]
     report = prove(pool, text)
     assert not report.valid
@@ -152,7 +152,7 @@ def test_a_module_that_does_not_come_to_its_end_fails_execution(name: str, impat
     top, told = AT_IMPORT[name]
     started = time.monotonic()
     source = top + "async def grade(thread):\n    return 1\n"
-    report = impatient.prove(GraderSource(source, memory_mb=64))  # which is used up long before the time is
+    report = impatient.prove(GraderSource(source, memory_mb=64))  # used up long before the time is
     assert report.failed is not None
     assert report.failed.name == "execution"
     assert report.failed.message
@@ -184,14 +184,14 @@ def test_a_proof_may_be_stopped(where: str, pool: Pool) -> None:
 
 
 def test_a_sandbox_that_is_killed_fails_no_check(pool: Pool) -> None:
-    """Whoever kills pid 1 from outside, at any time: another sandbox gives the same report."""
+    """If pid 1 is killed from outside at any time, another sandbox gives the same report."""
     text = "import time\ntime.sleep(0.3)\nasync def grade(thread):\n    time.sleep(0.3)\n    return 1\n"
     found: set[int] = set()
     take = pool._ready.take_empty
 
     def taken(began: float, stopping: Stopping | None, environment: Path | None = None) -> Session:
         session = take(began, stopping)
-        if len(found) < 2:  # one that loads, and one that grades
+        if len(found) < 2:  # the first while it loads, the second while it grades
             delay = (0.15, 0.5)[len(found)]
             found.add(session.sandbox.pid)
             threading.Timer(delay, os.kill, (session.sandbox.pid, signal.SIGKILL)).start()
@@ -205,7 +205,7 @@ def test_a_sandbox_that_is_killed_fails_no_check(pool: Pool) -> None:
 
 
 def test_a_lack_of_sandboxes_fails_no_check(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one of ours does to a test run is told as such: the report would be wrong."""
+    """It is raised as an error of the service, because a report would be wrong."""
 
     def taken(began: float, stopping: Stopping | None, environment: Path | None = None) -> Session:
         raise InfrastructureError("no sandbox could be started")

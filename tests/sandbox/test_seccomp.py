@@ -11,7 +11,7 @@ pyseccomp = pytest.importorskip("pyseccomp")
 
 POLICY = tomllib.loads(Path(seccomp.__file__).with_name("syscalls.toml").read_text())
 ARCHITECTURES = [pyseccomp.Arch.X86_64, pyseccomp.Arch.AARCH64, pyseccomp.Arch.X86, pyseccomp.Arch.ARM]
-# Newer than the libseccomp of some systems: the kernel's own number is then not known, and the call stays refused.
+# Newer than the libseccomp of some systems, which has no numbers for these calls; they stay refused there.
 NEW = {"futex_wait", "futex_wake", "fchmodat2"}
 DANGEROUS = {
     "socket", "connect", "bind", "listen", "ptrace", "mount", "unshare", "setns", "bpf", "io_uring_setup", "keyctl",
@@ -34,9 +34,9 @@ def _known(name: str) -> bool:
 def test_the_policy_compiles_to_a_program_for_the_kernel() -> None:
     program = seccomp.program()
     assert len(program) % 8 == 0
-    assert 100 < len(program) // 8 <= 4096  # what the kernel takes
+    assert 100 < len(program) // 8 <= 4096  # the kernel's limit
     operation = struct.unpack_from("=H", program)[0]
-    assert operation == 0x20  # it begins with a load: of the architecture
+    assert operation == 0x20  # starts with a load of the architecture
     assert struct.unpack_from("=I", program, 4)[0] == 4
 
 

@@ -1,4 +1,4 @@
-"""`gradebox selftest` finds what it is for: here with a few graders, in tests/hostile with all of them."""
+"""Tests of `gradebox selftest` with a few graders; tests/hostile uses all of them."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ def _case(name: str, category: str, score: float, **expect: object) -> Case:
     return Case(row | {"threads": [{"completion": "x"}], "expect": {"valid": True} | expect})
 
 
-# Its grader does what it must not: a sandbox that let one through would look like this.
+# Its grader breaks its rule, like an attack that gets through a sandbox.
 _THROUGH = _case("gets [out]\x1b[2J", "escape", 666.0, scores={"0": [0.25]})
 _LATE = _case("late", "resource", 1.0, max_seconds=0)
 

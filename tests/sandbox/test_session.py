@@ -1,4 +1,4 @@
-"""What the host makes of a guest that has been taken over: it ends the sandbox, and never waits for ever."""
+"""Tests of the host with a guest that an attacker controls: it ends the sandbox, and never waits forever."""
 
 import socket
 import threading
@@ -41,7 +41,7 @@ LIMITS = limits_of(SOURCE, load_s=0.1, line_bytes=1000, stdout_bytes=1000)._repl
 
 
 class Stand:
-    """In a sandbox's place: the test itself speaks as the guest."""
+    """Replaces a sandbox. The test acts as the guest."""
 
     takes_descriptors = True
     pid = 0
@@ -174,7 +174,7 @@ def test_a_guest_that_lies_about_the_checks(stand: Stand, said: bytes, message: 
     ],
 )
 def test_a_grader_whose_names_are_none_is_refused(stand: Stand, told: bytes, message: str) -> None:
-    """The module body runs in the process that tells them: it costs its own grader, and no sandbox after the other."""
+    """The module body can forge the names. This fails its grader, but does not end the sandbox."""
     stand.guest.sendall(HELLO + CHECKS + _frame(LOADED, told))
     loaded = Session(stand).load(SOURCE, LIMITS)
     assert loaded.isolation is None
@@ -253,7 +253,7 @@ def test_a_guest_that_cannot_be_reset(stand: Stand, said: bytes, message: str) -
 
 
 def test_a_guest_that_drips(stand: Stand) -> None:
-    """A frame has one deadline, however many pieces it comes in."""
+    """A frame has one deadline, for any number of pieces."""
     session = _loaded(stand)
     session.reset()
     stop = threading.Event()

@@ -1,4 +1,4 @@
-"""The host reads an id where a grader's process does, and the same one."""
+"""Tests that the host reads the same id as a grader's process."""
 
 import json
 import tracemalloc
@@ -33,7 +33,7 @@ def test_what_a_process_reads_the_host_reads(
     try:
         READER.read(line)
     except BadInput:
-        read_id(line)  # it may have none, and raises nothing
+        read_id(line)  # may find none, but must not raise
     else:
         expected = json.loads(line[len(before.encode()) :])["id"]
         assert read_id(line) == expected

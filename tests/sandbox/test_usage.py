@@ -1,4 +1,4 @@
-"""Whether a completion that took too long got a processor meanwhile, or others had them all."""
+"""Tests that a timeout for lack of a processor is distinguished from other timeouts."""
 
 import json
 import os
@@ -42,17 +42,17 @@ def usage_of(at: float, processor_s: float, pressure_s: float | None, load: floa
     ("after", "found"),
     [
         (usage_of(15.0, 0.5, 9.0), Starved(0.5, 5.0)),  # others waited for 4 of 5 s
-        (usage_of(15.0, 0.5, 5.5), None),  # for half a second: it slept
-        (usage_of(15.0, 3.0, 9.0), None),  # it had more than half
-        (usage_of(15.0, 0.5, 5.0, 0.9), Starved(0.5, 5.0)),  # the kernel has not summed up yet
-        (usage_of(15.0, 0.5, None, 1.0), Starved(0.5, 5.0)),  # a kernel without that file: by the load
+        (usage_of(15.0, 0.5, 5.5), None),  # for half a second, so it slept
+        (usage_of(15.0, 3.0, 9.0), None),  # it had a processor for more than half
+        (usage_of(15.0, 0.5, 5.0, 0.9), Starved(0.5, 5.0)),  # pressure that is not updated yet: by the load
+        (usage_of(15.0, 0.5, None, 1.0), Starved(0.5, 5.0)),  # a kernel without pressure: by the load
         (usage_of(15.0, 0.5, None, 0.0), None),
         (usage_of(10.0, 0.0, 5.0, 1.0), None),
     ],
 )
 def test_too_little_of_a_processor_on_a_busy_machine(after: ProcessorUse, found: Starved | None) -> None:
     assert starved(usage_of(10.0, 0.0, 5.0), after, 0.9) == found
-    assert starved(usage_of(10.0, 0.0, 5.0), after, 0.1) is None  # it waited for something else
+    assert starved(usage_of(10.0, 0.0, 5.0), after, 0.1) is None  # it rarely wanted a processor
 
 
 def test_processes_that_end_while_they_are_looked_at_are_no_error() -> None:
@@ -77,7 +77,7 @@ def test_the_time_of_processes_that_have_ended_counts() -> None:
 
 @contextmanager
 def hogs(seconds: float) -> Iterator[None]:
-    """Processes that keep every processor busy, each in a session of its own: the kernel may share by session."""
+    """Keeps all processors busy, with processes in separate sessions, because the kernel may share by session."""
     code = f"import time\nends = time.time() + {seconds}\nwhile time.time() < ends: pass"
     number = 8 * len(os.sched_getaffinity(0))
     started = [subprocess.Popen([sys.executable, "-c", code], start_new_session=True) for _ in range(number)]
@@ -97,7 +97,7 @@ def kinds(outcomes: list[Outcome]) -> list[tuple[str, bool] | float | None]:
     return [(one.error.kind, one.error.retryable) if one.error else one.score for one in outcomes]
 
 
-@pytest.mark.alone  # it keeps all processors busy
+@pytest.mark.alone  # keeps all processors busy
 @BOTH
 def test_a_completion_that_got_no_processor_is_graded_again(
     isolation: Literal["batch", "completion"], pool: Pool
@@ -136,11 +136,11 @@ def test_one_that_sleeps_or_has_the_processor_is_told_at_once(
     completion: str, isolation: Literal["batch", "completion"], pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if completion == "loop":
-        monkeypatch.setattr(usage, "_pressure", lambda: (0.0, 0.0))  # whatever else this machine does now
+        monkeypatch.setattr(usage, "_pressure", lambda: (0.0, 0.0))  # regardless of other load
     else:
-        monkeypatch.setattr(usage, "_pressure", lambda: (0.0, 1.0))  # it is told at once on a busy one too
+        monkeypatch.setattr(usage, "_pressure", lambda: (0.0, 1.0))  # it ends at once on a busy machine too
     began = time.monotonic()
     with pool.grading(GraderSource(_WORKS, isolation, timeout_s=0.5)) as grading:
         outcomes = grading.score(line(completion), 0, "g@1")
     assert kinds(outcomes) == [("timeout", False)]
-    assert time.monotonic() - began < 6  # `sleep` and `loop` go on for nine seconds
+    assert time.monotonic() - began < 6  # `sleep` takes nine seconds, and `loop` does not end

@@ -1,6 +1,6 @@
-"""`make train`: trains a tiny model with rewards of a real service, by the versions of TRL that docs/rl.md names.
+"""`make train`: trains a tiny model with rewards of a real service, with the versions of TRL that docs/rl.md names.
 
-Each version gets an environment of its own below `--folder`, which is kept for the next run: torch takes some 1.5 GB.
+Each version has a separate environment below `--folder`, kept for the next run because torch takes some 1.5 GB.
 """
 
 import argparse
@@ -12,13 +12,13 @@ from tempfile import TemporaryDirectory
 
 from tests.gradebox.conftest import ROOT, serving
 
-# The newest, and the oldest that docs/rl.md names; the latter knows no newer transformers.
+# The newest version, and the oldest that docs/rl.md names, which does not support transformers 5.
 VERSIONS = {"1.16.0": ("trl==1.16.0",), "0.24.0": ("trl==0.24.0", "transformers<5")}
 TORCH = "torch==2.13.0"
 
 
 def environment(folder: Path, packages: tuple[str, ...]) -> Path:
-    """The Python of an environment with these packages and the light client."""
+    """Creates or updates an environment with these packages and the light client. Returns its Python."""
     python = folder / "bin" / "python"
     uv = str(ROOT / ".venv" / "bin" / "uv")
     if not python.exists():

@@ -1,7 +1,7 @@
-"""Trains a tiny random model by TRL's GRPOTrainer for a few steps, with rewards of a service.
+"""Trains a tiny random model with TRL's GRPOTrainer for a few steps, with rewards of a service.
 
-Runs in an environment that has trl and the light client; GRADEBOX_URL and GRADEBOX_API_KEY name the service. Prints
-what it saw as one line of JSON, and exits with 1 where that is not what docs/rl.md says.
+Runs in an environment that has trl and the light client; GRADEBOX_URL and GRADEBOX_API_KEY configure the service.
+Prints the results as one line of JSON. Exits with 1 if they contradict docs/rl.md.
 """
 
 import json
@@ -49,7 +49,7 @@ async def grade(thread: StringThread) -> float:
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """One word, one token."""
+    """A tokenizer with one token for each word."""
     made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="<unk>"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     special = {"pad_token": "<pad>", "bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>"}
@@ -57,7 +57,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 def train(*reward_funcs: Callable[..., Any]) -> list[dict[str, Any]]:
-    """What the trainer has logged of each step."""
+    """Trains, and returns the trainer's log entry of each step."""
     sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     model = LlamaForCausalLM(LlamaConfig(vocab_size=len(WORDS), num_key_value_heads=2, pad_token_id=0, **sizes))
     rows = [{"prompt": f"{number % 10} {number % 7}", "answer": str(number % 10)} for number in range(64)]
@@ -87,7 +87,7 @@ def train(*reward_funcs: Callable[..., Any]) -> list[dict[str, Any]]:
 
 
 class Kept:
-    """A reward function that keeps what it gave."""
+    """A reward function that records the rewards it returns."""
 
     def __init__(self, reward: Callable[..., list[float | None]]) -> None:
         self.__name__ = reward.__name__
@@ -99,22 +99,22 @@ class Kept:
         return self.given[-1]
 
     def means(self) -> list[float]:
-        """Of each step, without what has none."""
+        """The mean reward of each step, without missing rewards."""
         scored = [[reward for reward in step if reward is not None] for step in self.given]
         return [sum(step) / len(step) for step in scored]
 
 
 class Faults(list[str]):
-    """What was not as it should be."""
+    """The expectations that did not hold."""
 
     def expect(self, holds: bool, what: str) -> None:
-        """Notes it where it does not hold."""
+        """Adds `what` if it does not hold."""
         if not holds:
             self.append(what)
 
 
 def agrees(logged: list[dict[str, Any]], kept: Kept) -> bool:
-    """Whether the trainer has trained on the rewards that were given."""
+    """Whether the trainer logged the means of the recorded rewards."""
     pairs = zip([entry["reward"] for entry in logged], kept.means(), strict=True)
     return all(math.isclose(float(one), other, abs_tol=1e-3) for one, other in pairs)
 

@@ -1,4 +1,4 @@
-"""The zygote: what is forked from it is what would have been started anew, and nothing goes from one to the next."""
+"""Tests of the zygote: a forked sandbox equals a newly started one, and nothing passes from one to the next."""
 
 import errno
 import os
@@ -33,10 +33,10 @@ from tests.sandbox.test_pool import eventually
 pytestmark = pytest.mark.sandbox
 
 _ROOT = Path(__file__).parents[3]
-# Differs from one sandbox to the next, or from one moment to the next, or is memory
+# Fields that differ between sandboxes or change over time, and sizes of memory
 _ITS_OWN = {"Pid", "PPid", "Tgid", "NStgid", "NSpid", "NSpgid", "NSsid", "FDSize", "Uid", "Gid"}
 _COUNTED = ("Vm", "Rss", "Cpus_", "Mems_", "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
-# What code finds out about where it runs
+# What code can observe about its process
 _SEEN = {
     "signal handlers": "{n: str(signal.getsignal(n)) for n in range(1, 65) if n not in (32, 33)}",
     "limits": "[resource.getrlimit(number) for number in range(16)]",
@@ -58,7 +58,7 @@ async def grade(thread):
     exec(thread.completion(), names)
     return Score(1.0, reason=json.dumps(names.get("answer")))
 """
-# Of what root may do: becoming others and ending them, and what makes the zygote's namespaces and looks at a sandbox's
+# Capabilities to change user, to kill other users' processes, to make the zygote's namespaces, to inspect a sandbox's
 _NEEDED = ("setuid", "setgid", "kill", "net_admin", "sys_admin", "sys_ptrace")
 _STARTS_ONE = """
 from contextlib import closing
@@ -90,12 +90,12 @@ def executing() -> Iterator[Bubblewrap]:
 
 
 def _told(sandbox: BubblewrapSandbox) -> dict[str, str]:
-    """What the kernel tells of its pid 1, as far as it should be the same for all."""
+    """The kernel's data about pid 1 of a sandbox, except what differs between sandboxes."""
     proc = Path(f"/proc/{sandbox.pid}")
     status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
     told = {name: value for name, value in status.items() if name not in _ITS_OWN and not name.startswith(_COUNTED)}
     mounts = [line.split(" - ")[0].split(" ", 3)[3] for line in (proc / "mountinfo").read_text().splitlines()]
-    if os.geteuid() == 0:  # nobody else may look into one that hides itself
+    if os.geteuid() == 0:  # only root may inspect a process that is not dumpable
         told["descriptors"] = str(sorted(_descriptors(sandbox.pid).items()))
     return {
         **told,
@@ -159,7 +159,8 @@ def test_each_has_namespaces_of_its_own(forking: Bubblewrap) -> None:
         name: len({Path(f"/proc/{pid}/ns/{name}").readlink() for pid in pids})
         for name in ("mnt", "net", "ipc", "uts", "pid", "cgroup", "user")
     }
-    # The zygote joins control groups from where the service is, and root's becomes who each sandbox is to be.
+    # The zygote joins control groups in the service's cgroup namespace. As root it also stays in the user namespace,
+    # to take the user id of each sandbox.
     user = 4 if os.geteuid() == 0 else 5
     assert found == {"mnt": 5, "net": 5, "ipc": 5, "uts": 5, "pid": 5, "cgroup": 4, "user": user}
     for sandbox in sandboxes:
@@ -167,7 +168,7 @@ def test_each_has_namespaces_of_its_own(forking: Bubblewrap) -> None:
 
 
 def test_no_open_file_is_shared(forking: Bubblewrap) -> None:
-    """Flags belong to what was opened, and not to who holds a descriptor of it."""
+    """Flags belong to the open file, not to a descriptor of it."""
     change = "import fcntl, os; fcntl.fcntl(FD, fcntl.F_SETFL, os.O_NONBLOCK | os.O_APPEND); answer = True"
     look = "import fcntl; answer = [fcntl.fcntl(fd, fcntl.F_GETFL) for fd in range(3)]"
     sessions = [Session(forking.start()) for _ in range(2)]
@@ -183,7 +184,7 @@ def test_no_open_file_is_shared(forking: Bubblewrap) -> None:
 
 
 def test_one_grader_changes_nothing_for_the_next(forking: Bubblewrap) -> None:
-    """All that Python keeps for a whole process, and the heap itself: a copy of the zygote's, and a copy alone."""
+    """Python's process-wide state and the heap of each sandbox are a private copy of the zygote's."""
     taint = (
         "import builtins, ctypes, json, os, sys\n"
         "json.tainted = builtins.tainted = sys.tainted = True\n"
@@ -213,7 +214,7 @@ def test_one_grader_changes_nothing_for_the_next(forking: Bubblewrap) -> None:
 
 
 def test_the_zygote_hears_and_keeps_nothing_of_what_a_sandbox_is_for(forking: Bubblewrap) -> None:
-    """Nothing that a grader or a completion says is anywhere in its memory, and no sandbox's descriptor is kept."""
+    """Its memory contains nothing of a grader or a completion, and it keeps no descriptor of a sandbox."""
     assert forking.zygote is not None
     session = Session(forking.start())
     secret = "n0b0dy-0utside-kn0ws"
@@ -293,7 +294,7 @@ while True:
 
 
 def test_a_service_that_is_killed_while_it_starts_sandboxes_leaves_none() -> None:
-    size = (16 << 20) + random.randrange(1 << 12) * 4096  # of /tmp, by which they are known
+    size = (16 << 20) + random.randrange(1 << 12) * 4096  # of /tmp; identifies the sandboxes
     environment = {**os.environ, "PYTHONPATH": str(_ROOT), "GRADEBOX_SCRATCH_BYTES": str(size)}
     for number in range(24):
         with subprocess.Popen([sys.executable, "-c", _STARTS], stdout=subprocess.PIPE, env=environment) as process:
@@ -305,7 +306,7 @@ def test_a_service_that_is_killed_while_it_starts_sandboxes_leaves_none() -> Non
 
 
 def _using(size: int) -> list[str]:
-    """Processes that have mounted a folder of this size, or are to do so."""
+    """Processes that have mounted a folder of this size, or have the size in their command line."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -415,7 +416,7 @@ def test_one_that_is_elsewhere_is_not_used(name: str, forking: Bubblewrap, monke
 
 
 def test_a_copy_that_cannot_enter_says_why_and_the_zygote_goes_on(forking: Bubblewrap) -> None:
-    """The namespaces of this process belong to nobody who a sandbox may be."""
+    """No user of a sandbox owns the namespaces of this process."""
     assert forking.zygote is not None
     uid = 200_000 if os.geteuid() == 0 else 0
     ours, theirs = socket.socketpair()
@@ -463,7 +464,7 @@ def test_the_zygote_may_do_little_itself_and_buries_what_it_forked(forking: Bubb
 
 
 def _kill(pid: int) -> None:
-    with suppress(ProcessLookupError):  # the last one went with its zygote before
+    with suppress(ProcessLookupError):  # the zygote has already ended
         os.kill(pid, signal.SIGKILL)
 
 
@@ -479,7 +480,7 @@ def test_warm_sandboxes_that_went_with_their_zygote_are_missed() -> None:
 
 @pytest.mark.parametrize("zygote", [True, False])
 def test_nothing_is_left_to_be_buried(zygote: bool) -> None:
-    """Where the service is pid 1 of a container, nobody else buries what comes to it."""
+    """If the service is pid 1 of a container, no other process reaps orphans."""
     program = _BURIES.replace("ZYGOTE", str(zygote))
     environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)
@@ -520,7 +521,7 @@ def test_a_zygote_that_answers_nobody_is_replaced(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("room", range(4, 12))
 def test_descriptors_that_get_lost_on_the_way_are_missed(room: int, forking: Bubblewrap) -> None:
-    """The kernel leaves out those that a process has no room for, and those of its control groups come last."""
+    """The kernel drops descriptors that the process has no room for. Those of its control groups come last."""
     assert forking.zygote is not None
     hard = resource.prlimit(forking.zygote.pid, resource.RLIMIT_NOFILE)[1]
     needed = 8 + _entrances(forking)
@@ -546,7 +547,7 @@ def _entrances(made: Bubblewrap) -> int:
 
 def test_one_outside_its_control_groups_is_not_used(forking: Bubblewrap, monkeypatch: pytest.MonkeyPatch) -> None:
     if forking.cgroups is None:
-        return  # there is nothing that it could be outside of
+        return  # there are no control groups here
     groups = forking.cgroups
     elsewhere = groups.make(8)
     try:
@@ -570,7 +571,7 @@ def test_bubblewrap_says_itself_what_it_could_not_do(forking: Bubblewrap, monkey
 @pytest.mark.parametrize("zygote", [True, False])
 @pytest.mark.parametrize("has_ended", [True, False])
 def test_one_that_cannot_be_held_is_not_left(has_ended: bool, zygote: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may have ended by then, or there may be no room for one more descriptor."""
+    """It may have ended already, or the service may have no room for another descriptor."""
 
     def opened(pid: int) -> int:
         if has_ended:
@@ -648,7 +649,7 @@ async def grade(thread):
 def test_nobody_begins_a_session_where_sessions_share_the_processors(
     has_groups: bool, isolation: Isolation, zygote: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What starts and ends a group of processes goes on, as `subprocess` and `os.killpg` do it."""
+    """`subprocess` and `os.killpg` can still start and kill a group of processes."""
     if has_groups and Cgroups.find() is None:
         return
     if not has_groups:

@@ -1,4 +1,4 @@
-"""What is special about containers: their labels, their image, an engine that cannot all."""
+"""Tests of containers: their labels, their image, and engines that lack features."""
 
 import contextlib
 import os
@@ -82,7 +82,7 @@ def test_the_kernel_is_told_of_it_too(made: Docker) -> None:
         )
         assert {status[name].strip("0") for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {""}
         assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
-        assert int(status["Seccomp_filters"]) == 2  # the engine's, and on it the one that bubblewrap's have
+        assert int(status["Seccomp_filters"]) == 2  # the engine's filter, and the one that bubblewrap's sandboxes have
         for kind in ("net", "pid", "ipc", "uts", "mnt"):
             own = Path(f"/proc/self/ns/{kind}").readlink()
             assert Path(f"/proc/{sandbox.pid}/ns/{kind}").readlink() != own
@@ -90,7 +90,7 @@ def test_the_kernel_is_told_of_it_too(made: Docker) -> None:
         sandbox.end()
 
 
-@pytest.mark.usefixtures("made")  # there is an engine
+@pytest.mark.usefixtures("made")  # skips without an engine
 def test_a_user_id_comes_back_once_an_engine_that_was_away_has_removed_the_container(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -131,7 +131,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.alone  # any start of the backend, in any process, removes it
+@pytest.mark.alone  # any start of the backend, in any process, removes the container
 def test_what_a_killed_service_left_is_removed_at_the_next_start(made: Docker) -> None:
     mine = made.start()
     killed = subprocess.run([sys.executable, "-c", _KILLED], cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=False)
@@ -147,7 +147,7 @@ def test_what_a_killed_service_left_is_removed_at_the_next_start(made: Docker) -
 
 
 def test_a_killed_service_leaves_nothing_that_runs(made: Docker) -> None:
-    """Even without a next start."""
+    """Even without another start of the backend."""
     script = _KILLED.replace("os.kill(sandbox.pid, signal.SIGSTOP)", "")
     killed = subprocess.run([sys.executable, "-c", script], cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -170,7 +170,7 @@ list(session.grade(b'{"prompt": "a", "completion": "b"}\\n', 1))
 
 @pytest.mark.parametrize("over", ["socket", "attach"])
 def test_a_service_that_is_killed_while_it_grades_leaves_nothing_that_runs(made: Docker, over: str) -> None:
-    """Whatever time the grader has: the guest does not wait until it has a record to tell."""
+    """Even if the grader has time left: the guest notices the kill before it has a record to send."""
     command = [sys.executable, "-c", _KILLED_GRADING, over]
     killed = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -197,7 +197,7 @@ def test_whose_a_container_is(owner: str, state: str, age_s: float, stale: bool)
 
 @pytest.fixture
 def repository(made: Docker, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A name for images of this test's own: others may run sandboxes from the usual one."""
+    """A unique name for images, because other tests may run sandboxes from the usual one."""
     name = f"gradebox-test-{secrets.token_hex(4)}"
     monkeypatch.setattr(images, "REPOSITORY", name)
     yield name
@@ -222,7 +222,7 @@ def test_images_of_earlier_versions_go(repository: str, made: Docker, monkeypatc
     images.ensure(made.client, built)
     made.client.tag(images.name_of(built), repository, earlier_name.partition(":")[2])
     made.client.remove_image(images.name_of(built))
-    images.ensure(made.client, built)  # which is not a day later
+    images.ensure(made.client, built)  # less than a day later
     assert set(_tags(made, repository)) == {earlier_name, images.name_of(built)}
     made.client.remove_image(images.name_of(built))
     monkeypatch.setattr(images, "_KEPT", timedelta(seconds=-60))
@@ -247,7 +247,7 @@ def test_an_image_that_is_not_there_is_named(made: Docker) -> None:
 
 
 def test_a_runtime_that_is_not_there_is_named(made: Docker) -> None:
-    ours = f"{leftovers.OWNER}={leftovers.labels()[leftovers.OWNER]}"  # other tests' containers may be running
+    ours = f"{leftovers.OWNER}={leftovers.labels()[leftovers.OWNER]}"  # containers of other tests may be running
     other = Docker(settings_for("docker", docker_runtime="no-such-runtime"))
     with contextlib.closing(other), pytest.raises(IsolationUnavailable, match="no-such-runtime"):
         prove(other)
@@ -255,7 +255,7 @@ def test_a_runtime_that_is_not_there_is_named(made: Docker) -> None:
 
 
 def test_where_no_socket_can_be_mounted_the_stream_is_used(made: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of an engine on another machine, which has no such folder: here it is never mounted, and nobody comes."""
+    """Simulates an engine on another machine: the socket is not mounted, so the guest does not connect."""
     monkeypatch.setattr(backend, "_CONNECT_S", 1.0)
     monkeypatch.setattr(policy.Container, "_mounts", lambda _: [])
     other = Docker(settings_for("docker", docker_channel="auto"))

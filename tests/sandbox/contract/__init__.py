@@ -1,1 +1,1 @@
-"""What every backend must do. A package, so that a backend ends with the last test of this folder."""
+"""Tests of every backend. A package, so that a backend is closed after the last test of this folder."""

@@ -1,4 +1,4 @@
-"""What every backend must do, written once: each test runs against each line of `tests.backends.VARIANTS`."""
+"""Fixtures for the tests of every backend: each test runs with each line of `tests.backends.VARIANTS`."""
 
 import json
 import tempfile
@@ -18,7 +18,7 @@ from sandbox.limits import STDOUT_BYTES, limits_of
 from sandbox.session import Session
 from tests.backends import VARIANTS, backend_of, settings_for
 
-# Runs what a completion says, and tells what it calls `answer`.
+# Executes a completion, and returns its `answer` as the reason.
 GRADER = """
 import json
 from gradebox import Score
@@ -32,7 +32,7 @@ async def grade(thread):
 
 @pytest.fixture(scope="package", params=VARIANTS)
 def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """One backend; when the last test of this folder has ended, nothing may be left of what it started."""
+    """Yields one backend. Fails after the last test of this folder if anything that it started is left."""
     with pytest.MonkeyPatch.context() as patch:
         temporary = tmp_path_factory.mktemp("contract")
         patch.setattr(tempfile, "tempdir", str(temporary))
@@ -54,7 +54,7 @@ def session(backend: Watched) -> Iterator[Session]:
 
 
 class Grader:
-    """A grader that is loaded into one sandbox, and stays there."""
+    """A grader that stays loaded in one sandbox."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -66,17 +66,17 @@ class Grader:
         return self
 
     def score(self, *completions: str) -> list[Outcome]:
-        """One outcome each; the sandbox must not end over it."""
+        """The outcome of each completion. Fails if the sandbox ends."""
         return self.score_threads([{"completion": completion} for completion in completions])
 
     def score_threads(self, threads: Sequence[object]) -> list[Outcome]:
-        """The same of whole threads."""
+        """The same for whole threads."""
         payload = b"\n".join(json.dumps(thread).encode() for thread in threads)
         grading = Grading(lambda _: self.session, lambda _, why: pytest.fail(f"the sandbox ended: {why}"))
         return grading.score(payload, 0, "contract@1")
 
     def ask(self, code: str) -> Any:
-        """What `code` calls `answer`."""
+        """The `answer` that `code` computes."""
         (outcome,) = self.score(code)
         assert outcome.reason is not None, outcome
         return json.loads(outcome.reason)
@@ -84,11 +84,11 @@ class Grader:
 
 @pytest.fixture
 def grader(session: Session) -> Grader:
-    """Runs in the sandbox what a completion says."""
+    """A grader that executes completions in the sandbox."""
     return Grader(session).load()
 
 
 @pytest.fixture
 def loads(session: Session) -> Callable[..., Grader]:
-    """Loads another grader, or other limits."""
+    """Loads a grader with other source or limits."""
     return Grader(session).load

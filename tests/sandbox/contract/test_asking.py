@@ -1,4 +1,4 @@
-"""Graders that ask, and what completions that work against them can do with it: on every backend."""
+"""Tests of graders that ask, and of completions that attack them, on every backend."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from sandbox.outcomes import Asked
 from sandbox.session import Session
 from tests.sandbox.contract.conftest import Grader
 
-# Runs what a completion says in front of an honest ask, and tells what it calls `answer`.
+# Executes a completion before an honest ask, and returns its `answer` as the reason.
 GRADER = """
 import json
 import sys
@@ -36,14 +36,14 @@ async def grade(thread):
 
 
 class Asking:
-    """The grader in one sandbox, whose runs a test steps."""
+    """The grader in one sandbox; a test steps its runs."""
 
     def __init__(self, session: Session, source: str = GRADER, isolation: Isolation = "auto", **limits: Any) -> None:
         grader = Grader(session).load(source, isolation, **limits)
         self.grading = Grading(lambda _: grader.session, lambda _, why: pytest.fail(f"the sandbox ended: {why}"))
 
     def step(self, *completions: str, answers: list[list[Any]] | None = None) -> list[Outcome | Asked]:
-        """What one run of each comes to."""
+        """The result of one run of each completion."""
         threads = [{"completion": each, "metadata": {"number": n}} for n, each in enumerate(completions)]
         known = answers or [[] for _ in completions]
         lines = [json.dumps(thread).encode() for thread in threads]
@@ -51,7 +51,7 @@ class Asking:
 
 
 def asked(run: Outcome | Asked) -> list[str]:
-    """The messages of what a run asks."""
+    """The first message of each ask of a run."""
     assert isinstance(run, Asked), run
     return [json.loads(request)["messages"][0]["content"] for request in run.requests]
 
@@ -105,7 +105,7 @@ def test_what_is_asked_comes_out_and_answers_go_in(asking: Asking) -> None:
     ],
 )
 def test_code_that_asks_for_another_model_says_so_to_the_host(asking: Asking, code: str) -> None:
-    """Who takes the process over can write any ask. The host answers what the version may ask, and nothing else."""
+    """Code that controls the process can write any ask. The host answers only what the version may ask."""
     (run,) = asking.step(code)
     assert isinstance(run, Asked)
     assert json.loads(run.requests[0])["name"] == "another"
@@ -164,7 +164,7 @@ coroutine = many()
     "body",
     [
         "b''",
-        "b'\\x05\\0\\0\\0{}\\n\\x1e{'",  # it would end its line, and begin another
+        "b'\\x05\\0\\0\\0{}\\n\\x1e{'",  # would end its line, and begin another
         "b'\\xff\\xff\\xff\\x7f{}'",
         "b'\\x02\\0\\0\\0{}' + b'\\x02\\0\\0'",
     ],
@@ -208,7 +208,7 @@ coroutine = both()
 
 
 def test_answers_that_a_run_does_not_ask_for_are_an_error(asking: Asking) -> None:
-    """The answers belong to another completion, or the grader changed its mind: no score is made of them."""
+    """The answers are those of another completion, or the grader is not deterministic. Neither gives a score."""
     (run,) = asking.step("pass")
     stray = [["00" * 32, {"reply": {"text": "1.0", "finish_reason": "", "usage": {}}}]]
     (outcome,) = asking.step("pass", answers=[answer(run, "1.0") + stray])
@@ -237,7 +237,7 @@ async def grade(thread):
     return await judged(thread)
 """
 
-# What it keeps of earlier completions keeps it from asking.
+# Asks only in the first run of its process.
 REMEMBERS = """
 kept = {}
 
@@ -248,7 +248,7 @@ async def grade(thread):
     return 0.0
 """
 
-# It waits when it is ended.
+# Asks again when it is ended.
 WAITS_AT_THE_END = """
 async def grade(thread):
     ran.append(thread.metadata["number"])
@@ -309,7 +309,7 @@ async def grade(thread):
 
 
 def scored(asking: Asking) -> list[tuple[float | None, Any]]:
-    """Scores and reasons of three completions that are stepped to their ends: 0.25, 0.5 and 0.75 are answered."""
+    """Steps three completions to their ends with the answers 0.25, 0.5 and 0.75. Returns scores and reasons."""
     answers: list[list[Any]] = [[], [], []]
     while True:
         runs = asking.step("pass", "pass", "pass", answers=answers)
@@ -348,8 +348,8 @@ def test_what_a_run_leaves_half_done_is_in_no_later_run(session: Session, grader
 
 
 def test_what_earlier_runs_leave_keeps_none_from_asking_again(session: Session) -> None:
-    """The run is made anew where nothing was left. Completions that are judged in one go are another matter: what a
-    module remembers of them is the grader's own doing.
+    """The run is repeated in a process without traces of the first. Completions of one step may still share state, if
+    the grader's module keeps any.
     """
     asking = Asking(session, HEAD + REMEMBERS)
     (first,) = asking.step("pass")

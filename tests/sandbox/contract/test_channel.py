@@ -1,4 +1,4 @@
-"""Lines go in and records come out, whole and in order, however many and however large."""
+"""Tests that lines go in and records come out whole and in order, in any number and size."""
 
 import time
 from collections.abc import Callable
@@ -86,7 +86,7 @@ def test_one_batch_after_the_other(loads: Callable[..., Grader]) -> None:
 
 
 def test_where_memory_is_shared_nobody_inside_can_write_it(loads: Callable[..., Grader]) -> None:
-    """A container has a /proc, where what is open for reading can be opened again."""
+    """A container has /proc, through which a file open for reading can be opened again."""
     grader = loads(f"SIZE = {SHARED_BYTES}\n{_REOPENS}", isolation="batch")
     outcome = grader.score("x")[0]
     assert outcome.reason == "[]"
@@ -157,7 +157,7 @@ def test_a_grader_that_takes_its_own_descriptors_away_fails_at_once(loads: Calla
     assert time.monotonic() - started < 20
 
 
-# Finds the memory that carries the results of its batch, and does to it what a completion says.
+# Finds the memory with the results of its batch, and executes a completion that may forge it.
 _FORGES = """
 import gc, mmap, struct, threading, time
 from gradebox import Score
@@ -203,8 +203,8 @@ async def grade(thread):
     ],
 )
 def test_forged_memory_of_results_is_never_a_score_of_nobody(code: str, loads: Callable[..., Grader]) -> None:
-    """In batch isolation one process grades all, and what takes it over can give each of them any result. But each line
-    has exactly one: its own score, what was forged for it, or an error; and the next batch finds nothing of it.
+    """In batch isolation one process grades all lines, and code that controls it can forge any result. But each line
+    has exactly one result: its score, a forged score, or an error. The next batch is not affected.
     """
     grader = loads(_FORGES, isolation="batch", timeout_s=2.0)
     threads: list[dict[str, object]] = [
@@ -229,7 +229,7 @@ def test_forged_memory_of_results_is_never_a_score_of_nobody(code: str, loads: C
 
 
 def test_the_memory_of_results_can_be_forged_by_those_that_it_is_of(loads: Callable[..., Grader]) -> None:
-    """Else the attacks above would prove nothing. A record that was passed on before stays as it was."""
+    """Else the attacks above would prove nothing. A record that was read before cannot be forged."""
     grader = loads(_FORGES, isolation="batch")
     threads: list[dict[str, object]] = [
         {"messages": [{"role": "assistant", "content": text}], "metadata": {"number": number}}
@@ -246,7 +246,7 @@ def test_the_memory_of_results_can_be_forged_by_those_that_it_is_of(loads: Calla
 
 
 def test_ids_reasons_and_prints_of_every_size(loads: Callable[..., Grader]) -> None:
-    """Some find room in the shared memory, and some do not."""
+    """Some fit into the shared memory, and some do not."""
     grader = loads(_SAYS, isolation="batch")
     lengths = [(7 * number) % 900 + (3000 if number % 40 == 39 else 0) for number in range(1500)]
     threads: list[dict[str, object]] = [

@@ -1,4 +1,4 @@
-"""Graders of groups, and what hostile ones return: on every backend, in both isolations."""
+"""Tests of graders of groups, honest and hostile, on every backend and in both isolations."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ from sandbox.guest.protocol.frames import SCORES
 from sandbox.session import Session
 from tests.sandbox.contract.conftest import Grader
 
-# Returns what the first completion says.
+# Executes the first completion, and returns its `answer`.
 GRADER = """
 import os, sys, time
 from gradebox import NotApplicable, Score

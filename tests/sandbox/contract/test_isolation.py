@@ -1,4 +1,4 @@
-"""What code inside finds of the world: nothing."""
+"""Tests that code in a sandbox reaches nothing outside."""
 
 import os
 import platform
@@ -29,7 +29,7 @@ except OSError as error:
     answer = errno.errorcode.get(error.errno)
 """
 
-# Each must fail, with an error that says so.
+# Each must fail with an error that means refusal or absence.
 REFUSED = {
     "a TCP socket": "socket.socket(socket.AF_INET)",
     "an IPv6 socket": "socket.socket(socket.AF_INET6)",
@@ -112,7 +112,7 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def inside(backend: Watched) -> Iterator[Grader]:
-    """A grader that runs each completion in a process of its own, for tests that leave nothing behind."""
+    """A grader with a new process for each completion, shared by tests that leave nothing behind."""
     session = Session(backend.start())
     yield Grader(session).load()
     session.end()
@@ -133,7 +133,7 @@ def test_its_environment_is_ours(inside: Grader) -> None:
 
 
 def test_memory_of_what_started_it_says_nothing_of_the_host(inside: Grader) -> None:
-    """The environment that pid 1 was started with lies in memory that every process has from it."""
+    """Every process inherits memory that contains the initial environment of pid 1."""
     search = """
 import ctypes
 environ = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
@@ -230,7 +230,7 @@ answer = [database.execute("select 1").fetchone()[0], done.stdout, squares]
 
 
 def test_programs_that_take_locks_go_on(inside: Grader) -> None:
-    """Locks have no effect: all files that a sandbox can write are its own."""
+    """Locks have no effect, because sandboxes share no writable files."""
     works = """
 import fcntl, multiprocessing, os, sqlite3
 answer = []
@@ -280,7 +280,7 @@ for wanted in ((2, 2), (resource.RLIM_INFINITY,) * 2):
     ],
 )
 def test_a_call_without_effect_answers_as_if_it_had_one(call: str, inside: Grader) -> None:
-    """The kernel would refuse each of them for a pipe that cannot be written, or that has nothing to be written."""
+    """The kernel would refuse each of these calls for the reading end of a pipe."""
     lock = "LOCK = struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 1, 0)"
     asked = f"import fcntl, os, struct\n{lock}\npipe, _ = os.pipe()\n{call}\nanswer = 'done'"
     assert inside.ask(asked) == "done"

@@ -1,4 +1,4 @@
-"""A sandbox starts, serves, and ends with all that is in it."""
+"""Tests that a sandbox starts, serves, and ends with all its processes."""
 
 import json
 import os
@@ -80,7 +80,7 @@ def test_it_may_be_ended_twice(backend: Watched) -> None:
 
 
 def test_one_whose_host_goes_away_ends_by_itself(backend: Watched) -> None:
-    """A service that is killed ends no sandbox: its sockets are closed, and that must do."""
+    """A killed service cannot end its sandboxes. They end because its sockets are closed."""
     session = Session(backend.start())
     session.await_ready()
     session.sandbox.channel.shutdown(socket.SHUT_RDWR)

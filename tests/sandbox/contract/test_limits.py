@@ -1,4 +1,4 @@
-"""What a grader may use has an end, and coming to it costs its completion and no other."""
+"""Tests of a grader's limits: a completion that exceeds one fails, and no other does."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tests.sandbox.contract.conftest import Grader
 
 pytestmark = pytest.mark.sandbox
 
-# Of its own processes each stays within its limit; all of them together do not.
+# Each process stays within its limit; together they exceed the sandbox's.
 _TOGETHER = """
 import mmap, os, time
 for number in range(4):
@@ -45,7 +45,7 @@ def test_one_process_that_wants_too_much_memory(grader: Grader) -> None:
 
 
 def test_processes_that_want_too_much_memory_together(loads: Callable[..., Grader]) -> None:
-    """One of them is ended, or the whole sandbox where nobody but the host can count."""
+    """One of them is killed, or the whole sandbox if only the host can count their memory."""
     grader = loads(memory_mb=96, timeout_s=20.0)
     started = time.monotonic()
     with suppress(Ended):

@@ -1,4 +1,4 @@
-"""Scores are read without a call of the grader's code."""
+"""Tests that scores are read without calls of the grader's code."""
 
 import math
 from collections.abc import Callable
@@ -76,7 +76,7 @@ def test_what_is_no_number_runs_nothing_either(base: Any, metaclass: type[type])
 def test_the_name_of_a_type_is_not_the_metaclass_s_to_say() -> None:
     class Named(type):
         @property
-        def __name__(cls) -> str:  # type: ignore[override]  # it lies
+        def __name__(cls) -> str:  # type: ignore[override]  # forged
             raise KeyError
 
     class Value(metaclass=Named):

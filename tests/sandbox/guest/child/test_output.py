@@ -1,4 +1,4 @@
-"""The pipe here; standard output itself in a process of its own."""
+"""Tests of the pipe in this process, and of standard output in a separate one."""
 
 import fcntl
 import os
@@ -48,7 +48,7 @@ def test_a_pipe_is_full_before_a_writer_has_to_wait(pipe: tuple[int, int]) -> No
 
 @pytest.mark.parametrize(("size", "part"), [(8192, 4096), (4096, 1)])
 def test_a_small_pipe_is_full_before_a_writer_has_to_wait(pipe: tuple[int, int], size: int, part: int) -> None:
-    """What the kernel gives whose user has many. In one of a page, a page does not follow a single byte."""
+    """The kernel gives small pipes to users with many. In a pipe of one page, no page fits behind a byte."""
     reading, writing = pipe
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, size)
     os.write(writing, bytes(part))
@@ -104,7 +104,7 @@ def _told(source: str, watch: bool = False) -> list[str]:
         ("print('\\udcff')", b"\\udcff\n"),
         ("os.write(1, b'a'); os.write(2, b'b')", b"ab"),
         ("os.write(1, b'a' * 100)", b"a" * 10),
-        ("for _ in range(3000): print('x' * 1000)", b"x" * 10),  # more than the pipe holds: nobody waits
+        ("for _ in range(3000): print('x' * 1000)", b"x" * 10),  # more than the pipe holds, without blocking
     ],
 )
 def test_what_is_kept_of_what_is_printed(source: str, kept: bytes) -> None:

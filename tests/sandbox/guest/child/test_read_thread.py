@@ -1,4 +1,4 @@
-"""What `json.loads` and `StringThread.from_object` read, and nothing else."""
+"""Tests that lines are read exactly as by `json.loads` and `StringThread.from_object`."""
 
 import json
 import math
@@ -61,7 +61,7 @@ def _expected(text: str) -> StringThread | None:
     try:
         value = json.loads(text, parse_constant=_refuse)
         thread = StringThread.from_object(value)
-        str(value.get("id", "")).encode()  # half a surrogate pair cannot be
+        str(value.get("id", "")).encode()  # raises on half a surrogate pair
     except ValueError:
         return None
     deepest = max(map(_depth, (thread.metadata, *thread.raw_messages())))
@@ -69,7 +69,7 @@ def _expected(text: str) -> StringThread | None:
 
 
 def _read(line: bytes, readers: tuple[ThreadReader, ThreadReader] = (READER, SLOW)) -> StringThread | None:
-    """What both ways to read come to: the same."""
+    """The thread that both readers return; None if they refuse it."""
     fast, slow = (_told(reader, line) for reader in readers)
     assert repr(fast) == repr(slow)
     return fast if type(fast) is StringThread else None
@@ -190,7 +190,7 @@ def test_metadata_may_be_so_deep_and_no_deeper(
     assert _read(line(DEEPEST)) is not None
     assert all(_read(line(levels)) is not None for levels in range(4, 20))
     with pytest.raises(DECODER.errors):
-        DECODER.decode(line(20))  # the reader checks the depth of none that is decoded
+        DECODER.decode(line(20))  # so the reader need not check the depth of a decoded thread
     with pytest.raises(BadInput, match=f"nested more than {DEEPEST} levels deep"):
         READER.read(line(DEEPEST + 1))
 
@@ -207,7 +207,7 @@ def test_an_id_is_no_part_of_the_thread(identity: str | int) -> None:
 @pytest.mark.parametrize("identity", ["\ud800", "\ude00x", "x" * 255 + "\ud83d"])
 @pytest.mark.parametrize("form", [{"messages": [], "metadata": {}}, {"completion": "a"}])
 def test_an_id_with_half_a_pair_is_refused(identity: str, form: dict[str, object]) -> None:
-    """No outcome can carry it, and another one in its place would be that of another thread."""
+    """No outcome can hold it, and a replacement could be the id of another thread."""
     with pytest.raises(BadInput, match="half a surrogate pair"):
         READER.read(json.dumps({**form, "id": identity}).encode())
 
@@ -260,7 +260,7 @@ ODD = st.sampled_from(
 @settings(max_examples=500)
 @given(st.lists(NUMBERS | st.lists(CHARACTERS, max_size=4).map(lambda c: f'"{"".join(c)}"') | ODD, max_size=3))
 def test_numbers_and_strings_as_they_may_be_written(written: list[str]) -> None:
-    """To the last bit of a number, and the same duplicate key wins, in the same place."""
+    """Numbers agree to the last bit, and the same duplicate key wins, in the same place."""
     members = ", ".join(f'"{key}": {text}' for key, text in zip("aba", written, strict=False))
     _read(f'{{"messages": [], "metadata": {{{members}}}}}'.encode(), LONG)
 
@@ -285,7 +285,7 @@ def test_what_is_unusual_is_read_as_json_reads_it(line: bytes) -> None:
 
 
 def test_usual_threads_are_read_by_the_decoder_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else they would come to the same, in twice the time."""
+    """The slow reader has the same result, in twice the time."""
     thread = {"messages": [{"role": role, "content": "é"} for role in sorted(ROLES)], "metadata": {"a": [{"b": [1]}]}}
     monkeypatch.setattr(ThreadReader, "read_value", None)
     for identity in ({}, {"id": "x"}, {"id": 7}, {"id": None}):
@@ -319,7 +319,7 @@ def test_a_decoder_is_made_for_a_large_batch_alone(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_decoder_that_cannot_be_made_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module body of a grader may have taken from the process what its import needs."""
+    """The module body of a grader may have removed what the decoder's import needs."""
 
     def fail() -> ThreadDecoder:
         raise ImportError

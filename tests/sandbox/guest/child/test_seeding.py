@@ -1,4 +1,4 @@
-"""In an interpreter of its own, since the tests' own has imported `random` long ago."""
+"""Tests of seeding, in a new interpreter, because this one has already imported `random`."""
 
 import subprocess
 import sys

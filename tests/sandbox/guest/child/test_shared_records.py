@@ -102,7 +102,7 @@ def test_each_record_has_its_own_fields(filled: int) -> None:
 @pytest.mark.parametrize(
     "forged",
     [
-        _head(2**32 - 1),  # -1, where it would be signed
+        _head(2**32 - 1),  # -1, if it were signed
         _head(2**31),
         _head(ROOM),
         _head(ROOM - len(FIRST) + 1),

@@ -29,7 +29,7 @@ def _is_open(number: int) -> bool:
 
 
 def test_standard_input_is_opened_anew() -> None:
-    gc.collect()  # in the child it would close files that tests before this one have left
+    gc.collect()  # else the child's collector might close files left by earlier tests
     reading, writing = os.pipe()
     null = os.open("/dev/null", os.O_RDWR)
     pid = os.fork()

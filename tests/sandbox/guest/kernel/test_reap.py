@@ -1,4 +1,4 @@
-"""In a process of its own, which is made to adopt orphans, as a template is: it kills whoever it may."""
+"""Tests of `reap_all` in a separate process that adopts orphans like a template, because it kills all it may."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What reads bytes out of a sandbox, given any bytes: it says Malformed, or what it reads is within its bounds."""
+"""Tests that readers of a sandbox's bytes raise Malformed or return values within bounds, for any bytes."""
 
 import math
 import struct
@@ -40,7 +40,7 @@ FIELDS = st.dictionaries(st.sampled_from(sorted(MAX_FIELD)), st.binary(max_size=
     lambda found: list(found.items())
 )
 RECORDS = st.builds(pack_record, KIND, st.integers(0, 1 << 40), st.floats(allow_nan=True, allow_infinity=True), FIELDS)
-# Bytes that are nearly records: whole ones, cut ones, and heads that lie about what follows.
+# Bytes that are nearly records: whole ones, cut ones, and heads with wrong lengths.
 LYING = st.builds(
     RECORD.pack, st.integers(0, 2**32 - 1), st.floats(), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1)
 )
@@ -55,7 +55,7 @@ def decode(records: Records) -> list[Outcome]:
 
 
 def is_sound(outcome: Outcome) -> bool:
-    """A finite score, or a typed error, or that the grader does not apply: one of them."""
+    """Whether there is exactly one of a finite score, an error and `not_applicable`."""
     return [outcome.score, outcome.error, outcome.not_applicable].count(None) == 2 and (
         outcome.score is None or math.isfinite(outcome.score)
     )

@@ -1,4 +1,4 @@
-"""What a supervisor takes of records in a child's slots and pipe."""
+"""Tests of how a supervisor collects records from a child's slots and pipe."""
 
 import os
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def _bodies(told: list[Records]) -> bytes:
 
 
 class _Chunk:
-    """Lines, told as far as the child says that they are done."""
+    """A chunk. `told` are the records that are passed on."""
 
     def __init__(self, results: int, lines: int = 4) -> None:
         self.told: list[Records] = []
@@ -107,7 +107,7 @@ def test_what_is_changed_after_it_was_reported_is_not_read_again(chunk: _Chunk) 
 
 def test_a_report_counts_no_slot_that_is_not_filled(chunk: _Chunk) -> None:
     chunk.fill(0, _head(0))
-    chunk.fill(2, _head(0), _head(0))  # beyond a gap: it is no other line's
+    chunk.fill(2, _head(0), _head(0))  # behind a gap, so not counted
     chunk.report(9_999_999)
     chunk.settle()
     assert _heads(chunk.told) == _head(0)
@@ -151,7 +151,7 @@ def test_a_record_of_the_pipe_that_claims_too_much(chunk: _Chunk, pipe: tuple[in
 
 
 def test_records_that_one_frame_cannot_hold_go_in_two(pipe: tuple[int, int]) -> None:
-    """Of asks, a record may take half a frame."""
+    """A record of asks may take half a frame."""
     chunk = _Chunk(pipe[0], lines=shared_records.MOST)
     elsewhere = RECORD.pack(0, 0.0, 0, MARK | ELSEWHERE)
     of_slot, of_asks, more = b"s" * chunk.room, b"a" * MAX_REQUESTS, b"m" * (MAX_REPLY // 4)

@@ -1,4 +1,4 @@
-"""What a supervisor takes for told, of slots that a child has filled."""
+"""Tests of which of a child's filled slots a supervisor counts."""
 
 import mmap
 import os
@@ -37,7 +37,7 @@ def _bodies(told: list[Records]) -> bytes:
 
 
 class _Processes:
-    """As a supervisor asks it; its template says nothing."""
+    """Replaces GraderProcesses. Its template sends nothing."""
 
     def __init__(self) -> None:
         self.control, self._other = socket.socketpair()
@@ -59,7 +59,7 @@ def processes() -> Iterator[_Processes]:
 
 @pytest.fixture
 def ends() -> Iterator[tuple[ChildHandle, socket.socket, mmap.mmap]]:
-    """The supervisor's ends of a child; and the child's channel and memory."""
+    """The supervisor's ends of a child, and the child's channel and memory."""
     ours, theirs = socket.socketpair()
     results, results_in = os.pipe2(os.O_NONBLOCK)
     printed, printed_in = output.make_pipe()
@@ -93,7 +93,7 @@ def test_a_slot_counts_when_the_child_says_so_and_not_by_its_mark(
     assert theirs.recv(SHARE.size) == SHARE.pack(4, 0, 12, True, True, 0)
     assert _heads(told) == b"".join(RECORDS[:counted])
     assert (came_to is True) == (said == DONE)
-    if came_to is not True:  # it did no more, though it was seen to go on: what it had done is not lost
+    if came_to is not True:  # records that the child has not reported are not lost
         run._collect(child, settled=True)
         assert _heads(told) == b"".join(RECORDS)
 
@@ -102,7 +102,7 @@ def test_a_slot_counts_when_the_child_says_so_and_not_by_its_mark(
 def test_a_new_child_that_leaves_has_done_something(
     is_new: bool, told: int, processes: _Processes, ends: tuple[ChildHandle, socket.socket, mmap.mmap]
 ) -> None:
-    """Else children could be started without end for a line."""
+    """Else any number of children could be started for one line."""
     child, theirs, memory = ends
     memory[: told * RECORD.size] = b"".join(RECORDS[:told])
     theirs.sendall(LEAVING)

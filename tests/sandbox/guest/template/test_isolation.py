@@ -61,6 +61,6 @@ def test_a_deep_tree_is_walked_without_recursion() -> None:
         tree = ast.UnaryOp(ast.Not(), tree)
     module = ast.Module([ast.Expr(tree)], [])
     assert runs_code(module)
-    while isinstance(tree, ast.UnaryOp):  # taken apart by hand: deep trees are freed by recursion
+    while isinstance(tree, ast.UnaryOp):  # by hand, because deep trees are freed by recursion
         inner, tree.operand = tree.operand, ast.Constant(0)
         tree = inner
