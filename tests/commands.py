@@ -1,4 +1,4 @@
-"""Runs commands of gradebox in processes that are forked from one that has imported it, which takes half a second."""
+"""Runs commands of gradebox in forks of a process that has imported it, because the import takes half a second."""
 
 import multiprocessing
 import os
