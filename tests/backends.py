@@ -40,7 +40,7 @@ def settings_for(variant: str, **more: object) -> SandboxSettings:
 
 
 def backend_of(variant: str) -> Callable[[SandboxSettings], Backend]:
-    """The class of this variant's backend. If it is unavailable, skips the test, or fails it if the backend is needed."""
+    """The class of this variant's backend. If it is unavailable, skips the test, or fails it if it is needed."""
     if why := _lacking(variant):
         if _maker(variant) in NEEDED:
             pytest.fail(why)

@@ -11,7 +11,7 @@ from moto.server import ThreadedMotoServer
 
 @contextmanager
 def object_store() -> Iterator[str]:
-    """Yields the URL of an empty bucket. Sets environment variables with the access for this process and its children."""
+    """Yields the URL of an empty bucket. Environment variables give access to this process and its children."""
     server = ThreadedMotoServer("127.0.0.1", 0)
     server.start()
     host, port = server.get_host_and_port()
