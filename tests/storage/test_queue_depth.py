@@ -1,4 +1,4 @@
-"""How much waits, while it waits."""
+"""Tests of the depth of the queue."""
 
 import pytest
 from redis import Redis
