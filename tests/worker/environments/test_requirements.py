@@ -1,4 +1,4 @@
-"""What may be asked for."""
+"""Tests of the requirements that are accepted."""
 
 import pytest
 
@@ -36,6 +36,6 @@ def test_nothing_else_is(asked: str, why: str) -> None:
 
 
 def test_not_too_many() -> None:
-    assert read([]) == []  # there may be data
+    assert read([]) == []  # an environment may have only data
     with pytest.raises(RequirementRefused, match=str(MOST)):
         read([f"a{number}" for number in range(MOST + 1)])
