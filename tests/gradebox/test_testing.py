@@ -1,4 +1,4 @@
-"""Graders that ask are tested without a service."""
+"""Tests of graders that ask, with `gradebox.testing` instead of a service."""
 
 import asyncio
 from typing import Any

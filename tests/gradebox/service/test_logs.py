@@ -1,4 +1,4 @@
-"""What the service logs, and what it never does."""
+"""Tests of the service's logs, and of what they must not contain."""
 
 import io
 import json
