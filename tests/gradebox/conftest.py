@@ -34,7 +34,6 @@ class Service:
         return (self.data_dir / "api-key").read_text().strip()
 
     def client(self, project: str = "default") -> Client:
-        """A client of the service."""
         return Client(self.url, self.key, project)
 
 

@@ -112,7 +112,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a proc
 
 @contextmanager
 def another_users_listener(port: int, address: str = "127.0.0.1") -> Iterator[list[str]]:
-    """Listens on a port as another user. Yields the received lines, complete when the block ends."""
+    """Listens on a port as another user. Yields the received data, a line each."""
     heard: list[str] = []
     process = subprocess.Popen(
         [sys.executable, "-c", LISTENS, address, str(port), str(OTHER_USER)], stdout=subprocess.PIPE, text=True

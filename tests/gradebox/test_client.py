@@ -446,7 +446,7 @@ def test_batches_of_a_list_have_all_that_a_new_one_has(client: Client, contains:
     assert [outcome.score for outcome in found.outcomes()] == [1.0]
     assert pickle.loads(pickle.dumps(found)).rewards() == [1.0]
     with pytest.raises(AttributeError):
-        found.scores  # noqa: B018  # the attribute does not exist
+        found.scores  # noqa: B018  # there is none
 
 
 def test_a_grader_is_made_by_create_itself(client: Client) -> None:

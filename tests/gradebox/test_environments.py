@@ -126,7 +126,6 @@ async def grade(thread: StringThread) -> float:
 
 @pytest.fixture
 def words(tmp_path: Path) -> Path:
-    """A folder of data."""
     (tmp_path / "data" / "lists").mkdir(parents=True)
     (tmp_path / "data" / "lists" / "words.txt").write_text("cat dog")
     (tmp_path / "elsewhere").write_text("linked")

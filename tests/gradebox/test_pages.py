@@ -332,7 +332,7 @@ def _of_prometheus(config: Any) -> None:
 
 
 def _of_compose(config: Any) -> None:
-    """Langfuse's web and worker both have the settings that its sources require, and a network to the API's service."""
+    """Langfuse's web and worker both have the settings that its sources need, and a network to the API."""
     assert config["services"].keys() == {"langfuse-web", "langfuse-worker"}
     ours = yaml.safe_load((ROOT / "compose.yaml").read_text())
     api = ours["services"]["api"]

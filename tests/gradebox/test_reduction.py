@@ -1,4 +1,4 @@
-"""Tests of the reduction of a batch's outcomes to a number, and of outcomes that have none."""
+"""Tests of the reduction of a batch's outcomes to a number."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tests of graders that ask, with `gradebox.testing` instead of a service."""
+"""Tests of `gradebox.testing`: graders that ask, without a service."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tests of values that fit a schema, and of the problems of those that do not."""
+"""Tests of values that fit a schema or have problems."""
 
 from typing import Any
 

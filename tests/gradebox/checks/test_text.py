@@ -1,4 +1,4 @@
-"""Tests of checks of the completion: completions that pass, completions that fail, and the reasons."""
+"""Tests of checks of the completion: what passes, what fails, and the reasons."""
 
 from typing import Any
 

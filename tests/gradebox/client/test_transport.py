@@ -132,7 +132,7 @@ def test_threads_join_the_other_members_of_a_body() -> None:
 
 
 def flaky(*failures: httpx.Response | Exception) -> tuple[Handler, list[int]]:
-    """A handler that answers once, fails in these ways, then answers; and a list with an item for each request."""
+    """A handler that answers once, fails in these ways, then answers; and a list that grows with each request."""
     plan: list[httpx.Response | Exception] = [httpx.Response(200, content=b"[]"), *failures]
     count = list[int]()
 

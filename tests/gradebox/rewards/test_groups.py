@@ -82,7 +82,7 @@ def test_what_ends_a_group_costs_that_group(shortest: GraderHandle) -> None:
 
 
 class Trainer:
-    """A stand-in for the trainer, with the method `log_metric`."""
+    """A trainer with the method `log_metric`."""
 
     num_generations = 3
 

@@ -210,7 +210,7 @@ def test_a_reward_works_after_a_fork(grader: GraderHandle) -> None:
     children = [context.Process(target=lambda: told.put([ask(reward, said)[0] for said in "4545"])) for _ in range(3)]
     for child in children:
         child.start()
-    mine = [ask(reward, said)[0] for said in "4545"]  # at the same time as the children
+    mine = [ask(reward, said)[0] for said in "4545"]  # at the same time
     for child in children:
         child.join()
     assert [mine, *(told.get() for _ in children)] == [[1.0, 0.0, 1.0, 0.0]] * 4

@@ -91,7 +91,7 @@ def test_a_batch_is_judged_and_no_other_waits_behind_it(service: Service, tmp_pa
 
 @contextmanager
 def server_process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Starts a server that can be killed. Yields its process and its base URL."""
+    """A server that can be killed, and its base URL."""
     command = [sys.executable, "-m", "examples.model_server", *arguments]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Tests of the service's logs, and of what they must not contain."""
+"""Tests of what the service logs and never logs."""
 
 import io
 import json
