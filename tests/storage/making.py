@@ -1,4 +1,4 @@
-"""Makes graders and batches without a sandbox, because storage does not check what it stores."""
+"""Makes graders and batches without a sandbox: storage does not check them."""
 
 import json
 import time
@@ -33,7 +33,7 @@ def proved(source: str = SOURCE, timeout_s: float = 5.0, asks: Sequence[str] = (
 
 
 def wanted(store: Store, key: str, weight: float = 1.0, asks: Sequence[str] = ()) -> Wanted:
-    """Creates a grader in the default project. Returns it as a batch refers to it."""
+    """Creates a grader in the default project, for a batch."""
     store.graders.create("default", key, key, "", proved(f"# {key}\n{SOURCE}", asks=asks))
     return Wanted(key, store.graders.version("default", key), weight)
 
@@ -52,7 +52,7 @@ def accept(
     line: Callable[[int], bytes] = line,
     feedback_of: FeedbackOf | None = None,
 ) -> str:
-    """Accepts a batch of this many threads and returns its id."""
+    """Accepts a batch of this many threads."""
     payload = b"".join(map(line, range(lines)))
     batch_id = store.orphan_files.begin()
     cutter = Cutter(first_lines=CHUNK_LINES)
@@ -99,7 +99,6 @@ def outcomes_of(store: Store, lease: Lease, *, score: float | None = None) -> li
 
 
 def failed(index: int, grader: str) -> Outcome:
-    """An outcome with an error."""
     return Outcome(index, grader, None, 0.5, error=OutcomeError("exception", "boom"))
 
 

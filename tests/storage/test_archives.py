@@ -21,13 +21,13 @@ def archives(store: Store) -> Archives:
 
 
 def old(redis: Redis, *contents: str) -> None:
-    """Sets the time when these contents were last wanted to long ago."""
+    """Makes these contents unwanted for a long time."""
     redis.zadd(names.ARCHIVES, dict.fromkeys(contents, time.time() - KEPT_S - 1))
 
 
 def test_what_is_kept_can_be_opened(store: Store, archives: Archives) -> None:
     archives.keep(ONE, io.BytesIO(b"content"))
-    archives.keep(ONE, io.BytesIO(b"never read"))  # not read, because the content exists
+    archives.keep(ONE, io.BytesIO(b"never read"))  # the content exists
     with store.spool.open_archive(ONE) as file:
         assert file.read() == b"content"
     with pytest.raises(FileNotFoundError):

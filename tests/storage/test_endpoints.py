@@ -70,7 +70,7 @@ def test_a_test_is_noted_until_the_endpoint_changes(store: Store) -> None:
 
 
 def test_a_key_of_an_endpoint_is_none_of_a_model(store: Store) -> None:
-    """A client that writes to Redis cannot move the key to a model either."""
+    """Writing to Redis cannot move the key either."""
     create(store.endpoints)
     store.models.create("default", "reward", URL, "m", "mine", ModelDefaults(), 5)
     theirs = json.loads(store.redis.hget(names.endpoints("default"), "reward") or b"")

@@ -30,7 +30,7 @@ def send(store: Store, content: bytes, project: str = "default") -> str:
 
 
 def age(store: Store, seconds: float, project: str = "default") -> None:
-    """Changes the time when all data of a project was sent to so many seconds ago."""
+    """Makes all data of a project so many seconds old."""
     for sha256, value in store.redis.hgetall(names.environment_data(project)).items():
         kept = msgspec.json.decode(value, type=environment_data.Kept)
         older = msgspec.structs.replace(kept, sent_at=time.time() - seconds)

@@ -169,7 +169,7 @@ def test_a_frozen_batch_can_be_kept_and_let_go_and_deleted(store: Store, redis: 
     assert redis.keys(f"*{batch}*") == []
     assert not redis.exists(names.STORED)
     assert read(store, batch) == b""
-    store.freezer.freeze(batch)  # by a process that was about to freeze it
+    store.freezer.freeze(batch)  # by a late process
     assert redis.keys(f"*{batch}*") == []
 
 

@@ -22,7 +22,7 @@ def model(store: Store, key: str) -> None:
 
 
 def lacks(store: Store, key: str) -> str:
-    """What the grader lacks, according to its record and to the error when it is scored with."""
+    """What the grader lacks, as its record and the error of a score name it."""
     said = store.graders.shown("default", key).lacks
     assert said is not None
     with pytest.raises(NotRunnable) as refused:

@@ -1,5 +1,3 @@
-"""Tests of the depth of the queue."""
-
 import pytest
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError

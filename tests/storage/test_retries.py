@@ -65,7 +65,7 @@ def test_a_finished_batch_runs_again_for_the_units_with_retryable_outcomes(store
     lease = claim(store)
     assert (lease.unit, lease.attempt, lease.tries, lease.earlier) == (0, 2, 1, 1)
     assert store.leases.claim() is None
-    assert lines(store, batch) == []  # reading ends before the first chunk that is not done
+    assert lines(store, batch) == []  # only chunks before the first unfinished one
 
     assert finish(store, lease, outcomes_of(store, lease))
 

@@ -66,7 +66,7 @@ def test_the_data_of_an_environment(spool: Spool) -> None:
             file.write(b"zip" * 100_000)
         assert spool.has_data(name)
     with spool.open_data(one) as read:
-        read.seek(-6, 2)  # readers of a zip file start at its end
+        read.seek(-6, 2)  # zip files are read from the end
         assert read.read() == b"zipzip"
     assert (spool.batches(), spool.archives()) == ({one, two}, set())
 
