@@ -75,7 +75,6 @@ def workers(store: Store, settings: StorageSettings) -> Iterator[Callable[[], Wo
 
 @pytest.fixture
 def start(store: Store, storage_settings: StorageSettings) -> Iterator[Callable[[], Worker]]:
-    """A function that starts a worker and waits until it listens."""
     with workers(store, storage_settings) as start:
         yield start
 
@@ -89,7 +88,7 @@ def submit(
     project: str = "default",
     asks: Sequence[str] = (),
 ) -> str:
-    """Submits a batch whose completions are the numbers from 0, with a new grader. Returns its id."""
+    """Submits a batch whose completions are the numbers from 0, with a new grader."""
     key = f"g{lines}"
     store.graders.create(project, key, key, "", proved(source, timeout_s, asks))
     upload = Upload(store)
@@ -116,6 +115,6 @@ def wait_until(true: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def over(store: Store, batch_id: str, project: str = "default") -> Batch:
-    """Waits until the batch is over and returns it."""
+    """Waits until the batch is over."""
     wait_until(lambda: store.batches.get(project, batch_id, summary=False).state not in ("queued", "running"))
     return store.batches.get(project, batch_id)

@@ -59,7 +59,7 @@ def lines_of(store: Store, batch: str) -> list[bytes]:
 
 
 def check(store: Store, batch: str, before: list[bytes]) -> None:
-    """Checks that each retryable outcome has a new score, and that all others are unchanged, to the byte."""
+    """Checks that each retryable outcome has a new score and all others are unchanged, to the byte."""
     after = lines_of(store, batch)
     assert len(after) == len(before)
     for place, (old, new) in enumerate(zip(before, after, strict=True)):

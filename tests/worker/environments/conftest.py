@@ -34,7 +34,6 @@ class Kept:
 
 @pytest.fixture(scope="session")
 def unpacked() -> Iterator[Path]:
-    """The folder in which environments are unpacked."""
     with folder_for_environments() as folder:
         yield folder
 
@@ -47,7 +46,6 @@ def kept() -> Kept:
 
 @pytest.fixture(scope="session")
 def builder(unpacked: Path, kept: Kept) -> Iterator[Pool]:
-    """A pool for builds."""
     with open_pool(SandboxSettings(environments_dir=unpacked, load_s=20.0)) as pool:
         pool.environments.fetch_from(kept.fetch)
         yield pool
@@ -58,7 +56,7 @@ Builds = Callable[..., Made]
 
 @pytest.fixture(scope="session")
 def builds(builder: Pool, kept: Kept) -> Builds:
-    """Builds from the wheels of an index, by default of the index that this machine is configured for."""
+    """Builds from the wheels of an index, by default of this machine's index."""
 
     def builds(wheels: Path | None, requirements: Sequence[str], data: bytes | None = None, **settings: object) -> Made:
         index = {"environments_index": wheels.as_uri()} if wheels else {}

@@ -1,4 +1,4 @@
-"""Tests of builds, from wheels that the tests make."""
+"""Tests of builds of the tests' wheels."""
 
 import io
 import os

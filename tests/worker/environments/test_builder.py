@@ -19,7 +19,7 @@ pytestmark = pytest.mark.sandbox
 
 @pytest.fixture
 def on(unpacked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Enables builds in workers, from an index with two wheels."""
+    """Enables builds in workers from two wheels."""
     make_wheel(tmp_path / "index", "small", {"small.py": "VALUE = 1\n"})
     many = {f"large/module_{number}.py": "def f(x):\n    return x\n" * 200 for number in range(300)}
     make_wheel(tmp_path / "index", "large", {"large/__init__.py": "", **many})
@@ -29,7 +29,6 @@ def on(unpacked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def unpacked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder in which environments are unpacked."""
     with folder_for_environments() as folder:
         monkeypatch.setenv("GRADEBOX_ENVIRONMENTS_DIR", str(folder))
         yield folder
@@ -37,7 +36,6 @@ def unpacked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def start(on: None, store: Store, storage_settings: StorageSettings) -> Iterator[Callable[[], Worker]]:
-    """A function that starts a worker with these settings."""
     with workers(store, storage_settings) as start:
         yield start
 

@@ -206,7 +206,7 @@ def test_changed_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
             unpacked(io.BytesIO(changed), folder, 1)
         except DataRefused:
             refused += 1
-        except UnicodeDecodeError:  # raised by this test when it reads the files
+        except UnicodeDecodeError:  # raised by this test's reading
             pass
         assert [path.name for path in folder.iterdir()] in ([], ["data"])
         assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) <= MIB
@@ -228,7 +228,7 @@ def test_a_grader_reads_it_and_changes_nothing(
 ) -> None:
     made = builds(None, [], data=zip_of({"scores/a.txt": "0.25", "scores/b.txt": "0.75", "code.py": "VALUE = 1\n"}))
     writes = READS.replace(").read_text())", ').open("a").write("1"))')
-    assert (made.packages, made.files) == ([], 4)  # the fourth file is the mark of what the environment was built for
+    assert (made.packages, made.files) == ([], 4)  # with the mark of what it was built for
 
     for source, expected in ((READS, {0: 0.25, 1: 0.75}), (writes, {})):
         with anywhere.grading(GraderSource(source, isolation, environment=made.sha256)) as grading:

@@ -1,6 +1,6 @@
 """Tests of the packages that graders need most, each in a grader that scores, all in one environment.
 
-The packages come from the index that this machine is configured for. Without an index, the tests are skipped.
+The packages come from the index of this machine. Without an index, the tests are skipped.
 """
 
 from typing import NamedTuple

@@ -36,6 +36,6 @@ def test_nothing_else_is(asked: str, why: str) -> None:
 
 
 def test_not_too_many() -> None:
-    assert read([]) == []  # an environment may have only data
+    assert read([]) == []  # there may be data
     with pytest.raises(RequirementRefused, match=str(MOST)):
         read([f"a{number}" for number in range(MOST + 1)])
