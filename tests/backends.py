@@ -13,7 +13,7 @@ from sandbox.settings import SandboxSettings
 
 NEEDED = {"bubblewrap"} | ({"docker"} if os.environ.get("GRADEBOX_TESTS_NEED_DOCKER") == "1" else set())
 
-# The settings of each variant. The part of a variant's name before the comma is the backend.
+# Settings by variant; the part of a name before the comma is the backend.
 VARIANTS: dict[str, dict[str, object]] = {
     "bubblewrap": {},
     "bubblewrap, no zygote": {"zygote": False},
@@ -25,7 +25,7 @@ NAMES = ("bubblewrap", "docker")
 # `grade`) depend only on the guest's code: one run for each backend is enough.
 OF_ISOLATION = {"module", "resource", "escape", "calls", "cross", "channel", "reuse"}
 # The kinds of these that depend on the user who runs the service. A container is the same for every user of its
-# engine, so what a process in it does to the guest is tried only once.
+# engine, so what a process in it does to the guest is tried once.
 OF_THE_USER = {"resource", "escape", "cross"}
 
 
@@ -35,7 +35,6 @@ def selftest(kinds: Iterable[str] = OF_ISOLATION) -> list[str]:
 
 
 def settings_for(variant: str, **more: object) -> SandboxSettings:
-    """Settings that select this variant."""
     return SandboxSettings.model_validate({"backend": _maker(variant), **VARIANTS[variant], **more})
 
 

@@ -17,7 +17,6 @@ _TIMEOUT_S = 120
 def run_command(
     arguments: Sequence[str], environment: dict[str, str], folder: Path, stdin: bytes = b""
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `gradebox` with these arguments."""
     with tempfile.TemporaryDirectory() as own:
         streams = [Path(own, name) for name in ("stdin", "stdout", "stderr")]
         streams[0].write_bytes(stdin)

@@ -20,7 +20,7 @@ _DOCKERD = Path(__file__).parent.parent / "scripts" / "dockerd"
 
 
 class Engine:
-    """A Docker engine that keeps all its files in one folder."""
+    """Keeps all files of the engine in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -45,7 +45,7 @@ class Engine:
         found: dict[str, int] = {}
         with closing(docker.APIClient(self.host)) as client:
             for container in client.containers(all=True):
-                with suppress(NotFound):  # the container was removed after it was listed
+                with suppress(NotFound):  # removed after it was listed
                     found[container["Id"]] = int(client.inspect_container(container["Id"])["State"]["Pid"])
         return found
 
@@ -62,7 +62,7 @@ class Engine:
                     os.kill(pid, signal.SIGKILL)
 
     def stop(self) -> None:
-        """Stops the engine with SIGTERM and unmounts the mounts in its folder."""
+        """Stops the engine with SIGTERM and unmounts its mounts."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             self._process.wait(60)

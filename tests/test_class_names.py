@@ -13,7 +13,7 @@ ROOMS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlint
 
 # These classes have names from other systems.
 FOREIGN = ("api/dialects/", "gradebox/langfuse.py")
-# A class of the client has the name of the store's record that it shows; an error has the name of the store's error.
+# The client's classes and errors have the names of the store's records and errors that they show.
 COUNTERPARTS = (("gradebox/client/_sync/", "storage/"), ("gradebox/errors.py", "storage/errors.py"))
 
 

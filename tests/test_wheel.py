@@ -50,7 +50,7 @@ class Environment:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment variables without those of this repository: PYTHONPATH and settings."""
+        """Without the variables of this repository: PYTHONPATH and settings."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("GRADEBOX_", "PYTHON"))}
         return kept | {"XDG_STATE_HOME": str(self.folder / "state"), "XDG_DATA_HOME": str(self.folder / "share")}
 

@@ -36,7 +36,6 @@ def make_wheel(
 
 
 def zip_of(files: Mapping[str, str]) -> bytes:
-    """A zip file with these files."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, text in files.items():
