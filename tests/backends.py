@@ -1,4 +1,4 @@
-"""Every backend that there is, for tests that all of them must pass: one line adds one."""
+"""The backends, for tests that every backend must pass. A new backend takes one line."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from sandbox.settings import SandboxSettings
 
 NEEDED = {"bubblewrap"} | ({"docker"} if os.environ.get("GRADEBOX_TESTS_NEED_DOCKER") == "1" else set())
 
-# name: how it is made, and what is set for it
+# Settings by variant; the part of a name before the comma is the backend.
 VARIANTS: dict[str, dict[str, object]] = {
     "bubblewrap": {},
     "bubblewrap, no zygote": {"zygote": False},
@@ -21,26 +21,25 @@ VARIANTS: dict[str, dict[str, object]] = {
     "docker, attached": {"docker_channel": "attach"},
 }
 NAMES = ("bubblewrap", "docker")
-# Of the bad graders the kinds that come to what isolates them. The others (a source's text, an odd end or result of
-# `grade`) come to the guest's code alone: once for each backend is enough.
+# The kinds of bad graders that depend on the isolation. The other kinds (a source's text, an odd end or result of
+# `grade`) depend only on the guest's code: one run for each backend is enough.
 OF_ISOLATION = {"module", "resource", "escape", "calls", "cross", "channel", "reuse"}
-# Of these, what comes to who runs the service. What a container holds is the same for each user of its engine, so all
-# that a process in it does to the guest is tried once.
+# The kinds of these that depend on the user who runs the service. A container is the same for every user of its
+# engine, so what a process in it does to the guest is tried once.
 OF_THE_USER = {"resource", "escape", "cross"}
 
 
 def selftest(kinds: Iterable[str] = OF_ISOLATION) -> list[str]:
-    """The command, for `gradebox`, that tries these kinds."""
+    """The arguments of `gradebox` for a selftest of these kinds."""
     return ["selftest", "--json", *(part for kind in sorted(kinds) for part in ("--category", kind))]
 
 
 def settings_for(variant: str, **more: object) -> SandboxSettings:
-    """Settings that come to this backend."""
     return SandboxSettings.model_validate({"backend": _maker(variant), **VARIANTS[variant], **more})
 
 
 def backend_of(variant: str) -> Callable[[SandboxSettings], Backend]:
-    """What makes this backend. Skips the test where it cannot be had, and says why."""
+    """The class of this variant's backend. If it is unavailable, skips the test, or fails it if it is needed."""
     if why := _lacking(variant):
         if _maker(variant) in NEEDED:
             pytest.fail(why)

@@ -1,4 +1,4 @@
-"""Runs commands of gradebox in processes that are forked from one that has imported it, which takes half a second."""
+"""Runs commands of gradebox in forks of a process that has imported it, because the import takes half a second."""
 
 import multiprocessing
 import os
@@ -17,7 +17,6 @@ _TIMEOUT_S = 120
 def run_command(
     arguments: Sequence[str], environment: dict[str, str], folder: Path, stdin: bytes = b""
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `gradebox` with these arguments."""
     with tempfile.TemporaryDirectory() as own:
         streams = [Path(own, name) for name in ("stdin", "stdout", "stderr")]
         streams[0].write_bytes(stdin)

@@ -1,4 +1,4 @@
-"""A Docker engine of a test's own, to be killed."""
+"""A Docker engine for one test, which may kill it."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ _DOCKERD = Path(__file__).parent.parent / "scripts" / "dockerd"
 
 
 class Engine:
-    """Keeps all of its own in one folder."""
+    """Keeps all files of the engine in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -28,7 +28,7 @@ class Engine:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Starts it, again too, and waits until it answers."""
+        """Starts the engine, also after a kill, and waits until it answers."""
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [_DOCKERD, "serve", self._folder], stdout=log, stderr=log, start_new_session=True
@@ -41,16 +41,16 @@ class Engine:
         raise AssertionError((self._folder / "log").read_text()[-2000:])
 
     def containers(self) -> dict[str, int]:
-        """All that it knows, with the process of each."""
+        """The process id of each container, by the container's id."""
         found: dict[str, int] = {}
         with closing(docker.APIClient(self.host)) as client:
             for container in client.containers(all=True):
-                with suppress(NotFound):  # it has gone since it was listed
+                with suppress(NotFound):  # removed after it was listed
                     found[container["Id"]] = int(client.inspect_container(container["Id"])["State"]["Pid"])
         return found
 
     def kill(self, containers: bool = False) -> None:
-        """Kills the engine at once. Its containers, unless they are killed too, live until it starts again."""
+        """Kills the engine at once. Its containers live until it starts again, unless they are killed too."""
         assert self._process is not None
         inside = self.containers().values() if containers else ()
         self._process.kill()
@@ -58,11 +58,11 @@ class Engine:
         (self._folder / "pid").unlink(missing_ok=True)
         for pid in inside:
             with suppress(ProcessLookupError):
-                if pid:  # one that does not run has 0, which stands for the processes of this test's own group
+                if pid:  # 0 if the container does not run; kill(0) would kill this test's process group
                     os.kill(pid, signal.SIGKILL)
 
     def stop(self) -> None:
-        """Stops it in good order, and removes what it kept."""
+        """Stops the engine with SIGTERM and unmounts its mounts."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             self._process.wait(60)
@@ -74,7 +74,7 @@ class Engine:
 
 @contextmanager
 def engine() -> Iterator[Engine]:
-    """One that runs. Skips the test where none can be started."""
+    """Starts a Docker engine and yields it. Skips the test if no engine can be started."""
     if os.geteuid() != 0 or shutil.which("dockerd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
         why = "an engine of its own needs root and `dockerd`"
         if "docker" in NEEDED:

@@ -1,4 +1,4 @@
-"""A real S3 protocol server."""
+"""A server of the S3 protocol."""
 
 import secrets
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from moto.server import ThreadedMotoServer
 
 @contextmanager
 def object_store() -> Iterator[str]:
-    """The URL of an empty bucket, where this process and those that it starts are let in by their environment."""
+    """Yields the URL of an empty bucket. Environment variables give access to this process and its children."""
     server = ThreadedMotoServer("127.0.0.1", 0)
     server.start()
     host, port = server.get_host_and_port()

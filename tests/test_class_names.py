@@ -1,4 +1,4 @@
-"""One word, one thing: a class of this project has a name that no other class of it has."""
+"""Tests that no two classes of this project have the same name."""
 
 import ast
 import tomllib
@@ -11,9 +11,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ROOMS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["root_packages"]
 
-# Words of other systems, as their clients know them.
+# These classes have names from other systems.
 FOREIGN = ("api/dialects/", "gradebox/langfuse.py")
-# The client shows what the store keeps under the store's word, and raises what the store raised.
+# The client's classes and errors have the names of the store's records and errors that they show.
 COUNTERPARTS = (("gradebox/client/_sync/", "storage/"), ("gradebox/errors.py", "storage/errors.py"))
 
 

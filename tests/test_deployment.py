@@ -1,4 +1,4 @@
-"""What the images and the stack are made from, read without an engine: tests/test_compose.py builds and runs them."""
+"""Tests of the files that define the images and the stack, without an engine. test_compose.py builds and runs them."""
 
 import re
 import subprocess
@@ -23,7 +23,7 @@ def test_each_container_has_limits(name: str) -> None:
     service = _services()[name]
     assert service["mem_limit"]
     assert service["cpus"]
-    assert isinstance(service["pids_limit"], int)  # docker-compose gives the engine what stands here
+    assert isinstance(service["pids_limit"], int)  # docker-compose passes the value to the engine unchanged
     assert service["logging"]["options"]["max-size"]
 
 
@@ -57,7 +57,7 @@ def test_api_keys_of_models_can_be_read_where_models_are_asked() -> None:
 @pytest.mark.parametrize("name", ["api", "worker"])
 @pytest.mark.parametrize("folder", ["", "/srv/packages"])
 def test_packages_lie_where_the_service_looks_for_them(name: str, folder: str) -> None:
-    """A volume, or a folder under the same path outside: the engine mounts it into sandboxes of its own."""
+    """The folder is a volume, or has the same path on the host, because the engine mounts it into sandboxes."""
     service = _services()[name]
 
     def filled(text: str) -> str:
@@ -73,7 +73,7 @@ def test_packages_lie_where_the_service_looks_for_them(name: str, folder: str) -
 
 
 def _pins(path: Path) -> dict[str, str]:
-    """Each package's version. Every one must have a hash."""
+    """The version of each package. Fails if a package has no hash."""
     found: dict[str, str] = {}
     for entry in re.split(r"\n(?=\S)", path.read_text().strip()):
         match = re.match(r"([\w.-]+)(?:\[[\w,-]+\])?==([^ ]+) (?:;[^\\]*)?\\\n", entry)

@@ -1,4 +1,4 @@
-"""Every setting is documented, every name of a setting in the pages exists, and links between pages lead somewhere."""
+"""Tests that the docs describe every setting, that the settings named in pages exist, and that links have a target."""
 
 import re
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def _links(page: Path) -> Iterator[str]:
 
 
 def _anchors(page: Path) -> set[str]:
-    """The anchors that GitHub gives to a page's headings."""
+    """The anchors that GitHub generates for a page's headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -1,4 +1,4 @@
-"""The wheel as its users install it: in an empty environment, used from another folder."""
+"""Tests of the wheel, installed in an empty environment and used from another folder."""
 
 import json
 import os
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment, and a folder from which it is used."""
+    """A virtual environment, and the folder from which it is used."""
 
     folder: Path
 
@@ -43,21 +43,21 @@ class Environment:
         )
 
     def says(self, code: str) -> str:
-        """What a line of Python prints."""
+        """The output of a line of Python."""
         done = self.run("python", "-P", "-c", code)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
     @property
     def variables(self) -> dict[str, str]:
-        """Nothing of this repository: neither PYTHONPATH nor settings."""
+        """Without the variables of this repository: PYTHONPATH and settings."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("GRADEBOX_", "PYTHON"))}
         return kept | {"XDG_STATE_HOME": str(self.folder / "state"), "XDG_DATA_HOME": str(self.folder / "share")}
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the source distribution, and the wheel that was built from it."""
+    """A folder with the source distribution and the wheel built from it."""
     folder = tmp_path_factory.mktemp("dist")
     _build(ROOT, folder, "sdist")
     (archive,) = folder.glob("*.tar.gz")
@@ -75,7 +75,7 @@ def _build(source: Path, target: Path, kind: str) -> None:
 
 @pytest.fixture(scope="module")
 def pins(built: Path) -> Path:
-    """The lock file as constraints: the same versions, and what was downloaded for the tests serves again."""
+    """The lock file as constraints: the same versions as in the tests, so that downloaded packages are used again."""
     pinned = [line.partition(" \\")[0] for line in (ROOT / "requirements.lock").read_text().splitlines()]
     file = built / "constraints.txt"
     file.write_text("\n".join(line for line in pinned if "==" in line) + "\n")
@@ -147,7 +147,7 @@ def test_the_light_client_says_what_a_server_needs(command: str, light: Environm
 
 @pytest.fixture(scope="module")
 def url(server: Environment) -> Iterator[str]:
-    """A service that the installed package runs."""
+    """Starts a service from the installed package and yields its URL."""
     command = [str(server.folder / "bin" / "gradebox"), "serve", "--port", "0", "--workers", "1"]
     process = subprocess.Popen(
         command, cwd=server.folder, env=server.variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

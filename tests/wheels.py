@@ -1,4 +1,4 @@
-"""Wheels of our own, made by zipfile, in a package index of our own: a folder. And data to lie beside them."""
+"""Makes wheels in a package index, which is a folder, and zip files of data for environments."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ import pytest
 def make_wheel(
     folder: Path, name: str, files: Mapping[str, str], version: str = "1.0", requires: tuple[str, ...] = ()
 ) -> Path:
-    """A wheel of pure Python with these files, in this index."""
+    """Adds a wheel of pure Python with these files to this index."""
     info = f"{name}-{version}.dist-info"
     needed = "".join(f"Requires-Dist: {one}\n" for one in requires)
     content = {
@@ -36,7 +36,6 @@ def make_wheel(
 
 
 def zip_of(files: Mapping[str, str]) -> bytes:
-    """A zip file with these files."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, text in files.items():
@@ -45,20 +44,20 @@ def zip_of(files: Mapping[str, str]) -> bytes:
 
 
 def list_files(index: Path, name: str) -> None:
-    """Has an index list all files of a package."""
+    """Writes the index page that lists all files of a package."""
     files = sorted(path.name for path in (index / name).iterdir() if path.suffix in (".whl", ".gz"))
     (index / name / "index.html").write_text("".join(f'<a href="{file}">{file}</a>\n' for file in files))
 
 
 def skip_without_index(failed: Exception) -> None:
-    """Skips the test where a build failed since this machine reaches no package index; else returns."""
+    """Skips the test if a build failed because this machine reaches no package index."""
     if any(word in str(failed) for word in ("Failed to fetch", "error sending request", "Connect")):
         pytest.skip(f"no package index can be reached: {failed}")
 
 
 @contextmanager
 def folder_for_environments() -> Iterator[Path]:
-    """A folder of a test's own that the users of sandboxes can reach, as pytest's are not."""
+    """A temporary folder that the users of sandboxes can read; they cannot read pytest's folders."""
     with tempfile.TemporaryDirectory(prefix="gradebox-environments-", dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)

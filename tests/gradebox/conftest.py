@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Service:
-    """A real `gradebox serve`, and the environment in which its clients find it."""
+    """A real `gradebox serve`, and the environment variables for its clients."""
 
     url: str
     data_dir: Path
@@ -25,22 +25,21 @@ class Service:
     environment: dict[str, str]
 
     def run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
-        """Runs a client command against it."""
+        """Runs a client command against the service."""
         return run_command(arguments, self.environment | {"GRADEBOX_URL": self.url}, ROOT, stdin)
 
     @property
     def key(self) -> str:
-        """Its first API key."""
+        """The first API key."""
         return (self.data_dir / "api-key").read_text().strip()
 
     def client(self, project: str = "default") -> Client:
-        """A client of it."""
         return Client(self.url, self.key, project)
 
 
 @contextmanager
 def serving(folder: Path, *arguments: str, **settings: str) -> Iterator[Service]:
-    """Runs `gradebox serve` with its data in this folder, under GRADEBOX_* settings; stops it at the end."""
+    """Runs `gradebox serve` with its data in this folder and these GRADEBOX_* settings. Stops it at the end."""
     gradebox_free = {name: value for name, value in os.environ.items() if not name.startswith("GRADEBOX_")}
     environment = gradebox_free | {"XDG_STATE_HOME": str(folder / "state"), "XDG_DATA_HOME": str(folder / "share")}
     named = {f"GRADEBOX_{name.upper()}": value for name, value in settings.items()}

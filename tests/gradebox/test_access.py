@@ -112,7 +112,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a proc
 
 @contextmanager
 def another_users_listener(port: int, address: str = "127.0.0.1") -> Iterator[list[str]]:
-    """What comes to a port on which another user listens, a line each."""
+    """Listens on a port as another user. Yields the received data, a line each."""
     heard: list[str] = []
     process = subprocess.Popen(
         [sys.executable, "-c", LISTENS, address, str(port), str(OTHER_USER)], stdout=subprocess.PIPE, text=True
@@ -167,7 +167,7 @@ def test_a_client_that_waits_for_its_service_sends_no_key_to_who_took_the_port(h
         service.join()
     assert "Bearer found" in asked[0]
     with another_users_listener(port) as heard:
-        client._transport.rules.auth.look_again()  # type: ignore[union-attr]  # as a second does
+        client._transport.rules.auth.look_again()  # type: ignore[union-attr]  # as after a second
         with pytest.raises(NotOurs):
             client.projects.list()
     assert heard == []

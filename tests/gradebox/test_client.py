@@ -1,4 +1,4 @@
-"""The client against a real service."""
+"""Tests of the client against a real service."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Environments from the client and the command line, against a real service."""
+"""Tests of environments from the client and the command line, against a real service."""
 
 import asyncio
 import hashlib
@@ -41,7 +41,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Iterator[Service]:
-    """A service that builds from our wheels alone."""
+    """A service that builds only from the wheels of these tests."""
     folder = tmp_path_factory.mktemp("service")
     with folder_for_environments() as unpacked:
         settings = {"environments_dir": str(unpacked), "environments_index": wheels.as_uri(), "workers": "1"}
@@ -65,7 +65,7 @@ def test_a_grader_imports_what_its_environment_has(client: Client, shouting: str
     grader = client.graders.create.function(key="loud", fn=SOURCE, environment=shouting)
 
     assert (grader.environment and grader.environment.label) == "shouting@1"
-    assert grader.isolation == "completion"  # nobody knows what this package does with text
+    assert grader.isolation == "completion"  # the package may run text as code
     assert grader.memory_mb == 512
     assert [outcome.score for outcome in grader.score([{"completion": "a"}])] == [0.25]
     batch = client.batches.create("loud", [{"completion": "a"}] * 3)
@@ -82,7 +82,7 @@ def test_a_new_build_leaves_the_versions_that_are_there_as_they_are(client: Clie
     new = client.graders.update("moving", environment="moving")
 
     assert (updated.build, same.build) == (2, 2)
-    assert again.version == old.version == 1  # it keeps its build, so nothing has changed
+    assert again.version == old.version == 1  # the grader keeps its build, so nothing has changed
     assert (new.version, new.environment and new.environment.label) == (2, "moving@2")
     scored = [client.score("moving", [{"completion": "a"}], version)[0].score for version in (1, 2)]
     assert scored == [0.25, 0.75]
@@ -102,7 +102,7 @@ def test_an_environment_that_a_grader_names_cannot_be_deleted(client: Client) ->
         client.environments.get("held")
     with pytest.raises(NotFound):
         client.graders.create.function(key="holder", fn=SOURCE, environment="held")
-    assert client.environments.create("held", ["shouting==1.0"], progress=False).build == 2  # no number comes twice
+    assert client.environments.create("held", ["shouting==1.0"], progress=False).build == 2  # numbers are not reused
 
 
 def test_what_cannot_be_built_says_why(client: Client) -> None:
@@ -126,7 +126,6 @@ async def grade(thread: StringThread) -> float:
 
 @pytest.fixture
 def words(tmp_path: Path) -> Path:
-    """A folder of data."""
     (tmp_path / "data" / "lists").mkdir(parents=True)
     (tmp_path / "data" / "lists" / "words.txt").write_text("cat dog")
     (tmp_path / "elsewhere").write_text("linked")
@@ -266,7 +265,7 @@ def test_the_commands(own: Service, tmp_path: Path) -> None:
 
     assert made.returncode == 0, made.stderr
     assert "by-command@1 is ready: 1 packages" in made.stdout
-    assert "by-command@1: " in made.stderr  # how far it is
+    assert "by-command@1: " in made.stderr  # the progress
     assert [one["builds"][0]["state"] for one in listed if one["key"] == key] == ["ready"]
     assert "shouting==1.0" in shown.stdout
     assert valid.returncode == created.returncode == 0, valid.stdout + created.stderr

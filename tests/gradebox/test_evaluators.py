@@ -1,4 +1,4 @@
-"""Evaluators: each rule with its number and its explanation."""
+"""Tests of evaluators: the score and the explanation of each rule."""
 
 import asyncio
 from typing import Any

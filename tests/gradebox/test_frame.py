@@ -1,4 +1,4 @@
-"""Outcomes as frames, and as what a notebook shows."""
+"""Tests of outcomes as frames and in notebooks."""
 
 from datetime import UTC, datetime
 

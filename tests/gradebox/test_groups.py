@@ -1,4 +1,4 @@
-"""Graders of groups through a real service: client, HTTP, command line."""
+"""Tests of graders of groups through a real service: client, HTTP, command line."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ def _length(thread: StringThread) -> int:
 
 
 async def shortest(threads: list[StringThread]) -> list[Score | Exception]:
-    """A tournament: each against each, the shorter one wins."""
+    """A tournament in which the shorter one of two wins."""
     lengths = [_length(thread) for thread in threads]
     return [
         Score(sum(own < other for other in lengths) / (len(lengths) - 1), reason=f"{own} characters")

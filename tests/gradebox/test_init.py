@@ -17,7 +17,7 @@ def test_every_exported_name_can_be_had() -> None:
 
 def test_a_misspelt_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="Cleint"):
-        gradebox.Cleint  # type: ignore[attr-defined]  # noqa: B018  # the point of the test
+        gradebox.Cleint  # type: ignore[attr-defined]  # noqa: B018  # tested here
 
 
 def test_graders_can_import_what_they_need_where_nothing_else_is(tmp_path: Path) -> None:

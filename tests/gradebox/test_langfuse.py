@@ -1,4 +1,4 @@
-"""Langfuse's code evaluators in this process; tests/api/dialects/langfuse has them in sandboxes."""
+"""Tests of Langfuse's code evaluators in this process. tests/api/dialects/langfuse runs them in sandboxes."""
 
 import enum
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ def answer(source: str, payload: Mapping[str, Any] = PAYLOAD) -> dict[str, Any]:
 
 
 def returned(expression: str, before: str = "") -> dict[str, Any]:
-    """What comes of one score with this value."""
+    """The answer for one score with this value."""
     source = f"{before}\ndef evaluate(ctx):\n    return {{'scores': [{{'name': 's', 'value': {expression}}}]}}"
     return answer(source)
 
@@ -110,7 +110,7 @@ def evaluate(ctx) -> EvaluationResult:
 
 
 def test_evaluators_that_define_the_classes_themselves_run() -> None:
-    """Langfuse's own template began so."""
+    """Langfuse's template once began like this."""
     comment = "['input', 'metadata', 'output', 'tool_calls']"
     assert answer(OLDER_TEMPLATE) == {"scores": [{"name": "s", "value": "o", "dataType": "TEXT", "comment": comment}]}
 
@@ -152,7 +152,7 @@ def test_messages_can_be_sent_whatever_they_say() -> None:
 
 
 def test_chance_is_not_the_same_each_time() -> None:
-    """Graders have the same seed for each completion; evaluators that draw a sample need another."""
+    """Graders have the same seed for each completion, but evaluators that draw a sample need a different one."""
     for before in ("import random\n", ""):
         source = before + "def evaluate(ctx):\n    import random\n    return {'scores': [Score(random.random(), 's')]}"
         evaluator = Evaluator(source)

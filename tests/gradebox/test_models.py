@@ -1,4 +1,4 @@
-"""Models through `gradebox serve`, the client and the command line; no key of theirs is left anywhere."""
+"""Tests of models with `gradebox serve`, the client and the command line, and that their keys are left nowhere."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Graders of OpenAI's contract, kept like any other."""
+"""Tests of graders with OpenAI's contract, kept like other graders."""
 
 import asyncio
 import json
@@ -70,7 +70,7 @@ def test_awaiting(service: Service, key: str) -> None:
 def test_one_of_the_two_is_given(client: Client, key: str) -> None:
     for arguments in ({}, {"fn": mine, "source": SOURCE}):
         with pytest.raises(TypeError, match="fn=, or as its source"):
-            client.graders.create.python(key=key, **arguments)  # type: ignore[arg-type]  # what the test is about
+            client.graders.create.python(key=key, **arguments)  # type: ignore[arg-type]  # tested here
 
 
 def test_what_goes_wrong_is_told_of_the_users_lines(client: Client, key: str) -> None:

@@ -1,7 +1,7 @@
-"""The code blocks of README.md and docs/: Python and curl run against a service, commands are parsed, JSON is read.
+"""Tests of the code blocks of README.md and docs/: run Python and curl with a service, parse commands, read JSON.
 
-tests/examples checks the scores of the graders that pages show, tests/gradebox/cli/test_docs.py and tests/test_docs.py
-check that all options and settings are documented.
+tests/examples tests the scores of the graders on the pages. tests/gradebox/cli/test_docs.py and tests/test_docs.py
+test that all options and settings are documented.
 """
 
 import ast
@@ -43,7 +43,7 @@ PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob(
 FENCE = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 LANGUAGES = {"python", "sh", "json", "yaml", "text"}
 
-# Programs that no test here runs, and why. Their lines are checked as far as `_check_other` says.
+# Programs that these tests do not run, and why. `_check_other` checks their lines in part.
 NOT_RUN = {
     "docker": "needs an engine, images and a network; tests/test_compose.py runs the stack",
     "docker-compose": "as above",
@@ -52,9 +52,9 @@ NOT_RUN = {
     "scripts/images": "fetches Debian's packages",
     "GRADEBOX_BASE=my-base": "starts docker-compose",
 }
-# Functions that pages define and no test here calls, and why.
+# Functions that pages define and these tests do not call, and why.
 NOT_CALLED = {"train": "TRL is not installed", "rewarded": "verifiers is not installed"}
-# Blocks that are no code.
+# Blocks that are not code.
 PICTURES = {"README.md": 1}
 
 
@@ -207,7 +207,7 @@ def _of_promptfoo(names: Names, _: Client) -> None:
 
 
 class Page(NamedTuple):
-    """What holds once a page's blocks have run, and the graders that it expects to be there."""
+    """A check after a page's blocks have run, and the graders that the page expects to exist."""
 
     check: Callable[[Names, Client], None]
     graders: tuple[str, ...] = ()
@@ -232,7 +232,7 @@ RUN = {
 
 
 RUN_ELSEWHERE = {
-    "docs/checks.md",  # in tests/examples/test_checks_page.py: its blocks need graders of each other, and one asks
+    "docs/checks.md",  # in tests/examples/test_checks_page.py: its blocks use each other's graders, and one asks
     "docs/feedback.md",  # in tests/gradebox/service/test_feedback.py: it needs a model
     "docs/judges.md",  # in tests/examples/test_judges_page.py: its graders ask
     "docs/langfuse.md",  # in tests/api/dialects/langfuse/test_page.py: Langfuse runs it
@@ -242,7 +242,7 @@ RUN_ELSEWHERE = {
 
 @pytest.fixture
 def client(service: Service) -> Iterator[Client]:
-    """A client; the graders that pages create are not there, before and after."""
+    """A client. Deletes the graders that pages create, before and after."""
     with service.client() as client:
         _delete_graders(client)
         yield client
@@ -257,7 +257,7 @@ def _delete_graders(client: Client) -> None:
 
 @pytest.fixture
 def folder(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder of a user: it has the files that pages name; the environment names the service."""
+    """The current folder of a user, with the files that pages name. The environment variables name the service."""
     lines = "".join(thread.to_json() + "\n" for thread in THREADS)
     (tmp_path / "examples").mkdir()
     for name in ("completions.jsonl", "threads.jsonl", "examples/completions.jsonl"):
@@ -271,7 +271,7 @@ def folder(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def run(source: str, path: Path, given: Names) -> ModuleType:
-    """Runs a block as a file of its own, from which functions can be uploaded; `await` may stand at its top level."""
+    """Runs a block as a separate file, from which functions can be uploaded. `await` may be at its top level."""
     path.write_text(source, encoding="utf-8")
     module = ModuleType(path.stem)
     module.__file__ = str(path)
@@ -332,7 +332,7 @@ def _of_prometheus(config: Any) -> None:
 
 
 def _of_compose(config: Any) -> None:
-    """Langfuse's web and worker both have what its sources want, and a way to our API's service."""
+    """Langfuse's web and worker both have the settings that its sources need, and a network to the API."""
     assert config["services"].keys() == {"langfuse-web", "langfuse-worker"}
     ours = yaml.safe_load((ROOT / "compose.yaml").read_text())
     api = ours["services"]["api"]
@@ -348,7 +348,7 @@ def _of_compose(config: Any) -> None:
 
 
 def _of_an_eval(config: Any) -> None:
-    """`make clients` has promptfoo run it."""
+    """`make clients` runs it with promptfoo."""
     assert config.keys() == {"prompts", "providers", "tests"}
 
 
@@ -383,13 +383,13 @@ INLINE = [
 
 
 def commands(text: str) -> list[list[str]]:
-    """The commands of a block, a list of words each; a comment and the redirection of output are none of them."""
+    """The commands of a block, each as a list of words without comments."""
     lines = text.replace("\\\n", " ").splitlines()
     return [words for line in lines if (words := shlex.split(line.removeprefix("$ "), comments=True))]
 
 
 def parse(words: list[str]) -> None:
-    """Has the command line's own parser read the words, and runs nothing.
+    """Parses the words with the command line's parser, without running anything.
 
     Raises:
         UsageError: a command or an option does not exist, or an argument is missing.
@@ -397,7 +397,7 @@ def parse(words: list[str]) -> None:
     command: Any = COMMAND
     context = None
     with suppress(typer.Exit):  # --version and --help
-        while words or not hasattr(command, "commands"):  # a group may be named alone
+        while words or not hasattr(command, "commands"):  # a group may be named without a command
             context = command.make_context(command.name, words, parent=context)
             if not hasattr(command, "commands"):
                 return
@@ -406,7 +406,7 @@ def parse(words: list[str]) -> None:
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of the names that commands are shown with."""
+    """Files with the names that pages use in commands."""
     examples = ("examples/completions.jsonl", "examples/graders/exact_match.py")
     (tmp_path / "examples" / "graders").mkdir(parents=True)
     for name in ("FILE", "[FILE]", "FILE.jsonl", "completions.jsonl", "grader.py", *examples):
@@ -417,7 +417,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(words: list[str]) -> None:
-    """Fails unless this is a command that there is."""
+    """Fails if the command does not exist."""
     if words[0] in OURS:
         parse(words[1:])
     elif words[0] in ("graders", "batches", "environments", "keys", "models", "endpoints", "budget", "projects"):
@@ -449,7 +449,7 @@ def _check_module(name: str, *arguments: str) -> None:
 
 
 def _check_other(words: list[str]) -> None:
-    """The names that a command shares with this repository are there: targets, services, stages, arguments."""
+    """Checks that the targets, services, stages and arguments of a command exist in this repository."""
     line = shlex.join(words)
     services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
     dockerfile = (ROOT / "Dockerfile").read_text()

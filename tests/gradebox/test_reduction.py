@@ -1,4 +1,4 @@
-"""What the outcomes of a batch come to, and what is no number of theirs."""
+"""Tests of the reduction of a batch's outcomes to a number."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A score is a float that says why, and of what it is made."""
+"""Tests of scores: floats with a reason and values."""
 
 import math
 import pickle

@@ -1,4 +1,4 @@
-"""Graders that ask are tested without a service."""
+"""Tests of `gradebox.testing`: graders that ask, without a service."""
 
 import asyncio
 from typing import Any

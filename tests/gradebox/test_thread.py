@@ -1,4 +1,4 @@
-"""What a thread is, and what is nearly one."""
+"""Tests of threads, and of objects that are nearly threads."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""pass@k, pass^k and the pass rate, with numbers that were worked out by drawing."""
+"""Tests of pass@k, pass^k and the pass rate, against numbers from all possible draws."""
 
 from itertools import combinations
 from typing import Any

@@ -1,4 +1,4 @@
-"""Graders and batches made without a sandbox: storage keeps what it is given."""
+"""Makes graders and batches without a sandbox: storage does not check them."""
 
 import json
 import time
@@ -25,7 +25,7 @@ SOURCE = "async def grade(thread):\n    return 1.0\n"
 
 
 def proved(source: str = SOURCE, timeout_s: float = 5.0, asks: Sequence[str] = ()) -> Proved:
-    """A source as if the five checks had passed it."""
+    """A source, as if it had passed the five checks."""
     check = Check(name="syntax", passed=True, message="compiles", duration_ms=0.1)
     isolation: Literal["batch", "completion"] = "completion" if asks else "batch"
     report = Report(valid=True, checks=[check], isolation=isolation, asks=list(asks), outcomes=[])
@@ -33,13 +33,13 @@ def proved(source: str = SOURCE, timeout_s: float = 5.0, asks: Sequence[str] = (
 
 
 def wanted(store: Store, key: str, weight: float = 1.0, asks: Sequence[str] = ()) -> Wanted:
-    """A new grader of the default project, as a batch wants it."""
+    """Creates a grader in the default project, for a batch."""
     store.graders.create("default", key, key, "", proved(f"# {key}\n{SOURCE}", asks=asks))
     return Wanted(key, store.graders.version("default", key), weight)
 
 
 def line(number: int) -> bytes:
-    """A thread of a batch that is accepted here."""
+    """The thread with this number, as a line of a payload."""
     return b'{"turns": [["assistant", "%d"]], "id": %d}\n' % (number, number)
 
 
@@ -52,7 +52,7 @@ def accept(
     line: Callable[[int], bytes] = line,
     feedback_of: FeedbackOf | None = None,
 ) -> str:
-    """A batch of this many threads, accepted."""
+    """Accepts a batch of this many threads."""
     payload = b"".join(map(line, range(lines)))
     batch_id = store.orphan_files.begin()
     cutter = Cutter(first_lines=CHUNK_LINES)
@@ -66,13 +66,13 @@ def accept(
 
 
 def ended(redis: Redis) -> dict[str, str]:
-    """The batches that are over and not kept, the first first, with their entries."""
+    """The batches that are over and not kept, oldest first, with their entries of the stream."""
     entries: Any = redis.xrange(names.ENDED)
     return {text(fields[b""]): text(entry) for entry, fields in entries}
 
 
 def over_since(store: Store, batch: str, seconds: float) -> None:
-    """Has a batch, which is over and not frozen, be over so many seconds ago."""
+    """Sets the end of a batch that is over and not frozen to so many seconds ago."""
     since = ended(store.redis)
     since[batch] = f"{int((time.time() - seconds) * 1000)}-{len(since)}"
     store.redis.delete(names.ENDED)
@@ -82,14 +82,14 @@ def over_since(store: Store, batch: str, seconds: float) -> None:
 
 
 def claim(store: Store) -> Lease:
-    """The next unit; there must be one."""
+    """Claims the next unit. Fails if there is none."""
     lease = store.leases.claim()
     assert lease is not None
     return lease
 
 
 def outcomes_of(store: Store, lease: Lease, *, score: float | None = None) -> list[Outcome]:
-    """Outcomes of one unit: as score the index, or the one given."""
+    """Outcomes of one unit. The score is the index, or the given score."""
     plan = store.batches.plan(lease.batch)
     assert plan is not None
     number, chunk = plan.unit(lease.unit)
@@ -99,7 +99,6 @@ def outcomes_of(store: Store, lease: Lease, *, score: float | None = None) -> li
 
 
 def failed(index: int, grader: str) -> Outcome:
-    """An outcome with an error."""
     return Outcome(index, grader, None, 0.5, error=OutcomeError("exception", "boom"))
 
 
@@ -109,8 +108,8 @@ def passed_over(index: int, grader: str) -> Outcome:
 
 
 def finish(store: Store, lease: Lease, outcomes: list[Outcome] | None = None) -> bool:
-    """Writes and completes one unit as a worker does; whether it counts. Of one that is scored again, the outcomes that
-    are not new are to be as they were.
+    """Writes and completes one unit as a worker does. Returns whether it counts. If the unit is scored again, all
+    outcomes that are not new must be unchanged.
     """
     outcomes = outcomes_of(store, lease) if outcomes is None else outcomes
     plan = store.batches.plan(lease.batch)
@@ -127,7 +126,7 @@ def finish(store: Store, lease: Lease, outcomes: list[Outcome] | None = None) ->
 
 
 def complete_again(store: Store, lease: Lease) -> Completed:
-    """What a worker asks whose question was answered, and the answer lost."""
+    """Completes a unit again, as a worker does if the reply to the first call was lost."""
     plan = store.batches.plan(lease.batch)
     assert plan is not None
     outcomes = outcomes_of(store, lease)
@@ -135,7 +134,7 @@ def complete_again(store: Store, lease: Lease) -> Completed:
 
 
 def load_keys(redis: Redis, file: str) -> dict[str, Any]:
-    """Has Redis hold nothing but what a file of this folder says an older gradebox left: the other members of it."""
+    """Replaces all keys of Redis with those that an older gradebox left, from a file. Returns its other members."""
     kept: dict[str, Any] = json.loads(Path(__file__).with_name(file).read_text())
     write: dict[str, Callable[[str, Any], object]] = {
         "string": lambda name, value: redis.set(name, value.encode("latin-1")),

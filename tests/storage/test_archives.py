@@ -1,4 +1,4 @@
-"""The contents of environments in the spool: there while something names them, and not for ever after."""
+"""Tests that the contents of environments stay in the spool while something names them, and no longer than needed."""
 
 import io
 import threading
@@ -21,13 +21,13 @@ def archives(store: Store) -> Archives:
 
 
 def old(redis: Redis, *contents: str) -> None:
-    """Has them wanted for the last time long ago."""
+    """Makes these contents unwanted for a long time."""
     redis.zadd(names.ARCHIVES, dict.fromkeys(contents, time.time() - KEPT_S - 1))
 
 
 def test_what_is_kept_can_be_opened(store: Store, archives: Archives) -> None:
     archives.keep(ONE, io.BytesIO(b"content"))
-    archives.keep(ONE, io.BytesIO(b"never read"))  # it is there
+    archives.keep(ONE, io.BytesIO(b"never read"))  # the content exists
     with store.spool.open_archive(ONE) as file:
         assert file.read() == b"content"
     with pytest.raises(FileNotFoundError):
@@ -58,7 +58,7 @@ def test_what_is_being_removed_is_written_anew(store: Store, archives: Archives)
     keeping = threading.Thread(target=archives.keep, args=(ONE, io.BytesIO(b"new")))
     keeping.start()
     time.sleep(0.1)
-    assert keeping.is_alive()  # it waits: what is there is about to go
+    assert keeping.is_alive()  # it waits until the old content is removed
 
     archives.sweep(named=set())
     keeping.join(10)

@@ -11,7 +11,7 @@ from tests.storage.making import accept, wanted
 
 @pytest.fixture(autouse=True)
 def somebody() -> Iterator[None]:
-    """Who acts in these tests."""
+    """Sets the actor of these tests."""
     token = acting.set({"key": "0123", "address": "192.0.2.1", "request_id": "abc"})
     yield
     acting.reset(token)

@@ -17,7 +17,7 @@ SECONDS = 10.0
 def waiting(endings: BatchEndEvents, batch: str) -> Iterator[threading.Event]:
     called = threading.Event()
     with endings.calling(batch, called.set):
-        called.wait(0.5)  # the call that comes when it starts to listen
+        called.wait(0.5)  # the call when the listener starts
         called.clear()
         yield called
 

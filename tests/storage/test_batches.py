@@ -68,10 +68,10 @@ def test_so_many_different_scores_are_counted_coarsely(store: Store, redis: Redi
             for one in outcomes_of(store, lease)
         ]
         finish(store, lease, outcomes)
-    redis.hset(names.batch(batch), "state", "running")  # as it was just before its last unit
+    redis.hset(names.batch(batch), "state", "running")  # the state before its last unit
     Tallies(redis).merge(batch, 0)
     (packed,) = redis.lrange(names.tallies(batch, 0), 0, -1)
-    assert 5000 <= len(unpack(packed).values) < 5200  # type: ignore[arg-type]  # bytes, as all that is read here
+    assert 5000 <= len(unpack(packed).values) < 5200  # type: ignore[arg-type]  # redis-py returns bytes here
     (summary,) = store.batches.get("default", batch).summary
     assert sum(part.count for part in summary.histogram) == 30_000
 

@@ -1,4 +1,4 @@
-"""The line cutter, held against what it says of itself, in whatever pieces the bytes come."""
+"""Property tests of the line cutter, with bytes in pieces of any size."""
 
 import pytest
 from hypothesis import example, given
@@ -14,7 +14,7 @@ BYTES = st.lists(st.sampled_from([b"\n", b"{}", b" ", b"\r", b"\t", b"\0", b"\xf
 
 
 def cut(data: bytes, ends: list[int], **limits: int) -> list[Chunk]:
-    """The chunks of data that comes in pieces that end here."""
+    """The chunks of data that comes in pieces with these ends."""
     cutter = Cutter(**limits)
     start = 0
     for end in [*sorted(ends), len(data)]:
@@ -80,7 +80,7 @@ def test_a_line_over_its_limit_is_refused_before_it_has_come(pieces: int) -> Non
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    """Its lines with their ends, cut at \\n alone."""
+    """The lines of `data` with their ends. Only \\n ends a line."""
     return [line + b"\n" for line in data.split(b"\n")[:-1]] + (
         [data.rpartition(b"\n")[2]] if data[-1:] != b"\n" and data else []
     )

@@ -17,7 +17,7 @@ from tests.storage.making import accept, claim, ended, failed, finish, load_keys
 
 @pytest.fixture
 def format_1(redis: Redis) -> dict[str, str]:
-    """What a gradebox of format 1 left: a batch that is over, one with a unit lent and one pending, and one queued."""
+    """What a gradebox of format 1 left: a batch that is over, one with a lent and a pending unit, and a queued one."""
     return load_keys(redis, "format_1.json")
 
 
@@ -44,7 +44,7 @@ def test_batches_of_an_older_gradebox_are_scored_to_their_end(
 
     assert int(redis.get(names.FORMAT) or 0) == FORMAT
     assert store.backlog.of("default").completions == 2500 - 1000 + 1500
-    redis.zadd(names.LEASES, {format_1["lease"]: 1}, xx=True)  # it ran out since
+    redis.zadd(names.LEASES, {format_1["lease"]: 1}, xx=True)  # the lease has run out
     store.leases.beat([])
     while lease := store.leases.claim():
         assert finish(store, lease)
@@ -61,7 +61,7 @@ def test_batches_of_an_older_gradebox_are_scored_to_their_end(
 
 
 def to_format_3(redis: Redis, once: Once) -> None:
-    """Brings what is kept of frozen batches, of their ends and of answers back to how format 3 had it."""
+    """Changes frozen batches, the ends of batches and kept answers back to format 3."""
     over = ended(redis)
     redis.delete(names.ENDED)
     redis.zadd(names.ENDED, {batch: int(entry.partition("-")[0]) / 1000 for batch, entry in over.items()})
@@ -117,7 +117,7 @@ def test_statistics_of_format_3_are_as_they_were(redis: Redis, store: Store) -> 
         scores = [Outcome(one.index, label, 0.1 * one.index - 1e-7, 0.5) for one in made[:30]]
         finish(store, lease, [*scores, *[failed(one.index, label) for one in made[30:]]])
     before = store.batches.get("default", batch)
-    for number in range(2):  # as format 3 had them
+    for number in range(2):  # in format 3
         counted = store.batches._tallies.of(batch, 2)[number]
         named = ("count", "scored", "mean", "m2", "minimum", "maximum", "run_ms")
         fields: dict[Any, Any] = {name: repr(getattr(counted, name)) for name in named}
@@ -132,8 +132,8 @@ def test_statistics_of_format_3_are_as_they_were(redis: Redis, store: Store) -> 
     check_format(redis)
 
     found = store.batches.get("default", batch)
-    assert [one.warning_kinds for one in found.summary] == [["jump"], ["jump"]]  # by what they were compared with
-    assert [(one.passed, one.pass_rate) for one in found.summary] == [(None, None)] * 2  # nobody counted them
+    assert [one.warning_kinds for one in found.summary] == [["jump"], ["jump"]]  # compared with format 3's past
+    assert [(one.passed, one.pass_rate) for one in found.summary] == [(None, None)] * 2  # format 3 did not count them
     assert [(one.passed, one.pass_rate) for one in before.summary] == [(19, 19 / 30)] * 2  # 0.9999999 does not pass
     plain = {"warnings", "warning_kinds", "passed", "pass_rate"}
     assert [one.model_dump(exclude=plain) for one in found.summary] == [
@@ -141,7 +141,7 @@ def test_statistics_of_format_3_are_as_they_were(redis: Redis, store: Store) -> 
     ]
     store.freezer.freeze(batch)
     assert store.batches.get("default", batch) == found.model_copy(update={"kept": True})  # it was not in `ended`
-    assert not redis.exists(names.rewards("default", "a"))  # they were remembered when it ended
+    assert not redis.exists(names.rewards("default", "a"))  # format 3 recorded the rewards when the batch ended
     assert not redis.keys(f"gradebox:batch:{batch}*")
 
 

@@ -1,4 +1,4 @@
-"""Endpoints and their API keys, as they are kept."""
+"""Tests of the storage of endpoints and their API keys."""
 
 import json
 
@@ -70,7 +70,7 @@ def test_a_test_is_noted_until_the_endpoint_changes(store: Store) -> None:
 
 
 def test_a_key_of_an_endpoint_is_none_of_a_model(store: Store) -> None:
-    """Neither can who writes to Redis move it there."""
+    """Writing to Redis cannot move the key either."""
     create(store.endpoints)
     store.models.create("default", "reward", URL, "m", "mine", ModelDefaults(), 5)
     theirs = json.loads(store.redis.hget(names.endpoints("default"), "reward") or b"")

@@ -1,4 +1,4 @@
-"""Data of environments in the spool: whose it is, how long it stays, and what is removed."""
+"""Tests of data of environments in the spool: the owner, the time that it is kept, and the removal."""
 
 import time
 from pathlib import Path
@@ -21,7 +21,7 @@ from tests.storage.test_environments import MADE, claimed
 
 
 def send(store: Store, content: bytes, project: str = "default") -> str:
-    """Sends data, and returns its SHA-256."""
+    """Sends data and returns its SHA-256."""
     upload = DataUpload(store, project)
     upload.write(content[:1], content[1:])
     upload.close()
@@ -30,7 +30,7 @@ def send(store: Store, content: bytes, project: str = "default") -> str:
 
 
 def age(store: Store, seconds: float, project: str = "default") -> None:
-    """Has all data of a project been sent so long ago."""
+    """Makes all data of a project so many seconds old."""
     for sha256, value in store.redis.hgetall(names.environment_data(project)).items():
         kept = msgspec.json.decode(value, type=environment_data.Kept)
         older = msgspec.structs.replace(kept, sent_at=time.time() - seconds)
@@ -38,7 +38,7 @@ def age(store: Store, seconds: float, project: str = "default") -> None:
 
 
 def look(store: Store) -> None:
-    """Two rounds of the janitor: what the first lets go of, the second removes."""
+    """Runs two rounds of the janitor: the second removes what the first releases."""
     store.redis.delete(names.ARCHIVES_LOOK)
     assert Janitor(store, None).look()
     assert Janitor(store, None).look()
@@ -51,7 +51,7 @@ def files(store: Store) -> set[str]:
 def test_it_is_kept_once_and_read(store: Store) -> None:
     sha256 = send(store, b"some data")
     assert send(store, b"some data") == sha256
-    look(store)  # the second copy goes
+    look(store)  # removes the second copy
     assert files(store) == store.environment_data.ids()
     assert len(files(store)) == 1
     with store.environment_data.open("default", sha256) as file:
@@ -158,7 +158,7 @@ def test_files_that_redis_has_lost_are_removed_and_others_stay(store: Store, tmp
 def test_a_project_has_a_bounded_number(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     few = EnvironmentDataStore(redis, store.spool, Quotas(builds=2))
     monkeypatch.setattr(store, "environment_data", few)
-    upload = DataUpload(store, "default")  # begins while there is room
+    upload = DataUpload(store, "default")  # begins before the quota is full
     upload.write(b"late")
     upload.close()
     first = send(store, b"1")
@@ -167,7 +167,7 @@ def test_a_project_has_a_bounded_number(store: Store, redis: Redis, monkeypatch:
         send(store, b"3")
     with pytest.raises(QuotaExceeded):
         few.keep("default", upload.sha256, upload.id, upload.size)
-    few.keep("default", first, upload.id, upload.size)  # what is there already may come again
+    few.keep("default", first, upload.id, upload.size)  # existing data may be sent again
     send(store, b"3", "other")
 
 

@@ -1,4 +1,4 @@
-"""Environments, their builds, and who makes them."""
+"""Tests of environments, their builds, and the claims of workers."""
 
 import threading
 import time
@@ -54,7 +54,7 @@ def _proved_in(use: EnvironmentUse) -> Proved:
 
 
 def overdue(redis: Redis, claim: Claim) -> None:
-    """Has a claim's lease run out."""
+    """Lets the lease of a claim run out."""
     redis.zadd(names.BUILDS, {claim.member: 1}, xx=True)
 
 
@@ -63,7 +63,7 @@ def test_a_build_is_made_by_who_claims_it(environments: Environments, builds: En
     assert (made.build, made.state, [build.number for build in made.builds]) == (1, "building", [1])
 
     claim = claimed(builds)
-    assert builds.claim() is None  # it is lent
+    assert builds.claim() is None  # the build is lent
     assert builds.renew(claim, "compiling")
     assert environments.get("default", "math").builds[0].step == "compiling"
     assert builds.finish(claim, MADE)
@@ -143,7 +143,7 @@ def test_a_worker_that_stops_gives_its_build_back_untried(
 
 def test_a_changed_list_is_a_new_build(environments: Environments, builds: EnvironmentBuilds) -> None:
     ready(environments, builds, "math")
-    assert environments.update("default", "math", ["sympy"]).build == 1  # it is the same
+    assert environments.update("default", "math", ["sympy"]).build == 1  # the list is unchanged
     assert environments.update("default", "math", ["numpy"]).build == 2
     with pytest.raises(Conflict, match="being built"):
         environments.update("default", "math", ["scipy"])
@@ -154,7 +154,7 @@ def test_a_changed_list_is_a_new_build(environments: Environments, builds: Envir
     builds.fail(claimed(builds), "no wheels")
     with pytest.raises(Conflict, match=r"\(no wheels\): update it to try again, or name math@1, which is ready"):
         environments.usable("default", "math", 2)
-    assert environments.update("default", "math", ["numpy"]).build == 3  # what failed may be tried again
+    assert environments.update("default", "math", ["numpy"]).build == 3  # a failed build may be tried again
 
 
 def test_where_nothing_is_ready_no_other_build_is_named(environments: Environments, builds: EnvironmentBuilds) -> None:
@@ -181,7 +181,7 @@ def test_who_waits_is_told_of_each_change(environments: Environments, builds: En
     ]
     with store.endings.calling("default/math", told.set):
         for change in changes:
-            time.sleep(0.2)  # until it listens, where it has just begun to
+            time.sleep(0.2)  # until the listener is ready
             told.clear()
             change()
             assert told.wait(5)
@@ -205,7 +205,7 @@ def test_one_that_a_version_names_stays(environments: Environments, store: Store
     graders = store.graders
     inside, outside = _proved_in(use), proved()
     assert graders.create("default", "solver", "solver", "", inside).environment == use
-    assert graders.update("default", "solver", outside).environment is None  # the first version names it yet
+    assert graders.update("default", "solver", outside).environment is None  # the first version still names it
 
     with pytest.raises(Conflict, match="solver"):
         environments.delete("default", "math")
@@ -215,7 +215,7 @@ def test_one_that_a_version_names_stays(environments: Environments, store: Store
 
     with pytest.raises(NotFound, match="deleted meanwhile"):
         graders.create("default", "solver", "solver", "", inside)
-    assert environments.create("default", "math", ["sympy"]).build == 2  # its number never comes twice
+    assert environments.create("default", "math", ["sympy"]).build == 2  # numbers are not reused
     assert environments.create("default", "physics", ["sympy"]).build == 1
 
 
@@ -249,7 +249,7 @@ def test_a_project_has_a_bounded_number(redis: Redis, store: Store, builds: Envi
         environments.create("default", key, ["sympy"])
     with pytest.raises(QuotaExceeded, match="at once"):
         environments.create("default", "c", ["sympy"])
-    assert environments.create("other", "c", ["sympy"]).build == 1  # its own bound
+    assert environments.create("other", "c", ["sympy"]).build == 1  # the bound is per project
     for _ in range(3):
         builds.finish(claimed(builds), MADE)
     environments.update("default", "a", ["numpy"])
@@ -264,7 +264,7 @@ def test_deleting_does_not_make_room_without_an_end(redis: Redis, store: Store, 
     for _ in range(3):
         ready(environments, builds, "math")
         environments.delete("default", "math")
-    with pytest.raises(QuotaExceeded, match="within a day"):  # their contents are kept so long
+    with pytest.raises(QuotaExceeded, match="within a day"):  # their contents are kept for a day
         environments.create("default", "math", ["sympy"])
     redis.zadd(names.deleted_builds("default"), {"math/1": time.time() - KEPT_S - 1})
     environments.create("default", "math", ["sympy"])
@@ -280,7 +280,7 @@ def test_contents_are_named_by_builds_and_by_batches_that_run(
     batch = accept(store, 1, wanted)
     store.graders.delete("default", "solver")
     environments.delete("default", "math")
-    assert environments.contents() == {SHA256}  # the batch scores with it
+    assert environments.contents() == {SHA256}  # the batch still uses it
     store.batches.cancel("default", batch)
     assert environments.contents() == set()
 

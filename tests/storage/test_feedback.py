@@ -1,4 +1,4 @@
-"""The lines, the grader and the record of batches of feedback."""
+"""Tests of the lines, the grader and the record of batches of feedback."""
 
 import json
 from collections.abc import Callable
@@ -23,7 +23,7 @@ LINE_BYTES = 4096
 
 
 def scores(outcome: Outcome) -> Outcome:
-    """0 for the even ones; an error for each tenth, and no score for each 25th."""
+    """0 for even indices; an error for every tenth, and not applicable for every 25th."""
     if outcome.index % 25 == 0:
         return replace(outcome, score=None, not_applicable="so")
     if outcome.index % 10 == 0:
@@ -118,7 +118,7 @@ def test_threads_of_any_look_are_moved_and_too_long_ones_are_left_out(store: Sto
         b'\xef\xbb\xbf{"completion": "a"} \r\n',
         b'\t{"completion": "\\ud800\\\\ud800",\r"prompt": ""}\n',
         b'{"completion": "%b"}\n' % (b"x" * LINE_BYTES),
-        b'{"completion": "\xe2\x80\xa8\x85"}\n',  # line separators to others, and here none
+        b'{"completion": "\xe2\x80\xa8\x85"}\n',  # line separators in other places, but not here
     ]
     batch = finished(
         store, wanted(store, "exact"), line=threads.__getitem__, lines=4,
@@ -170,7 +170,7 @@ def test_of_a_cancelled_batch_there_is_as_much_as_was_done(store: Store) -> None
 
 
 def given_feedback(store: Store) -> tuple[Batch, FeedbackOf]:
-    """A batch of feedback that is finished, with one retryable error."""
+    """A finished batch of feedback with one retryable error."""
     batch = finished(store, wanted(store, "exact"), lines=20)
     order = of(batch, instructions="{mind} 'this'")
     grader = feedback.wanted(store.graders, "default", order)
@@ -228,7 +228,7 @@ def test_settings_of_any_letters_leave_a_grader_that_loads(store: Store, pool: P
     version = feedback.wanted(store.graders, "default", order).version
     with pool.grading(GraderSource.of_version("default", version)) as grading:
         (outcome,) = grading.score(b'{"completion": ""}\n', 0, "feedback/exact@1")
-    assert outcome.error is not None and "KeyError: 'outcome'" in outcome.error.message  # it was asked of no outcome
+    assert outcome.error is not None and "KeyError: 'outcome'" in outcome.error.message  # the thread has no outcome
 
 
 def test_low_scores_are_no_warning_and_are_not_remembered(store: Store) -> None:

@@ -15,7 +15,7 @@ from tests.storage.making import accept, claim, failed, finish, outcomes_of, pas
 
 
 def finished(store: Store, lines: int, *graders: Wanted) -> str:
-    """A batch with scores that all differ, and some errors."""
+    """A finished batch with scores that all differ and some errors."""
     batch = accept(store, lines, *graders)
     chance = random.Random(lines)
     while lease := store.leases.claim():
@@ -34,7 +34,7 @@ def read(store: Store, batch: str, after: int = -1) -> bytes:
 
 
 def views(store: Store, batch: str) -> tuple[Batch, Batch, list[Batch], bytes, bytes]:
-    """All that can be asked of a batch."""
+    """All views of a batch."""
     return (
         store.batches.get("default", batch),
         store.batches.get("default", batch, summary=False),
@@ -95,7 +95,7 @@ def test_what_is_not_applicable_and_what_was_spent_stay_apart(store: Store) -> N
 
 
 def test_a_record_of_an_earlier_release_is_read() -> None:
-    # Frozen before graders asked: 10 outcomes of one grader, of which 9 have a score.
+    # Frozen before graders could ask: 10 outcomes of one grader, of which 9 have a score.
     packed = (
         "433889ebc0b5ff99a13b1990c989771804172632c2cde7e2440a41a0f0cd996070dafe425bc8a22bdf6e2179e4"
         "255866d65424a1931021983620e3b13118c055cf620402061081b073c28406860300"
@@ -123,14 +123,14 @@ def test_many_small_batches_take_less_than_a_kilobyte_each(store: Store, redis: 
             finish(store, claim(store))
             store.freezer.freeze(batch)
 
-    make(150)  # structures that hold few change their kind as they grow
+    make(150)  # Redis encodes small structures differently
     before = _memory(redis)
     make(300)
     assert (_memory(redis) - before) / 300 < 400
 
 
 def _memory(redis: Redis) -> int:
-    """What all keys take. What Redis says of itself counts the buffers of its clients too, which come and go."""
+    """The memory of all keys. The total that Redis reports also counts the buffers of its clients, which change."""
     return sum(redis.memory_usage(key, samples=0) or 0 for key in redis.keys("*"))
 
 
@@ -169,7 +169,7 @@ def test_a_frozen_batch_can_be_kept_and_let_go_and_deleted(store: Store, redis: 
     assert redis.keys(f"*{batch}*") == []
     assert not redis.exists(names.STORED)
     assert read(store, batch) == b""
-    store.freezer.freeze(batch)  # somebody was about to
+    store.freezer.freeze(batch)  # by a late process
     assert redis.keys(f"*{batch}*") == []
 
 
@@ -194,7 +194,7 @@ def test_a_batch_whose_summary_cannot_be_made_stays_and_says_so(store: Store, re
     assert found.summary_error is not None
     assert redis.exists(names.batch(batch))
     assert len(read(store, batch).splitlines()) == 20
-    redis.rpop(names.tallies(batch, 0))  # the fault is mended
+    redis.rpop(names.tallies(batch, 0))  # repairs the batch
     store.freezer.freeze(batch)
     assert store.batches.get("default", batch).summary_error is None
     assert redis.hexists(names.FROZEN, batch)

@@ -1,4 +1,4 @@
-"""What is kept to be repeated. What a request is made of is tested in tests/api/intake/test_idempotency.py."""
+"""Tests of kept answers. tests/api/intake/test_idempotency.py tests which requests are the same."""
 
 from typing import Any
 

@@ -19,12 +19,12 @@ DAY_S = 24 * 3600.0
 
 @pytest.fixture
 def folder(storage_settings: StorageSettings) -> Path:
-    """Where the spool lies."""
+    """The folder of the spool."""
     return storage_settings.data_dir / "spool"
 
 
 def over(store: Store, days_ago: float) -> str:
-    """A batch that was over so long ago."""
+    """A batch that ended this many days ago."""
     batch = accept(store, 10)
     finish(store, claim(store))
     store.graders.delete("default", "exact")
@@ -139,7 +139,7 @@ def test_what_was_not_frozen_is_frozen(store: Store, redis: Redis) -> None:
     store.batches.cancel("default", cancelled)
     before = [store.batches.get("default", one) for one in (batch, cancelled)]
     Janitor(store, None).look()
-    assert redis.exists(names.batch(batch), names.batch(cancelled)) == 2  # whoever ended them may be about to
+    assert redis.exists(names.batch(batch), names.batch(cancelled)) == 2  # the process that ended them may freeze them
     for one in (batch, cancelled):
         redis.zadd(names.UNFROZEN, {one: time.time() - 6})
     Janitor(store, None).look()
@@ -169,7 +169,7 @@ def test_files_of_a_frozen_batch_are_no_orphans(store: Store, folder: Path, monk
 def test_files_of_another_deployment_are_left_alone(store: Store, redis: Redis, folder: Path) -> None:
     old = f"{int(time.time() - 2 * DAY_S):08x}{'0' * 12}"
     Janitor(store, None).look()
-    redis.flushdb()  # the wrong Redis, or one that lost everything
+    redis.flushdb()  # as in the wrong Redis, or in one that lost its data
     store.spool.write_outcomes(old, {(0, 1): b"{}"})
     (folder / "payloads").mkdir()
     Janitor(store, None).look()

@@ -1,4 +1,4 @@
-"""Graders that were kept before those of their kind could be run, as that gradebox left them in Redis."""
+"""Tests of graders that an older gradebox kept in Redis before it could run graders of their kind."""
 
 import pytest
 from redis import Redis
@@ -22,7 +22,7 @@ def model(store: Store, key: str) -> None:
 
 
 def lacks(store: Store, key: str) -> str:
-    """What the grader is shown to lack, which a score that names it says too."""
+    """What the grader lacks, as its record and the error of a score name it."""
     said = store.graders.shown("default", key).lacks
     assert said is not None
     with pytest.raises(NotRunnable) as refused:

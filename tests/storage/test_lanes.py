@@ -1,4 +1,4 @@
-"""Batches of graders that ask have workers of their own."""
+"""Tests that batches of graders that ask have separate workers."""
 
 import pytest
 from redis import Redis
@@ -49,7 +49,7 @@ def test_a_unit_that_comes_back_stays_in_its_lane(store: Store) -> None:
 
 
 def test_projects_share_a_lane_whatever_they_have_in_the_other(store: Store) -> None:
-    """A project whose batches all wait for models is none that starves among the others."""
+    """A project that waits only in one lane is not starving in the other."""
     plain, asking = wanted(store, "plain"), wanted(store, "asking", asks=ASKS)
     accept(store, 3000, plain, project="both")
     accept(store, 3000, asking, project="both")
@@ -93,7 +93,7 @@ def test_chunks_of_graders_that_ask_and_of_groups_are_small(store: Store) -> Non
 def test_a_batch_says_that_no_worker_of_its_lane_is_there(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = accept(store, 10, wanted(store, "asking", asks=ASKS))
     store.processes.report(ProcessRecord("worker", "here:1"))
-    assert store.batches.get("default", batch).trouble is None  # one may be starting
+    assert store.batches.get("default", batch).trouble is None  # a worker may be starting
     monkeypatch.setattr("storage.batch_record._START_S", 0.0)
     trouble = store.batches.get("default", batch).trouble
     assert trouble is not None

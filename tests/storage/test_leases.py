@@ -122,7 +122,7 @@ def test_what_was_not_tried_to_its_end_has_as_many_tries_left_and_another_number
 
 
 def claim_tries(store: Store) -> int:
-    """How often the one unit that is lent was tried."""
+    """The number of tries of the only lent unit."""
     found: list[Any] = store.redis.zrange(names.LEASES, 0, -1)
     batch, unit, attempt = text(found[0]).split(":")
     store.leases.release(Lease(batch, int(unit), int(attempt)), tried=False)
@@ -130,7 +130,7 @@ def claim_tries(store: Store) -> int:
 
 
 def test_giving_back_again_because_the_answer_was_lost_takes_nobodys_lease(store: Store) -> None:
-    """Two workers that both hold the same attempt of a unit would both count."""
+    """Otherwise two workers would hold the same attempt of a unit, and both would count."""
     batch = accept(store, 1)
     first = claim(store)
     store.leases.release(first, tried=False)
@@ -145,7 +145,7 @@ def test_an_attempt_goes_on_from_what_the_one_before_kept(store: Store) -> None:
     batch = accept(store, 10)
     first = claim(store)
     assert store.leases.release(first, tried=False, outcomes=4)
-    assert store.leases.release(first, tried=False, outcomes=4)  # asked again after a lost answer
+    assert store.leases.release(first, tried=False, outcomes=4)  # repeated after a lost reply
     assert store.batches.get("default", batch).underway == 4
     second = claim(store)
     assert (second.attempt, second.tries, second.part) == (2, 1, UnitPart(1, 4))
@@ -153,7 +153,7 @@ def test_an_attempt_goes_on_from_what_the_one_before_kept(store: Store) -> None:
     third = claim(store)
     assert (third.tries, third.part) == (2, UnitPart(1, 4))
     assert store.batches.get("default", batch).underway == 4
-    assert not store.leases.release(second, tried=False, outcomes=7)  # it has no lease any more
+    assert not store.leases.release(second, tried=False, outcomes=7)  # the lease is over
     assert store.leases.release(third, tried=False, outcomes=8)
     assert claim(store).part == UnitPart(3, 8)
 
@@ -168,7 +168,7 @@ def test_a_worker_hears_who_waits(store: Store) -> None:
     claim(store)
     other = claim(store)
     assert other.batch != first.batch
-    assert store.leases.advance(first, 1) == UnitStanding.SHARED  # three of a's are lent, and one of b's
+    assert store.leases.advance(first, 1) == UnitStanding.SHARED  # three units of a and one of b are lent
     assert store.leases.advance(other, 1) == UnitStanding.ALONE
     store.leases.release(second)
     store.leases.release(second)
@@ -240,7 +240,7 @@ def test_a_unit_that_is_given_back_comes_again(store: Store) -> None:
 
 
 def test_a_question_repeated_after_the_end_says_no_more_than_that_it_is_over(store: Store) -> None:
-    """Who removed its file upon that might remove what counts."""
+    """With NOT, the worker would remove its file, whose outcomes may count."""
     batch = accept(store, 10)
     lease = claim(store)
     assert finish(store, lease)

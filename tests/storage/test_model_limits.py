@@ -1,4 +1,4 @@
-"""The limits of a model are shared between the processes that ask it."""
+"""Tests that the processes that ask a model share its limits."""
 
 from time import sleep
 
@@ -28,7 +28,7 @@ def test_one_process_has_what_it_wants(store: Store) -> None:
 def test_processes_share(store: Store) -> None:
     assert share(store, "a", wants(100)).at_once == 16
     assert share(store, "b", wants(100)).at_once == 0  # all are lent
-    assert share(store, "a", wants(100, sent=16)).at_once == 8  # and come back as they are answered
+    assert share(store, "a", wants(100, sent=16)).at_once == 8  # a returns its places as requests are answered
     assert share(store, "b", wants(100)).at_once == 0
     assert share(store, "a", wants(100, sent=8)).at_once == 8
     assert share(store, "b", wants(100)).at_once == 8
@@ -55,7 +55,7 @@ def test_one_place_goes_round(store: Store) -> None:
         for process in had:
             sent = 1 if holds == process else 0
             if sent:
-                holds = ""  # it is answered before the next time
+                holds = ""  # its request is answered before the next turn
             given = share(store, process, wants(5, sent=0), one).at_once
             if given and not holds:
                 holds = process
@@ -73,7 +73,7 @@ def test_what_a_killed_process_held_comes_back(store: Store) -> None:
 
 def test_requests_a_minute(store: Store) -> None:
     limits = AskLimits(100, requests_per_minute=600)
-    assert share(store, "a", wants(80), limits).begun == 50  # five seconds' worth
+    assert share(store, "a", wants(80), limits).begun == 50  # the requests of five seconds
     told = share(store, "a", wants(30), limits)
     assert told.begun <= 1
     assert 0 < told.later_ms <= 100
@@ -83,10 +83,10 @@ def test_requests_a_minute(store: Store) -> None:
 
 
 def test_tokens_a_minute(store: Store) -> None:
-    limits = AskLimits(100, tokens_per_minute=12_000)  # 200 a second, 1000 at once
+    limits = AskLimits(100, tokens_per_minute=12_000)  # 200 tokens a second, 1000 at once
     assert share(store, "a", wants(80, guess=100), limits).begun == 10
-    assert share(store, "a", wants(80, guess=100), limits).begun <= 1  # what came in meanwhile
-    told = share(store, "a", wants(80, guess=100, missed=2000), limits)  # ten took three times as much
+    assert share(store, "a", wants(80, guess=100), limits).begun <= 1  # the tokens gained since the first call
+    told = share(store, "a", wants(80, guess=100, missed=2000), limits)  # ten requests took three times the guess
     assert told.begun == 0
     assert told.later_ms > 9000
 
@@ -96,9 +96,9 @@ def test_a_refusal_slows_all_down(store: Store) -> None:
     told = share(store, "a", wants(100, sent=16, pause_ms=2000))
     assert (told.at_once, told.paused_ms) == (8, 2000)
     assert 1900 < share(store, "b", wants(5)).paused_ms <= 2000
-    told = share(store, "b", wants(5, pause_ms=100))  # one of those that were sent before the pause
+    told = share(store, "b", wants(5, pause_ms=100))  # a refusal of a request that was sent before the pause
     assert 1900 < told.paused_ms <= 2000
-    assert share(store, "a", wants(100, sent=8)).at_once == 4  # half of eight: it was one refusal
+    assert share(store, "a", wants(100, sent=8)).at_once == 4  # half of eight: both refusals count as one
 
 
 def test_a_refusal_without_a_time_waits_longer_each_time(store: Store) -> None:
@@ -111,7 +111,7 @@ def test_a_refusal_without_a_time_waits_longer_each_time(store: Store) -> None:
 def test_it_is_told_which_servers_are_waited_for(store: Store) -> None:
     asks = ["grader:other@1", "model:another", "model:judge"]
     share(store, "a", wants(5, away_ms=2_000))
-    assert store.model_limits.awaited("default", asks) == []  # that is no wait yet
+    assert store.model_limits.awaited("default", asks) == []  # 2 s do not count as a wait
     share(store, "a", wants(5, away_ms=40_000))
     (awaited,) = store.model_limits.awaited("default", asks)
     assert str(awaited) == "model judge has not answered for 40 s"

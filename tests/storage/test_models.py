@@ -1,4 +1,4 @@
-"""Models and their API keys, as they are kept."""
+"""Tests of the storage of models and their API keys."""
 
 import json
 import threading
@@ -77,7 +77,7 @@ def test_what_was_found_out_is_kept_until_the_model_changes(store: Store) -> Non
     assert (tested.structured_output, tested.logprobs) == (True, False)
     assert tested.tested_at is not None
     assert store.models.update("default", "judge", {"model": "large"}).tested_at is None
-    store.models.note_trial("default", "judge", revision, PASSED)  # of what it was before
+    store.models.note_trial("default", "judge", revision, PASSED)  # a trial of the earlier settings
     assert store.models.get("default", "judge").tested_at is None
     store.models.delete("default", "judge")
     store.models.note_trial("default", "judge", revision, PASSED)
@@ -101,7 +101,7 @@ def test_limits_and_prices_change_no_answer(store: Store) -> None:
     assert store.models.update("default", "judge", {"requests_per_minute": None}).requests_per_minute is None
     assert store.models.update("default", "judge", {"max_concurrency": 4}).tested_at == shown.tested_at
     access = store.models.access("default", "judge")
-    assert access.revision != before.revision  # its connections are others
+    assert access.revision != before.revision  # the model needs new connections
     assert access.structured_output is True
 
 

@@ -1,4 +1,4 @@
-"""Processes tell that they are there."""
+"""Tests that processes report that they run."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The threads that a grader was proved on stay with it, as long as it is there."""
+"""Tests that the threads that a grader was proved on are kept as long as the grader."""
 
 import pytest
 from msgspec.structs import replace
@@ -55,7 +55,7 @@ def test_as_many_are_kept_as_there_is_room_for(store: Store, monkeypatch: pytest
     monkeypatch.setattr(proof_threads, "MOST_BYTES", 2 * (len(THREADS[0]) + 1))
     assert create(store, *THREADS) == 2
     assert store.graders.threads("default", "exact") == THREADS[:2]
-    assert update(store, b"x" * 100, source=f"# new\n{SOURCE}") == (2, 2)  # one that is too long takes no place
+    assert update(store, b"x" * 100, source=f"# new\n{SOURCE}") == (2, 2)  # a too long one replaces none
 
 
 def test_they_count_among_the_bytes_of_a_project(store: Store, redis: Redis) -> None:

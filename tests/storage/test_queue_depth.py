@@ -1,5 +1,3 @@
-"""How much waits, while it waits."""
-
 import pytest
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError

@@ -21,7 +21,7 @@ from tests.storage.making import accept, claim, finish, line, proved, wanted
 
 @pytest.fixture
 def small(redis: Redis, storage_settings: StorageSettings) -> Store:
-    """A store where little may be kept."""
+    """A store with low quotas."""
     quotas = Quotas(projects=2, graders=3, versions=2, batches=3, spool_bytes=3000)
     store = Store(redis, Spool(storage_settings.spool), quotas=quotas)
     store.projects.ensure("default")
@@ -49,7 +49,7 @@ def test_versions_are_bounded(small: Store) -> None:
     with pytest.raises(QuotaExceeded, match=r"'a' has 2 versions, .* GRADEBOX_GRADER_VERSIONS"):
         small.graders.update("default", "a", proved("# 3"))
     assert small.graders.get("default", "a").version == 2
-    small.graders.update("default", "a", proved("# 2"))  # no new one
+    small.graders.update("default", "a", proved("# 2"))  # not a new version
 
 
 def test_batches_are_bounded_those_that_are_over_too(small: Store) -> None:
@@ -119,7 +119,7 @@ def test_the_versions_of_a_project_are_bounded_in_bytes(store: Store, monkeypatc
 
 
 def at_once(work: Callable[[int], object], threads: int) -> list[object]:
-    """What each thread's call gives or raises; all begin in the same moment."""
+    """The result or error of each thread's call. All calls start at the same moment."""
     start = threading.Barrier(threads)
 
     def call(number: int) -> object:
@@ -134,7 +134,7 @@ def at_once(work: Callable[[int], object], threads: int) -> list[object]:
 
 
 def accepting_at_once(store: Store, lines: int, *, rounds: int) -> Counter[str]:
-    """How many of 24 batches that come in the same moment are accepted, and refused with what, over many rounds."""
+    """Over many rounds: how many of 24 simultaneous batches are accepted, and how many are refused with which error."""
     exact = wanted(store, "exact")
     found: Counter[str] = Counter()
     for _ in range(rounds):

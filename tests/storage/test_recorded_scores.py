@@ -70,7 +70,7 @@ def test_a_score_that_comes_again_takes_the_place_of_the_first(store: Store) -> 
     (human,) = store.batches.get("default", batch).recorded
     assert (human.count, human.mean, human.minimum, human.passed) == (4, 0.625, 0.25, 2)
     store.recorded.record("default", batch, scored("human@1", _5=0.0))
-    assert files(store, batch) == 2  # the one that counts, and the one before, which may be read
+    assert files(store, batch) == 2  # the current file and the previous one, which may still be read
 
 
 def test_those_of_threads_that_are_not_done_wait(store: Store) -> None:
@@ -85,7 +85,7 @@ def test_those_of_threads_that_are_not_done_wait(store: Store) -> None:
 
 
 def test_who_reads_sees_one_upload_whole(store: Store) -> None:
-    """Not a file that is removed, nor some of one and some of another."""
+    """A reader sees neither a removed file nor a mix of two uploads."""
     batch = over(store, 300)
     store.recorded.record("default", batch, [Outcome(index, "human@1", 0.0, 0.0) for index in range(300)])
     ended = threading.Event()
@@ -105,7 +105,7 @@ def test_who_reads_sees_one_upload_whole(store: Store) -> None:
             seen.append(found[0])
         written.result()
     assert len(set(seen)) > 2
-    assert seen == sorted(seen)  # type: ignore[type-var]  # each has a score
+    assert seen == sorted(seen)  # type: ignore[type-var]  # every outcome has a score
 
 
 def test_of_several_that_record_at_once_none_is_lost(store: Store) -> None:
@@ -161,7 +161,7 @@ def test_they_count_for_what_a_project_may_keep_and_for_how_many_graders(store: 
 
 def test_long_reasons_are_rewritten_a_part_at_a_time(store: Store) -> None:
     batch = over(store, 400)
-    reason = "\x01" * 65_536  # six bytes each, as JSON has it
+    reason = "\x01" * 65_536  # six bytes per character in JSON
     for start in range(0, 400, 100):
         told = [Outcome(index, "human@1", 1.0, 0.0, reason=reason) for index in range(start, start + 100)]
         store.recorded.record("default", batch, told)
@@ -195,7 +195,7 @@ def test_what_a_process_leaves_that_is_killed_as_it_records_is_removed(
         ends.record("default", batch, scored("human@1", _2=1.0))
     assert files(store, batch) == 3
     Janitor(store, None).look()
-    assert files(store, batch) == 3  # it may be at it still
+    assert files(store, batch) == 3  # the process may still be recording
     redis.zadd(names.UNTIDY, {batch: time.time() - TIDY_S - 1})
     store.recorded.remove_unnamed(batch, time.time() - 2 * TIDY_S)
     assert files(store, batch) == 3

@@ -33,7 +33,7 @@ def with_error(store: Store, lease: Lease) -> list[Outcome]:
 
 
 def finished(store: Store, *graders: Any) -> str:
-    """A frozen batch of two chunks, with one retryable outcome."""
+    """A frozen batch of two chunks with one retryable outcome."""
     batch = accept(store, LINES, *graders)
     while (lease := store.leases.claim()) is not None:
         assert finish(store, lease, with_error(store, lease))
@@ -65,7 +65,7 @@ def test_a_finished_batch_runs_again_for_the_units_with_retryable_outcomes(store
     lease = claim(store)
     assert (lease.unit, lease.attempt, lease.tries, lease.earlier) == (0, 2, 1, 1)
     assert store.leases.claim() is None
-    assert lines(store, batch) == []  # as far as all threads are done
+    assert lines(store, batch) == []  # only chunks before the first unfinished one
 
     assert finish(store, lease, outcomes_of(store, lease))
 
@@ -113,7 +113,7 @@ def test_a_retry_that_is_cancelled_leaves_the_outcomes_that_there_were(store: St
     assert (counts(store.batches.get("default", batch)), lines(store, batch)) == before
     assert store.backlog.of("default") == Waiting(0, 0)
 
-    retry(store, batch)  # once more: who had the first retry's lease can do no harm
+    retry(store, batch)  # a second retry, in which the lease of the first must have no effect
     again = claim(store)
     assert again.attempt == lease.attempt + 1 and again.tries == 1
     late = outcomes_of(store, lease, score=99.0)

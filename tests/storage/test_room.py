@@ -1,4 +1,4 @@
-"""A disk that is full: a small file system of these tests' own."""
+"""Tests of a full disk, on a small file system."""
 
 import errno
 from pathlib import Path
@@ -12,7 +12,7 @@ from storage.uploads import Upload
 
 
 def fill(disk: Path, free: int) -> Path:
-    """Leaves so many MiB free."""
+    """Fills the disk except for this many MiB."""
     filler = disk / "filler"
     filler.write_bytes(bytes((16 - free) * MIB))
     return filler

@@ -1,4 +1,4 @@
-"""What asks cost is counted, and replies are kept within bounds."""
+"""Tests that the costs of asks are counted and that kept replies are bounded."""
 
 import hashlib
 from typing import Any
@@ -33,7 +33,7 @@ def test_a_reply_is_kept_for_its_project(store: Store) -> None:
     keep(store, 1, b'{"reply":1}')
     assert found(store, 1) == b'{"reply":1}'
     assert count(store, ASKED._replace(project="other"), find=_digest(1)).reply is None
-    keep(store, 1, b'{"reply":2}')  # of two that came at once, the first is the one that others have seen
+    keep(store, 1, b'{"reply":2}')  # the first of two simultaneous replies stays, because others have seen it
     assert found(store, 1) == b'{"reply":1}'
 
 
@@ -50,7 +50,7 @@ def test_the_oldest_are_dropped_where_there_is_no_room(store: Store) -> None:
     assert kept == list(range(100 - len(kept), 100))
     assert int(store.redis.hget(names.kept_replies("default"), "bytes") or 0) <= 20_000
     assert store.redis.llen(names.kept_order("default")) == len(kept)
-    keep(store, 1000, _noise(30_000), keeping)  # larger than all of them together
+    keep(store, 1000, _noise(30_000), keeping)  # larger than the bound of all replies
     assert found(store, 1000) is None
     assert found(store, 99) is not None
 
@@ -105,7 +105,7 @@ def test_a_budget_is_over_when_either_is_spent() -> None:
 
 
 def _noise(size: int) -> bytes:
-    """What cannot be compressed."""
+    """Bytes that cannot be compressed."""
     return b"".join(hashlib.sha256(bytes([number % 256, number // 256])).digest() for number in range(size // 32))
 
 

@@ -66,7 +66,7 @@ def test_the_data_of_an_environment(spool: Spool) -> None:
             file.write(b"zip" * 100_000)
         assert spool.has_data(name)
     with spool.open_data(one) as read:
-        read.seek(-6, 2)  # its end comes first
+        read.seek(-6, 2)  # zip files are read from the end
         assert read.read() == b"zipzip"
     assert (spool.batches(), spool.archives()) == ({one, two}, set())
 
@@ -91,7 +91,7 @@ def test_the_content_of_an_environment(spool: Spool) -> None:
     assert spool.archives() == {two}
     with pytest.raises(FileNotFoundError):
         spool.open_archive(one).read()
-    assert spool.batches() == set()  # they are no batch's
+    assert spool.batches() == set()  # archives belong to no batch
 
 
 def test_each_attempt_has_a_file_of_its_own(spool: Spool) -> None:

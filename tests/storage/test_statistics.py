@@ -157,7 +157,7 @@ def test_equal_scores_have_no_spread_and_are_their_mean() -> None:
 
 
 def test_win_rates_are_no_reward_that_never_differs() -> None:
-    """Their mean is one half in every group."""
+    """The mean of win rates is one half in every group."""
 
     def group(index: int, *scores: float | None) -> Outcome:
         return Outcome(index, "g@1", 0.5, 2.0, scores=[CompletionScore(score) for score in scores])

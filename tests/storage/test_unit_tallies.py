@@ -1,4 +1,4 @@
-"""Statistics that are kept by unit and merged come to what a plain computation over all outcomes gives."""
+"""Tests that statistics kept by unit and merged equal a plain computation over all outcomes."""
 
 import math
 import random
@@ -41,14 +41,14 @@ def rounded(score: float) -> float:
 
 
 def close(found: float | None, expected: Fraction, scale: float) -> bool:
-    """Whether it is the expected number, to a few roundings of numbers of this size; none where sums overflow."""
+    """Whether `found` is the expected number, up to a few roundings at this scale. None is right if sums overflow."""
     if found is None:
         return abs(scale) > 1e150
     return abs(Fraction(found) - expected) <= Fraction(1e-9) * (abs(expected) + Fraction(scale)) + Fraction(1e-300)
 
 
 def check(summary: Summary, results: Results) -> None:
-    """Compares a summary with what a plain computation over all outcomes gives."""
+    """Compares a summary with a plain computation over all outcomes."""
     scores = sorted(one for one in results if not isinstance(one, str))
     assert (summary.count, summary.scored) == (len(results), len(scores))
     assert summary.errors == Counter(one for one in results if isinstance(one, str))
@@ -62,7 +62,7 @@ def check(summary: Summary, results: Results) -> None:
     assert (summary.minimum, summary.maximum) == (low, high)
     mean = sum(map(Fraction, scores), Fraction()) / len(scores)
     assert close(summary.mean, mean, scale)
-    if scale < 1e150 and summary.deviation is not None:  # squares neither overflow nor vanish
+    if scale < 1e150 and summary.deviation is not None:  # squares neither overflow nor underflow
         variance = sum((Fraction(score) - mean) ** 2 for score in scores) / len(scores)
         assert abs(summary.deviation - math.sqrt(variance)) <= 1e-7 * scale + 1e-150
     inside = sorted(min(max(rounded(score), low), high) for score in scores)
@@ -73,7 +73,7 @@ def check(summary: Summary, results: Results) -> None:
         assert summary.quantiles[name] == expected
     bins = [0] * (1 if low == high else 10)
     for score in inside:
-        part = 0.5 if math.isinf(high - low) else 1.0  # of numbers whose distance is more than the largest float
+        part = 0.5 if math.isinf(high - low) else 1.0  # halves the numbers if their distance exceeds the largest float
         share = (score * part - low * part) / (high * part - low * part) if low < high else 0.0
         bins[min(int(share * 10), 9)] += 1
     assert [part.count for part in summary.histogram] == bins
@@ -96,7 +96,7 @@ def test_what_is_merged_is_what_a_plain_computation_gives(units: list[Results], 
 
 
 @given(st.lists(FINITE, min_size=1, max_size=50), st.integers(0, 50))
-@example([8.9e307, 8.9e307, -8.9e307, -8.9e307, 1.7e308, 1.7e308], 0)  # the mean is no number
+@example([8.9e307, 8.9e307, -8.9e307, -8.9e307, 1.7e308, 1.7e308], 0)  # the mean overflows
 def test_packing_loses_nothing(scores: list[float], errors: int) -> None:
     counted = tally([*map(outcome, scores), *[outcome("timeout") for _ in range(errors)]])
     before, after = ([_told_apart(value) for value in astuple(one)] for one in (counted, unpack(pack(counted))))
@@ -104,7 +104,7 @@ def test_packing_loses_nothing(scores: list[float], errors: int) -> None:
 
 
 def _told_apart(value: object) -> object:
-    """No nan is like another."""
+    """Makes NaNs equal."""
     return "nan" if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -122,7 +122,7 @@ def test_scores_that_are_too_many_to_tell_apart_are_counted_by_one_digit() -> No
 
 
 def scores_of(store: Store, batch: str, units: int) -> list[float]:
-    """Scores of so many units of a batch, completed: all scores in order of their threads."""
+    """Scores and completes so many units of a batch. Returns all scores in the order of their threads."""
     chance = random.Random(units)
     found: dict[int, float] = {}
     for _ in range(units):

@@ -12,7 +12,7 @@ from tests.storage.making import accept, claim, finish, wanted
 
 @pytest.fixture
 def small(redis: Redis, storage_settings: StorageSettings) -> Store:
-    """A store where a project may have 3,000 completions in two batches waiting."""
+    """A store in which a project may have 3,000 completions waiting, in two batches."""
     return Store(redis, Spool(storage_settings.spool), Waiting(3000, 2))
 
 

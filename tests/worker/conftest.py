@@ -1,4 +1,4 @@
-"""Real worker processes."""
+"""Fixtures that start real worker processes."""
 
 import json
 import os
@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def redis_url(redis_url: str) -> str:
-    """A database of these tests' own: workers of other tests may still be there."""
+    """A separate database, because workers of other tests may still run."""
     return f"{redis_url}?db=1"
 
 
@@ -42,14 +42,14 @@ def dispatch(store: Store) -> Dispatch:
 
 @pytest.fixture
 def context(store: Store) -> WorkerContext:
-    """The context of a worker that has no sandboxes and whose heart does not beat."""
+    """The context of a worker without sandboxes, whose heartbeat does not run."""
     dispatch = Dispatch(store)
     return WorkerContext(store, cast(Pool, None), dispatch, Heartbeat(store, dispatch, Metrics("worker")))
 
 
 @contextmanager
 def workers(store: Store, settings: StorageSettings) -> Iterator[Callable[[], Worker]]:
-    """Starts a worker and waits until it listens; they are killed when the block ends."""
+    """Yields a function that starts a worker and waits until it listens. Kills the workers when the block ends."""
     own = {
         "GRADEBOX_REDIS_URL": settings.redis_url,
         "GRADEBOX_DATA_DIR": str(settings.data_dir),
@@ -75,7 +75,6 @@ def workers(store: Store, settings: StorageSettings) -> Iterator[Callable[[], Wo
 
 @pytest.fixture
 def start(store: Store, storage_settings: StorageSettings) -> Iterator[Callable[[], Worker]]:
-    """Starts a worker and waits until it listens."""
     with workers(store, storage_settings) as start:
         yield start
 
@@ -89,7 +88,7 @@ def submit(
     project: str = "default",
     asks: Sequence[str] = (),
 ) -> str:
-    """A batch whose completions are the numbers from 0, with a grader of its own."""
+    """Submits a batch whose completions are the numbers from 0, with a new grader."""
     key = f"g{lines}"
     store.graders.create(project, key, key, "", proved(source, timeout_s, asks))
     upload = Upload(store)
@@ -116,6 +115,6 @@ def wait_until(true: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def over(store: Store, batch_id: str, project: str = "default") -> Batch:
-    """The batch when it is over."""
+    """Waits until the batch is over."""
     wait_until(lambda: store.batches.get(project, batch_id, summary=False).state not in ("queued", "running"))
     return store.batches.get(project, batch_id)

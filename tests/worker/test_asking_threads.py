@@ -1,4 +1,4 @@
-"""A worker of graders that ask, with models that are slow."""
+"""Tests of a worker of graders that ask, with slow models."""
 
 import time
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def test_a_second_batch_begins_at_once_while_the_first_waits_for_its_model(
         wait_until(lambda: len(server.bodies) == 1)
         began_after: list[float] = []
         for lines in (2, 3, 4):
-            time.sleep(0.7)  # threads that have nothing to do are asleep again
+            time.sleep(0.7)  # until idle threads sleep again
             began = time.monotonic()
             batch = submit(store, dispatch, lines, SLOW, asks=["model:slow-judge"])
             wait_until(partial(is_running, store, batch))

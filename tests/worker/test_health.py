@@ -1,4 +1,4 @@
-"""What a health check says of a real worker, and that asking changes nothing."""
+"""Tests of the health check of a worker, and that it changes nothing."""
 
 import signal
 import socket
@@ -27,7 +27,7 @@ HERE = f"{socket.gethostname()}:1"
 
 
 def asked(settings: StorageSettings) -> tuple[int, str]:
-    """The exit code of the health check, and what it said."""
+    """The exit code of the health check, and its error output."""
     environment = {"GRADEBOX_REDIS_URL": settings.redis_url, "PATH": ""}
     command = [sys.executable, "-m", "worker.health"]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -76,7 +76,7 @@ def test_a_real_worker_is_well_and_gone_when_it_has_ended(
 def test_rq_knows_a_worker_whose_job_outlives_its_record(
     store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RQ's record of a worker with a job that has no time limit lives for seven minutes: two seconds here."""
+    """RQ's record of a worker with a job without a time limit lasts seven minutes: two seconds here."""
     monkeypatch.setattr(rq.worker.worker_classes, "DEFAULT_WORKER_TTL", 2)
     monkeypatch.setattr(process, "_FIRST_S", 0.2)
     monkeypatch.setattr(process, "_RENEW_S", 0.5)
@@ -100,7 +100,7 @@ counts: list[Callable[[], object]] = []
 
 
 def long_job() -> None:
-    """A job of four seconds, in which another worker's upkeep comes along."""
+    """A job of four seconds, during which another worker's cleanup runs."""
     for _ in range(4):
         time.sleep(1.0)
         for look in counts:

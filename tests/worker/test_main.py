@@ -1,4 +1,4 @@
-"""What a worker process takes up before it works."""
+"""Tests of the start of a worker process."""
 
 import os
 import socket
@@ -40,7 +40,7 @@ def test_a_worker_serves_what_it_has_done_on_the_port_that_it_is_given(
         def told() -> str:
             return httpx.get(f"http://127.0.0.1:{port}/metrics").text
 
-        # A batch is over a moment before it is counted.
+        # The metrics count a batch a moment after its end.
         wait_until(lambda: '\ngradebox_batches_ended_total{state="finished"} 1.0\n' in told(), 10)
         assert '\ngradebox_completions_total{grader="g1500",outcome="scored",project="default"} 1500.0\n' in told()
         assert '\ngradebox_sandboxes_ended_total{role="worker",why="crash"} 0.0\n' in told()

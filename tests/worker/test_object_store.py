@@ -1,4 +1,4 @@
-"""Workers that share no folder with the API take the spool from an object store."""
+"""Tests of workers that share no folder with the API and read the spool from an object store."""
 
 import os
 import subprocess
@@ -38,7 +38,7 @@ def store(redis: Redis, spool_url: str) -> Store:
 def far_worker(
     store: Store, storage_settings: StorageSettings, spool_url: str, tmp_path: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Its own data folder, its own working folder; as root, the API's data folder is hidden from it besides."""
+    """A worker with a separate data folder and working folder. As root, also hides the API's data folder from it."""
     mine, api = tmp_path / "far", tmp_path / "data"
     mine.mkdir()
     api.mkdir(exist_ok=True)

@@ -31,7 +31,7 @@ def test_a_batch_is_scored_by_several_workers(store: Store, dispatch: Dispatch, 
     assert scores(store, batch) == [float(number) for number in range(4000)]
 
 
-@pytest.mark.alone  # it measures: beside others a worker may take longer to end than to give back
+@pytest.mark.alone  # it measures time: beside other tests a worker may end more slowly
 def test_a_worker_told_to_stop_gives_its_unit_back_with_what_is_done(
     store: Store, dispatch: Dispatch, start: Callable[[], Worker]
 ) -> None:
@@ -55,7 +55,7 @@ def test_a_cancelled_batch_keeps_no_worker(store: Store, dispatch: Dispatch, sta
     store.batches.cancel("default", slow)
     began = time.monotonic()
     assert over(store, submit(store, dispatch, 10, SLOW)).scored == 10
-    assert time.monotonic() - began < 15  # twenty seconds are what the cancelled one would have taken
+    assert time.monotonic() - began < 15  # the cancelled batch would have taken 20 s
     found = store.batches.get("default", slow)
     assert (found.state, found.done, found.underway) == ("cancelled", 0, 0)
 
@@ -88,7 +88,7 @@ def test_one_completion_of_another_project_passes_a_slow_chunk(
 
 
 def test_a_signal_takes_no_lock_that_the_main_thread_may_hold() -> None:
-    """The handler runs in the main thread between any two instructions, also within `Event.wait`."""
+    """The signal handler runs in the main thread between any two instructions, also within `Event.wait`."""
     program = """
 import os, signal, threading, types
 from worker.process import WorkerProcess
@@ -129,7 +129,7 @@ def test_a_worker_that_has_just_worked_answers_the_next_call_in_the_same_job(
     for lines in (10, 20, 30):
         assert over(store, submit(store, dispatch, lines, SLOW)).done == lines
     assert not store.redis.llen("rq:queue:gradebox")
-    (job,) = store.redis.keys("rq:job:*")  # of the first call, which is under way
+    (job,) = store.redis.keys("rq:job:*")  # of the first call, which still runs
     wait_until(lambda: not store.redis.exists(job))
     (worker,) = store.redis.smembers("rq:workers")
     assert int(store.redis.hget(worker, "successful_job_count") or 0) == 1
@@ -156,12 +156,12 @@ def test_a_call_that_comes_as_a_worker_is_told_to_stop_is_answered_by_another(
     for number in range(6):
         other = start()
         over(store, submit(store, dispatch, 10 + 2 * number, SLOW))
-        over(store, submit(store, dispatch, 11 + 2 * number, SLOW))  # both wait for the next call now
+        over(store, submit(store, dispatch, 11 + 2 * number, SLOW))  # now both workers wait for the next call
         other.send_signal(signal.SIGTERM)
         time.sleep(0.02 * number)
         began = time.monotonic()
         over(store, submit(store, dispatch, 100 + number, SLOW))
-        assert time.monotonic() - began < 2  # and not with the next heartbeat
+        assert time.monotonic() - began < 2  # does not wait for the next heartbeat
         assert other.wait(10) == 0
 
 

@@ -95,7 +95,7 @@ def test_a_finished_batch_that_cannot_be_told_of_or_frozen_counts(
         for _ in range(2):
             writer.add(scored(queue, 0))
     assert [store.batches.get("default", batch).state for batch in (first, second)] == ["finished", "finished"]
-    assert redis.zcard(names.UNFROZEN) == 2  # the janitor's now
+    assert redis.zcard(names.UNFROZEN) == 2  # the janitor will freeze them
 
 
 def test_a_finished_batch_is_frozen(store: Store, context: WorkerContext, redis: Redis) -> None:
@@ -160,7 +160,7 @@ def test_units_that_are_quick_wait_for_none_that_is_written(
             writer.add(unit)
             waits.append(time.monotonic() - began)
             time.sleep(0.03)
-        assert max(waits) < 0.05  # seven come while one is written, and there is room for them
+        assert max(waits) < 0.05  # seven units come while one is written, and there is room for them
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

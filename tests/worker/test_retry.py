@@ -1,4 +1,4 @@
-"""Retries with real graders and workers. What is retryable comes from outcomes that are written here."""
+"""Tests of retries with real graders and workers. The tests write the retryable outcomes."""
 
 import itertools
 import json
@@ -37,9 +37,7 @@ def retryable(place: int) -> bool:
 
 
 def finished(store: Store, lines: int, source: str) -> str:
-    """A batch that is finished, in which the outcomes of some threads are retryable, and of some others an error that
-    is not.
-    """
+    """A finished batch, in which some outcomes are retryable and some others have an error that is not retryable."""
     store.graders.create("default", "g", "g", "", proved(source))
     batch = accept(store, lines, Wanted("g", store.graders.version("default", "g")))
     while (lease := store.leases.claim()) is not None:
@@ -61,7 +59,7 @@ def lines_of(store: Store, batch: str) -> list[bytes]:
 
 
 def check(store: Store, batch: str, before: list[bytes]) -> None:
-    """Every retryable outcome is a new score, and all others are as they were, to the byte."""
+    """Checks that each retryable outcome has a new score and all others are unchanged, to the byte."""
     after = lines_of(store, batch)
     assert len(after) == len(before)
     for place, (old, new) in enumerate(zip(before, after, strict=True)):
@@ -86,7 +84,7 @@ def context(store: Store, pool: Pool) -> WorkerContext:
 
 
 def again(context: WorkerContext) -> Scored:
-    """Scores the next unit, and has it written."""
+    """Scores the next unit and writes its outcomes."""
     lease = claim(context.store)
     with GraderCache(context.store, context.pool) as cache:
         found = score(context, cache, lease, UnitWatch(context, lease))
@@ -166,7 +164,7 @@ def test_a_retry_that_makes_room_goes_on_where_it_was(
 def test_the_counts_of_what_stays_never_go_down_in_a_retry(
     store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the worker leaves a chunk in the middle, and another goes on."""
+    """Also if a worker leaves a chunk in the middle and another worker continues it."""
     monkeypatch.setattr(watches, "SLICE_S", 0.5)
     batch = finished(store, 1200, SLOW)
     before = lines_of(store, batch)
@@ -198,7 +196,7 @@ def test_the_counts_of_what_stays_never_go_down_in_a_retry(
     check(store, batch, before)
     assert sum(part.counted.count for part in parts if part.whole) == again_lines
     stay = 1200 - again_lines
-    assert len({one.done + one.underway for one in seen}) > 10  # it was looked at in the middle
+    assert len({one.done + one.underway for one in seen}) > 10  # the batch was read while it ran
     for one, later in itertools.pairwise(seen):
         assert stay <= one.done + one.underway <= later.done + later.underway <= 1200
         assert stay - failed <= one.scored <= later.scored
@@ -240,7 +238,7 @@ def test_workers_that_are_killed_in_a_retry_lose_nothing(
         worker.wait()
         leases: list[bytes] = store.redis.zrange(names.LEASES, 0, -1)  # type: ignore[assignment]  # redis-py has unions
         for lease in leases:
-            store.redis.zadd(names.LEASES, {lease: 0})  # they run out now, and not in a while
+            store.redis.zadd(names.LEASES, {lease: 0})  # the leases run out at once
         assert dispatch.retry("default", batch).state in ("running", "finished")
         if store.batches.get("default", batch).state == "finished":
             break

@@ -1,4 +1,4 @@
-"""`gradebox run`: a grader is checked and scores a file, with no service."""
+"""Tests of `gradebox run`, which checks a grader and scores a file without a service."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A worker takes no unit while it can have no sandbox, and goes on as soon as it can."""
+"""Tests that a worker takes no unit while it has no sandbox, and continues as soon as it has one."""
 
 import time
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def test_units_are_taken_again_within_seconds_of_the_first_sandbox(
         worked = thread.submit(loop.work)
         try:
             time.sleep(2.5)
-            assert not worked.done() and store.batches.get("default", batch).state == "queued"  # others may have some
+            assert not worked.done() and store.batches.get("default", batch).state == "queued"  # another may have some
             backend.broken = None
             assert eventually(lambda: pool.trouble() is None)
             assert worked.result(5)

@@ -85,7 +85,7 @@ def test_a_slow_unit_makes_room_and_the_next_attempt_goes_on(
     monkeypatch.setattr(watches, "SLICE_S", 60.0)
     whole = scored(context, second)
     assert whole is not None and whole.whole
-    assert whole.lines.startswith(part.lines)  # what was scored is not scored again
+    assert whole.lines.startswith(part.lines)  # the first part is not scored again
     settled(context, whole)
     assert scores(whole) == [float(number) for number in range(12)]
     found = store.batches.get("default", batch)
@@ -152,7 +152,7 @@ def test_a_unit_whose_batch_is_over_is_left_at_once(store: Store, context: Worke
 
 
 def _out_of_sandboxes(after: int) -> Callable[..., list[Outcome]]:
-    """A grading call that finds no sandbox any more after so many outcomes."""
+    """Replaces `Grading.score` with a call that has no sandbox after this many outcomes."""
     ours = OutcomeError("infrastructure", "no sandbox was left", retryable=True)
 
     def score(_self: Grading, _payload: bytes, first: int, label: str, lines: int, **_more: object) -> list[Outcome]:

@@ -1,4 +1,4 @@
-"""Both loops of one worker, in this process: how long a project waits behind a slow chunk of another."""
+"""Tests how long a project waits behind a slow chunk of another, with both loops of a worker in this process."""
 
 import threading
 import time
@@ -40,7 +40,7 @@ def of_project(store: Store, project: str, lines: int, source: str) -> str:
 
 @contextmanager
 def working(store: Store, pool: Pool, asker: Asker | None = None) -> Iterator[WorkerContext]:
-    """With an `asker`, in the lane of graders that ask: with one loop, and as many second ones as a worker has."""
+    """Runs the first loop and the other loops of a worker; with an `asker`, in the lane of graders that ask."""
     dispatch = Dispatch(store, "asking" if asker else "")
     heartbeat = Heartbeat(store, dispatch, Metrics("worker"))
     context = WorkerContext(store, pool, dispatch, heartbeat, stop_s=2.0, asker=asker)
@@ -71,7 +71,7 @@ def test_a_project_is_served_though_there_is_no_memory_for_a_second_sandbox(
     with open_pool(SandboxSettings(sandboxes_memory_mb=512)) as pool, working(store, pool):
         slow = of_project(store, "slow", 1000, SLOW)
         wait_until(lambda: store.batches.get("slow", slow).state == "running")
-        time.sleep(1.1)  # the second loop takes its unit from now on
+        time.sleep(1.1)  # from now on the second loop takes units
         began = time.monotonic()
         quick = of_project(store, "quick", 1, QUICK)
         wait_until(lambda: store.batches.get("quick", quick).state == "finished")
@@ -79,7 +79,7 @@ def test_a_project_is_served_though_there_is_no_memory_for_a_second_sandbox(
         batch = store.batches.get("quick", quick)
         left = store.batches.get("slow", slow).state
     assert (batch.scored, left) == (1, "running")
-    assert took_s < 8  # the first loop leaves its unit; the sandbox's place was waited for for a minute before
+    assert took_s < 8  # the first loop leaves its unit; before, a sandbox was awaited for a minute
 
 
 ASKS = """
@@ -91,7 +91,7 @@ async def grade(thread):
 
 
 class NeverForSome(EchoAsker):
-    """A project whose name begins with `slow` waits for ever."""
+    """Never answers a project whose name begins with `slow`."""
 
     def ask(self, request: bytes, who: Who, wanted: Callable[[], bool]) -> Future[Answer]:
         return Future() if who.project.startswith("slow") else super().ask(request, who, wanted)
@@ -102,7 +102,7 @@ def _is_in_state(store: Store, project: str, batch: str, state: str) -> bool:
 
 
 def test_several_projects_that_wait_for_their_models_keep_no_other_from_its_own(store: Store, pool: Pool) -> None:
-    """Chunks that ask are not left: the first loop has one of them for good, and a second loop another."""
+    """No loop leaves a chunk that asks: the first loop keeps one of them, and a second loop keeps another."""
     with working(store, pool, NeverForSome()):
         for name in ("slow-1", "slow-2", "slow-3"):
             slow = of_project(store, name, 1, ASKS)

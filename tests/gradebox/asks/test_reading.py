@@ -1,4 +1,4 @@
-"""A reply is what it says, or it is none."""
+"""Tests of reading a reply: it names one option, or none."""
 
 import contextlib
 from typing import Any

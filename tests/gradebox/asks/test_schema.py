@@ -1,4 +1,4 @@
-"""What fits a schema, and what of a value does not."""
+"""Tests of values that fit a schema or have problems."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Several checks are one score, with each result in its details."""
+"""Tests that several checks make one score, with each result in its details."""
 
 import asyncio
 import json
@@ -144,7 +144,7 @@ def test_what_is_no_check_is_named(checks: Any, message: str) -> None:
 
 
 def test_it_is_cheap_to_import() -> None:
-    """Nothing of the standard library that a cold sandbox would pay for."""
+    """Imports no modules of the standard library that would slow down a cold sandbox."""
     program = (
         "import sys, gradebox; before = set(sys.modules); import gradebox.checks;"
         "print(*sorted(name for name in set(sys.modules) - before if not name.startswith('gradebox')))"

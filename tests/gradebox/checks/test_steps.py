@@ -1,4 +1,4 @@
-"""Checks of what an agent did: its tool calls and steps, from turns and from metadata."""
+"""Tests of checks of an agent's tool calls and steps, from turns and from metadata."""
 
 import json
 from typing import Any

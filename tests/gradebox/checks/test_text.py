@@ -1,4 +1,4 @@
-"""Checks of the completion: each rule, with what passes, what fails and why."""
+"""Tests of checks of the completion: what passes, what fails, and the reasons."""
 
 from typing import Any
 

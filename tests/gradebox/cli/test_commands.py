@@ -1,4 +1,4 @@
-"""The commands against a real service."""
+"""Tests of the commands against a real service."""
 
 import json
 import os
@@ -93,7 +93,7 @@ def test_a_grader_that_reads_metadata_is_proved_on_threads_that_have_some(servic
     assert alone.returncode == 1
     assert "--threads FILE.jsonl" in alone.stderr
     assert [done.returncode for done in (proved, updated, no_file)] == [0, 0, 0], proved.stderr + updated.stderr
-    assert f"{create[2]}@2" in no_file.stdout  # the same version, on the same source
+    assert f"{create[2]}@2" in no_file.stdout  # the same version, because the source is the same
 
     (tmp_path / "reads.py").write_text((tmp_path / "reads.py").read_text() + "# changed\n")
     assert f"{create[2]}@3" in service.run("graders", "update", *create[2:]).stdout
@@ -223,7 +223,7 @@ def test_a_file_that_is_not_there_is_named(service: Service, grader: str, tmp_pa
     closed = service.run("score", grader, "-", "-o", str(tmp_path / "no-folder" / "out.jsonl"), stdin=THREADS)
 
     assert [done.returncode for done in (missing, closed)] == [2, 2]
-    assert "missing.jsonl" in re.sub(r"[\s│]", "", missing.stderr)  # the path may be broken over lines
+    assert "missing.jsonl" in re.sub(r"[\s│]", "", missing.stderr)  # the path may be wrapped
     assert "No such file" in closed.stderr
 
 
@@ -308,7 +308,7 @@ def test_help_is_quick() -> None:
     subprocess.run([sys.executable, "-m", "gradebox", "--help"], cwd=ROOT, check=True, capture_output=True)
     after = os.times()
     used = after.children_user + after.children_system - before.children_user - before.children_system
-    assert used < 1.0  # 0.2 s of a processor on an idle machine
+    assert used < 1.0  # an idle machine needs 0.2 s of processor time
     code = "import sys, gradebox.cli; print(sorted({'httpx', 'pydantic', 'rich.progress'} & sys.modules.keys()))"
     loaded = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, env=dict(os.environ)
@@ -502,7 +502,7 @@ def test_a_key_is_rotated_and_a_lost_one_replaced(tmp_path: Path) -> None:
         assert service.run("keys", "list").returncode == 0
         with service.client() as client:
             again = client.keys.rotate(service.key.split("_")[1])
-            assert client.keys.list()[-1].id == again.id  # goes on with the new one
+            assert client.keys.list()[-1].id == again.id  # the client uses the new key
 
         (service.data_dir / "api-key").unlink()
         assert service.run("keys", "list").returncode == 1

@@ -1,4 +1,4 @@
-"""docs/cli.md names every command and every option."""
+"""Tests that docs/cli.md names every command and every option."""
 
 import os
 import re

@@ -3,7 +3,7 @@ from gradebox.outcome import Outcome, OutcomeError
 
 
 def outcome(index: int, kind: str | None, message: str = "") -> Outcome:
-    error = None if kind is None else OutcomeError(kind, message)  # type: ignore[arg-type]  # a kind
+    error = None if kind is None else OutcomeError(kind, message)  # type: ignore[arg-type]  # the kind is valid
     return Outcome(index, "a@1", None if error else 1.0, 0.1, error=error)
 
 

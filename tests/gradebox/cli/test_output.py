@@ -1,4 +1,4 @@
-"""What commands print of summaries."""
+"""Tests of the output of summaries."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Answers that are lost on their way: the client asks again, and the service has done it once."""
+"""Tests that the client repeats a request whose answer is lost, and that the service executes it only once."""
 
 import asyncio
 import io
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.service
 
 
 class Proxy:
-    """Between client and service. It loses the next `losing` answers: they come, and the client never sees them."""
+    """A proxy between client and service that drops the next `losing` answers."""
 
     def __init__(self, url: str) -> None:
         self._service = httpx.URL(url)

@@ -25,7 +25,7 @@ def test_many_are_sent_in_several_requests() -> None:
 
 
 def test_bodies_with_long_reasons_are_no_longer_than_the_service_takes() -> None:
-    reason = "ü" * 10_000  # six bytes each, as JSON has it
+    reason = "ü" * 10_000  # six bytes per character in JSON
     scores = {number: Score(1, reason=reason) for number in range(600)}
     bodies = list(score_lines(scores, "index"))
     assert all(len(body) <= REQUEST_BYTES for body in bodies)

@@ -1,4 +1,4 @@
-"""Rows of a dataset become threads."""
+"""Tests that rows of a dataset become threads."""
 
 import io
 import json
@@ -108,7 +108,7 @@ def test_what_is_wrong_is_said(rows: Threads, columns: dict[str, str], said: str
 
 
 def test_rows_that_are_no_dicts_are_refused() -> None:
-    rows: Iterable[Any] = ["question", "response"]  # what a DataFrame gives
+    rows: Iterable[Any] = ["question", "response"]  # as from iterating over a DataFrame
     with pytest.raises(TypeError, match="row 0 is a str, and columns= needs dicts"):
         sent(rows, {})
 

@@ -87,7 +87,7 @@ def test_what_goes_out_is_what_json_makes_of_it(metadata: dict[str, object]) -> 
         json.loads(to_line({"completion": "4", "metadata": metadata}, 0))["metadata"],
         json.loads(json.dumps(metadata)),
     )
-    assert repr(found) == repr(expected)  # 1 and 1.0 and True are told apart, 0.0 and -0.0 too
+    assert repr(found) == repr(expected)  # repr distinguishes 1, 1.0 and True, and 0.0 and -0.0
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_the_length_of_a_regular_file_is_known(tmp_path: Path) -> None:
 
 def test_a_file_opened_as_text_is_refused() -> None:
     with pytest.raises(TypeError, match="rb"):
-        list(blocks(io.StringIO("{}")))  # type: ignore[arg-type]  # the point of the test
+        list(blocks(io.StringIO("{}")))  # type: ignore[arg-type]  # tested here
 
 
 def test_many_threads_are_cut_into_requests() -> None:

@@ -1,4 +1,4 @@
-"""The rules for requests and answers. What a real service does with them is tested in test_client.py."""
+"""Tests of the rules for requests and answers. test_client.py tests them with a real service."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ def problem(status: int, name: str, **more: object) -> httpx.Response:
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What was slept between tries, without the sleeping."""
+    """The pauses between tries, without sleeping."""
     slept = list[float]()
     monkeypatch.setattr("time.sleep", slept.append)
     return slept
@@ -132,7 +132,7 @@ def test_threads_join_the_other_members_of_a_body() -> None:
 
 
 def flaky(*failures: httpx.Response | Exception) -> tuple[Handler, list[int]]:
-    """Answers once, then fails in these ways, then answers; counts the requests."""
+    """A handler that answers once, fails in these ways, then answers; and a list that grows with each request."""
     plan: list[httpx.Response | Exception] = [httpx.Response(200, content=b"[]"), *failures]
     count = list[int]()
 
@@ -181,7 +181,7 @@ def test_what_may_not_be_sent_twice_is_not(failure: httpx.Response | Exception) 
 @pytest.mark.parametrize(
     ("failure", "requests"),
     [
-        (problem(504, "timeout"), 2),  # the service's own: it would take as long again
+        (problem(504, "timeout"), 2),  # from the service: a retry would take as long again
         (httpx.Response(504, text="gateway"), 3),
         (problem(429, "too-many-requests"), 2),
         (problem(429, "queue-full"), 3),
@@ -218,7 +218,7 @@ def test_a_request_that_never_left_is_sent_again_whatever_it_is() -> None:
     sender.send(calls.list_graders("default"))
 
     with pytest.raises(ConnectionFailed, match="not as gradebox does"):
-        sender.send(calls.create_project("p"))  # answered by [], which is no project: but it was answered
+        sender.send(calls.create_project("p"))  # the answer [] is not a project, but it is an answer
     assert len(count) == 3
 
 

@@ -1,4 +1,4 @@
-"""The client that blocks is made from the one that awaits, and is up to date."""
+"""Tests that the blocking client is generated from the asynchronous one and is up to date."""
 
 import inspect
 import subprocess

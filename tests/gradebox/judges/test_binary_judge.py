@@ -1,4 +1,4 @@
-"""A judge asks what it should, and takes nothing for a verdict that is none."""
+"""Tests of the prompts of a binary judge, and that an invalid verdict is not a score."""
 
 import asyncio
 import json

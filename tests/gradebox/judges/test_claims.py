@@ -1,4 +1,4 @@
-"""Faithfulness and the two relevancies: verdicts go in, and shares come out."""
+"""Tests of faithfulness and both relevancies: the score is the share of positive verdicts."""
 
 import asyncio
 import json

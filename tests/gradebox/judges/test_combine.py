@@ -1,4 +1,4 @@
-"""Scores of parts in, the score of their combination out."""
+"""Tests of the score of a combination of graders."""
 
 import asyncio
 import json

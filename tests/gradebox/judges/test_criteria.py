@@ -1,4 +1,4 @@
-"""The predefined criteria have the scores of unitxt, and say which way is good."""
+"""Tests that the predefined criteria have the scores of unitxt and the right direction."""
 
 import subprocess
 import sys

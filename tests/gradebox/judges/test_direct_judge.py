@@ -1,4 +1,4 @@
-"""A direct judge: decisions go in, and numbers come out by its rules."""
+"""Tests of a direct judge: how decisions become scores."""
 
 import asyncio
 import json

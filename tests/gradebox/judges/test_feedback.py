@@ -1,4 +1,4 @@
-"""Feedback by a scripted model, without a service."""
+"""Tests of feedback by a scripted model, without a service."""
 
 import asyncio
 from itertools import product

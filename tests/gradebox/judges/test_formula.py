@@ -1,4 +1,4 @@
-"""What the arithmetic of combinations comes to. What it refuses is tested where OpenAI's multi graders use it."""
+"""Tests of the arithmetic of combinations. More refusals are tested with OpenAI's multi graders, which use it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Decisions in, the number of several criteria out."""
+"""Tests of the score of several criteria."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ BARE = Criterion("Which tone?", (Option("warm"), Option("cold")), "tone")
 
 
 def judged(judge: MultiCriteria, **decisions: str | ModelError) -> Score:
-    """The score where the judge decides so, by the name of the criterion."""
+    """The score if the judge makes these decisions, by the name of the criterion."""
 
     def reply(request: dict[str, Any]) -> str | ModelError:
         prompt = request["messages"][-1]["content"]
@@ -44,7 +44,7 @@ def of(*items: Any, **settings: Any) -> MultiCriteria:
         (of(CriterionItem(SCALE, 0.3), CriterionItem(KIND, 0.7)), {"scale": "4", "kind": "No"}, 0.225),
         (of(CriterionItem(SCALE, target_option="4"), KIND), {"scale": "4", "kind": "No"}, 0.5),
         (of(CriterionItem(SCALE, target_option="4"), KIND), {"scale": "5", "kind": "No"}, 0.0),
-        (of(CriterionItem(SCALE, score_threshold=0.75)), {"scale": "4"}, 0.0),  # above it, and not at it
+        (of(CriterionItem(SCALE, score_threshold=0.75)), {"scale": "4"}, 0.0),  # the score must be above the threshold
         (of(CriterionItem(SCALE, score_threshold=0.75)), {"scale": "5"}, 1.0),
         (of(CriterionItem(SCALE, score_threshold=3), normalize_scores=False), {"scale": "4"}, 1.0),
         (of(CriterionItem(SCALE, required=True), KIND), {"scale": "4", "kind": "Yes"}, 0.0),

@@ -1,4 +1,4 @@
-"""Decisions of contests in, win rates out."""
+"""Tests of the win rates of contests."""
 
 import asyncio
 import json
@@ -112,7 +112,7 @@ def test_a_contest_that_fails_costs_its_responses_their_scores_and_no_others() -
     assert isinstance(scores[0], ModelError)
     assert (scores[0].kind, scores[0].retryable) == ("unreachable", True)
     assert scores[2:] == pytest.approx([1 / 3, 0.0])
-    assert ranks(scores[2:]) == [None, None]  # nobody knows who stands before whom
+    assert ranks(scores[2:]) == [None, None]  # a failed contest leaves no ranking
 
 
 def test_a_tie_that_is_not_allowed_is_no_decision() -> None:

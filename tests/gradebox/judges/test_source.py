@@ -1,4 +1,4 @@
-"""The source of a kind says what its settings are, and nothing else."""
+"""Tests that the source of a kind contains its settings, and nothing else."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ _CLASSES = (
 
 
 def settings_in(text: str) -> dict[str, Any]:
-    """What a source hands to its class."""
+    """The settings that a source passes to its class."""
     given: dict[str, Any] = {}
     lines = text.replace("from gradebox", "# from gradebox")
     names = dict.fromkeys(_CLASSES, given.update)

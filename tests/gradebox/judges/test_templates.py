@@ -1,4 +1,4 @@
-"""Templates of prompts: what Handlebars.js does, with `length` of lists; and bounds."""
+"""Tests of templates of prompts: the behaviour of Handlebars.js, `length` of lists, and bounds."""
 
 from typing import Any
 

@@ -28,7 +28,7 @@ def client(service: Service) -> Iterator[Client]:
 
 @pytest.fixture
 def grader(client: Client) -> GraderHandle:
-    """1.0 where the completion is the answer, no score for "bad"; it does not apply to "off"."""
+    """A grader: 1.0 if the completion is the answer, no score for "bad", not applicable to "off"."""
     key = f"same-{uuid4().hex[:8]}"
     client.graders.create.function(key=key, fn=SAME, threads=[{"completion": "4", "metadata": {"answer": "4"}}])
     return client.graders.get(key)

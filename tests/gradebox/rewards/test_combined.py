@@ -1,4 +1,4 @@
-"""One reward of several graders."""
+"""Tests of one reward of several graders."""
 
 import asyncio
 import pickle
@@ -29,7 +29,7 @@ async def grade(thread):
 
 @pytest.fixture
 def short(client: Client) -> GraderHandle:
-    """1.0 where the completion is short."""
+    """A grader: 1.0 if the completion is short."""
     return client.graders.create.function(key=f"short-{uuid4().hex[:8]}", fn=SHORT)
 
 
@@ -89,7 +89,7 @@ def test_an_error_of_a_part_hides_that_another_does_not_apply() -> None:
     (whole,) = combined("reward", [BatchGrader(key="a", version=1), BatchGrader(key="b", version=1)], parts)
     assert whole.error is not None
     assert (whole.error.kind, whole.error.cause, whole.not_applicable) == ("model", "unreachable", None)
-    assert not whole.error.retryable  # another try gives no number either
+    assert not whole.error.retryable  # a retry gives no number either
     assert whole.spent == Spent(2, 1, 10, 1, 0.5)
 
 

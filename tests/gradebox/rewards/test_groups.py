@@ -1,4 +1,4 @@
-"""A grader of groups as a reward: the generations of a prompt are one group."""
+"""Tests of a grader of groups as a reward: the generations of a prompt are one group."""
 
 import asyncio
 import math
@@ -17,7 +17,7 @@ from tests.gradebox.rewards.test_trl import calculate_rewards
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
-# Each against each: the shorter one wins. An empty one is an error, "off" does not apply; "crash" ends the process.
+# Each score counts the longer completions. An empty one is an error, "off" does not apply, "crash" ends the process.
 SHORTEST = """
 import os
 from gradebox import NotApplicable, Score
@@ -82,7 +82,7 @@ def test_what_ends_a_group_costs_that_group(shortest: GraderHandle) -> None:
 
 
 class Trainer:
-    """What `log_metric` is a method of."""
+    """A trainer with the method `log_metric`."""
 
     num_generations = 3
 

@@ -73,7 +73,7 @@ def test_awaited_calls_go_together() -> None:
             await together.score({"n": -1})
         return found
 
-    for _ in range(2):  # each in an event loop of its own
+    for _ in range(2):  # each run has another event loop
         assert [outcome.score for outcome in asyncio.run(ask())] == list(range(500))
     assert len(sizes) == 4
 

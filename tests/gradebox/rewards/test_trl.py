@@ -1,4 +1,4 @@
-"""Rewards as TRL's trainer asks for them."""
+"""Tests of rewards, called as TRL's trainer calls them."""
 
 import asyncio
 import inspect
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
 
 def calculate_rewards(reward_func: Any, inputs: list[dict[str, Any]], completions: list[Any]) -> list[float]:
-    """`GRPOTrainer._calculate_rewards` (trl 1.16, trl/trainer/grpo_trainer.py), with lists in the place of tensors."""
+    """`GRPOTrainer._calculate_rewards` (trl 1.16, trl/trainer/grpo_trainer.py), with lists instead of tensors."""
     prompts = [example["prompt"] for example in inputs]
     completion_ids_list = [[1, 2, 3] for _ in completions]
     keys = [key for key in inputs[0] if key not in ["prompt", "completion", "completion_ids"]]
@@ -89,7 +89,7 @@ def test_a_missing_reward_is_what_was_asked_for(grader: GraderHandle) -> None:
 
 
 def trainer(module: str, functions: int, name: str = "GRPOTrainer") -> Any:
-    """As trl's trainers hand over their method `log_metric`."""
+    """A trainer as in trl, whose method `log_metric` is passed to rewards."""
     own = {"__module__": module, "log_metric": lambda self, name, value: None, "reward_funcs": [None] * functions}
     return type(name, (), own)()
 
@@ -103,7 +103,7 @@ def trainer(module: str, functions: int, name: str = "GRPOTrainer") -> Any:
         ("1.5.1", trainer("trl.trainer.grpo_trainer", 1), "raise"),
         ("0.24.0", None, "raise"),
         ("1.16.0", None, "raise"),
-        ("1.16.0", trainer("trl.trainer.grpo_trainer", 2), "raise"),  # None counts as 0.0 of its share
+        ("1.16.0", trainer("trl.trainer.grpo_trainer", 2), "raise"),  # with other rewards, None counts as 0.0
         ("1.16.0", trainer("trl.experimental.online_dpo", 1, "OnlineDPOTrainer"), "raise"),
         ("1.16.0", trainer("mine", 1), "raise"),
     ],
@@ -143,7 +143,7 @@ def test_a_step_without_any_score_is_raised_and_its_reason_is_in_the_log(
     ("installed", "asked_by", "is_none"),
     [
         ("1.16.0", trainer("trl.trainer.grpo_trainer", 1), True),
-        ("1.16.0", trainer("trl.trainer.grpo_trainer", 2), True),  # the others' rewards are what it has
+        ("1.16.0", trainer("trl.trainer.grpo_trainer", 2), True),  # the completion keeps the other rewards
         ("1.5.1", trainer("trl.trainer.grpo_trainer", 1), False),  # None counts as 0.0
         ("1.16.0", trainer("trl.experimental.online_dpo", 1, "OnlineDPOTrainer"), False),
         ("1.16.0", None, False),
@@ -246,7 +246,7 @@ async def grade(thread):
 def test_means_of_values_are_metrics(
     client: Client, monkeypatch: pytest.MonkeyPatch, installed: str, logged: bool
 ) -> None:
-    """Where each process may have names of its own: else the trainer's processes would wait for each other."""
+    """Processes may log different metrics only since TRL 1.14: before, they would wait for each other."""
     monkeypatch.setattr(trl, "version", lambda _name: installed)
     reward = client.graders.put("with-values", fn=VALUES).as_trl_reward(missing="none")
     metrics: dict[str, float] = {}

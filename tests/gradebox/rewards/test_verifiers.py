@@ -1,4 +1,4 @@
-"""Rewards as verifiers asks for them. Its own code runs where it is installed: it is too large to ask for."""
+"""Tests of rewards, called as verifiers does. Its own code runs only where installed: it is too large to require."""
 
 import asyncio
 import inspect
@@ -44,7 +44,7 @@ def trace(said: str) -> Trace:
 
 
 def invoke(fn: Callable[..., Any], available: dict[str, Any]) -> Any:
-    """As `Task.score` calls a reward (verifiers 0.4, verifiers/v1/utils/decorators.py)."""
+    """Calls a reward as `Task.score` does (verifiers 0.4, verifiers/v1/utils/decorators.py)."""
     params = inspect.signature(fn).parameters
     kwargs = {name: available[name] for name in params if name in available}
     return fn(**kwargs)
@@ -85,7 +85,7 @@ def test_a_method_of_a_task(grader: GraderHandle) -> None:
         same = grader.as_verifiers_reward()
 
     assert asyncio.run(score(Sums().same, trace("4"))) == [1.0]
-    assert asyncio.run(score(Sums().same, trace("5"))) == [0.0]  # in an event loop of its own
+    assert asyncio.run(score(Sums().same, trace("5"))) == [0.0]  # in another event loop
 
 
 def test_rewards_of_a_rubric(grader: GraderHandle) -> None:

@@ -1,4 +1,4 @@
-"""Rewards as verl's reward managers ask for them."""
+"""Tests of rewards, called as verl's reward managers call them."""
 
 import asyncio
 import inspect
@@ -19,7 +19,7 @@ EXTRA = {"answer": "4", "index": np.int64(7), "num_turns": None, "rollout_reward
 
 
 def call_with_kwargs(raw_fn: Any, extra_kwargs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-    """As verl wraps a custom function (verl 0.9, verl/trainer/ppo/reward.py)."""
+    """Calls a custom function as verl does (verl 0.9, verl/trainer/ppo/reward.py)."""
     return raw_fn(*args, **{**kwargs, **extra_kwargs})
 
 
@@ -52,7 +52,7 @@ def test_awaited(service: Service, grader: GraderHandle) -> None:
 
 
 def test_a_batch_at_once(grader: GraderHandle) -> None:
-    """As `BatchRewardManager.verify` (verl 0.9, verl/workers/reward_manager/batch.py) does."""
+    """Calls the reward as `BatchRewardManager.verify` does (verl 0.9, verl/workers/reward_manager/batch.py)."""
     scores = grader.as_verl_compute_score(batched=True)(
         data_sources=np.array(["gsm8k", "gsm8k"]),
         solution_strs=["4", "5"],

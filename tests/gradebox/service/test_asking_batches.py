@@ -1,4 +1,4 @@
-"""Batches of graders that ask, scored by a whole service."""
+"""Tests of batches of graders that ask, with a whole service."""
 
 import asyncio
 import subprocess
@@ -60,7 +60,7 @@ def nice_of_workers(service: Service) -> dict[str, int]:
         try:
             command, environ = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
             nice = int((folder / "stat").read_text().rpartition(")")[2].split()[16])
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         if command.endswith(b"-m\0worker\0") and bytes(service.data_dir) in environ:
             found["asking" if b"GRADEBOX_QUEUE=asking" in environ else "plain"] = nice
@@ -85,7 +85,7 @@ def test_a_batch_is_judged_and_no_other_waits_behind_it(service: Service, tmp_pa
         print("judged batch took", time.monotonic() - began)
         assert (batch.scored, batch.errors) == (500, {})
         assert [one.mean for one in batch.summary] == [1.0, 0.0]
-        assert len(server.bodies) == 251  # and the proof's
+        assert len(server.bodies) == 251  # one of them from the proof
         client.models.delete("small-judge")
 
 
@@ -105,7 +105,7 @@ def server_process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_server_that_goes_away_in_the_middle_leaves_typed_errors_that_can_be_tried_again(service: Service) -> None:
-    """By both clients."""
+    """Retries with both clients."""
     with (
         server_process("--port", "0", "--reply", REPLY, "--latency-s", "0.2") as (process, url),
         service.client() as client,
@@ -146,7 +146,7 @@ def test_a_server_that_goes_away_in_the_middle_leaves_typed_errors_that_can_be_t
 
 
 async def retried(service: Service, batch_id: str) -> None:
-    """Has the batch scored again, and waits for it."""
+    """Retries the batch and waits for it."""
     async with AsyncClient(service.url, service.key) as client:
         batch = await client.batches.get(batch_id)
         assert (await batch.retry()).state == "running"
@@ -162,10 +162,10 @@ def test_a_batch_spends_no_more_than_its_budget(service: Service) -> None:
         bounded = client.batches.create("polite", threads_of_both, budget=BatchBudget(tokens=300))
         over(service, bounded.id)
         causes = Counter(outcome.error.cause if outcome.error else None for outcome in bounded.outcomes())
-        assert 20 <= causes[None] <= 24  # of 15 tokens each, and four are under way when they are spent
+        assert 20 <= causes[None] <= 24  # 15 tokens each, and four asks run when they are spent
         assert causes["over_budget"] == 60 - causes[None]
         asked = len(server.bodies)
         whole = client.batches.create("polite", threads_of_both, keep_replies=False)
         assert over(service, whole.id).scored == 60
-        assert len(server.bodies) == asked + 60  # also what was kept is asked anew
+        assert len(server.bodies) == asked + 60  # kept replies are asked again
         client.models.delete("small-judge")

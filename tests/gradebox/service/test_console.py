@@ -1,4 +1,4 @@
-"""What somebody sees who runs `gradebox serve` in a terminal."""
+"""Tests of what `gradebox serve` shows in a terminal."""
 
 import json
 import os
@@ -26,7 +26,7 @@ HALF = "async def grade(thread): return 1 / (2 * len(thread.completion()))"
 
 
 class Terminal:
-    """A `gradebox serve` in a terminal of its own, and all that it shows."""
+    """Runs `gradebox serve` in a new terminal and collects its output."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         ours, theirs = pty.openpty()
@@ -115,7 +115,7 @@ def test_what_is_passed_on_in_a_minute_has_a_bound(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(console, "configure", lambda *_: None)  # it is for the whole process
+    monkeypatch.setattr(console, "configure", lambda *_: None)  # it configures the whole process
     log = tmp_path / "api.log"
     shown = Console(LogSettings(log_format=log_format))
     shown.follow([Tail(log, 1_000_000)])

@@ -29,7 +29,7 @@ def test_a_second_service_is_refused_and_the_first_is_named(tmp_path: Path) -> N
 
 
 def test_after_a_kill_the_folder_is_free_once_its_redis_has_ended(tmp_path: Path) -> None:
-    # The killed service's Redis inherited the lock: here a sleep stands where it writes its last.
+    # The killed service's Redis has inherited the lock. A sleep stands for its last writes.
     code = (
         "import os, subprocess, sys; from pathlib import Path; from gradebox.service.data_folder import hold\n"
         "with hold(Path(sys.argv[1])) as folder:\n"

@@ -1,4 +1,4 @@
-"""An engine that dies while a batch runs: what is lost is time."""
+"""Tests that a batch loses only time if the engine dies while it runs."""
 
 import time
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.engine import engine
 from tests.gradebox.conftest import serving
 from tests.sandbox.test_pool import eventually
 
-# An engine mounts its folder, and other tests look for mounts that are left.
+# An engine mounts its folder, and other tests look for leftover mounts.
 pytestmark = [pytest.mark.alone, pytest.mark.service, pytest.mark.sandbox, pytest.mark.slow]
 
 _COUNT = 400

@@ -1,4 +1,4 @@
-"""Feedback on the outcomes of batches, by a whole service and a scripted model."""
+"""Tests of feedback on the outcomes of batches, with a whole service and a scripted model."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
 PAGE = ROOT / "docs" / "feedback.md"
 WORD = "thank you"
-SAID = f"{WORD!r} is in it."  # in what the judge said, which the model is shown
+SAID = f"{WORD!r} is in it."  # in the judge's reason, which the model is shown
 LENGTH = """
 async def grade(thread):
     if "broken" in thread.completion():
@@ -53,7 +53,7 @@ def server() -> Iterator[ModelServer]:
 
 @pytest.fixture
 def client(service: Service, server: ModelServer) -> Iterator[Client]:
-    """Of a project of the test's own, with a judge of politeness."""
+    """A client of a new project, with a judge of politeness."""
     project = f"p-{uuid4().hex[:8]}"
     assert service.run("projects", "create", project).returncode == 0
     with service.client(project) as client:
@@ -64,7 +64,7 @@ def client(service: Service, server: ModelServer) -> Iterator[Client]:
 
 
 def threads(number: int, polite: int) -> list[dict[str, Any]]:
-    """So many, of which the first are polite. Each has a label that says that the first two are not."""
+    """Threads, of which the first are polite. The labels agree, but the first two are labelled impolite."""
     return [
         {
             "id": f"t{n}",
@@ -89,7 +89,7 @@ def given(batch: BatchHandle | None) -> list[Outcome]:
 
 
 def asked(server: ModelServer, since: int) -> list[str]:
-    """What the last message of each request said, in no order."""
+    """The last message of each request, in no order."""
     return [body["messages"][-1]["content"] for body in server.bodies[since:]]
 
 
@@ -146,8 +146,8 @@ def test_where_nothing_fails_nothing_is_asked(client: Client, server: ModelServe
     mixed = scored(client, "short", [{"completion": "x"}, {"completion": "broken"}])
     with pytest.raises(ScoreMissing):
         mixed.feedback("m", success=all)
-    assert mixed.feedback("m") is None  # an error is no failure
-    assert len(server.bodies) == before + 1  # the judge's, of the fourth thread
+    assert mixed.feedback("m") is None  # an error is not a failure
+    assert len(server.bodies) == before + 1  # the judge asked about the fourth thread
     assert len(given(scored(client, "polite", threads(4, 3)).feedback("m", success=all))) == 1
 
 
@@ -186,7 +186,7 @@ def test_scores_that_people_gave_are_labels_and_may_be_what_feedback_is_on(clien
     assert [(one.id, one.score) for one in on_people] == [("t0", 0.0)]
     (prompt,) = asked(server, before)
     assert "what our editors say" in prompt and "too long" in prompt
-    assert batch.feedback("m", success=lambda scores: len(scores) == 4) is None  # the judge's alone
+    assert batch.feedback("m", success=lambda scores: len(scores) == 4) is None  # only the judge's scores
 
 
 def test_a_judge_gets_one_proposal_of_all_feedback(client: Client, server: ModelServer) -> None:
@@ -205,7 +205,7 @@ def test_a_judge_gets_one_proposal_of_all_feedback(client: Client, server: Model
 
 @pytest.mark.parametrize(("gold", "after", "is_kept"), [(1.0, 1.0, True), (0.0, 0.25, False)])
 def test_a_judge_is_tuned_and_keeps_what_helps(client: Client, gold: float, after: float, is_kept: bool) -> None:
-    """The model takes what it is asked by for polite where the criterion has the word, as the proposed one has."""
+    """The model decides that every thread is polite if the criterion has the word, as the proposed criterion does."""
     sent = [one | {"metadata": {"gold": gold if n else 1.0}} for n, one in enumerate(threads(4, 2))]
     batch = scored(client, "polite", sent)
     tuned = tune(client, "polite", batch.id, "metadata.gold", "m")
@@ -284,7 +284,7 @@ def test_a_completion_cannot_feign_its_own_end(client: Client, server: ModelServ
 
 
 def fenced(client: Client, server: ModelServer, completion: str) -> str:
-    """What a model is asked on a completion that failed."""
+    """The prompt for a completion that failed."""
     batch = scored(client, "polite", [{"prompt": "?", "completion": completion}])
     before = len(server.bodies)
     (outcome,) = given(batch.feedback("m"))
@@ -297,7 +297,7 @@ def test_the_client_that_awaits_does_the_same(client: Client, service: Service) 
     async def asked() -> tuple[list[str | None], str | None, object]:
         async with AsyncClient(service.url, service.key, client.project) as other:
             batch = await other.batches.create("polite", threads(6, 4))
-            feedback = await batch.feedback("m")  # it waits for the batch
+            feedback = await batch.feedback("m")  # waits for the batch
             assert feedback is not None
             await feedback.wait(progress=False, timeout=60)
             reasons = [outcome.reason async for outcome in feedback.outcomes()]
@@ -340,7 +340,7 @@ def test_a_budget_ends_it(client: Client, server: ModelServer) -> None:
     before = len(server.bodies)
     outcomes = given(batch.feedback("narrow", budget=BatchBudget(cost=0.1)))
     causes = Counter(one.error.cause if one.error else None for one in outcomes)
-    assert 5 <= causes[None] <= 6  # at 0.02 each, and one may be under way
+    assert 5 <= causes[None] <= 6  # 0.02 each, and one may run when the budget is spent
     assert causes["over_budget"] == 28 - causes[None]
     assert len(server.bodies) == before + causes[None]
 
@@ -372,7 +372,6 @@ def test_a_batch_that_runs_has_to_end_first(client: Client, server: ModelServer)
 
 
 def send(client: Client, path: str, body: dict[str, Any], once: str | None = None) -> Any:
-    """What the service answers to a body."""
     from gradebox.client.call import Call, encode
 
     return client._transport.send(Call("POST", path, json.loads, body=encode(body), once=once))

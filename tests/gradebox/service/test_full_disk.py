@@ -16,7 +16,7 @@ MIB = 1024 * 1024
 
 
 def fill(disk: Path, free: int) -> Path:
-    """Leaves so many bytes free, or none at all."""
+    """Fills the disk up to so many free bytes, or completely."""
     filler = disk / f"filler-{free}"
     with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while (room := os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize - free) > 0:

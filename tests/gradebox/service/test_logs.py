@@ -1,4 +1,4 @@
-"""What the service logs, and what it never does."""
+"""Tests of what the service logs and never logs."""
 
 import io
 import json

@@ -101,7 +101,7 @@ def test_it_ends_with_the_service_however_that_ends(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, cwd=ROOT)
 
-    with hold(tmp_path) as folder:  # waits until the lock that Redis inherited is free
+    with hold(tmp_path) as folder:  # waits for the lock that Redis inherited
         assert not redis_answers(folder)
 
 

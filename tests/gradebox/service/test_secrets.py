@@ -1,4 +1,4 @@
-"""No secret is in a log, in Redis or in the spool, whatever was asked with it."""
+"""Tests that no secret is in a log, in Redis or in the spool, whatever it was used for."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ THREADS = [{"turns": [["assistant", "4"]]}]
 
 
 def secrets_of(folder: Path) -> Iterator[str]:
-    """Keys that are asked with, each once on every route: the first, a narrow one, a revoked one, and wrong ones."""
+    """Yields keys after one use of each on every route: the first key, a narrow one, a revoked one, and wrong ones."""
     with serving(folder) as service, httpx.Client(base_url=service.url, timeout=60) as client:
         operator = {"Authorization": f"Bearer {service.key}"}
 

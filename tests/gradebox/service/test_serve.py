@@ -1,4 +1,4 @@
-"""`gradebox serve` as its users run it."""
+"""Tests of `gradebox serve`, started as users start it."""
 
 import json
 import os
@@ -53,10 +53,10 @@ def running(tmp_path: Path) -> Iterator[Service]:
 
 
 def family(pid: int) -> dict[int, str]:
-    """The processes below this one, with their command lines."""
+    """The child processes of this one, with their command lines."""
     found = dict[int, str]()
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        with suppress(FileNotFoundError):  # it has ended meanwhile
+        with suppress(FileNotFoundError):  # the process has ended
             found[int(child)] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
     return found
 
@@ -155,9 +155,9 @@ def test_one_address_tells_the_metrics_of_all_workers(tmp_path: Path) -> None:
     (tmp_path / "data" / "metrics").mkdir(parents=True)
     (tmp_path / "data" / "metrics" / "worker-9.prom").write_text(
         "gradebox_batches_ended_total 4\n"
-    )  # an earlier start's
+    )  # from an earlier start
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])  # no worker is to listen there
+        port = str(taken.getsockname()[1])  # workers must not listen there
         with serving(tmp_path, "--workers", "2", metrics_port=port) as service:
             _tells_of_all_workers(service)
 
@@ -182,7 +182,7 @@ def _tells_of_all_workers(service: Service) -> None:
         assert samples()["gradebox_batches_accepted_total"] == 1
         os.kill(one(service.process.pid, "-m api"), signal.SIGKILL)
         wait_until(lambda: len(family(service.process.pid)) == 4 and ready(service))
-        assert scored() == 5000  # the workers' counts are the workers'
+        assert scored() == 5000  # the workers keep their counts
         assert samples()["gradebox_batches_accepted_total"] == 0
 
 
@@ -229,7 +229,7 @@ def test_when_it_is_killed_all_of_it_ends(running: Service) -> None:
 
 def test_a_second_signal_stops_it_at_once(running: Service) -> None:
     children = family(running.process.pid)
-    os.kill(one(running.process.pid, "-m api"), signal.SIGSTOP)  # it will not stop when asked
+    os.kill(one(running.process.pid, "-m api"), signal.SIGSTOP)  # the API will not stop on request
     running.process.send_signal(signal.SIGTERM)
     time.sleep(1.0)
     assert running.process.poll() is None

@@ -1,4 +1,4 @@
-"""What a user sees of money: what asks cost, by outcome, batch, grader and project, and a budget that is spent."""
+"""Tests of costs: of asks by outcome, batch, grader and project, and of a budget that is used up."""
 
 import json
 from collections import Counter
@@ -16,7 +16,7 @@ from tests.gradebox.service.test_asking_batches import JUDGE, REPLY, threads
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
-ASK = 0.02  # what one costs: the server counts 10 tokens of input and 5 of output
+ASK = 0.02  # the cost of one ask: the server counts 10 tokens of input and 5 of output
 PRICE = Price(1_000, 2_000)
 
 
@@ -34,7 +34,7 @@ def server() -> Iterator[ModelServer]:
 
 @pytest.fixture
 def client(service: Service, server: ModelServer) -> Iterator[Client]:
-    """Of a project of the test's own, with a judge whose proof has asked once."""
+    """A client of a new project, with a judge whose proof has asked once."""
     project = f"p-{uuid4().hex[:8]}"
     assert service.run("projects", "create", project).returncode == 0
     with service.client(project) as client:
@@ -44,7 +44,7 @@ def client(service: Service, server: ModelServer) -> Iterator[Client]:
 
 
 def done(client: Client, sent: list[dict[str, object]]) -> tuple[SpentSummary, list[float], Counter[str | None]]:
-    """What a batch of these threads says it spent, the cost of each outcome, and the causes of errors."""
+    """The spending of a batch of these threads, the cost of each outcome, and the causes of errors."""
     batch = client.batches.create("polite", sent)
     batch.wait(progress=False, timeout=90)
     spent = batch.summary[0].spent
@@ -66,7 +66,7 @@ def test_what_asks_cost_is_told_by_outcome_batch_grader_and_project(
     assert (spent.asks, spent.kept, spent.input_tokens, spent.output_tokens) == (30, 10, 200, 100)
     assert spent.cost == pytest.approx(20 * ASK)
     assert sorted(costs) == pytest.approx([0.0] * 10 + [ASK] * 20)
-    assert len(server.bodies) == 21  # and the proof's
+    assert len(server.bodies) == 21  # one of them from the proof
     told = client.spending()
     assert (told.total.asks, told.total.kept, told.total.input_tokens) == (32, 11, 210)  # a proof asks twice
     assert told.total.costs == {"USD": pytest.approx(21 * ASK)}
@@ -86,12 +86,12 @@ def test_what_asks_cost_is_told_by_outcome_batch_grader_and_project(
 
 
 def test_a_budget_ends_the_asking_of_a_batch_in_the_middle(server: ModelServer, client: Client) -> None:
-    most = 11 * ASK  # the proof's and ten more
+    most = 11 * ASK  # one for the proof, and ten more
     assert not client.budget.set(cost=most, period="total").is_spent
     sent = threads(60, "bounded")
     spent, costs, causes = done(client, sent)
     asked = len(server.bodies) - 1
-    assert 10 <= asked <= 12  # overrun by no more than what was under way
+    assert 10 <= asked <= 12  # exceeds the budget only by the asks that were running
     assert causes == {None: asked, "over_budget": 60 - asked}
     assert spent.cost == pytest.approx(asked * ASK)
     assert costs.count(0.0) == 60 - asked
@@ -102,7 +102,7 @@ def test_a_budget_ends_the_asking_of_a_batch_in_the_middle(server: ModelServer, 
 
     (batch,) = client.batches.list()
     assert batch.errors == {"model": 60 - asked}
-    assert batch.retry().state == "finished"  # what is over the budget is final
+    assert batch.retry().state == "finished"  # an error because of the budget is final
     (outcome,) = client.score("polite", threads(1, "more"))
     assert outcome.error is not None
     assert (outcome.error.cause, outcome.error.retryable) == ("over_budget", False)

@@ -1,4 +1,4 @@
-"""What `serve` waits for while it starts."""
+"""Tests of what `serve` waits for during its start."""
 
 import os
 import sys

@@ -42,7 +42,7 @@ def test_a_log_that_somebody_empties_is_read_from_its_start(tmp_path: Path) -> N
 def test_a_log_that_grows_large_is_put_aside_while_it_is_written(tmp_path: Path) -> None:
     log = tmp_path / "api.log"
     follows = Tail(log, 100)
-    with log.open("ab", buffering=0) as process:  # as a child has it
+    with log.open("ab", buffering=0) as process:  # as in a child process
         seen = []
         for number in range(30):
             process.write(b"line %02d\n" % number)

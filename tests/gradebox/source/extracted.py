@@ -1,4 +1,4 @@
-"""Runs an extracted source the way a sandbox does: a fresh interpreter with the standard library alone."""
+"""Runs an extracted source as a sandbox does: in a new interpreter with only the standard library."""
 
 import asyncio
 import importlib.util
@@ -34,7 +34,7 @@ _numbers = itertools.count()
 
 
 def load(folder: Path, text: str, name: str | None = None) -> ModuleType:
-    """Imports a module of this text, as a user's program would."""
+    """Imports a module with this text, as a user's program would."""
     name = name or f"user_module_{next(_numbers)}"
     path = folder / f"{name}.py"
     path.write_text(text, encoding="utf-8")
@@ -47,7 +47,7 @@ def load(folder: Path, text: str, name: str | None = None) -> ModuleType:
 
 
 def run(folder: Path, source: str, completions: list[str], metadata: dict[str, Any] | None = None) -> list[float]:
-    """The scores of `source` in an interpreter that has nothing but the standard library and what graders see."""
+    """The scores of `source` in an interpreter with only the standard library and the modules for graders."""
     package = folder / "given" / "gradebox"
     package.mkdir(parents=True, exist_ok=True)
     for module in (gradebox.score, gradebox.thread, gradebox.thread_forms):

@@ -1,4 +1,4 @@
-"""Each function that cannot be uploaded gets told why, and what to do."""
+"""Tests of the messages for functions that cannot be uploaded: the reason, and what to do."""
 
 import functools
 import inspect

@@ -1,4 +1,4 @@
-"""Functions that were typed into the interactive Python, which keeps what was typed from 3.13 on."""
+"""Tests of functions typed into the interactive Python, which keeps their source since 3.13."""
 
 import linecache
 import os
@@ -28,7 +28,7 @@ INPUTS = [
 @pytest.mark.parametrize("name", ["<python-input-{}>", "<stdin>-{}"])
 def test_a_grader_spread_over_inputs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     typed: dict[str, object] = {"__name__": "__main__"}
-    for number, text in enumerate(INPUTS, 8):  # 10 comes after 9, as a number
+    for number, text in enumerate(INPUTS, 8):  # the inputs are sorted by number: 10 after 9
         file = name.format(number)
         monkeypatch.setitem(linecache.cache, file, (len(text), None, text.splitlines(keepends=True), file))
         if text != "no Python at all":

@@ -1,4 +1,4 @@
-"""Functions that are defined in the cells of a notebook, in a real Jupyter kernel."""
+"""Tests of functions defined in the cells of a notebook, in a real Jupyter kernel."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ from tests.gradebox.source.extracted import run
 
 
 def execute(folder: Path, *cells: str) -> str:
-    """Runs the cells in a kernel of this Python; returns what the last one printed."""
+    """Runs the cells in a kernel of this Python. Returns the output of the last cell."""
     spec = folder / "kernels" / "here"
     spec.mkdir(parents=True)
     argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
@@ -49,7 +49,7 @@ def test_a_grader_spread_over_cells(tmp_path: Path) -> None:
         "class Base:\n    scale = 10",
         "class Rule(Base):\n    pattern = re.compile('[0-9]')\nWORDS = ['a']\nWORDS.append('b')",
         "%%time\ndef helper(text):\n    return sum(word in text for word in WORDS)",
-        "class Base:\n    scale = 10",  # run again: what was derived from the first one must come after one
+        "class Base:\n    scale = 10",  # run again: the class derived from the first one must come after one
         "import re",
         "LIMIT = 3\nthis_fails()",
         "import syntax error",

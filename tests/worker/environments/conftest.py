@@ -1,4 +1,4 @@
-"""Environments that are really built, from wheels of the test's own."""
+"""Fixtures that build environments."""
 
 import io
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from worker.environments.settings import EnvironmentSettings
 
 
 class Kept:
-    """Archives in memory."""
+    """Keeps archives in memory."""
 
     def __init__(self) -> None:
         self.archives: dict[str, bytes] = {}
@@ -34,20 +34,18 @@ class Kept:
 
 @pytest.fixture(scope="session")
 def unpacked() -> Iterator[Path]:
-    """Where environments are unpacked."""
     with folder_for_environments() as folder:
         yield folder
 
 
 @pytest.fixture(scope="session")
 def kept() -> Kept:
-    """All that was built."""
+    """The archives of all builds."""
     return Kept()
 
 
 @pytest.fixture(scope="session")
 def builder(unpacked: Path, kept: Kept) -> Iterator[Pool]:
-    """A pool that builds."""
     with open_pool(SandboxSettings(environments_dir=unpacked, load_s=20.0)) as pool:
         pool.environments.fetch_from(kept.fetch)
         yield pool
@@ -58,7 +56,7 @@ Builds = Callable[..., Made]
 
 @pytest.fixture(scope="session")
 def builds(builder: Pool, kept: Kept) -> Builds:
-    """Builds of the wheels of an index; of those that this machine knows where none is given."""
+    """Builds from the wheels of an index, by default of this machine's index."""
 
     def builds(wheels: Path | None, requirements: Sequence[str], data: bytes | None = None, **settings: object) -> Made:
         index = {"environments_index": wheels.as_uri()} if wheels else {}

@@ -1,4 +1,4 @@
-"""A package whose import attacks: what it is, and what it finds, is as little as for any other code in a sandbox."""
+"""Tests that a package whose import attacks can do and read no more than any other code in a sandbox."""
 
 import json
 from pathlib import Path
@@ -111,7 +111,7 @@ async def grade(thread):
 
 @pytest.fixture(scope="session")
 def attacker(builds: Builds, unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The SHA-256 of an environment that is hostile."""
+    """The SHA-256 of a hostile environment."""
     wheels = tmp_path_factory.mktemp("hostile")
     files = {
         "attack/__init__.py": "",

@@ -1,4 +1,4 @@
-"""Builds of wheels of our own."""
+"""Tests of builds of the tests' wheels."""
 
 import io
 import os
@@ -141,7 +141,7 @@ def test_nothing_is_left_of_what_was_not_built(builds: Builds, unpacked: Path, w
 
 
 def test_deep_folders_are_refused_and_removed(builds: Builds, unpacked: Path, tmp_path: Path) -> None:
-    make_wheel(tmp_path, "deep", {"deep.py": "", "d/" * 1500 + "module.py": ""})  # more than Python's stack holds
+    make_wheel(tmp_path, "deep", {"deep.py": "", "d/" * 1500 + "module.py": ""})  # too deep for recursion in Python
     with pytest.raises(BuildFailed, match="folders of more than"):
         builds(tmp_path, ["deep"])
     assert [path.name for path in unpacked.iterdir() if path.name.startswith(".build")] == []
@@ -150,19 +150,19 @@ def test_deep_folders_are_refused_and_removed(builds: Builds, unpacked: Path, tm
 def test_byte_code_takes_no_more_than_there_is_room_for(
     builds: Builds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def folded(module: int) -> str:  # 2 MiB of constants, which the compiler makes of 12 KiB
+    def folded(module: int) -> str:  # 2 MiB of constants, which the compiler computes from 12 KiB
         return "".join(f"x = 'a{module}{number:03}' * 800\n" for number in range(600))
 
     make_wheel(tmp_path, "folded", {f"module_{module}.py": folded(module) for module in range(6)})
     monkeypatch.setenv("GRADEBOX_ENVIRONMENT_MB", "8")
-    assert 5 * MIB < builds(tmp_path, ["folded"]).size_bytes <= 8 * MIB  # some modules, and not all of them
+    assert 5 * MIB < builds(tmp_path, ["folded"]).size_bytes <= 8 * MIB  # byte code of some modules, not of all
 
 
 def test_no_index_is_asked_where_pip_would_ask_none(
     builds: Builds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = make_wheel(tmp_path / "own", "alpha", {"alpha.py": ""}).parent
-    make_wheel(tmp_path / "public", "alpha", {"alpha.py": ""}, "9.0")  # somebody else's, of the same name
+    make_wheel(tmp_path / "public", "alpha", {"alpha.py": ""}, "9.0")  # another package with the same name
     monkeypatch.setenv("UV_DEFAULT_INDEX", (tmp_path / "public").as_uri())
     monkeypatch.setenv("PIP_FIND_LINKS", str(own))
     monkeypatch.setenv("PIP_NO_INDEX", "1")

@@ -1,4 +1,4 @@
-"""Builds in real worker processes, which may die over them."""
+"""Tests of builds in real worker processes, which may be killed."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.sandbox
 
 @pytest.fixture
 def on(unpacked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers build, from wheels of our own."""
+    """Enables builds in workers from two wheels."""
     make_wheel(tmp_path / "index", "small", {"small.py": "VALUE = 1\n"})
     many = {f"large/module_{number}.py": "def f(x):\n    return x\n" * 200 for number in range(300)}
     make_wheel(tmp_path / "index", "large", {"large/__init__.py": "", **many})
@@ -29,7 +29,6 @@ def on(unpacked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def unpacked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where they are unpacked."""
     with folder_for_environments() as folder:
         monkeypatch.setenv("GRADEBOX_ENVIRONMENTS_DIR", str(folder))
         yield folder
@@ -37,7 +36,6 @@ def unpacked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def start(on: None, store: Store, storage_settings: StorageSettings) -> Iterator[Callable[[], Worker]]:
-    """Starts a worker with these settings."""
     with workers(store, storage_settings) as start:
         yield start
 
@@ -66,7 +64,7 @@ def test_what_a_killed_worker_was_building_is_built_by_another(
     worker.wait()
     assert _now(store, "large").state == "building"
 
-    store.redis.zadd(names.BUILDS, {"default/large/1": 1})  # in place of the minute that its lease lasts
+    store.redis.zadd(names.BUILDS, {"default/large/1": 1})  # ends the lease, which lasts a minute
     start()
     wait_until(lambda: _now(store, "large").state != "building")
 

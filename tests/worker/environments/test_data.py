@@ -1,4 +1,4 @@
-"""Zip files that projects send: what is unpacked of them, and what is refused before."""
+"""Tests of zip files that projects send: what is unpacked, and what is refused."""
 
 import io
 import random
@@ -35,10 +35,10 @@ async def grade(thread):
 
 
 def entries(names: Iterable[str | zipfile.ZipInfo], method: int = zipfile.ZIP_STORED) -> io.BytesIO:
-    """A zip file of these entries, as they are."""
+    """A zip file of these entries, with their names unchanged."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of names that are there twice
+        warnings.simplefilter("ignore")  # warnings about duplicate names
         for name in names:
             archive.writestr(name, "x")
     return file
@@ -122,7 +122,7 @@ def test_a_bomb_that_says_less_than_it_holds_is_cut_off(tmp_path: Path) -> None:
 
 
 def test_entries_that_share_their_bytes_count_each(tmp_path: Path) -> None:
-    """A bomb of files that all lie at the same place of the zip file."""
+    """The bomb has many files at the same place of the zip file."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("zeros", "0" * MIB)
@@ -138,7 +138,7 @@ def test_entries_that_share_their_bytes_count_each(tmp_path: Path) -> None:
 
 
 def directory_of(number: int, locator: bytes = b"") -> io.BytesIO:
-    """A zip file that says it has so many empty files."""
+    """A zip file whose directory lists this many empty files."""
     head = b"PK\1\2" + struct.pack("<4B4H3L5H2L", 20, 3, 20, 0, 0, 0, 0, 0x21, 0, 0, 0, 35, 0, 0, 0, 0, 0, 0)
     listed = b"".join(head + b"folder %03d/words of language %06d" % (each % 100, each) for each in range(number))
     end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, number & 0xFFFF, number & 0xFFFF, len(listed), 0, 0)
@@ -192,7 +192,7 @@ def test_what_follows_behind_a_zip_file_is_refused() -> None:
 
 
 def test_changed_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
-    """Hundreds of zip files with some bytes changed: each is unpacked within its folder and bounds, or refused."""
+    """Changes some bytes of hundreds of zip files. Each is unpacked within its folder and bounds, or refused."""
     choose = random.Random(7)
     packed = zip_of({"corpora/a": "some words " * 50, "b": "1"})
     refused = 0
@@ -206,7 +206,7 @@ def test_changed_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
             unpacked(io.BytesIO(changed), folder, 1)
         except DataRefused:
             refused += 1
-        except UnicodeDecodeError:  # of this test, as it reads
+        except UnicodeDecodeError:  # raised by this test's reading
             pass
         assert [path.name for path in folder.iterdir()] in ([], ["data"])
         assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) <= MIB

@@ -1,6 +1,6 @@
-"""What graders need most, each in a grader that scores something real, all in one environment.
+"""Tests of the packages that graders need most, each in a grader that scores, all in one environment.
 
-These are built from the index that this machine knows. Where there is none, they are skipped.
+The packages come from the index of this machine. Without an index, the tests are skipped.
 """
 
 from typing import NamedTuple
@@ -25,7 +25,7 @@ _DATA = {"corpora/stopwords/english": "the\non\nsat\n", "nltk_data/corpora/words
 
 
 class Case(NamedTuple):
-    """A grader, and for each completion its score."""
+    """A grader, and its score of each completion."""
 
     source: str
     scores: dict[str, float]
@@ -171,7 +171,7 @@ async def grade(thread):
 
 @pytest.fixture(scope="session")
 def made(builds: Builds) -> Made:
-    """One environment of all of them."""
+    """One environment with all packages."""
     try:
         return builds(None, _PACKAGES, data=zip_of(_DATA))
     except BuildFailed as failed:

@@ -1,4 +1,4 @@
-"""What may be asked for."""
+"""Tests of the requirements that are accepted."""
 
 import pytest
 
