@@ -41,7 +41,7 @@ class Script:
         reply: the text of replies without a schema.
         yes_if: a word that the last message must have for the first of several options; else the last is chosen.
         prefers: words. Of several responses that are compared, it chooses the one that contains most of them.
-        replies: pairs of a text and the reply to a last message that contains it, in place of `reply`; first wins.
+        replies: pairs of a text and the reply to a last message that contains it, instead of `reply`; the first counts.
         reward: the reward of every thread, as a reward server.
         behave: one of BEHAVIOURS.
         status, times: of `status`: the status, and how many of the first requests get it; 0 means all.
