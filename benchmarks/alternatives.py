@@ -59,7 +59,7 @@ def measure(results: Results, scale: Scale) -> None:
 
 
 def _compare(results: Results, compared: dict[str, Way]) -> None:
-    """Runs the ways interleaved. Ways of milliseconds run apart from ways of microseconds: they evict caches."""
+    """Times these ways interleaved. Ways of microseconds run apart, because ways of milliseconds evict caches."""
     spent = timing.interleaved(_ROUNDS, {name: way.micros for name, way in compared.items()})
     for name, micros in spent.items():
         results.add(ALTERNATIVES, name, timing.spread(micros), MICROS, note=compared[name].note)

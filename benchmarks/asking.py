@@ -76,7 +76,7 @@ def _rate(results: Results, scale: Scale, service: Service) -> None:
 
 
 def _bare(results: Results, scale: Scale, url: str) -> None:
-    """The same asks without gradebox: no sandbox, and no replies kept, counted or limited across processes."""
+    """The same asks without gradebox: no sandbox, and nothing stored, counted or limited across processes."""
     for name, ask in (("asyncio.gather over AsyncOpenAI", _GATHER), ("autoevals' LLMClassifier", _AUTOEVALS)):
         path = _prompts(scale.judged, 500, "bare")
         command = [sys.executable, "-c", _BARE.format(ask=ask), url, str(path), str(AT_ONCE)]
