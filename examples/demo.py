@@ -57,7 +57,7 @@ console = Console(highlight=False)
 
 
 class DemoFailed(Exception):
-    """The demo failed; the message says why."""
+    """The demo failed, for the reason in the message."""
 
 
 def main() -> int:
