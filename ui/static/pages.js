@@ -139,7 +139,7 @@ document.addEventListener("click", (event) => {
   if (line && source) source.go(Number(line.dataset.line));
 });
 
-// --- No response: a notice says so, and typed text stays.
+// --- No response: show a notice. Typed text stays.
 document.addEventListener("htmx:error", (event) => {
   const notice = document.querySelector("#notice");
   if (notice && !event.detail?.ctx?.response) {
