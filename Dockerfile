@@ -1,14 +1,14 @@
-# Two images. `sandbox` has the interpreter and the guest alone: what the Docker backend starts. `service` runs the API and
-# the workers, as an ordinary user. Any builder builds them, the classic one too:
+# Two images. `sandbox` has only the interpreter and the guest; the Docker backend starts it. `service` runs the API and
+# the workers as an ordinary user. Any builder can build them, including the classic one:
 #
 #   docker build --target service -t gradebox .
 #   docker build --target sandbox -t gradebox-sandbox .
 #
-# Each package is checked by its hash. Name BASE by its digest too (--build-arg BASE=python:3.12-slim-bookworm@sha256:…),
-# so that the same base is taken each time.
+# The build checks the hash of each package. To use the same base each time, give its digest too
+# (--build-arg BASE=python:3.12-slim-bookworm@sha256:…).
 #
-# Without a network: put the wheels into wheels/ first (`scripts/images wheels`), and name a base that has the packages
-# (`scripts/images base`) with --build-arg BASE=…
+# Without a network: first put the wheels into wheels/ (`scripts/images wheels`), and choose a base with the packages
+# (`scripts/images base`) by --build-arg BASE=…
 ARG BASE=python:3.12-slim-bookworm
 
 FROM ${BASE} AS build
@@ -42,7 +42,7 @@ ENV PATH=/opt/gradebox/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=
     GRADEBOX_DATA_DIR=/data GRADEBOX_HOST=0.0.0.0 GRADEBOX_IMAGE_DIR=/home/gradebox/image
 USER 10001:10001
 WORKDIR /data
-# What sandboxes see is made now, so that the root of the containers may be read-only.
+# Makes the image of sandboxes now, so that the root of the containers can be read-only.
 RUN python -c 'from gradebox.service.server_programs import become; become("sandbox.image", [], {})'
 VOLUME /data
 EXPOSE 8000

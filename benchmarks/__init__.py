@@ -1,1 +1,1 @@
-"""How fast gradebox is, against bare Python in the same run."""
+"""Benchmarks: the speed of gradebox, against bare Python in the same run."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measures everything, shows a table, writes it with plots to benchmarks/results."""
+"""`python -m benchmarks` measures everything, prints a table, and writes it with plots to benchmarks/results."""
 
 import argparse
 from collections.abc import Callable
@@ -38,7 +38,7 @@ PARTS: dict[str, Callable[[Results, Scale], None]] = {
 
 
 def main() -> None:
-    """Runs the parts that are asked for; only a run of all of them is written."""
+    """Runs the requested parts. Writes the results only if it runs all parts."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two minutes: smaller batches, fewer rounds")
     parser.add_argument("--long", action="store_true", help="memory and CPU up to a million completions")

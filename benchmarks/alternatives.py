@@ -1,4 +1,4 @@
-"""What a user would pick instead: the same grader and the same threads, at counts that suit how slow each one is."""
+"""Alternatives to gradebox, with the same grader and threads. The slower one is, the fewer threads it grades."""
 
 import asyncio
 import itertools
@@ -31,7 +31,7 @@ _FILES = {
     Path(gradebox.thread_forms.__file__): "/bench/thread_forms.py",
     threads.FOLDER / "regex.py": "/bench/regex.py",
 }
-# As llm-sandbox is used: what is graded is a part of the code.
+# The usual use of llm-sandbox: the graded lines are part of the code.
 _CODE = """
 import io, runpy, sys
 sys.argv = {files!r}
@@ -43,14 +43,14 @@ Grade = Callable[[bytes], list[float]]  # lines to scores
 
 
 class Way(NamedTuple):
-    """One way to grade: what measures it, in microseconds a completion, and what to know of its figure."""
+    """A way to grade: a function that measures it, in microseconds per completion, and a note on its figure."""
 
     micros: Callable[[], float]
     note: str
 
 
 def measure(results: Results, scale: Scale) -> None:
-    """On one core, but for containers: their engine starts those on any. Each is told per completion."""
+    """Measures on one core, except containers: their engine starts them on any core."""
     with timing.pinned(1):
         with open_pool() as pool:
             _compare(results, _quick(pool, scale))
@@ -59,7 +59,7 @@ def measure(results: Results, scale: Scale) -> None:
 
 
 def _compare(results: Results, compared: dict[str, Way]) -> None:
-    """Interleaved. What takes milliseconds leaves the caches to others, so what takes microseconds is apart from it."""
+    """Times these ways interleaved. Ways of microseconds run apart, because ways of milliseconds evict caches."""
     spent = timing.interleaved(_ROUNDS, {name: way.micros for name, way in compared.items()})
     for name, micros in spent.items():
         results.add(ALTERNATIVES, name, timing.spread(micros), MICROS, note=compared[name].note)
@@ -88,7 +88,7 @@ def _slow(slow: dict[str, Grade], scale: Scale) -> dict[str, Way]:
 
 @contextmanager
 def ways(results: Results) -> Iterator[dict[str, Grade]]:
-    """Those that start a process or a container for whatever they are given, as far as they can be had here."""
+    """The ways that start a process or a container for each input, if they are available here."""
     files = list(_FILES.values())
     python = [containers.PYTHON, "-I", "-S"]
     found: dict[str, Grade] = {"subprocess, no isolation,": partial(_process, [*python, *map(str, _FILES)])}
@@ -138,7 +138,7 @@ def _asyncio_run(lines: Sequence[bytes]) -> float:
 
 
 def _timed(grade: Grade, inputs: Sequence[bytes]) -> float:
-    """Microseconds a line; there must be a score for each."""
+    """Microseconds per line. Raises RuntimeError if a score is missing."""
     started = perf_counter()
     graded = sum(len(grade(lines)) for lines in inputs)
     seconds = perf_counter() - started
@@ -160,7 +160,7 @@ def _scores(told: str) -> list[float]:
 
 
 def _in_bubblewrap(program: str) -> list[str]:
-    """As services that start a jail for each run do it: all namespaces, the host's system read-only."""
+    """The options of services that start a jail for each run: all namespaces, the host's system read-only."""
     folders = ["/usr", "/lib", "/lib64", "/bin", "/etc", sys.base_prefix]
     binds = [("--ro-bind", folder, folder) for folder in folders if Path(folder).exists()]
     binds += [("--ro-bind", str(source), inside) for source, inside in _FILES.items()]

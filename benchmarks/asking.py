@@ -1,4 +1,4 @@
-"""A judge that asks a model which answers after 200 ms, against the rate that so many asks at once can have at best."""
+"""A judge that asks a model which answers after 200 ms, against the best possible rate of so many parallel asks."""
 
 import json
 import os
@@ -47,7 +47,7 @@ _AUTOEVALS = """__import__("autoevals").LLMClassifier(
 
 
 def measure(results: Results, scale: Scale) -> None:
-    """One worker on one core; the model's server is on another."""
+    """Measures one worker on one core (`_beside`: on two); the model's server is on another."""
     if len(os.sched_getaffinity(0)) < 2:
         results.skipped.append("a judge: there is one core, and its model's server needs another")
         return
@@ -76,7 +76,7 @@ def _rate(results: Results, scale: Scale, service: Service) -> None:
 
 
 def _bare(results: Results, scale: Scale, url: str) -> None:
-    """The same asks without gradebox: no sandbox, nothing kept, counted or limited across processes."""
+    """The same asks without gradebox: no sandbox, and nothing stored, counted or limited across processes."""
     for name, ask in (("asyncio.gather over AsyncOpenAI", _GATHER), ("autoevals' LLMClassifier", _AUTOEVALS)):
         path = _prompts(scale.judged, 500, "bare")
         command = [sys.executable, "-c", _BARE.format(ask=ask), url, str(path), str(AT_ONCE)]
@@ -87,7 +87,7 @@ def _bare(results: Results, scale: Scale, url: str) -> None:
 
 
 def _memory(results: Results, scale: Scale, service: Service) -> None:
-    """The most that API and worker have, with a hundred times as many asks."""
+    """Compares the peak memory of API and workers for few asks and for 100 times as many (10 in a quick run)."""
     few, many = scale.judged_memory
     roles = [pid for pid in processes.family(service.pid) if _is_python(pid)]
     peaks = []
@@ -106,7 +106,7 @@ def _is_python(pid: int) -> bool:
 
 
 def _beside(results: Results, scale: Scale, service: Service) -> None:
-    """A batch of a grader that does not ask, alone and beside a judged batch that is under way."""
+    """Times a batch of a grader that does not ask, without and during a judged batch."""
     count = scale.threads
     path = threads.file(count)
     service.score("regex", path, count)
@@ -122,7 +122,7 @@ def _beside(results: Results, scale: Scale, service: Service) -> None:
 
 
 def _prompts(count: int, size: int, name: str) -> Path:
-    """A file of threads, no two alike, so that no reply is kept of another."""
+    """A file of threads. No two are equal, so that no kept reply is reused."""
     path = threads.folder() / f"prompts-{name}-{count}.jsonl"
     with path.open("w") as lines:
         for number in range(count):
@@ -133,7 +133,7 @@ def _prompts(count: int, size: int, name: str) -> Path:
 
 @contextmanager
 def _server() -> Iterator[str]:
-    """`examples.model_server`, on the cores that are not measured."""
+    """Starts `examples.model_server` on the first core. The last cores are measured."""
     command = [sys.executable, "-m", "examples.model_server", "--port", "0", "--latency-s", str(LATENCY_S)]
     first = sorted(os.sched_getaffinity(0))[0]
     process = subprocess.Popen(

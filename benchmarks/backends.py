@@ -1,4 +1,4 @@
-"""Docker against bubblewrap, in the same run. Neither is pinned: containers are started by the engine, on any core."""
+"""Docker against bubblewrap, in the same run. Neither is pinned, because the engine starts containers on any core."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -21,7 +21,7 @@ _STARTS = 10
 
 
 def measure(results: Results, scale: Scale) -> None:
-    """Batches, and what it takes to start a sandbox and to end it."""
+    """Measures batches, and the time to start and end a sandbox."""
     with ExitStack() as stack:
         layers = {}
         path = threads.file(scale.threads, "regex")

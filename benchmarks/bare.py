@@ -1,7 +1,7 @@
-"""What a user does without gradebox. `python -m benchmarks.bare GRADER FILE` prints the seconds that it took.
+"""Grading without gradebox. `python -m benchmarks.bare GRADER FILE` prints the seconds that it took.
 
-Read the file, parse each line, build a thread, await `grade`; all in one event loop, in a process of its own. Starting
-the interpreter and loading the grader are not counted.
+Reads the file, parses each line, builds a thread and awaits `grade`, all in one event loop of a new process. Does not
+count the start of the interpreter and the loading of the grader.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ Grade = Callable[[StringThread], Awaitable[float]]
 
 
 def load(grader: str) -> Grade:
-    """The function of one of the graders."""
+    """The `grade` function of a grader."""
     grade: Grade = runpy.run_path(str(threads.FOLDER / f"{grader}.py"))["grade"]
     return grade
 
@@ -38,7 +38,7 @@ async def score(grade: Grade, path: Path) -> list[float]:
 
 
 def main() -> None:
-    """Prints seconds and the mean score."""
+    """Prints the seconds, the number of scores and their mean."""
     grader, file = sys.argv[1:]
     grade = load(grader)
     gc.collect()

@@ -14,12 +14,12 @@ from benchmarks.speed import bare
 WHOLE, SEVERAL, COMBINED = "whole service over HTTP", "several graders", "a combination of two"
 _TARGETS = {20_000: 0.8, 200_000: 0.8}
 _TWO_WORKERS_TARGET = 0.8
-_LARGE = 100_000  # batches above are timed fewer times
+_LARGE = 100_000  # larger batches are timed fewer times
 _GRADERS = ["exact_match", "regex", "json_shape"]
 
 
 def measure(results: Results, scale: Scale) -> None:
-    """One worker on one core, then two on two."""
+    """Measures one worker on one core, then two workers on two cores."""
     with timing.pinned(1), running() as service:
         for count in scale.batches:
             _against_bare(results, scale, service, count)
@@ -60,16 +60,13 @@ def _two_workers(results: Results, scale: Scale, service: Service) -> None:
     rate = count / timing.spread(spent["service"]).median
     note = f"against two bare processes with {count // 2:,} each; {rate:,.0f} completions/s"
     found = timing.ratio(spent["bare"], spent["service"])
-    # The target is for 200,000: a smaller batch spends more of its time starting.
+    # The target is for 200,000 threads: a smaller batch spends a larger part of its time on starting.
     target = _TWO_WORKERS_TARGET if count == 200_000 else None
     results.add(WHOLE, f"{count:,} threads, two workers, two cores", found, "× two bare", target=target, note=note)
 
 
 def _two_bare(path: Path) -> float:
-    """Seconds until both of two bare processes have scored this file; starting them is not counted.
-
-    Each tells how long it took. The later one is what a user would wait for.
-    """
+    """The seconds that the slower of two parallel bare processes takes for this file, without its start."""
     command = [sys.executable, "-m", "benchmarks.bare", "regex", str(path)]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     told = [process.communicate()[0] for process in both]
@@ -96,7 +93,7 @@ def _several(results: Results, scale: Scale, service: Service) -> None:
 
 
 def _combined(results: Results, scale: Scale, service: Service) -> None:
-    """Against two batches, one for each of the graders."""
+    """Compares a combination with two batches, one for each of its graders."""
     count = scale.several
     path, parts = threads.file(count), _GRADERS[:2]
     service.client.graders.create.combine(key="combined", parts=parts, threads=threads.some(1))

@@ -1,6 +1,6 @@
-"""Containers to compare with: an image with next to nothing in it, and this machine's own system mounted read-only.
+"""Containers to compare with: an almost empty image, with this machine's system mounted read-only.
 
-So they run the very interpreter that is measured, and no registry is needed.
+So they run the interpreter that is measured, and need no registry.
 """
 
 import io
@@ -19,13 +19,13 @@ from llm_sandbox import SandboxSession
 IMAGE = "gradebox-benchmark:empty"
 PYTHON = str(Path(sys.executable).resolve())
 _SYSTEM = tuple(map(Path, ("/usr", "/lib", "/lib32", "/lib64", "/bin")))
-_WORK = "/sandbox"  # where llm-sandbox puts what it runs
-_USERS = b"root:x:0:0::/:/bin/sh\n"  # as llm-sandbox names who runs what
-_ENGINE_S = 20  # for an engine to answer
+_WORK = "/sandbox"  # where llm-sandbox writes the code that it runs
+_USERS = b"root:x:0:0::/:/bin/sh\n"  # llm-sandbox runs commands by the name of a user
+_ENGINE_S = 20  # the time that an engine has to answer
 
 
 def why_none() -> str:
-    """Why there are no containers to compare with; empty where there are."""
+    """Why there are no containers to compare with; empty if there are."""
     if shutil.which("docker") is None:
         return "Docker is not installed here"
     try:
@@ -37,7 +37,7 @@ def why_none() -> str:
 
 @contextmanager
 def image() -> Iterator[None]:
-    """The engine has IMAGE for as long as this lasts."""
+    """Imports IMAGE into the engine, and removes it when the block ends."""
     repository, _, tag = IMAGE.partition(":")
     search = f"ENV PATH={Path(PYTHON).parent}:/usr/bin:/bin"
     with closing(docker.DockerClient.from_env()) as client:
@@ -49,7 +49,7 @@ def image() -> Iterator[None]:
 
 
 def _tar() -> bytes:
-    """The links of this machine's root, two folders to write to, and a name for the user."""
+    """An archive of the links in this machine's root, two writable folders, and a name for the user."""
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as tar:
         for path in _SYSTEM:
@@ -66,7 +66,7 @@ def _tar() -> bytes:
 
 
 def _mounts(files: Mapping[Path, str]) -> dict[str, str]:
-    """What is shown, to be read, and where."""
+    """The paths that are mounted read-only, and where."""
     folders = [path for path in _SYSTEM if path.is_dir() and not path.is_symlink()]
     prefix = Path(sys.base_prefix)
     if not any(prefix.is_relative_to(folder) for folder in folders):
@@ -75,18 +75,18 @@ def _mounts(files: Mapping[Path, str]) -> dict[str, str]:
 
 
 def run(files: Mapping[Path, str]) -> list[str]:
-    """The command that starts a container which sees these files, up to what is to be run in it."""
+    """The command that starts a container with these files. The command to run in it is to be appended."""
     shown = [f"--volume={path}:{place}:ro" for path, place in _mounts(files).items()]
     return ["docker", "run", "--rm", "--interactive", "--network=none", *shown, IMAGE]
 
 
 @contextmanager
 def llm_sandbox(files: Mapping[Path, str]) -> Iterator[Callable[[str], str]]:
-    """What runs code in one container of llm-sandbox, and returns what that printed."""
+    """Starts a container of llm-sandbox. Yields a function that runs code in it and returns the output."""
     configs = {
         "mounts": [Mount(place, path, type="bind", read_only=True) for path, place in _mounts(files).items()],
         "network_mode": "none",
-        "stop_signal": "SIGKILL",  # a shell as pid 1 hears no other
+        "stop_signal": "SIGKILL",  # a shell as pid 1 ignores other signals
     }
     session = SandboxSession(
         lang="python", image=IMAGE, runtime_configs=configs, workdir=_WORK, skip_environment_setup=True

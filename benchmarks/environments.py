@@ -30,7 +30,7 @@ _LINE = b'{"completion": "4/2"}'
 
 
 def measure(results: Results, scale: Scale) -> None:
-    """On one core: a sandbox is started, the grader loaded and one completion scored, each time anew."""
+    """Starts a sandbox, loads the grader and scores one completion, several times, on one core."""
     if not scale.cold:
         return
     with timing.pinned(1), open_pool(SandboxSettings(warm_sandboxes=0, loaded_sandboxes=0)) as pool:
@@ -53,7 +53,7 @@ def measure(results: Results, scale: Scale) -> None:
 
 
 def _first_score(pool: Pool, sha256: str, number: int) -> float:
-    """Each source is another one, so that no sandbox has loaded it."""
+    """Seconds of a score. `number` makes the source a new one, which no sandbox has loaded."""
     source = GraderSource(f"{_SOURCE}\n# {number}\n", "batch", memory_mb=ENVIRONMENT_MEMORY_MB, environment=sha256)
     started = perf_counter()
     with pool.grading(source) as grading:

@@ -1,7 +1,7 @@
-"""A guard against slowing down: the sandbox layer against bare Python, as a ratio, in a few seconds.
+"""A check, in a few seconds, that the sandbox layer has not become slower relative to bare Python.
 
-`python -m benchmarks.guard` exits with 1 where the best of some interleaved rounds is below the floor: the best of each
-side, because what else a machine does can only make a round slower.
+`python -m benchmarks.guard` exits with 1 if the ratio is below the floor. It compares the best of interleaved rounds of
+each side, because other work of the machine can only make a round slower.
 """
 
 import sys
@@ -11,13 +11,13 @@ from benchmarks.layer import Layer, cut
 from benchmarks.speed import bare
 from sandbox.pool import open_pool
 
-FLOOR = 0.8  # two thirds of the 1.2 that is measured, so that slow and busy machines pass
+FLOOR = 0.8  # two thirds of the measured 1.2, so that slow and busy machines pass
 _COUNT = 5_000
 _ROUNDS = 7
 
 
 def measure() -> float:
-    """How fast the layer is against bare, regex grader, one core: the best time of each over all rounds."""
+    """The speed of the layer relative to bare, from the best time of each: regex grader, one core."""
     path = threads.file(_COUNT)
     chunks = cut(path)
     with timing.pinned(1), open_pool() as pool:
@@ -30,7 +30,7 @@ def measure() -> float:
 
 
 def main() -> int:
-    """The exit code."""
+    """Prints the ratio and returns the exit code."""
     found = measure()
     print(f"the sandbox layer is {found:.2f} times as fast as bare Python; it must be at least {FLOOR:.2f}")
     return 0 if found >= FLOOR else 1

@@ -1,4 +1,4 @@
-"""How long one request takes: a score, a training step, a validation."""
+"""The time of one request: a score, a training step, a validation."""
 
 from collections.abc import Callable
 from time import perf_counter, sleep
@@ -13,11 +13,11 @@ from benchmarks.service import Service, running
 LATENCY = "latency over HTTP"
 _STEP = 64
 _WARMING = 30
-_PAUSE_S = 0.15  # in which a pool makes up for the sandbox that a validation took
+_PAUSE_S = 0.15  # in which the pool replaces the sandbox that a validation used
 
 
 def measure(results: Results, scale: Scale) -> None:
-    """On one core, through the Python client."""
+    """Measures on one core, through the Python client."""
     with timing.pinned(1):
         with running() as service:
             _one_score(results, scale, service)
@@ -54,12 +54,12 @@ def _step(results: Results, scale: Scale, service: Service) -> None:
 
 
 def _proofs(results: Results, scale: Scale, service: Service, name: str, most: float) -> None:
-    """Each source is another one, so that no sandbox has loaded it."""
+    """Times validations. Each source is a new one, which no sandbox has loaded."""
     source, thread, spent = threads.source("regex"), threads.some(1), []
     for number in range(scale.proofs):
         sleep(_PAUSE_S)
         changed = f"{source}\n# {name} {number}\n"
-        spent.append(_millis(lambda text=changed: service.client.graders.validate(text, thread)))  # type: ignore[misc]  # a default
+        spent.append(_millis(lambda text=changed: service.client.graders.validate(text, thread)))  # type: ignore[misc]  # the lambda has a default
     _keep(results, name, spent)
     results.add(
         LATENCY,

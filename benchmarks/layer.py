@@ -1,4 +1,4 @@
-"""The sandbox layer alone, driven as a worker drives it, without HTTP, Redis or a spool."""
+"""The sandbox layer, used as a worker uses it, but without HTTP, Redis or a spool."""
 
 from pathlib import Path
 from time import perf_counter
@@ -14,7 +14,7 @@ _BLOCK = 1 << 18
 
 
 def cut(path: Path) -> list[Chunk]:
-    """The chunks that an upload of this file comes to."""
+    """The chunks of an upload of this file."""
     cutter = Cutter()
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
@@ -23,14 +23,14 @@ def cut(path: Path) -> list[Chunk]:
 
 
 class Layer:
-    """One grader in a pool: loaded once, then used again as the pool gives it."""
+    """One grader in a pool, which keeps it loaded between runs."""
 
     def __init__(self, pool: Pool, grader: str, isolation: Literal["batch", "completion"] = "batch") -> None:
         self._pool = pool
         self._source = GraderSource(threads.source(grader), isolation)
 
     def score(self, path: Path, chunks: list[Chunk]) -> list[Outcome]:
-        """All outcomes of a file; reading it is part of it, cutting it was the upload's."""
+        """All outcomes of a file. Reads the file, but does not cut it into chunks: the upload does that."""
         outcomes: list[Outcome] = []
         with path.open("rb") as file, self._pool.grading(self._source) as grading:
             for chunk in chunks:
@@ -39,7 +39,7 @@ class Layer:
         return outcomes
 
     def seconds(self, path: Path, chunks: list[Chunk]) -> float:
-        """How long that takes; every thread must have got a score."""
+        """The seconds that `score` takes. Raises RuntimeError if a thread has no score."""
         started = perf_counter()
         outcomes = self.score(path, chunks)
         spent = perf_counter() - started

@@ -1,8 +1,8 @@
-"""Grades each line of standard input: what is started for each completion, or for a batch of them.
+"""Grades each line of standard input. Alternatives to gradebox start it for each completion, or for a batch of them.
 
-`python -I -S lines.py THREAD_MODULE … GRADER` is as quick as such a program can be: the coroutine is moved by hand, as
-importing asyncio takes 50 ms, and nothing is imported but what the grader and `json` need. What the first module
-imports of gradebox lies beside it.
+`python -I -S lines.py THREAD_MODULE … GRADER` is as fast as such a program can be: it runs the coroutine without
+asyncio, whose import takes 50 ms, and imports only what the grader and `json` need. The modules of gradebox that the
+first module imports are in the same folder.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""The machine and the versions that the figures were measured with."""
 
 import importlib.metadata
 import os
@@ -14,7 +14,7 @@ _DISTRIBUTIONS = ("httpx", "msgspec", "uvicorn", "fastapi", "redis", "rq", "pyda
 
 
 def describe(scale: str) -> dict[str, Any]:
-    """Machine, kernel, versions, date and load."""
+    """The machine, kernel, versions, date and load."""
     versions = {
         "bubblewrap": _said("bwrap", "--version").removeprefix("bubblewrap "),
         "redis-server": _said("redis-server", "--version").partition("v=")[2].partition(" ")[0],

@@ -1,6 +1,6 @@
-"""The pages: what they weigh, what one more open page costs, and what people who write graders cost those who score.
+"""The web pages: their size, the memory of each further page, and how much open editors slow down scoring.
 
-The browser's part (how soon a mark is on its line) is tested in tests/ui.
+The browser's part (the time until a mark is on its line) is tested in tests/ui.
 """
 
 import gzip
@@ -20,13 +20,13 @@ from benchmarks.service import Service, running
 
 PAGES = "pages"
 _EDITORS = 50
-_EACH_S = 30.0  # between two checks of one person, who types, reads and thinks
+_EACH_S = 30.0  # between two checks of one editor, whose user types, reads and thinks
 _LOADS = 400
 _FIRST = ("pages.css", "htmx.js", "pages.js", "editor.js")
 
 
 def measure(results: Results, scale: Scale) -> None:
-    """One worker beside the API, on two cores."""
+    """Measures the API and one worker on two cores."""
     with timing.pinned(2), running(graders=["regex"]) as service, _signed_in(service) as browser:
         _weight(results, browser)
         _time(results, browser)
@@ -43,7 +43,7 @@ def _signed_in(service: Service) -> Iterator[httpx.Client]:
 
 
 def _weight(results: Results, browser: httpx.Client) -> None:
-    """As a browser loads it for the first time."""
+    """Measures the size of what a browser loads the first time."""
     sizes = [len(gzip.compress(browser.get(f"/ui/static/{name}").content, 6)) for name in _FIRST]
     sizes.append(len(gzip.compress(_editor(browser).content, 6)))
     results.add(PAGES, "first load of the editor", sum(sizes) / 1024, "KiB", target=250.0, at_most=True)
@@ -54,7 +54,7 @@ def _editor(browser: httpx.Client) -> httpx.Response:
 
 
 def _time(results: Results, browser: httpx.Client) -> None:
-    """Without a browser: from the request to the last byte."""
+    """Times requests without a browser, until the last byte."""
     loads = [_seconds(lambda: _editor(browser)) for _ in range(50)]
     checks = [_seconds(partial(_check, browser, number)) for number in range(50)]
     results.add(PAGES, "the editor's page", median(loads) * 1000, MILLIS)
@@ -89,7 +89,7 @@ def _memory(results: Results, service: Service, browser: httpx.Client) -> None:
 
 
 def _beside(results: Results, scale: Scale, service: Service, browser: httpx.Client) -> None:
-    """How long a batch takes alone, and while editors check what is typed in them every few seconds."""
+    """Times a batch without editors, and while each editor checks its text every 30 seconds."""
     count = scale.threads * 4
     path = threads.file(count)
     service.score("regex", path, count)
@@ -105,7 +105,7 @@ def _beside(results: Results, scale: Scale, service: Service, browser: httpx.Cli
     people = [threading.Thread(target=write, args=(number,)) for number in range(_EDITORS)]
     for one in people:
         one.start()
-    ended.wait(_EACH_S / 2)  # by then half of them come in each half of that time
+    ended.wait(_EACH_S / 2)  # by then half of the editors have begun
     beside = [service.score("regex", path, count) for _ in range(5)]
     ended.set()
     for one in people:

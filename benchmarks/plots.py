@@ -1,4 +1,4 @@
-"""The plots, as PNG files beside the results."""
+"""Draws the plots, as PNG files in the folder of the results."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,8 +26,8 @@ _NAMES = {"exact_match": "exact match", "regex": "regex", "json_shape": "JSON sh
 
 
 def draw(results: Results) -> None:
-    """All plots for which there is something."""
-    style: dict[Any, object] = {  # matplotlib's types list every name that there is
+    """Draws all plots for which there are results."""
+    style: dict[Any, object] = {  # matplotlib's types allow only a list of names
         "font.family": "DejaVu Sans",
         "font.size": 10,
         "axes.spines.top": False,
@@ -45,7 +45,7 @@ def draw(results: Results) -> None:
 
 
 def _figure(height: float) -> Figure:
-    """An empty figure, with room for a line at its foot; inches."""
+    """An empty figure of this height in inches, with room for a line at its foot."""
     figure = Figure(
         figsize=(9, height), layout=ConstrainedLayoutEngine(rect=(0, _FOOT / height, 1, 1 - _FOOT / height))
     )
@@ -61,7 +61,7 @@ def _save(figure: Figure, results: Results, path: Path) -> None:
 
 
 def _speed(results: Results, path: Path) -> None:
-    """What isolation leaves of bare Python's speed."""
+    """Draws the speed relative to bare Python."""
     rows = list(results.of(LAYER, WHOLE))[::-1]
     figure = _figure(0.5 * len(rows) + 1.7)
     axes = figure.subplots()
@@ -92,7 +92,7 @@ def _label(row: Row) -> str:
 
 
 def _alternatives(results: Results, path: Path) -> None:
-    """What else there is, a completion, on a scale of powers of ten."""
+    """Draws the time per completion of each alternative, on a logarithmic scale."""
     rows = sorted(results.of(ALTERNATIVES), key=lambda row: -row.value)
     if not rows:
         return
@@ -122,7 +122,7 @@ def _time(micros: float) -> str:
 
 
 def _latency(results: Results, path: Path) -> None:
-    """Which share of requests was answered within which time."""
+    """Draws the share of requests that were answered within each time."""
     curves = results.series.get("latency")
     if not isinstance(curves, dict):
         return
@@ -143,7 +143,7 @@ def _latency(results: Results, path: Path) -> None:
 
 
 def _resources(results: Results, path: Path) -> None:
-    """Memory of each role, and CPU a completion, by the size of a batch."""
+    """Draws the memory of each role, and the CPU time per completion, by the size of a batch."""
     curves = results.series.get("resources")
     if not isinstance(curves, list):
         return

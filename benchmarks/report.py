@@ -1,4 +1,4 @@
-"""Writes what was found: a table on the terminal, results.json, results.md."""
+"""Writes the results: a table on the terminal, results.json, results.md."""
 
 import json
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ CAVEATS = (
 
 
 def show(results: Results) -> None:
-    """The table, with how each figure was measured where there is room for it."""
+    """Prints the table. It includes how each figure was measured if the terminal is wide enough."""
     console = Console()
     if not console.is_terminal:
         console.width = _WIDE
@@ -48,7 +48,7 @@ def show(results: Results) -> None:
 
 
 def write(results: Results) -> None:
-    """Both files."""
+    """Writes results.json and results.md."""
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / "results.json").write_text(json.dumps(asdict(results), indent=1, default=str) + "\n")
     (FOLDER / "results.md").write_text("\n".join(_markdown(results)) + "\n")

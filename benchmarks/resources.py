@@ -1,4 +1,4 @@
-"""Memory, CPU a completion, and what an idle service costs."""
+"""Memory, CPU time per completion, and the cost of an idle service."""
 
 from time import sleep
 
@@ -10,11 +10,11 @@ from benchmarks.service import Service, running
 MEMORY, IDLE = "memory and CPU", "idle service"
 ROLES = {"API": "api", "worker": "worker", "Redis": "redis-server"}
 _SETTLE_S = 5.0
-_LEAST = 100_000  # completions for one figure of CPU: single batches differ by a tenth
+_LEAST = 100_000  # completions per CPU figure, because single batches differ by a tenth
 
 
 def measure(results: Results, scale: Scale) -> None:
-    """One worker on one core: idle, and batches from small to large through one service."""
+    """Measures one worker on one core: an idle service, and batches from small to large in one service."""
     with timing.pinned(1), running(graders=()) as service:
         _idle(results, scale, service)
     with timing.pinned(1), running() as service:

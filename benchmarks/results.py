@@ -1,4 +1,4 @@
-"""What a run found: rows, and the series that plots are drawn from."""
+"""The results of a run: rows, and the series that plots show."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,8 +14,8 @@ class Row:
     """One figure.
 
     Attributes:
-        target: what it must at least be, or at most where `at_most`; None where nothing was asked.
-        low, high: its quartiles, where it was measured several times.
+        target: the least value that is good enough, or the greatest if `at_most`; None if there is no target.
+        low, high: the quartiles, if it was measured several times.
     """
 
     group: str
@@ -31,7 +31,7 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Whether it is as good as it must be."""
+        """Whether the target is met; None without a target."""
         if self.target is None:
             return None
         return self.value <= self.target if self.at_most else self.value >= self.target
@@ -39,7 +39,7 @@ class Row:
 
 @dataclass
 class Results:
-    """All of one run. `series` are named curves; `skipped` says what was not measured and why."""
+    """All results of a run. `series` are named curves; `skipped` lists what was not measured and why."""
 
     machine: Mapping[str, Any]
     rows: list[Row] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Results:
     skipped: list[str] = field(default_factory=list)
 
     def add(self, group: str, name: str, value: float | Spread, unit: str, **more: object) -> Row:
-        """A new row; quartiles come from a Spread."""
+        """Adds a row and returns it. Its quartiles come from a Spread."""
         row = Row(group, name, value.median if isinstance(value, Spread) else value, unit, **more)  # type: ignore[arg-type]  # fields of Row
         if isinstance(value, Spread):
             row.low, row.high, row.runs = value.low, value.high, value.runs
@@ -59,7 +59,7 @@ class Results:
         return [row for row in self.rows if row.group in groups]
 
     def grouped(self) -> Iterator[tuple[str, Row]]:
-        """Each row, group by group; the name of a group comes with its first row alone."""
+        """All rows, group by group. Only the first row of a group has the name of the group."""
         for group in dict.fromkeys(row.group for row in self.rows):
             for number, row in enumerate(self.of(group)):
                 yield "" if number else group, row

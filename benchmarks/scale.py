@@ -1,4 +1,4 @@
-"""How much of everything: two minutes, the whole, or the whole with a million completions."""
+"""The sizes of runs: two minutes, full, or full with a million completions."""
 
 from dataclasses import dataclass, replace
 
@@ -9,10 +9,10 @@ class Scale:
 
     Attributes:
         batches: sizes of the batches that are timed against bare.
-        sizes: sizes of the batches whose memory and CPU are looked at.
+        sizes: sizes of the batches whose memory and CPU time are measured.
         table_rows: outcomes of the batch whose table is read.
-        cold: how often a grader with packages is loaded anew; 0: that is not measured.
-        each, few: threads that are graded one by one, by what takes less than a millisecond for each, and more.
+        cold: how often a grader with packages is loaded; 0 skips this part.
+        each, few: threads that are graded one by one, by ways that take less than a millisecond each, and slower ones.
     """
 
     threads: int = 20_000

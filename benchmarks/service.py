@@ -1,4 +1,4 @@
-"""A real `gradebox serve` to measure, and its clients."""
+"""A real `gradebox serve` to measure, with a client."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ STOP_S = 60
 
 @dataclass(frozen=True)
 class Service:
-    """One that runs; it has the graders of the benchmark."""
+    """A running service with the graders of the benchmark."""
 
     url: str
     key: str
@@ -28,12 +28,12 @@ class Service:
     client: Client
 
     def role(self, name: str) -> int:
-        """The process of one role: `api`, `worker` or `redis-server`."""
+        """The process id of a role: `api`, `worker` or `redis-server`."""
         return next(pid for pid in processes.family(self.pid) if f"-m {name}" in (said := processes.command(pid))
                     or said.startswith(name) or f"/{name} " in said)  # fmt: skip
 
     def score(self, graders: str | list[str], path: Path, count: int) -> float:
-        """Seconds from the first byte of the upload to the last outcome read; every thread must have its scores."""
+        """Seconds from the first byte of the upload to the last outcome read. RuntimeError if a score is missing."""
         started = perf_counter()
         batch = self.client.batches.create(graders, path)
         batch.wait(progress=False)
@@ -48,7 +48,7 @@ class Service:
 
 @contextmanager
 def running(workers: int = 1, graders: Sequence[str] = threads.GRADERS, **settings: object) -> Iterator[Service]:
-    """Starts a service on the cores that this process is pinned to; settings are those of `GRADEBOX_*`."""
+    """Starts a service on the cores that this process is pinned to. `settings` are those of `GRADEBOX_*`."""
     folder = Path(tempfile.mkdtemp(prefix="gradebox-bench-", dir=threads.folder()))
     ours = {name: value for name, value in os.environ.items() if not name.startswith("GRADEBOX_")}
     ours |= {f"GRADEBOX_{name.upper()}": str(value) for name, value in settings.items()}
@@ -71,5 +71,5 @@ def running(workers: int = 1, graders: Sequence[str] = threads.GRADERS, **settin
 
 
 def _one() -> list[dict[str, object]]:
-    """A thread for test runs, which has the metadata that the graders read."""
+    """A thread for test runs, with the metadata that the graders read."""
     return threads.some(1, "regex")

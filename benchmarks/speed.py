@@ -18,14 +18,14 @@ _ISOLATED_TARGET = 1500
 
 
 def bare(grader: str, path: Path) -> float:
-    """Seconds that bare Python needs, in a fresh process."""
+    """The seconds that bare Python takes, in a new process."""
     command = [sys.executable, "-m", "benchmarks.bare", grader, str(path)]
     told = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
     return float(json.loads(told)["seconds"])
 
 
 def measure(results: Results, scale: Scale) -> None:
-    """On one core."""
+    """Measures on one core."""
     with timing.pinned(1), open_pool() as pool:
         for grader in threads.GRADERS:
             _against_bare(results, scale, pool, grader, grader)
@@ -35,7 +35,7 @@ def measure(results: Results, scale: Scale) -> None:
 
 
 def _against_bare(results: Results, scale: Scale, pool: Pool, grader: str, silent: str) -> None:
-    """Against bare Python with the grader that gives the same scores and says nothing."""
+    """Compares with bare Python that runs `silent`: a grader with the same scores, without reasons or prints."""
     count = scale.slow_threads if grader == _SLOW else scale.threads
     path = threads.file(count, grader)
     chunks, layer = cut(path), Layer(pool, grader)

@@ -1,7 +1,7 @@
-"""The table of a large batch: how long its index takes to be made, and then a page by each order and filter.
+"""The table of a large batch: the time to make its index, and then of a page for each order and filter.
 
-It is a real service with a batch that it has scored. A page is timed from request to answer by one client, over HTTP;
-the memory is that of the API process.
+A real service has scored the batch. One client times each page over HTTP, from request to response; the memory is that
+of the API process.
 """
 
 import json
@@ -18,8 +18,8 @@ from gradebox.client import BatchHandle
 from gradebox.outcome_table import MOST_ROWS
 
 TABLE = "table of a batch"
-_BIG = 1_000_000  # the targets are for so many
-_DEEP = 200  # a page far behind, of any order
+_BIG = 1_000_000  # the rows that the targets are for
+_DEEP = 200  # the number of a page far behind
 _PAGES: dict[str, dict[str, object]] = {
     **{f"sorted by {sort}": {"sort": sort} for sort in ("index", "-index", "score", "-score", "run_ms", "-run_ms")},
     "by -score, far behind": {"sort": "-score", "page": _DEEP},
@@ -34,7 +34,7 @@ _PAGES: dict[str, dict[str, object]] = {
 
 
 def measure(results: Results, scale: Scale) -> None:
-    """One batch of one grader."""
+    """Measures one batch of one grader."""
     count = scale.table_rows
     with running(workers=2, graders=()) as service:
         sample = [json.loads(line) for line in _lines(1)]
@@ -77,7 +77,7 @@ def _measure(results: Results, service: Service, batch: BatchHandle, scale: Scal
 
 def _seconds(batch: BatchHandle, asked: dict[str, object]) -> float:
     started = perf_counter()
-    if not batch.table(**asked).rows:  # type: ignore[arg-type]  # as the names say
+    if not batch.table(**asked).rows:  # type: ignore[arg-type]  # the keys are names of parameters
         raise RuntimeError(f"there is no row of {asked}")
     return perf_counter() - started
 
@@ -96,7 +96,7 @@ def _file(count: int) -> Path:
 
 
 def _lines(count: int) -> Iterator[str]:
-    """Threads of some 500 bytes, each with its own text."""
+    """Threads of about 500 bytes, each with a different text."""
     sold = "then we sell half of the apples that are left, so there are fewer than before; " * 4
     for number in range(count):
         thread = {

@@ -1,6 +1,6 @@
-"""The threads that are graded: made up, of some 1.5 KB each, and the same on every machine.
+"""The threads that are graded: generated, about 1.5 KB each, and the same on every machine.
 
-They are as people have them: with an id, nested metadata, and half of their text outside ASCII.
+They resemble real threads: they have an id and nested metadata, and half of their text is outside ASCII.
 """
 
 import json
@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 GRADERS = ("exact_match", "regex", "json_shape", "difflib_ratio")
-SAYING = {"regex_reason": "regex", "regex_print": "regex"}  # the same scores as these, and something said with each
+SAYING = {"regex_reason": "regex", "regex_print": "regex"}  # the same scores as these, with a reason or a print
 FOLDER = Path(__file__).parent / "graders"
 
 Thread = dict[str, object]
@@ -32,7 +32,7 @@ _SHAPE = {"steps": "array", "answer": "number", "unit": "string", "check": "obje
 
 
 def source(grader: str) -> str:
-    """The source of one of the graders."""
+    """The source of a grader."""
     return (FOLDER / f"{grader}.py").read_text()
 
 
@@ -42,12 +42,12 @@ def _temporary() -> tempfile.TemporaryDirectory[str]:
 
 
 def folder() -> Path:
-    """Where files of threads and the data of services lie while this process runs; nothing is left of it."""
+    """The folder of thread files and service data. It is deleted when this process ends."""
     return Path(_temporary().name)
 
 
 def file(count: int, grader: str = "regex") -> Path:
-    """A file of so many threads as JSON lines, for this grader; it is made once."""
+    """A file of `count` threads for this grader, as JSON lines. It is made once."""
     path = folder() / f"{'json' if grader == 'json_shape' else 'text'}-{count}.jsonl"
     if not path.exists():
         with path.open("w", encoding="utf-8") as lines:
@@ -56,12 +56,12 @@ def file(count: int, grader: str = "regex") -> Path:
 
 
 def some(count: int, grader: str = "regex") -> list[Thread]:
-    """So many threads, for this grader."""
+    """`count` threads for this grader."""
     return [json.loads(line) for line in _lines(count, grader)]
 
 
 def _lines(count: int, grader: str) -> Iterator[str]:
-    """They come round again after 2,000, each with an id of its own: no two are equal."""
+    """Threads that repeat after 2,000, but with different ids: no two are equal."""
     chance = random.Random(1)
     made = [_thread(chance, grader == "json_shape") for _ in range(min(count, 2000))]
     for number in range(count):
@@ -69,7 +69,7 @@ def _lines(count: int, grader: str) -> Iterator[str]:
 
 
 def _identity(number: int) -> str:
-    """8 to 36 characters, as people number their samples, or as a UUID."""
+    """An id of 8 to 36 characters: the number of a row, or a UUID."""
     if number % 2:
         return f"row-{number}".ljust(8, "_")
     return str(uuid.uuid5(uuid.NAMESPACE_OID, str(number)))
@@ -100,7 +100,7 @@ def _text(chance: random.Random, steps: list[str], told: int) -> str:
 
 
 def _json(chance: random.Random, steps: list[str], told: int) -> str:
-    """An object in a code block, from which one key may be missing."""
+    """An object in a code block. One key may be missing."""
     value = {"steps": steps[2:], "answer": told, "unit": "apples", "check": {"sum": told}, "confidence": 0.9}
     value.pop(chance.choice([*value, "nothing"]), None)
     return f"Here it is:\n```json\n{json.dumps(value, indent=1)}\n```"

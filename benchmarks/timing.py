@@ -1,4 +1,4 @@
-"""Interleaved runs, and what is said of them: medians with quartiles, and ratios of medians."""
+"""Interleaved runs and their statistics: medians with quartiles, and ratios of medians."""
 
 import os
 import statistics
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Spread(NamedTuple):
-    """The middle half of some runs."""
+    """The median and quartiles of some runs."""
 
     median: float
     low: float
@@ -16,24 +16,24 @@ class Spread(NamedTuple):
     runs: int
 
     def times(self, factor: float) -> "Spread":
-        """In another unit."""
+        """The spread in another unit."""
         return Spread(self.median * factor, self.low * factor, self.high * factor, self.runs)
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Median and quartiles."""
+    """The median and quartiles of these values."""
     low, median, high = statistics.quantiles([*values, *values] if len(values) == 1 else values, method="inclusive")
     return Spread(median, low, high, len(values))
 
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> Spread:
-    """The ratio of the medians; its quartiles are those of the ratios round by round."""
+    """The ratio of the medians, with the quartiles of the ratios of each round."""
     each = spread([a / b for a, b in zip(over, under, strict=True)])
     return each._replace(median=statistics.median(over) / statistics.median(under))
 
 
 def interleaved(rounds: int, runs: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:
-    """The seconds of each run in each round. Every other round goes backwards, so that none is always first."""
+    """The seconds of each run in each round. Every other round is in reverse, so that no run is always first."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(rounds):
         for name in list(runs)[:: -1 if number % 2 else 1]:
@@ -43,7 +43,7 @@ def interleaved(rounds: int, runs: Mapping[str, Callable[[], float]]) -> dict[st
 
 @contextmanager
 def pinned(cores: int) -> Iterator[None]:
-    """Keeps this process, and all that it starts meanwhile, on the last so many of its cores."""
+    """Pins this process, and processes that it starts in the block, to the last `cores` of its cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(before)[-cores:])
     try:
@@ -53,5 +53,5 @@ def pinned(cores: int) -> Iterator[None]:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that so many percent do not exceed."""
+    """The smallest value that `percent` percent of the values do not exceed."""
     return sorted(values)[min(len(values) - 1, int(len(values) * percent / 100))]

@@ -73,7 +73,7 @@ ODD_CODE = [
     "class Always:\n    def __eq__(self, other): return True\n\ndef {name}({parameters}):\n    return Always()",
     "print('{{\"value\": 1}}')\nassert True\n\ndef {name}({parameters}):\n    print('PASSED')",
 ]
-# Each of these is in the file once or twice.
+# Each of these is in the file once.
 RARE_CODE = [
     "def {name}({parameters}):\n    while True:\n        pass",
     "import socket\nsocket.create_connection(('192.0.2.1', 80), timeout=1)\n\ndef {name}({parameters}):\n    return 1",

@@ -35,7 +35,7 @@ SAMPLES_EACH = 2
 TEST_RUN_THREADS = 5
 MODEL_ANSWERS_S = 0.05
 
-PREFERRED = ("sorry", "Monday", "!")  # words that the program which plays a model likes
+PREFERRED = ("sorry", "Monday", "!")  # words that the scripted model prefers
 ANSWERS = {
     "prompt": "Where is my parcel?",
     "completions": [
@@ -57,7 +57,7 @@ console = Console(highlight=False)
 
 
 class DemoFailed(Exception):
-    """The demo failed; the message says why."""
+    """The demo failed, for the reason in the message."""
 
 
 def main() -> int:
@@ -79,7 +79,7 @@ def main() -> int:
 
 @contextmanager
 def service(backend: str) -> Iterator[tuple[str, str]]:
-    """Runs a service on a free port; gives its URL and API key. Stops it and removes its data at the end."""
+    """Starts a service on a free port; yields its URL and API key. Stops it and removes its data at the end."""
     folder = Path(tempfile.mkdtemp(prefix="gradebox-demo-"))
     try:
         with (folder / "log").open("w+") as log:
@@ -197,7 +197,7 @@ def upload(client: gradebox.Client, name: str) -> str:
     module = import_module(f"examples.graders.{name}")
     key = name.replace("_", "-")
     description = (module.__doc__ or "").splitlines()[0]
-    # One sample has a pattern that never ends. It delays the batch by this time.
+    # The search for the pattern of one sample does not end. It delays the batch by this time.
     timeout_s = ENDLESS_REGEX_S if name == "regex_match" else None
     with COMPLETIONS.open() as lines:  # the grader reads metadata, so the test run needs threads with metadata
         threads = [json.loads(line) for line in islice(lines, TEST_RUN_THREADS)]

@@ -22,7 +22,7 @@ COMPANIES = ["northwind", "bluefern", "quartzline", "hellomoss", "tidewater", "p
 REFUSALS = ["I'm sorry, but I can't help with that.", "As a language model I have no calculator.", "I don't know."]
 ELSEWHERE = ["Entschuldigung, das weiß ich nicht.", "すみません、わかりません。", "Извините, не знаю.", "🤷", "לא יודע"]
 
-# A pattern that takes exponential time on a long run of words with no @ after it, as people do write them.
+# A realistic pattern that takes exponential time on a long run of words without an @ after it.
 ENDLESS_PATTERN = r"^(\w+[.-]?)+@example\.com$"
 
 

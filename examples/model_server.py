@@ -1,15 +1,15 @@
-"""A small OpenAI-compatible server for tests: it answers from a script, and misbehaves as it is told to.
+"""A small OpenAI-compatible server for tests. It answers from a script, and can misbehave.
 
     python -m examples.model_server --port 8100
     python -m examples.model_server --port 8100 --reply '{"score": 3}' --behave status --status 429 --retry-after 2
     python -m examples.model_server --port 8100 --yes-if "thank you" --latency-s 0.2
 
-It answers `POST /v1/chat/completions`. With `response_format` of a JSON schema, the reply is the smallest value that
-fits the schema: the first of an `enum`. With `tools`, it calls the first of them so. With `--yes-if`, it is the last
-of an `enum` for messages that lack a word. With `--prefers`, it is the one of several
-responses that holds most of some words. `POST /v1/score` is that of a reward server, which gives each thread
-`--reward`. The model's name may choose a behaviour too, as in `behave:hang` or `behave:status:503`, so that one
-server serves all tests. `GET /requests` tells how many requests there were.
+It answers `POST /v1/chat/completions`. With a JSON schema in `response_format`, the reply is the smallest value that
+fits the schema, with the first option of an `enum`. With `tools`, it calls the first tool with such arguments. With
+`--yes-if`, it chooses the last option if the last message lacks a word. With `--prefers`, it chooses the one of several
+responses that contains most of some words. `POST /v1/score`, as of a reward server, gives each thread `--reward`. The
+model's name can select a behaviour too, as in `behave:hang` or `behave:status:503`, so that one server serves all
+tests. `GET /requests` returns the number of requests.
 """
 
 import argparse
@@ -30,7 +30,7 @@ BEHAVIOURS = (
     "deep-error",
 )  # fmt: skip
 HUGE_BYTES = 50_000_000
-_RESPONSE = re.compile(r"\[begin (response \d+) \w+\]\n(.*?)\n\[end", re.DOTALL)  # as pairwise judges show them
+_RESPONSE = re.compile(r"\[begin (response \d+) \w+\]\n(.*?)\n\[end", re.DOTALL)  # the format of pairwise judges
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,16 @@ class Script:
     Attributes:
         reply: the text of replies without a schema.
         yes_if: a word that the last message must have for the first of several options; else the last is chosen.
-        prefers: words. Of several responses that are compared, the one that holds most of them is chosen.
-        replies: in its place, the reply to a last message that holds a text: the first text that it holds decides.
-        reward: of every thread, where it is asked as a reward server.
+        prefers: words. Of several responses that are compared, it chooses the one that contains most of them.
+        replies: pairs of a text and the reply to a last message that contains it, instead of `reply`; the first counts.
+        reward: the reward of every thread, as a reward server.
         behave: one of BEHAVIOURS.
-        status, retry_after, times: of `status`: what it answers with, and to how many of the first requests; 0 is all.
-        latency_s: before each answer.
+        status, times: of `status`: the status, and how many of the first requests get it; 0 means all.
+        retry_after: a header of errors; empty: none.
+        latency_s: the delay before each answer.
         location: where `redirect` leads.
-        schemas, logprobs: whether it knows these; else a schema gets 400, and no log probabilities are told.
-        api_key: what must be sent; empty: anything.
+        schemas, logprobs: whether it supports these; else a schema gets 400, and log probabilities are absent.
+        api_key: the key that requests must have; empty: any.
     """
 
     reply: str = '{"answer": "yes"}'
@@ -73,7 +74,7 @@ class Script:
 
 
 class ModelServer(ThreadingHTTPServer):
-    """Listens as soon as it is made; `port` 0 takes a free one. Use it as a context manager."""
+    """Listens as soon as it is created; `port` 0 selects a free port. Use it as a context manager."""
 
     daemon_threads = True
     request_queue_size = 1024
@@ -89,7 +90,7 @@ class ModelServer(ThreadingHTTPServer):
 
     @property
     def base_url(self) -> str:
-        """What clients are given."""
+        """The URL for clients."""
         return f"http://{self.server_address[0]!s}:{self.server_address[1]}/v1"
 
     def __enter__(self) -> "ModelServer":
@@ -103,7 +104,7 @@ class ModelServer(ThreadingHTTPServer):
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """Counts how many requests wait at once."""
+        """Counts the requests that wait at once."""
         with self._lock:
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
@@ -114,27 +115,27 @@ class ModelServer(ThreadingHTTPServer):
                 self.at_once -= 1
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes in the middle is no fault of the server."""
+        """Ignores clients that disconnect early."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # or the body waits until the client has told that it has the headers: some 40 ms
+    disable_nagle_algorithm = True  # else the body waits 40 ms for the acknowledgement of the headers
     server: ModelServer
 
     def do_GET(self) -> None:
-        """How many requests there were."""
+        """Returns the number of requests."""
         self._send(200, json.dumps({"requests": len(self.server.bodies)}).encode())
 
     def do_POST(self) -> None:
-        """A chat completion, or what the script does instead."""
+        """Returns a chat completion, or shows the scripted behaviour."""
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
         self.server.bodies.append(body)
         self.server.headers.append(dict(self.headers))
         script = self.server.script
-        with self.server.counted():  # until it answers: the next request may come before the answer is written
+        with self.server.counted():  # only until it answers: the next request may come before the answer is written
             time.sleep(script.latency_s)
         if script.api_key and self.headers.get("Authorization") != f"Bearer {script.api_key}":
             return self._error(401, "Incorrect API key provided", "invalid_api_key")
@@ -251,11 +252,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nothing is printed for each request."""
+        """Prints nothing for requests."""
 
 
 def smallest(schema: Mapping[str, Any], takes_last: bool = False, text: str = "") -> Any:
-    """A small value that fits a JSON schema of the kinds that structured output has, with the first or last option."""
+    """A small value that fits a JSON schema for structured output, with the first or last option of an `enum`."""
     if "const" in schema:
         return schema["const"]
     if schema.get("enum"):

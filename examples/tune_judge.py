@@ -1,9 +1,9 @@
-"""Tunes a judge by labels: a model says what to change where they differ, and the change stays if it helps.
+"""Tunes a judge by labels: a model suggests a change for scores that differ, and the change stays if it helps.
 
     python -m examples.tune_judge polite BATCH metadata.gold --model small-judge
 
 BATCH is a batch that the judge, a grader of kind `judge` or `binary_judge`, has scored. Both versions are compared on
-its threads: use others to learn how well the new one does.
+its threads; use other threads to measure the new version.
 """
 
 import argparse
@@ -13,9 +13,9 @@ from gradebox import Client
 
 
 class Tuned(NamedTuple):
-    """What came of it: the share of scores that are as their labels, before and after, and the new criterion.
+    """The result: the share of scores that equal their labels, before and after, and the new criterion.
 
-    `after` and `criterion` are None where no score differs from its label. `is_kept` says whether the judge has it now.
+    `after` and `criterion` are None if no score differs from its label. `is_kept`: whether the judge now has it.
     """
 
     before: float | None
@@ -25,7 +25,7 @@ class Tuned(NamedTuple):
 
 
 def tune(client: Client, judge: str, batch_id: str, labels: str, model: str) -> Tuned:
-    """Gives the judge a new version, and its former settings once more where that agrees less with the labels."""
+    """Gives the judge a new version, and then its former settings unless that agrees more with the labels."""
     batch = client.batches.get(batch_id)
     before = client.agreement(batch, judge, labels).accuracy
     found = client.graders.suggest(judge, batch=batch, labels=labels, model=model)
@@ -45,7 +45,7 @@ def tune(client: Client, judge: str, batch_id: str, labels: str, model: str) -> 
 
 
 def with_criterion(config: dict[str, Any], text: str) -> dict[str, Any]:
-    """The settings of a judge with another criterion; its options stay."""
+    """The settings of a judge with another criterion and the same options."""
     if "criteria" in config:
         return config | {"criteria": text}
     criterion = config["criterion"]
@@ -53,7 +53,7 @@ def with_criterion(config: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Tunes the judge that is named."""
+    """Tunes the named judge and prints the result."""
     parser = argparse.ArgumentParser(description="Tunes a judge by labels.")
     parser.add_argument("judge", help="its key")
     parser.add_argument("batch", help="the id of a batch that it has scored")

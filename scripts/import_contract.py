@@ -1,4 +1,4 @@
-"""A contract for import-linter: some modules import nothing but what is named, and the standard library."""
+"""A contract for import-linter: some modules import only the named ones and the standard library."""
 
 import sys
 from collections.abc import Iterable
@@ -8,13 +8,13 @@ from importlinter import Contract, ContractCheck, fields, output
 
 
 class OnlyContract(Contract):
-    """`modules` and what lies in them import only `allowed`, what lies in those, and the standard library."""
+    """`modules` and their submodules import only `allowed`, the submodules of those, and the standard library."""
 
     modules = fields.ListField(subfield=fields.StringField())
     allowed = fields.ListField(subfield=fields.StringField())
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
-        """Looks at the direct imports: what may be imported is listed here as well where it is ours."""
+        """Checks direct imports only: our modules that may be imported are in `modules` too."""
         modules: Iterable[str] = self.modules  # type: ignore[assignment]
         allowed = (*modules, *self.allowed)  # type: ignore[misc]
         wrong = [
@@ -27,7 +27,7 @@ class OnlyContract(Contract):
         return ContractCheck(kept=not wrong, metadata={"wrong": wrong})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
-        """Says which imports are wrong."""
+        """Prints the wrong imports."""
         for line in check.metadata["wrong"]:
             output.print_error(line)
 

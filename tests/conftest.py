@@ -1,4 +1,4 @@
-"""What every test may use: a real Redis, stores in it, and sandboxes."""
+"""Fixtures for all tests: a real Redis, stores and sandboxes."""
 
 import gc
 import re
@@ -24,19 +24,19 @@ from storage.settings import StorageSettings
 from storage.spool import Spool
 from storage.store import Store
 
-# A shell's background job ignores Ctrl-C, and so would all that tests start and then interrupt.
+# A shell's background job ignores Ctrl-C, and so would processes that tests start and then interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A service that a session of tests shares logs beside other tests, which may read what they print themselves.
+# A service that several tests share logs during other tests, which may read their captured output.
 structlog.configure(logger_factory=structlog.stdlib.LoggerFactory())
 
-# How long one example takes says more of what else the machine does than of the code.
+# The time of one example depends more on the load of the machine than on the code.
 settings.register_profile("gradebox", deadline=None)
 settings.load_profile("gradebox")
 
 
 class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # the package is not typed
-    """Where several processes run the tests, those of a group share one, and with it what they start."""
+    """Runs the tests of a group in one process, so that they share what they start."""
 
     def _split_scope(self, nodeid: str) -> str:
         return _group(nodeid)
@@ -48,7 +48,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> _Groups:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups with slow tests begin first and then large ones: none is still running when all others have ended."""
+    """Starts groups with slow tests first, then large groups, so that none runs on when all others have ended."""
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
         groups.setdefault(_group(item.nodeid), []).append(item)
@@ -56,12 +56,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What there is now stays: else each collection looks again at all tests, which took a seventh of the time."""
+    """Keeps all tests out of garbage collections, which took a seventh of the time."""
     gc.freeze()
 
 
 def _group(nodeid: str) -> str:
-    """The file of a test; of the contract, which every backend keeps, the backend; of the corpus a third of one's."""
+    """The group of a test: its file; in the contract, its backend; in the corpus, a third of the tests of a backend."""
     file, _, test = nodeid.partition("::")
     if match := re.fullmatch(r"\w+\[(bubblewrap(?:, no zygote)?|docker(?:, attached)?)(?:-.*)?\]", test, re.DOTALL):
         if "/contract/" in file:
@@ -77,7 +77,7 @@ def _begins(members: list[pytest.Item]) -> tuple[bool, int]:
 
 @contextmanager
 def redis_server(folder: Path) -> Iterator[str]:
-    """The URL of a Redis with an append-only file in this folder; it is killed when the block ends."""
+    """Starts a Redis with an append-only file in this folder and yields its URL; it is killed when the block ends."""
     socket = folder / "redis.sock"
     command = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--dir", str(folder), "--save", ""]
     server = subprocess.Popen([*command, "--appendonly", "yes"], stdout=subprocess.DEVNULL)
@@ -92,7 +92,7 @@ def redis_server(folder: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a Redis of this test run's own."""
+    """The URL of the Redis of this test run."""
     with redis_server(tmp_path_factory.mktemp("redis")) as url:
         yield url
 
@@ -119,7 +119,7 @@ def redis(redis_url: str) -> Iterator[Redis]:
 
 @pytest.fixture
 def storage_settings(redis_url: str, redis: Redis, tmp_path: Path) -> StorageSettings:
-    """An empty deployment's settings."""
+    """The settings of an empty deployment."""
     return StorageSettings(redis_url=redis_url, data_dir=tmp_path / "data")
 
 
@@ -133,7 +133,7 @@ def store(redis: Redis, storage_settings: StorageSettings) -> Store:
 
 @pytest.fixture
 def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A disk of 16 MiB, or as many as `parametrize` says. For tests that run alone: others look for mounts left."""
+    """A disk of 16 MiB, or of the size from `parametrize`. Only for tests marked `alone`: others check for mounts."""
     path = tmp_path / "disk"
     path.mkdir()
     options = f"size={getattr(request, 'param', 16)}m"
@@ -145,7 +145,7 @@ def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def names_of_asks() -> Iterator[None]:
-    """What a grader asks is noted in the process that loads it, and a check closes the list: tests do both here."""
+    """Restores the list of what graders ask, because loading and checking graders changes it in this process."""
     named, is_settled = asking._named.copy(), asking._is_settled
     yield
     asking._is_settled = is_settled
@@ -155,6 +155,6 @@ def names_of_asks() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def pool() -> Iterator[Pool]:
-    """Real sandboxes."""
+    """A pool of real sandboxes."""
     with open_pool() as opened:
         yield opened

@@ -1,4 +1,4 @@
-"""The images, and the stack of compose.yaml, as they are deployed: built, brought up, used, and taken down."""
+"""Tests of the images and of the stack of compose.yaml: they are built, started, used and removed."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def _run(*command: str, **environment: str) -> str:
 
 @pytest.fixture(scope="module")
 def tools() -> None:
-    """Docker, docker-compose, and what makes a base image without a registry."""
+    """Requires root, Docker, docker-compose and debootstrap. Without them, the tests are skipped or, in CI, fail."""
     backend_of("docker")
     path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
     missing = [name for name in ("docker", "docker-compose", "debootstrap") if shutil.which(name, path=path) is None]
@@ -56,7 +56,7 @@ def tools() -> None:
 
 @pytest.fixture(scope="module")
 def names(tools: None) -> Iterator[dict[str, str]]:
-    """Images of this run's own, under these names."""
+    """The names of the images of this run. Removes the images at the end."""
     tag = secrets.token_hex(4)
     names = {part: f"gradebox-test-{part}:{tag}" for part in ("base", "service", "sandbox")}
     yield names
@@ -66,7 +66,7 @@ def names(tools: None) -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def images(names: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Both targets, built by the classic builder and without a network."""
+    """Builds both targets with the classic builder, without a network."""
     with ThreadPoolExecutor() as both:
         base = both.submit(_run, str(ROOT / "scripts" / "images"), "base", names["base"])
         context = both.submit(_context, tmp_path_factory.mktemp("context") / "gradebox").result()
@@ -78,7 +78,7 @@ def images(names: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> d
 
 
 def _context(folder: Path) -> str:
-    """A clone with wheels in it: what an air-gapped user builds from."""
+    """A copy of the repository with wheels, as for a build without a network."""
     kept = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "tests", "benchmarks", "wheels")
     shutil.copytree(ROOT, folder, ignore=kept)
     _run(str(ROOT / "scripts" / "images"), "wheels", str(folder / "wheels"))
@@ -86,7 +86,7 @@ def _context(folder: Path) -> str:
 
 
 class Stack:
-    """compose.yaml, under a project name of its own."""
+    """The stack of compose.yaml, under a new project name."""
 
     def __init__(self, images: dict[str, str]) -> None:
         self.project = f"gradebox-test-{secrets.token_hex(4)}"
@@ -104,7 +104,7 @@ class Stack:
         return _run("docker-compose", *arguments, **self._environment)
 
     def containers(self, service: str = "") -> list[str]:
-        """Their names; those that stopped too."""
+        """The names of containers, including stopped ones."""
         filters = [f"label=com.docker.compose.project={self.project}"]
         filters += [f"label=com.docker.compose.service={service}"] if service else []
         named = [part for one in filters for part in ("--filter", one)]
@@ -115,7 +115,7 @@ class Stack:
         return set(told.split()) == {"healthy"}
 
     def left(self) -> str:
-        """What there is of it: containers, networks, volumes."""
+        """The ids of the containers, networks and volumes of the stack."""
         label = ["--filter", f"label=com.docker.compose.project={self.project}", "--quiet"]
         return "".join(_run("docker", kind, "ls", *more, *label) for kind, *more in _KINDS)
 
@@ -193,7 +193,7 @@ def _finished(client: Client, batch_id: str) -> bool:
 
 
 def test_nothing_gets_through_in_a_worker(client: Client, stack: Stack) -> None:
-    """bubblewrap in a container is bubblewrap with other rights around it: the same attacks, where it is deployed."""
+    """Runs the attacks in a deployed worker, because bubblewrap has other rights in a container."""
     result = json.loads(stack.compose("exec", "-T", "worker", "gradebox", *selftest()))
     assert result["backend"] == "bubblewrap"
     assert result["user"] == 10001

@@ -1,4 +1,4 @@
-"""How alike the completion's conclusion and the reference are."""
+"""The similarity of the end of the completion and the reference."""
 
 from difflib import SequenceMatcher
 
@@ -6,5 +6,5 @@ from gradebox import StringThread
 
 
 async def grade(thread: StringThread) -> float:
-    """From 0.0 to 1.0."""
+    """The similarity, from 0.0 to 1.0."""
     return SequenceMatcher(None, (thread.completion() or "")[-200:], thread.metadata["reference"]).ratio()

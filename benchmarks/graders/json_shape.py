@@ -1,4 +1,4 @@
-"""The share of the wanted keys that the JSON in the completion's code block has, with values of the right types."""
+"""The share of the wanted keys that have a value of the right type in the completion's JSON code block."""
 
 import json
 import re
@@ -10,7 +10,7 @@ TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "number": (int, float), 
 
 
 async def grade(thread: StringThread) -> float:
-    """From 0.0 to 1.0."""
+    """The share, from 0.0 to 1.0."""
     found = BLOCK.search(thread.completion() or "")
     if found is None:
         return 0.0

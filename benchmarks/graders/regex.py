@@ -1,4 +1,4 @@
-"""The number after `####`, as in GSM8K."""
+"""Checks the number after `####`, as in GSM8K."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The number after `####`, as in GSM8K; it prints a line for each completion."""
+"""Checks the number after `####`, as in GSM8K. Prints a line for each completion."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The number after `####`, as in GSM8K, with a reason of 40 characters for each completion."""
+"""Checks the number after `####`, as in GSM8K, with a reason of 40 characters for each completion."""
 
 import re
 

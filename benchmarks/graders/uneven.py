@@ -1,4 +1,4 @@
-"""Scores that hardly repeat, with a reason; some completions fail, and to some it does not apply."""
+"""Scores that rarely repeat, with a reason. It fails on some completions, and does not apply to others."""
 
 import zlib
 
@@ -6,7 +6,7 @@ from gradebox import NotApplicable, Score, StringThread
 
 
 async def grade(thread: StringThread) -> Score:
-    """From 0 to 1, by the text of the thread."""
+    """From 0 to 1, by the number in the metadata."""
     drawn = zlib.crc32(f"{thread.metadata['number']}".encode())
     if drawn % 50 == 0:
         raise ValueError(f"no answer in row {drawn % 10_000} of '{drawn % 7}'")

@@ -1,4 +1,4 @@
-"""Runs every case on both sides, and writes a table. Ends with 1 where a case does not compare as it says."""
+"""Runs every case on both sides, and writes a table. Exits with 1 if a verdict differs from that of its case."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ The same scripted decisions, made into numbers by both; written by `python -m be
 
 
 def main() -> int:
-    """The exit code."""
+    """Runs all cases and returns the exit code."""
     theirs = _theirs([case.given for case in CASES])
     KEPT.write_text(json.dumps(theirs, indent=1) + "\n")
     table = _table(theirs)
@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def _theirs(cases: list[dict[str, Any]]) -> list[Rows]:
-    """What the real packages make of the cases, in an environment that is made the first time."""
+    """The rows of the real packages, from an environment that the first run makes."""
     python = _ENVIRONMENT / "bin" / "python"
     if not python.exists():
         uv = shutil.which("uv", path=Path(sys.executable).parent)
@@ -56,7 +56,7 @@ def _theirs(cases: list[dict[str, Any]]) -> list[Rows]:
 
 
 def verdict(theirs: Rows, case: Case) -> Verdict:
-    """How our numbers compare with these."""
+    """How our numbers compare with `theirs`."""
     ours = answer(case.given)
     if len(theirs) == len(ours) and all(map(_same, theirs, ours)):
         return "equal"

@@ -1,4 +1,4 @@
-"""What is decided, and how the numbers are to compare."""
+"""The decisions, and how the numbers must compare."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -15,7 +15,7 @@ _ONE_TO_FIVE = [{"name": str(number), "score": float(number)} for number in rang
 
 
 class Case(NamedTuple):
-    """Decisions, and what is to be made of them. `given` goes to both sides; `why` tells what is not equal."""
+    """Decisions, and how their numbers must compare. Both sides receive `given`; `why` explains a difference."""
 
     name: str
     given: dict[str, Any]
@@ -24,7 +24,7 @@ class Case(NamedTuple):
 
 
 def _decided(*straight: str, reverse: list[str] | None = None) -> list[dict[str, list[str]]]:
-    """The first reply to each text."""
+    """One reply to each text, for each order of the options."""
     turned = straight if reverse is None else reverse
     return [{"straight": [one], "reversed": [other]} for one, other in zip(straight, turned, strict=True)]
 
@@ -45,7 +45,7 @@ def _criteria(items: list[dict[str, Any]], normalize: bool = True, **decisions: 
 
 
 def _contests(of: str, texts: int, decisions: dict[str, str] | list[str], **more: Any) -> dict[str, Any]:
-    """For unitxt decisions are by the two responses, as they are shown; for EvalAssist in the order of the asks."""
+    """Decisions: for unitxt by the two responses as shown, for EvalAssist in the order of the asks."""
     shown = [f"answer number {chr(97 + number)}." for number in range(texts)]
     return {"kind": f"{of} pairwise", "texts": shown, "decisions": decisions, **more}
 

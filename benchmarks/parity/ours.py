@@ -1,4 +1,4 @@
-"""What our judges make of the same decisions."""
+"""The numbers that our judges make of the decisions."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ Rows = list[dict[str, Any]]
 
 
 def answer(case: dict[str, Any]) -> Rows:
-    """A row for each text, or what was raised instead."""
+    """A row for each text, or a row with the error."""
     try:
         return _KINDS[case["kind"]](case)
     except (ModelError, ValueError) as error:

@@ -1,6 +1,6 @@
-"""What unitxt and EvalAssist make of scripted decisions: cases come in as JSON, numbers go out as JSON.
+"""The numbers that unitxt and EvalAssist make of scripted decisions. Reads cases and prints numbers, both as JSON.
 
-Runs in an environment of its own, which has these packages and nothing of gradebox.
+Runs in a separate environment, which has these packages and nothing of gradebox.
 """
 
 import json
@@ -20,17 +20,17 @@ Messages = list[dict[str, str]]
 
 
 class Scripted(InferenceEngine):  # type: ignore[misc]  # the package is not typed
-    """A model that answers what `script` says."""
+    """A model that answers what `script` returns."""
 
     use_cache: bool = False
     label: str = "scripted"
     script: Any = None
 
     def prepare_engine(self) -> None:
-        """Nothing is to be done."""
+        """Does nothing."""
 
     def get_engine_id(self) -> str:
-        """What results call it."""
+        """The name of the engine in results."""
         return "scripted_engine"
 
     def _infer(self, dataset: Any, return_meta_data: bool = False) -> list[str]:
@@ -38,16 +38,16 @@ class Scripted(InferenceEngine):  # type: ignore[misc]  # the package is not typ
 
 
 class _Direct:
-    """Replies of a direct judge: by text, by the order of the options, by sample."""
+    """Replies to a direct judge, by text, order of the options and sample."""
 
     def __init__(self, case: dict[str, Any]) -> None:
         self._case = case
         self._asked: Counter[tuple[int, str]] = Counter()
 
     def reply(self, messages: Messages) -> str:
-        """The option that the case decides on."""
+        """The next option that the case decides on."""
         prompt = messages[0]["content"] + messages[-1]["content"]
-        # A repair does not show the text that is judged.
+        # A repair prompt does not contain the judged text.
         text = next((number for number, text in enumerate(self._case["texts"]) if text in prompt), 0)
         first, last = (self._case["options"][at]["name"] for at in (0, -1))
         listed = [line.strip('- "') for line in messages[-1]["content"].split("\n") if line.startswith("- ")]
@@ -187,7 +187,7 @@ def _evalassist_pairwise(case: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _interval(case: dict[str, Any]) -> list[dict[str, Any]]:
-    """As unitxt's `MetricWithConfidenceInterval` calls it: BCa, 1,000 resamples, 0.95, seed 42."""
+    """Calls `bootstrap` as unitxt's `MetricWithConfidenceInterval` does: BCa, 1,000 resamples, 0.95, seed 42."""
     found = bootstrap((case["scores"],), numpy.mean, n_resamples=1000, rng=numpy.random.default_rng(42))
     return [{"low": found.confidence_interval.low, "high": found.confidence_interval.high}]
 
@@ -206,7 +206,7 @@ KINDS = {
 def _answer(case: dict[str, Any]) -> list[dict[str, Any]]:
     try:
         return KINDS[case["kind"]](case)
-    except Exception as error:  # noqa: BLE001  # what they raise is what is compared
+    except Exception as error:  # noqa: BLE001  # the errors are compared
         return [{"error": f"{type(error).__name__}: {error}"[:200]}]
 
 

@@ -17,7 +17,7 @@ CODE_BLOCK = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL)
 TIMEOUT_S = 2.0
 MAX_ANSWER_BYTES = 64 * 1024
 
-# Writes one answer a line to its original stdout, a file; what the code prints is discarded.
+# Writes one answer per line to its original stdout, a file; output of the code is discarded.
 RUNNER = """
 import json, os, sys
 answers = os.fdopen(os.dup(1), "w")

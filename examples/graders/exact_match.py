@@ -7,7 +7,7 @@ from gradebox import StringThread
 
 
 def normalise(text: str) -> str:
-    """Ignores case, white space and a full stop at the end."""
+    """Normalises case and white space, and removes a final full stop."""
     return " ".join(text.casefold().split()).removesuffix(".")
 
 

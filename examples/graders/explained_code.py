@@ -1,6 +1,6 @@
-"""A model's judgement: whether an answer explains its code.
+"""Whether an answer explains its code, as judged by a model.
 
-Asks the project's model `small-judge`. Metadata: `task`; what is not `code` is not applicable.
+Asks the project's model `small-judge`. Metadata: `task`; tasks other than `code` are not applicable.
 """
 
 from gradebox import Model, NotApplicable, Score, StringThread
@@ -9,7 +9,7 @@ judge = Model("small-judge")
 
 
 async def grade(thread: StringThread) -> float:
-    """1.0 where the model says yes, with its reasoning as the reason."""
+    """1.0 if the model answers yes, else 0.0, with its reasoning as the reason."""
     if thread.metadata["task"] != "code":
         raise NotApplicable("the task asks for no code")
     verdict = await judge.choose(

@@ -1,7 +1,7 @@
 """The final answer of a maths problem, as in GSM8K: `#### 1,234`.
 
 Thousands' commas, currency signs, units, a full stop and a trailing `.00` make no difference. The right number without
-the marker is worth half. Metadata: `answer`, a number or a string that holds one.
+the marker is worth half. Metadata: `answer`, a number or a string that contains one.
 """
 
 import re

@@ -15,7 +15,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "null": (type(None),),
 }
-MAX_TRIES = 20  # bounds the time for a text that is nothing but braces
+MAX_TRIES = 20  # bounds the time for a text of many braces
 
 
 def first_object(text: str) -> dict[str, object] | None:
@@ -42,7 +42,7 @@ def has_type(value: object, name: str) -> bool:
 
 
 async def grade(thread: StringThread) -> float:
-    """From 0.0 to 1.0; the reason lists what is missing or has the wrong type."""
+    """From 0.0 to 1.0; the reason lists keys that are missing or have the wrong type."""
     required: dict[str, str] = thread.metadata["required"]
     found = first_object(thread.completion() or "")
     if found is None:

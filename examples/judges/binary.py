@@ -1,4 +1,4 @@
-"""PASS or FAIL by one criterion, with two decided cases that the model is shown."""
+"""PASS or FAIL by one criterion. The prompt has two decided cases."""
 
 from gradebox import StringThread
 from gradebox.judges import BinaryJudge

@@ -1,4 +1,4 @@
-"""One score of a grader of the project and of a judge that is made here. Asks the grader `exact-match`."""
+"""One score from the project's grader `exact-match` and a judge that is defined here."""
 
 from gradebox import StringThread
 from gradebox.judges import Combine, DirectJudge
@@ -12,5 +12,5 @@ combined = Combine(
 
 
 async def grade(thread: StringThread) -> float:
-    """The weighted mean; 0.0 where the answer is not right."""
+    """The weighted mean; 0.0 if the answer is not right."""
     return await combined(thread)

@@ -1,4 +1,4 @@
-"""One of the options of a criterion, each with its score; three samples, in both orders of the options."""
+"""The score of the option that the model chooses; three samples, in both orders of the options."""
 
 from gradebox import StringThread
 from gradebox.judges import Criterion, DirectJudge, Option

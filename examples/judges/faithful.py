@@ -1,4 +1,4 @@
-"""The share of an answer's claims that its documents bear out. Metadata: `documents`."""
+"""The share of an answer's claims that the documents support. Metadata: `documents`."""
 
 from gradebox import StringThread
 from gradebox.judges import Faithfulness
@@ -7,5 +7,5 @@ judge = Faithfulness(model="small-judge")
 
 
 async def grade(thread: StringThread) -> float:
-    """`details` has each claim with its verdict."""
+    """The share; `details` has each claim with its verdict."""
     return await judge(thread)

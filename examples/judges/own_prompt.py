@@ -1,4 +1,4 @@
-"""A prompt of your own, with placeholders, and words that stand for scores. Metadata: `answer`."""
+"""A prompt with placeholders, and words that stand for scores. Metadata: `answer`."""
 
 from gradebox import StringThread
 from gradebox.evaluators import lm_judge

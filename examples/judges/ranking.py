@@ -1,4 +1,4 @@
-"""A tournament of the answers to one prompt: each two are compared, and the score is the win rate."""
+"""Compares each pair of answers to one prompt. The score is the win rate."""
 
 from gradebox import Score, StringThread
 from gradebox.judges import PairwiseJudge

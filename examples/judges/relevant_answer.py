@@ -7,5 +7,5 @@ judge = AnswerRelevancy(model="small-judge")
 
 
 async def grade(thread: StringThread) -> float:
-    """`details` has each statement with its verdict."""
+    """The share; `details` has each statement with its verdict."""
     return await judge(thread)

@@ -7,5 +7,5 @@ judge = ContextRelevancy(model="small-judge")
 
 
 async def grade(thread: StringThread) -> float:
-    """`details` has each document with its verdict."""
+    """The share; `details` has each document with its verdict."""
     return await judge(thread)

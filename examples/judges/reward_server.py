@@ -1,4 +1,4 @@
-"""The reward of a server of yours: the endpoint `my-reward` of the project."""
+"""The reward of your server: the project's endpoint `my-reward`."""
 
 from gradebox import StringThread
 from gradebox.judges import ExternalEndpoint
@@ -7,5 +7,5 @@ external = ExternalEndpoint("my-reward")
 
 
 async def grade(thread: StringThread) -> float:
-    """What the server says, with its reason."""
+    """The server's reward, with its reason."""
     return await external(thread)

@@ -1,4 +1,4 @@
-"""Several criteria with weights: one is required, one counts from a threshold on."""
+"""Several criteria with weights: one is required, one counts if its score is above a threshold."""
 
 from gradebox import StringThread
 from gradebox.judges import CriterionItem, MultiCriteria
@@ -14,5 +14,5 @@ judge = MultiCriteria(
 
 
 async def grade(thread: StringThread) -> float:
-    """The weighted sum; 0.0 where what is required is not met."""
+    """The weighted sum; 0.0 if a required criterion is not met."""
     return await judge(thread)

@@ -1,4 +1,4 @@
-// The editor of sources and threads: one custom element around CodeMirror. It lies in a shadow root, because the policy of
+// The editor of sources and threads: a custom element around CodeMirror. It uses a shadow root, because the policy of
 // the pages blocks the <style> element that CodeMirror writes into a document.
 import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
@@ -72,7 +72,7 @@ class CodeEditor extends HTMLElement {
     const own = keymap.of([
       { key: "Mod-s", preventDefault: true, run: () => this.tell("keep") },
       { key: "Mod-Enter", preventDefault: true, run: () => this.tell("try") },
-      // Tab indents; with Escape first it leaves the editor, for those who use the keyboard alone.
+      // Tab indents; Escape and then Tab leaves the editor, for users without a mouse.
       indentWithTab,
     ]);
     this.view = new EditorView({
@@ -107,7 +107,7 @@ class CodeEditor extends HTMLElement {
 
   focus() { this.view.focus(); }
 
-  // Each of `marks` is {line, column, severity, message}; a line that is not there is the last.
+  // Each of `marks` is {line, column, severity, message}; a line after the end is the last.
   set marks(marks) {
     const { doc } = this.view.state;
     const found = marks.map(({ line, column, severity, message }) => {
@@ -125,7 +125,7 @@ class CodeEditor extends HTMLElement {
     this.focus();
   }
 
-  // Shows a text that nobody typed.
+  // Replaces the text without an event `edited`.
   show(text) {
     if (text === this.value) return;
     this.isShowing = true;

@@ -1,15 +1,15 @@
-// What the pages do by themselves: marks in the editor, drafts, dialogs, keys. All else is asked of the service by htmx.
+// The script of the pages: marks in the editor, drafts, dialogs, keys. htmx requests everything else from the service.
 const form = document.querySelector("form[data-draft]");
 const source = document.querySelector("code-editor#source");
 
-// --- Marks: an answer of the checks carries them.
+// --- Marks: the response of a check contains them.
 function mark() {
   const found = document.querySelector("#report [data-marks]");
-  if (form && found?.dataset.made !== undefined) source.show(found.dataset.made); // what the settings come to
+  if (form && found?.dataset.made !== undefined) source.show(found.dataset.made); // the source that the settings make
   if (form) source.marks = found ? JSON.parse(found.dataset.marks) : [];
 }
 
-// --- Settings of a kind: what is written in a field stands in the JSON, and what is written there in the fields.
+// --- Settings of a kind: a change in a field changes the JSON, and a change in the JSON changes the fields.
 const config = document.querySelector("code-editor#config");
 const fields = [...document.querySelectorAll("[data-setting]")];
 let isFilling = false;
@@ -43,7 +43,7 @@ function valueOf(field) {
 }
 
 fields.forEach((field) => {
-  field.addEventListener("change", (event) => event.stopPropagation()); // the editor tells of it
+  field.addEventListener("change", (event) => event.stopPropagation()); // the editor sends an event
   field.addEventListener("input", () => {
     const found = settings() ?? {};
     try {
@@ -59,11 +59,11 @@ fields.forEach((field) => {
   });
 });
 
-// --- Drafts: what is typed stays in this browser until it is kept, by grader and version.
+// --- Drafts: this browser stores typed text until the service saves it, by grader and version.
 const written = form && (document.querySelector("code-editor#config") || source);
-let kept = written?.value; // what the service has
-let sent; // what it is being asked to keep
-let isWantedAgain = false; // to keep what was typed meanwhile
+let kept = written?.value; // the text that the service has
+let sent; // the text that is being saved
+let isWantedAgain = false; // to save again, because the user asked during a save
 const draftKey = () => `draft:${form.dataset.draft}`;
 
 function note() {
@@ -98,7 +98,7 @@ document.addEventListener("htmx:finally:request", (event) => {
   isWantedAgain = false;
 });
 
-// The service has kept what was sent as a version. What was typed since is a draft of that version.
+// The service has saved the sent text as a version. Text typed since is a draft of that version.
 document.addEventListener("kept", (event) => {
   localStorage.removeItem(draftKey());
   document.querySelector("#draft").hidden = true;
@@ -108,7 +108,7 @@ document.addEventListener("kept", (event) => {
   if (form.elements.grader.value) note();
 });
 
-// --- Dialogs: one is open while it has content.
+// --- Dialogs: the dialog is open while it has content.
 const dialog = document.querySelector("dialog");
 
 document.addEventListener("htmx:after:swap", () => {
@@ -117,7 +117,7 @@ document.addEventListener("htmx:after:swap", () => {
   if (dialog.childElementCount && !dialog.open) dialog.showModal();
   if (!dialog.childElementCount && dialog.open) dialog.close();
 });
-// While a dialog is open, progress waits: it may load the page anew. And a form to sign in is not replaced while one types.
+// While the dialog is open, skip updates of progress, which may reload the page, and do not replace a form to sign in.
 document.addEventListener("htmx:before:response", (event) => {
   const { sourceElement, response } = event.detail.ctx;
   const isAsked = response.status === 401 && dialog.querySelector("#key") && !dialog.contains(sourceElement);
@@ -139,7 +139,7 @@ document.addEventListener("click", (event) => {
   if (line && source) source.go(Number(line.dataset.line));
 });
 
-// --- No answer at all: said in words, and nothing that was typed is lost.
+// --- No response: show a notice. Typed text stays.
 document.addEventListener("htmx:error", (event) => {
   const notice = document.querySelector("#notice");
   if (notice && !event.detail?.ctx?.response) {
@@ -152,7 +152,7 @@ document.addEventListener("htmx:before:response", () => {
   if (notice) notice.textContent = "";
 });
 
-// --- Forms that change something are sent once, however often their button is clicked, until the page is shown anew.
+// --- Forms that change something are sent only once until the page is shown again, even if clicked several times.
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.method !== "post" || form.hasAttribute("hx-post")) return;
@@ -163,7 +163,7 @@ window.addEventListener("pageshow", () => {
   document.querySelectorAll("form[data-sent]").forEach((form) => delete form.dataset.sent);
 });
 
-// --- A slider says where it stands.
+// --- The value of a slider is shown beside it.
 function say(slider) {
   document.querySelector(slider.dataset.said).textContent = Number(slider.value).toPrecision(4);
 }
@@ -172,7 +172,7 @@ document.querySelectorAll("input[data-said]").forEach((slider) => {
   slider.addEventListener("input", () => say(slider));
 });
 
-// --- Keys: Ctrl-S and Ctrl-Enter do outside the editor what they do in it.
+// --- Keys: Ctrl-S and Ctrl-Enter work outside the editor too.
 document.addEventListener("keydown", (event) => {
   const name = { s: "keep", Enter: "try" }[event.key];
   if (!form || !name || dialog.open || event.defaultPrevented || !(event.ctrlKey || event.metaKey)) return;
@@ -180,7 +180,7 @@ document.addEventListener("keydown", (event) => {
   form.dispatchEvent(new CustomEvent(name));
 });
 
-// --- Keys: j and k walk through the rows of a table, Enter opens one.
+// --- Keys: j and k select a row of a table, Enter opens it.
 document.addEventListener("keydown", (event) => {
   if (event.target.closest("input, textarea, select, code-editor, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;
   const rows = [...document.querySelectorAll("tr[data-row]")];
@@ -200,5 +200,5 @@ restore();
 if (config) fill();
 const line = location.hash.match(/^#line-(\d{1,6})$/);
 if (line && source) source.go(Number(line[1]));
-// Only now the editors are forms' elements: what htmx sent at its own start would lack them.
+// The editors are form elements only from now on: a request that htmx sent when it started would lack them.
 document.addEventListener("DOMContentLoaded", () => setTimeout(() => document.dispatchEvent(new CustomEvent("ready"))));
