@@ -18,7 +18,7 @@ IDLE_S = 3.0  # after which the service closes an idle sandbox
 SETTLE_S = 30.0
 MOST_GROWTH = 1.25
 MOST_GROWTH_MIB = 32.0
-"""For a role that is small: a few MiB are many percent of it."""
+"""Allowed growth of small processes, of which a few MiB are many percent."""
 
 
 THREADS = 8  # of each process that may use Redis at once; each keeps a connection open

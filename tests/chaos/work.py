@@ -29,7 +29,7 @@ MIXES = (("slow",), ("fast", "picky"), ("forked",), ("slow", "fast"), ("stuck",)
 ASK_S = 180.0
 
 Said = tuple[str | int | None, str, float | None, str | None]
-"""What an outcome says: the thread's id, the grader, the score, the kind of error."""
+"""The thread's id, the grader, the score and the kind of error of an outcome."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Work:
     graders: tuple[str, ...]
     handle: BatchHandle
     read: list[Said] = field(default_factory=list)
-    """Outcomes that were read while it ran: they may never change."""
+    """Outcomes read so far; they must not change."""
 
     def expected(self) -> Iterator[Said]:
         for number in range(self.size):
