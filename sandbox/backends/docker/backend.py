@@ -29,6 +29,7 @@ from sandbox.user_ids import USER_IDS, UserIds
 
 _ANSWER_S = 30  # for the engine to answer one request
 _CONNECT_S = 15.0  # for a guest to start and connect
+_SOCKETS_TRIED = 2  # a busy machine may fail once; an engine on another machine fails always
 _TOLD_S = 0.2  # for the engine to receive an event of the kernel
 _MAPPED_UIDS = range(1000, 65_000)  # the user ids of an engine with user namespaces
 _GONE = (404, 409)  # removed, or being removed
@@ -164,6 +165,7 @@ class Docker:
         except (DockerException, RequestException) as error:
             raise IsolationUnavailable(f"no Docker engine answers: {error}. {_HOW}") from error
         self._channel = settings.docker_channel
+        self._sockets_failed = 0
         mapped = any("name=userns" in option for option in self.information.get("SecurityOptions") or [])
         ids = _MAPPED_UIDS if mapped else range(settings.first_uid, settings.first_uid + USER_IDS)
         self._user_ids = UserIds(settings.image_dir, ids)
@@ -186,8 +188,10 @@ class Docker:
             self._channel = "socket"
         except InfrastructureError as error:
             sandbox = self._start("attach", environment)
-            self._channel = "attach"
-            _log.warning("this engine cannot mount a socket of this machine, using its slower stream: %s", error)
+            self._sockets_failed += 1
+            if self._sockets_failed == _SOCKETS_TRIED:
+                self._channel = "attach"
+            _log.warning("the guest did not connect to a mounted socket, using the engine's slower stream: %s", error)
         return sandbox
 
     def _start(self, over: str, environment: Path | None) -> DockerSandbox:

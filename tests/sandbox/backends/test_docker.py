@@ -256,18 +256,33 @@ def test_a_runtime_that_is_not_there_is_named(made: Docker) -> None:
 
 def test_where_no_socket_can_be_mounted_the_stream_is_used(made: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulates an engine on another machine: the socket is not mounted, so the guest does not connect."""
-    monkeypatch.setattr(backend, "_CONNECT_S", 1.0)
+    monkeypatch.setattr(backend, "_CONNECT_S", 2.0)
     monkeypatch.setattr(policy.Container, "_mounts", lambda _: [])
     other = Docker(settings_for("docker", docker_channel="auto"))
     with contextlib.closing(other):
-        sandbox = other.start()
-        try:
-            assert not sandbox.takes_descriptors
-            Session(sandbox).await_ready()
-        finally:
-            sandbox.end()
+        for _ in range(2):
+            sandbox = other.start()
+            try:
+                assert not sandbox.takes_descriptors
+                Session(sandbox).await_ready()
+            finally:
+                sandbox.end()
+        began = time.monotonic()
         again = other.start()
         assert not again.takes_descriptors
+        assert time.monotonic() - began < 2.0, "the third sandbox waited for a socket"
+        again.end()
+
+
+def test_a_socket_that_failed_once_is_tried_again(made: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Docker(settings_for("docker", docker_channel="auto"))
+    with contextlib.closing(other):
+        with monkeypatch.context() as patch:
+            patch.setattr(backend, "_CONNECT_S", 1.0)
+            patch.setattr(policy.Container, "_mounts", lambda _: [])
+            other.start().end()
+        again = other.start()
+        assert again.takes_descriptors
         again.end()
 
 
