@@ -13,7 +13,11 @@ from sandbox.grading import Grading
 from sandbox.guest.protocol.frames import MAX_REQUESTS
 from sandbox.outcomes import Asked
 from sandbox.session import Session
+from tests.backends import NAMES
 from tests.sandbox.contract.conftest import Grader
+
+# Asking is the guest's code, which every variant of a backend runs.
+VARIANTS = NAMES
 
 # Executes a completion before an honest ask, and returns its `answer` as the reason.
 GRADER = """

@@ -10,7 +10,11 @@ from gradebox.schemas import Isolation
 from gradebox.score import GROUP_BYTES
 from sandbox.guest.protocol.frames import SCORES
 from sandbox.session import Session
+from tests.backends import NAMES
 from tests.sandbox.contract.conftest import Grader
+
+# Groups are the guest's code, which every variant of a backend runs.
+VARIANTS = NAMES
 
 # Executes the first completion, and returns its `answer`.
 GRADER = """

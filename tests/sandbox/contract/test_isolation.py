@@ -10,9 +10,11 @@ import pytest
 from sandbox.backends.base import ENVIRONMENT
 from sandbox.hostile.watched import Watched
 from sandbox.session import Session
+from tests.backends import STARTED
 from tests.sandbox.contract.conftest import Grader
 
 pytestmark = pytest.mark.sandbox
+VARIANTS = STARTED
 
 _TRY = """
 import ctypes, errno, os, socket

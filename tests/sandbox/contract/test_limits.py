@@ -9,9 +9,11 @@ import pytest
 from gradebox.outcome import Outcome
 from sandbox.limits import PROCESSES, SCRATCH_BYTES, SCRATCH_FILES, SHARED_MEMORY_BYTES
 from sandbox.session import Ended
+from tests.backends import STARTED
 from tests.sandbox.contract.conftest import Grader
 
 pytestmark = pytest.mark.sandbox
+VARIANTS = STARTED
 
 # Each process stays within its limit; together they exceed the sandbox's.
 _TOGETHER = """
