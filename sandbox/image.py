@@ -1,5 +1,7 @@
-"""The file system of a sandbox: a copy of the interpreter and its standard library, the time zones, msgspec for
-the guest, the template engine of judges, and the guest.
+"""The file system of a sandbox.
+
+It holds a copy of the interpreter with its standard library, the time zones, the guest, and what the guest imports:
+msgspec and the template engine of judges.
 
 It is a copy instead of bind mounts of the host's folders, for three reasons. It holds nothing else, so that nothing of
 the host can be read by mistake, not even the name of a home folder. Other users can reach it even if the interpreter
