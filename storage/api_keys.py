@@ -15,7 +15,7 @@ from redis.client import Pipeline
 
 from gradebox.key_file import NEW_KEY_FILE, id_of, new_token
 from gradebox.schemas import ApiKey, Role
-from storage import names
+from storage import redis_keys
 from storage.audit import Audit
 from storage.errors import NotFound, no_project
 
@@ -45,14 +45,14 @@ class ApiKeys:
         token = new_token()
         record = _record(token, name, projects, role)
         with self._redis.pipeline() as pipe:
-            pipe.hset(names.API_KEYS, record.id, msgspec.json.encode(record))
+            pipe.hset(redis_keys.API_KEYS, record.id, msgspec.json.encode(record))
             self._audit.write(pipe, EVERY_PROJECT, "key.create", record.id, f"{role} for {', '.join(projects)}")
             pipe.execute()
         return _shown(record, token)
 
     def all(self) -> list[ApiKey]:
         """All keys, including revoked ones, oldest first."""
-        records = (msgspec.json.decode(value, type=_Record) for value in self._redis.hvals(names.API_KEYS))
+        records = (msgspec.json.decode(value, type=_Record) for value in self._redis.hvals(redis_keys.API_KEYS))
         return [_shown(record) for record in sorted(records, key=lambda record: record.created_at)]
 
     def revoke(self, key_id: str) -> None:
@@ -63,16 +63,16 @@ class ApiKeys:
         """
 
         def revoke(pipe: Pipeline) -> None:
-            value = pipe.hget(names.API_KEYS, key_id)
+            value = pipe.hget(redis_keys.API_KEYS, key_id)
             pipe.multi()
             if not isinstance(value, bytes):
                 raise NotFound(f"there is no API key {key_id!r}: list the keys to see their ids")
             record = msgspec.json.decode(value, type=_Record)
             record.revoked = True
-            pipe.hset(names.API_KEYS, key_id, msgspec.json.encode(record))
+            pipe.hset(redis_keys.API_KEYS, key_id, msgspec.json.encode(record))
             self._audit.write(pipe, EVERY_PROJECT, "key.revoke", key_id)
 
-        self._redis.transaction(revoke, names.API_KEYS)
+        self._redis.transaction(revoke, redis_keys.API_KEYS)
 
     def find(self, token: str, project: str | None = None) -> ApiKey | None:
         """The key with this secret, unless it is revoked.
@@ -84,8 +84,8 @@ class ApiKeys:
         if key_id is None:
             return None
         with self._redis.pipeline(transaction=False) as pipe:
-            pipe.hget(names.API_KEYS, key_id)
-            pipe.hexists(names.PROJECTS, project or "")
+            pipe.hget(redis_keys.API_KEYS, key_id)
+            pipe.hexists(redis_keys.PROJECTS, project or "")
             value, has_project = pipe.execute()
         if value is None:
             return None
@@ -98,7 +98,7 @@ class ApiKeys:
 
     def by_id(self, key_id: str) -> ApiKey | None:
         """The key with this id, unless it is revoked. For callers that presented the secret earlier."""
-        value = self._redis.hget(names.API_KEYS, key_id)
+        value = self._redis.hget(redis_keys.API_KEYS, key_id)
         if value is None:
             return None
         record = msgspec.json.decode(value, type=_Record)
@@ -112,11 +112,11 @@ class ApiKeys:
         is killed halfway and restarted, all end up with the one key in the file.
         """
         self._recover(path.with_name(NEW_KEY_FILE), path)
-        if self._redis.hlen(names.API_KEYS):
+        if self._redis.hlen(redis_keys.API_KEYS):
             return
         token = _token_in(path)
         record = _record(token, "first", [EVERY_PROJECT], "manage")
-        self._redis.hsetnx(names.API_KEYS, record.id, msgspec.json.encode(record))
+        self._redis.hsetnx(redis_keys.API_KEYS, record.id, msgspec.json.encode(record))
 
     def _recover(self, new: Path, path: Path) -> None:
         """Creates a key for every project from the secret in the file `new`, and moves that file to `path`. Every step
@@ -130,7 +130,7 @@ class ApiKeys:
             _log.error("the file holds no API key: run `gradebox keys recover` again", file=str(new))
             return
         record = _record(token, "recovered", [EVERY_PROJECT], "manage")
-        if self._redis.hsetnx(names.API_KEYS, record.id, msgspec.json.encode(record)):
+        if self._redis.hsetnx(redis_keys.API_KEYS, record.id, msgspec.json.encode(record)):
             _log.warning("created an API key for every project, as `gradebox keys recover` requested", key=record.id)
         with suppress(FileNotFoundError):  # another process was first
             new.replace(path)

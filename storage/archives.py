@@ -6,7 +6,7 @@ from typing import Any
 from redis import Redis
 from redis.client import Pipeline
 
-from storage import names
+from storage import redis_keys
 from storage.connection import text
 from storage.spool import Readable, Spool
 
@@ -40,33 +40,33 @@ class Archives:
 
     def _want(self, sha256: str) -> bool:
         def want(pipe: Pipeline) -> bool:
-            condemned = bool(pipe.sismember(names.CONDEMNED_ARCHIVES, sha256))
+            condemned = bool(pipe.sismember(redis_keys.CONDEMNED_ARCHIVES, sha256))
             pipe.multi()
             if not condemned:
-                pipe.zadd(names.ARCHIVES, {sha256: time.time()})
+                pipe.zadd(redis_keys.ARCHIVES, {sha256: time.time()})
             return not condemned
 
         change: Any = want  # redis-py's types declare that it returns None
-        return bool(self._redis.transaction(change, names.CONDEMNED_ARCHIVES, value_from_callable=True))
+        return bool(self._redis.transaction(change, redis_keys.CONDEMNED_ARCHIVES, value_from_callable=True))
 
     def sweep(self, named: set[str]) -> list[str]:
         """Removes all archives that are not in `named` and were not wanted recently; returns what was removed."""
-        wanted: Any = self._redis.zrange(names.ARCHIVES, 0, -1)
+        wanted: Any = self._redis.zrange(redis_keys.ARCHIVES, 0, -1)
         known = {*map(text, wanted)} | self._spool.archives()
         for sha256 in sorted(known - named):
             self._condemn(sha256)
-        condemned = sorted(text(found) for found in self._redis.smembers(names.CONDEMNED_ARCHIVES))
+        condemned = sorted(text(found) for found in self._redis.smembers(redis_keys.CONDEMNED_ARCHIVES))
         for sha256 in condemned:
             self._spool.remove_archive(sha256)
-            self._redis.srem(names.CONDEMNED_ARCHIVES, sha256)
+            self._redis.srem(redis_keys.CONDEMNED_ARCHIVES, sha256)
         return condemned
 
     def _condemn(self, sha256: str) -> None:
         def condemn(pipe: Pipeline) -> None:
-            wanted_at = pipe.zscore(names.ARCHIVES, sha256)
+            wanted_at = pipe.zscore(redis_keys.ARCHIVES, sha256)
             pipe.multi()
             if wanted_at is None or float(wanted_at) < time.time() - KEPT_S:
-                pipe.zrem(names.ARCHIVES, sha256)
-                pipe.sadd(names.CONDEMNED_ARCHIVES, sha256)
+                pipe.zrem(redis_keys.ARCHIVES, sha256)
+                pipe.sadd(redis_keys.CONDEMNED_ARCHIVES, sha256)
 
-        self._redis.transaction(condemn, names.ARCHIVES)
+        self._redis.transaction(condemn, redis_keys.ARCHIVES)

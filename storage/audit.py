@@ -11,7 +11,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from gradebox.schemas import AuditLine
-from storage import names
+from storage import redis_keys
 from storage.connection import text
 
 LINES = 10_000
@@ -42,7 +42,7 @@ class Audit:
         who = acting.get()
         if not who:
             return []
-        stream = names.audit_of_batches(project) if action.startswith("batch.") else names.audit(project)
+        stream = redis_keys.audit_of_batches(project) if action.startswith("batch.") else redis_keys.audit(project)
         fields = {**who, "action": action, "object": item, "detail": detail}
         return [stream, "MAXLEN", "~", str(self._lines), "*", *chain.from_iterable(fields.items())]
 
@@ -54,7 +54,7 @@ class Audit:
         if before and not any(map(int, before.split("-"))):
             return []  # nothing precedes the first possible id, and Redis rejects the range as an error
         with self._redis.pipeline() as pipe:
-            for stream in (names.audit(project), names.audit_of_batches(project)):
+            for stream in (redis_keys.audit(project), redis_keys.audit_of_batches(project)):
                 pipe.xrevrange(stream, start, "-", count=limit + 1)
             found = [_line(text(line_id), fields) for part in pipe.execute() for line_id, fields in part]
         found.sort(key=lambda line: _position(line.id), reverse=True)

@@ -3,7 +3,7 @@
 import msgspec
 from redis import Redis
 
-from storage import names
+from storage import redis_keys
 from storage.errors import QueueFull, TooLarge
 from storage.quotas import Quotas
 
@@ -48,8 +48,8 @@ class Backlog:
     def of(self, project: str) -> Waiting:
         """The work that remains in the project's open batches."""
         with self._redis.pipeline(transaction=False) as pipe:
-            pipe.hget(names.WAITING, project)
-            pipe.hget(names.ACTIVE, project)
+            pipe.hget(redis_keys.WAITING, project)
+            pipe.hget(redis_keys.ACTIVE, project)
             completions, batches = pipe.execute()
         return Waiting(int(completions or 0), int(batches or 0))
 
@@ -95,17 +95,17 @@ class Backlog:
 
     def has_room(self, project: str) -> bool:
         """Whether the project's batches are within its spool quota."""
-        return int(self._redis.hget(names.STORED, project) or 0) <= self._quotas.spool_bytes
+        return int(self._redis.hget(redis_keys.STORED, project) or 0) <= self._quotas.spool_bytes
 
     def check_uploads(self, project: str, size: int) -> None:
         """Checks that this many bytes of running uploads fit. Raises QuotaExceeded."""
-        self._quotas.check_bytes(project, int(self._redis.hget(names.STORED, project) or 0), size)
+        self._quotas.check_bytes(project, int(self._redis.hget(redis_keys.STORED, project) or 0), size)
 
     def _usage(self, project: str) -> Usage:
         with self._redis.pipeline(transaction=False) as pipe:
-            pipe.hget(names.WAITING, project)
-            pipe.hget(names.ACTIVE, project)
-            pipe.zcard(names.batches(project))
-            pipe.hget(names.STORED, project)
+            pipe.hget(redis_keys.WAITING, project)
+            pipe.hget(redis_keys.ACTIVE, project)
+            pipe.zcard(redis_keys.batches(project))
+            pipe.hget(redis_keys.STORED, project)
             completions, active, batches, stored = pipe.execute()
         return Usage(Waiting(int(completions or 0), int(active or 0)), batches, int(stored or 0))

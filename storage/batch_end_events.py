@@ -11,7 +11,7 @@ from redis import ConnectionPool, Redis
 from redis.client import PubSub
 from redis.exceptions import RedisError
 
-from storage import names
+from storage import redis_keys
 
 _log = logging.getLogger(__name__)
 _LISTEN_S = 5.0
@@ -65,7 +65,7 @@ class BatchEndEvents(threading.Thread):
 
     def _listen(self) -> None:
         with PubSub(self._redis.connection_pool, ignore_subscribe_messages=True) as pubsub:
-            pubsub.subscribe(names.ENDINGS)
+            pubsub.subscribe(redis_keys.ENDINGS)
             pubsub.get_message(timeout=_LISTEN_S)  # the confirmation of `subscribe`
             with self._lock:
                 waiting = list(self._waiting)

@@ -56,7 +56,7 @@ def takes_groups(wanted: Sequence[Wanted]) -> bool:
 
 
 class PlannedGrader(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One grader of an accepted batch; `source` is the key of its stored version in `names.SOURCES`."""
+    """One grader of an accepted batch; `source` is the key of its stored version in `redis_keys.SOURCES`."""
 
     key: str
     version: int

@@ -8,7 +8,7 @@ import msgspec
 from redis.client import Pipeline
 
 from gradebox.schemas import AwaitedServer, Batch, BatchBudget, BatchGrader, FeedbackOf, Summary
-from storage import names, unit_tallies
+from storage import redis_keys, unit_tallies
 from storage.batch_plan import NO_TERMS, AskTerms, PlannedGrader
 from storage.chunks import Chunk
 from storage.connection import text
@@ -59,9 +59,9 @@ def new_record(
 
 def ask(pipe: Pipeline, batch_id: str) -> None:
     """Queues in `pipe` the commands whose replies `standing` takes."""
-    pipe.hgetall(names.batch(batch_id))
-    pipe.hvals(names.underway(batch_id))
-    pipe.hget(names.FROZEN, batch_id)
+    pipe.hgetall(redis_keys.batch(batch_id))
+    pipe.hvals(redis_keys.underway(batch_id))
+    pipe.hget(redis_keys.FROZEN, batch_id)
 
 
 def standing(

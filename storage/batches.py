@@ -14,7 +14,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from gradebox.schemas import Batch, FeedbackOf, Version
-from storage import accepted_answer, batch_record, names
+from storage import accepted_answer, batch_record, redis_keys
 from storage.audit import Audit
 from storage.backlog import Backlog, ProjectBounds, Usage, Waiting
 from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of
@@ -217,7 +217,7 @@ class Batches:
 
     def _ids(self, project: str, count: int, before: str | None) -> list[str]:
         end = f"({before}" if before else "+"
-        found: Any = self._redis.zrevrangebylex(names.batches(project), end, "-", start=0, num=count)
+        found: Any = self._redis.zrevrangebylex(redis_keys.batches(project), end, "-", start=0, num=count)
         return [text(one) for one in found]
 
     def _shown(self, ids: list[str]) -> list[Batch]:
@@ -241,7 +241,7 @@ class Batches:
 
     def delete(self, project: str, batch_id: str) -> Batch:
         """Deletes the record of a batch. The janitor removes its files from the spool; until then, its id is in
-        `names.GARBAGE`.
+        `redis_keys.GARBAGE`.
 
         Returns the batch as it was.
 
@@ -295,11 +295,11 @@ class Batches:
     def _standing(self, batch_id: str) -> tuple[Plan, list[int], bool] | None:
         """As `standing`, and whether the batch is still open."""
         with self._redis.pipeline() as pipe:
-            pipe.hmget(names.batch(batch_id), "project", "graders", "sources", "trace", "terms")
+            pipe.hmget(redis_keys.batch(batch_id), "project", "graders", "sources", "trace", "terms")
             self._ask_for_tables(pipe, batch_id)
-            pipe.hget(names.FROZEN, batch_id)
-            pipe.hkeys(names.attempts(batch_id))
-            pipe.sismember(names.OPEN, batch_id)
+            pipe.hget(redis_keys.FROZEN, batch_id)
+            pipe.hkeys(redis_keys.attempts(batch_id))
+            pipe.sismember(redis_keys.OPEN, batch_id)
             (project, scorers, sources, trace, terms), short, (table, done), frozen, lent, is_open = pipe.execute()
         table = short or table
         if frozen is not None:
@@ -320,7 +320,7 @@ class Batches:
         try:
             chunks, done = part(self._spool.read_table(batch_id) if table is None else table)
         except FileNotFoundError:
-            if self._redis.hexists(names.FROZEN, batch_id):
+            if self._redis.hexists(redis_keys.FROZEN, batch_id):
                 raise
             return None  # it was deleted meanwhile
         return Plan(frozen.project, frozen.scorers, unpack(chunks)), batch_record.attempts_of(done)
@@ -337,12 +337,12 @@ class Batches:
         """Queues reads of both tables. A short chunk table is a field of the batch's record, a long one has a separate
         key.
         """
-        pipe.hget(names.batch(batch_id), "chunks")
-        pipe.mget(names.chunks(batch_id), names.done(batch_id))
+        pipe.hget(redis_keys.batch(batch_id), "chunks")
+        pipe.mget(redis_keys.chunks(batch_id), redis_keys.done(batch_id))
 
     def source(self, scorer: PlannedGrader) -> Version | None:
         """The version that a grader of a batch scores with, or None if no open batch uses it any more."""
-        value = self._redis.hget(names.SOURCES, scorer.source)
+        value = self._redis.hget(redis_keys.SOURCES, scorer.source)
         return None if value is None else Version.model_validate_json(value)
 
     def attempts(self, batch_id: str) -> list[int]:
@@ -358,7 +358,7 @@ class Batches:
         if (
             batch.state != "finished"
             or batch.feedback_of is not None
-            or self._redis.hexists(names.batch(batch.id), "past:0")
+            or self._redis.hexists(redis_keys.batch(batch.id), "past:0")
         ):
             return []
         counted = self._tallies.of(batch.id, len(batch.graders))
@@ -369,7 +369,7 @@ class Batches:
         with self._redis.pipeline() as pipe:
             batch_record.ask(pipe, batch_id)
             if summary:  # most batches have one grader: its tallies are read in the same round trip
-                pipe.hgetall(names.recorded(batch_id))
+                pipe.hgetall(redis_keys.recorded(batch_id))
                 self._tallies.ask(pipe, batch_id, 0)
             record, underway, frozen, *rest = pipe.execute()
         if not summary:
@@ -385,8 +385,8 @@ class Batches:
                 for number in range(1, len(scorers)):
                     self._tallies.ask(pipe, batch_id, number)
                 for scorer in scorers:
-                    pipe.lrange(names.rewards(fields["project"], scorer.key), 0, -1)
-                pipe.exists(names.batch(batch_id))
+                    pipe.lrange(redis_keys.rewards(fields["project"], scorer.key), 0, -1)
+                pipe.exists(redis_keys.batch(batch_id))
                 *found, is_there = pipe.execute()
             if not is_there:  # it was frozen or deleted meanwhile
                 return self._read(batch_id, summary)

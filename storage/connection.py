@@ -12,7 +12,7 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
-from storage import names
+from storage import redis_keys
 from storage.errors import UnknownFormat
 
 FORMAT = 4
@@ -50,8 +50,8 @@ def check_format(redis: Redis) -> None:
     Raises:
         UnknownFormat: a newer gradebox wrote the data.
     """
-    redis.set(names.FORMAT, FORMAT, nx=True)
-    found = int(redis.get(names.FORMAT) or 0)
+    redis.set(redis_keys.FORMAT, FORMAT, nx=True)
+    found = int(redis.get(redis_keys.FORMAT) or 0)
     for later in range(found + 1, FORMAT + 1):
         script(redis, f"migrate_{later}")()
     if found > FORMAT:

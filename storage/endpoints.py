@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 from redis import Redis
 
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
-from storage import names
+from storage import redis_keys
 from storage.audit import Audit
 from storage.quotas import Quotas
 from storage.registry import MAX_CONCURRENCY, RegisteredServer, Registry
@@ -111,7 +111,7 @@ class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
         self._note_trial(project, key, revision, trial.passed, {})
 
     def _name(self, project: str) -> str:
-        return names.endpoints(project)
+        return redis_keys.endpoints(project)
 
     def _context(self, project: str, key: str, url: str) -> str:
         return f"endpoint {project} {key} {url}"

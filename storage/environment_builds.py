@@ -13,7 +13,7 @@ from redis.client import Pipeline
 
 from gradebox.schemas import Environment, EnvironmentBuild, EnvironmentPackage
 from storage import environment_records as records
-from storage import names
+from storage import redis_keys
 from storage.connection import text
 from storage.errors import QuotaExceeded
 from storage.quotas import Quotas
@@ -79,7 +79,7 @@ class EnvironmentBuilds:
     def _claim(self) -> Claim | None:
         def take(pipe: Pipeline) -> Claim | None:
             now = records.seconds(pipe)
-            queued: Any = pipe.zrange(names.BUILDS, 0, -1, withscores=True)  # a few for each project
+            queued: Any = pipe.zrange(redis_keys.BUILDS, 0, -1, withscores=True)  # a few for each project
             begun = {text(one).split("/")[0] for one, until in queued if until > now}
             due = [text(one) for one, until in queued if until <= now]
             member = next((one for one in due if one.split("/")[0] not in begun), None)
@@ -87,16 +87,16 @@ class EnvironmentBuilds:
                 pipe.multi()
                 return None
             project, key, number = member.split("/")
-            tries = int(pipe.hget(names.BUILD_TRIES, member) or 0) + 1
-            value = pipe.hget(names.builds(project, key), number)
+            tries = int(pipe.hget(redis_keys.BUILD_TRIES, member) or 0) + 1
+            value = pipe.hget(redis_keys.builds(project, key), number)
             build = EnvironmentBuild.model_validate_json(value) if value else None
             pipe.multi()
-            pipe.zadd(names.BUILDS, {member: now + LEASE_S})
-            pipe.hset(names.BUILD_TRIES, member, str(tries))
+            pipe.zadd(redis_keys.BUILDS, {member: now + LEASE_S})
+            pipe.hset(redis_keys.BUILD_TRIES, member, str(tries))
             wanted = (build.requirements, build.data) if build else ([], "")
             return Claim(project, key, int(number), tries, *wanted)
 
-        result: Claim | None = self._transaction(take, names.BUILDS)
+        result: Claim | None = self._transaction(take, redis_keys.BUILDS)
         return result
 
     def renew(self, claim: Claim, step: str = "") -> bool:
@@ -110,12 +110,12 @@ class EnvironmentBuilds:
             pipe.multi()
             if build is None:
                 return False
-            pipe.zadd(names.BUILDS, {claim.member: now + LEASE_S})
+            pipe.zadd(redis_keys.BUILDS, {claim.member: now + LEASE_S})
             if step and step != build.step:
                 records.write_build(pipe, claim.project, claim.key, build.model_copy(update={"step": step}))
             return True
 
-        return bool(self._transaction(renew, names.BUILDS, names.BUILD_TRIES))
+        return bool(self._transaction(renew, redis_keys.BUILDS, redis_keys.BUILD_TRIES))
 
     def give_back(self, claim: Claim) -> None:
         """Returns a build to the queue for any worker to begin at once, without counting this try."""
@@ -124,16 +124,16 @@ class EnvironmentBuilds:
             build = _claimed(pipe, claim)
             pipe.multi()
             if build is not None:
-                pipe.zadd(names.BUILDS, {claim.member: 0})
-                pipe.hset(names.BUILD_TRIES, claim.member, str(claim.tries - 1))
+                pipe.zadd(redis_keys.BUILDS, {claim.member: 0})
+                pipe.hset(redis_keys.BUILD_TRIES, claim.member, str(claim.tries - 1))
 
-        self._transaction(give_back, names.BUILDS, names.BUILD_TRIES)
+        self._transaction(give_back, redis_keys.BUILDS, redis_keys.BUILD_TRIES)
 
     def finish(self, claim: Claim, made: Made) -> bool:
         """Marks a build as ready, or as failed if the project has no room for it. False if this worker no longer has
         the lease.
         """
-        stored = int(self._redis.hget(names.STORED, claim.project) or 0)
+        stored = int(self._redis.hget(redis_keys.STORED, claim.project) or 0)
         try:
             self._quotas.check_bytes(claim.project, stored, made.size_bytes)
         except QuotaExceeded as exceeded:
@@ -149,7 +149,7 @@ class EnvironmentBuilds:
 
         def end(pipe: Pipeline) -> bool:
             build = _claimed(pipe, claim)
-            value = pipe.hget(names.environments(project), key)
+            value = pipe.hget(redis_keys.environments(project), key)
             pipe.multi()
             if build is None or value is None:
                 return False
@@ -158,11 +158,11 @@ class EnvironmentBuilds:
             environment = Environment.model_validate_json(value)
             update = {"state": ended.state, "updated_at": now} if environment.build == ended.number else {}
             records.write(pipe, environment.model_copy(update=update), ended)
-            pipe.hincrby(names.STORED, project, ended.size_bytes)
+            pipe.hincrby(redis_keys.STORED, project, ended.size_bytes)
             forget(pipe, claim.member)
             return True
 
-        watched = (names.environments(project), names.builds(project, key), names.BUILD_TRIES)
+        watched = (redis_keys.environments(project), redis_keys.builds(project, key), redis_keys.BUILD_TRIES)
         return bool(self._transaction(end, *watched))
 
     def _transaction(self, change: Any, *watched: str) -> Any:
@@ -172,19 +172,19 @@ class EnvironmentBuilds:
 
 def begin(pipe: Pipeline, member: str, at: float) -> None:
     """Queues a build to be made from that time on. The oldest is made first."""
-    pipe.zadd(names.BUILDS, {member: at})
+    pipe.zadd(redis_keys.BUILDS, {member: at})
 
 
 def forget(pipe: Pipeline, member: str) -> None:
     """Removes a build from the queue."""
-    pipe.zrem(names.BUILDS, member)
-    pipe.hdel(names.BUILD_TRIES, member)
+    pipe.zrem(redis_keys.BUILDS, member)
+    pipe.hdel(redis_keys.BUILD_TRIES, member)
 
 
 def _claimed(pipe: Pipeline, claim: Claim) -> EnvironmentBuild | None:
     """The build, if this claim still holds it and it is still to be made."""
-    if int(pipe.hget(names.BUILD_TRIES, claim.member) or 0) != claim.tries:
+    if int(pipe.hget(redis_keys.BUILD_TRIES, claim.member) or 0) != claim.tries:
         return None
-    value = pipe.hget(names.builds(claim.project, claim.key), str(claim.number))
+    value = pipe.hget(redis_keys.builds(claim.project, claim.key), str(claim.number))
     build = EnvironmentBuild.model_validate_json(value) if value else None
     return build if build is not None and build.state == "building" else None

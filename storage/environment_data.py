@@ -11,7 +11,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from storage import environment_records as records
-from storage import names
+from storage import redis_keys
 from storage.connection import text
 from storage.errors import NotFound
 from storage.quotas import Quotas
@@ -38,7 +38,7 @@ class EnvironmentDataStore:
 
     def check_room(self, project: str) -> None:
         """Raises QuotaExceeded if the project has reached its quota of data."""
-        self._quotas.check_data(project, self._redis.hlen(names.environment_data(project)))
+        self._quotas.check_data(project, self._redis.hlen(redis_keys.environment_data(project)))
 
     def keep(self, project: str, sha256: str, upload_id: str, size: int) -> None:
         """Stores a finished upload for at least a day, and for as long as a build names it. Identical data is stored
@@ -49,27 +49,27 @@ class EnvironmentDataStore:
         """
 
         def keep(pipe: Pipeline) -> None:
-            value = pipe.hget(names.environment_data(project), sha256)
+            value = pipe.hget(redis_keys.environment_data(project), sha256)
             before = msgspec.json.decode(value, type=Kept) if value is not None else None
             if before is not None and not self._spool.has_data(before.id):
                 before = None  # its file was lost, and is replaced
             elif before is None:
-                self._quotas.check_data(project, pipe.hlen(names.environment_data(project)))
-                self._quotas.check_bytes(project, int(pipe.hget(names.STORED, project) or 0), size)
+                self._quotas.check_data(project, pipe.hlen(redis_keys.environment_data(project)))
+                self._quotas.check_bytes(project, int(pipe.hget(redis_keys.STORED, project) or 0), size)
             now = time.time()
             pipe.multi()
             kept = msgspec.json.encode(Kept(before.id if before else upload_id, now, size))
-            pipe.hincrby(names.STORED, project, size - (before.size if before else 0))
-            pipe.hset(names.environment_data(project), sha256, kept)
-            pipe.zrem(names.UPLOADS, upload_id)
+            pipe.hincrby(redis_keys.STORED, project, size - (before.size if before else 0))
+            pipe.hset(redis_keys.environment_data(project), sha256, kept)
+            pipe.zrem(redis_keys.UPLOADS, upload_id)
             if before is not None and before.id != upload_id:
-                pipe.zadd(names.GARBAGE, {upload_id: now})
+                pipe.zadd(redis_keys.GARBAGE, {upload_id: now})
 
-        self._redis.transaction(keep, names.environment_data(project))
+        self._redis.transaction(keep, redis_keys.environment_data(project))
 
     def open(self, project: str, sha256: str) -> IO[bytes]:
         """The data as it was sent. Raises NotFound, or OSError if the spool does not have it."""
-        value = self._redis.hget(names.environment_data(project), sha256)
+        value = self._redis.hget(redis_keys.environment_data(project), sha256)
         if value is None:
             raise NotFound(f"project {project!r} has no data with the SHA-256 {sha256}")
         return self._spool.open_data(msgspec.json.decode(value, type=Kept).id)
@@ -92,19 +92,20 @@ class EnvironmentDataStore:
             unnamed = {sha256: each for sha256, each in old.items() if sha256 not in named}
             pipe.multi()
             if unnamed:
-                pipe.hdel(names.environment_data(project), *unnamed)
-                pipe.hincrby(names.STORED, project, -sum(each.size for each in unnamed.values()))
-                pipe.zadd(names.GARBAGE, {each.id: time.time() for each in unnamed.values()})
+                pipe.hdel(redis_keys.environment_data(project), *unnamed)
+                pipe.hincrby(redis_keys.STORED, project, -sum(each.size for each in unnamed.values()))
+                pipe.zadd(redis_keys.GARBAGE, {each.id: time.time() for each in unnamed.values()})
             return sorted(unnamed)
 
-        watched = names.environment_data(project), names.environments(project)  # each new build changes the latter
+        # Each new build changes the second.
+        watched = (redis_keys.environment_data(project), redis_keys.environments(project))
         swept: list[str] = self._redis.transaction(sweep, *watched, value_from_callable=True)  # type: ignore[arg-type,assignment]  # redis-py's types declare that it returns None
         return swept
 
     def _projects(self) -> list[str]:
-        prefix = names.environment_data("")
+        prefix = redis_keys.environment_data("")
         return [text(name).removeprefix(prefix) for name in self._redis.scan_iter(f"{prefix}*", count=1000)]
 
     def _kept(self, redis: Redis, project: str) -> dict[str, Kept]:
-        found = redis.hgetall(names.environment_data(project))
+        found = redis.hgetall(redis_keys.environment_data(project))
         return {text(sha256): msgspec.json.decode(value, type=Kept) for sha256, value in found.items()}

@@ -6,14 +6,14 @@ from redis import Redis
 from redis.client import Pipeline
 
 from gradebox.schemas import Environment, EnvironmentBuild
-from storage import names
+from storage import redis_keys
 from storage.connection import text
 from storage.errors import NotFound
 
 
 def read(redis: Redis, project: str, key: str) -> Environment:
     """One environment without its builds. Raises NotFound."""
-    value = redis.hget(names.environments(project), key)
+    value = redis.hget(redis_keys.environments(project), key)
     if value is None:
         raise NotFound(
             f"there is no environment {key!r} in project {project!r}: list the environments to see which there are"
@@ -23,7 +23,7 @@ def read(redis: Redis, project: str, key: str) -> Environment:
 
 def read_build(redis: Redis, environment: Environment, number: int) -> EnvironmentBuild:
     """One build. Raises NotFound."""
-    value = redis.hget(names.builds(environment.project, environment.key), str(number))
+    value = redis.hget(redis_keys.builds(environment.project, environment.key), str(number))
     if value is None:
         raise NotFound(
             f"environment {environment.key!r} has no build {number}, its newest is {environment.build}: "
@@ -34,32 +34,32 @@ def read_build(redis: Redis, environment: Environment, number: int) -> Environme
 
 def read_builds(redis: Redis, project: str, key: str) -> list[EnvironmentBuild]:
     """All builds of an environment, oldest first. Empty if the environment does not exist."""
-    found = redis.hvals(names.builds(project, key))
+    found = redis.hvals(redis_keys.builds(project, key))
     return sorted(map(EnvironmentBuild.model_validate_json, found), key=lambda build: build.number)
 
 
 def read_builds_of_all(redis: Redis, project: str) -> list[EnvironmentBuild]:
     """All builds of all environments of a project."""
-    keys = [text(key) for key in redis.hkeys(names.environments(project))]
+    keys = [text(key) for key in redis.hkeys(redis_keys.environments(project))]
     return [build for key in keys for build in read_builds(redis, project, key)]
 
 
 def write(pipe: Pipeline, environment: Environment, build: EnvironmentBuild) -> None:
     """Stores an environment and one of its builds, and notifies the requests that wait for it."""
     project, key = environment.project, environment.key
-    pipe.hset(names.environments(project), key, environment.model_copy(update={"builds": []}).model_dump_json())
+    pipe.hset(redis_keys.environments(project), key, environment.model_copy(update={"builds": []}).model_dump_json())
     write_build(pipe, project, key, build)
 
 
 def write_build(pipe: Pipeline, project: str, key: str, build: EnvironmentBuild) -> None:
     """Stores one build, and notifies the requests that wait for it."""
-    pipe.hset(names.builds(project, key), str(build.number), build.model_dump_json())
+    pipe.hset(redis_keys.builds(project, key), str(build.number), build.model_dump_json())
     report(pipe, project, key)
 
 
 def report(pipe: Pipeline, project: str, key: str) -> None:
     """Notifies the requests that wait for an environment that it has changed."""
-    pipe.publish(names.ENDINGS, event(project, key))
+    pipe.publish(redis_keys.ENDINGS, event(project, key))
 
 
 def event(project: str, key: str) -> str:

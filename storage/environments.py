@@ -10,7 +10,7 @@ from redis.client import Pipeline
 from gradebox.schemas import Environment, EnvironmentBuild, EnvironmentUse, Version
 from storage import environment_builds as queue
 from storage import environment_records as records
-from storage import names
+from storage import redis_keys
 from storage.archives import KEPT_S
 from storage.audit import Audit
 from storage.connection import text
@@ -40,12 +40,12 @@ class Environments:
         """
 
         def create(pipe: Pipeline) -> Environment:
-            if pipe.hexists(names.environments(project), key):
+            if pipe.hexists(redis_keys.environments(project), key):
                 raise Conflict(
                     f"there is an environment {key!r} in project {project!r} already: "
                     "update it to make a new build, or choose another key"
                 )
-            own, floor = pipe.hmget(names.build_numbers(project), [key, _FLOOR])
+            own, floor = pipe.hmget(redis_keys.build_numbers(project), [key, _FLOOR])
             number = int(own or floor or 0) + 1
             self._check(pipe, project, requirements, data)
             now = records.now()
@@ -55,7 +55,7 @@ class Environments:
             pipe.multi()
             return self._begin(pipe, environment, requirements, data, "environment.create")
 
-        watched = names.build_numbers(project), names.environment_data(project)
+        watched = redis_keys.build_numbers(project), redis_keys.environment_data(project)
         created: Environment = self._change(project, create, *watched)
         return created
 
@@ -88,7 +88,7 @@ class Environments:
             )
             return self._begin(pipe, changed, packages, beside, "environment.update")
 
-        watched = names.builds(project, key), names.environment_data(project)
+        watched = redis_keys.builds(project, key), redis_keys.environment_data(project)
         updated: Environment = self._change(project, update, *watched)
         return updated
 
@@ -114,18 +114,18 @@ class Environments:
         """Checks that the project may have one more build of these packages and this data."""
         if not requirements and not data:
             raise Refused("there is nothing to build: name a package, such as sympy==1.14, or data")
-        if data and not pipe.hexists(names.environment_data(project), data):
+        if data and not pipe.hexists(redis_keys.environment_data(project), data):
             raise NotFound(f"project {project!r} has no data with the SHA-256 {data}: upload it first, it may be gone")
         found = {
             text(key): Environment.model_validate_json(value)
-            for key, value in pipe.hgetall(names.environments(project)).items()
+            for key, value in pipe.hgetall(redis_keys.environments(project)).items()
         }
         # Only the newest build of an environment can be in progress.
         building = sum(environment.state == "building" for environment in found.values())
-        deleted = int(pipe.zcount(names.deleted_builds(project), time.time() - KEPT_S, "+inf"))
+        deleted = int(pipe.zcount(redis_keys.deleted_builds(project), time.time() - KEPT_S, "+inf"))
         with self._redis.pipeline(transaction=False) as counting:  # each new or deleted build changes a watched key
             for key in found:
-                counting.hlen(names.builds(project, key))
+                counting.hlen(redis_keys.builds(project, key))
             self._quotas.check_builds(project, sum(counting.execute()), building, deleted)
 
     def get(self, project: str, key: str) -> Environment:
@@ -140,10 +140,10 @@ class Environments:
 
     def all(self, project: str) -> list[Environment]:
         """The environments of a project, sorted by key, each with its newest build."""
-        found = map(Environment.model_validate_json, self._redis.hvals(names.environments(project)))
+        found = map(Environment.model_validate_json, self._redis.hvals(redis_keys.environments(project)))
         listed = []
         for environment in sorted(found, key=lambda each: each.key):
-            value = self._redis.hget(names.builds(project, environment.key), str(environment.build))
+            value = self._redis.hget(redis_keys.builds(project, environment.key), str(environment.build))
             if value is not None:  # else it was deleted meanwhile
                 build = EnvironmentBuild.model_validate_json(value)
                 listed.append(environment.model_copy(update={"builds": [build]}))
@@ -182,7 +182,7 @@ class Environments:
 
         def delete(pipe: Pipeline) -> None:
             environment = records.read(pipe, project, key)
-            used = sorted(text(use) for use in pipe.smembers(names.environment_uses(project)))
+            used = sorted(text(use) for use in pipe.smembers(redis_keys.environment_uses(project)))
             graders = [use.partition("/")[2] for use in used if use.startswith(f"{key}/")]
             if graders:
                 raise Conflict(
@@ -192,39 +192,41 @@ class Environments:
             kept = records.read_builds(pipe, project, key)
             contents = {build.sha256 for build in kept} - {""}
             builds = [f"{key}/{build.number}" for build in kept]
-            numbers = {text(name): int(found) for name, found in pipe.hgetall(names.build_numbers(project)).items()}
+            numbers = {
+                text(name): int(found) for name, found in pipe.hgetall(redis_keys.build_numbers(project)).items()
+            }
             pipe.multi()
             if len(numbers) >= _KEPT_NUMBERS:
-                pipe.delete(names.build_numbers(project))
-                pipe.hset(names.build_numbers(project), _FLOOR, str(max(environment.build, *numbers.values())))
+                pipe.delete(redis_keys.build_numbers(project))
+                pipe.hset(redis_keys.build_numbers(project), _FLOOR, str(max(environment.build, *numbers.values())))
             else:
-                pipe.hset(names.build_numbers(project), key, str(environment.build))
-            pipe.hdel(names.environments(project), key)
-            pipe.delete(names.builds(project, key))
-            pipe.hincrby(names.STORED, project, -sum(build.size_bytes for build in kept))
-            pipe.zremrangebyscore(names.deleted_builds(project), "-inf", time.time() - KEPT_S)
-            pipe.zadd(names.deleted_builds(project), dict.fromkeys(builds, time.time()))
-            pipe.expire(names.deleted_builds(project), int(KEPT_S) + 1)
+                pipe.hset(redis_keys.build_numbers(project), key, str(environment.build))
+            pipe.hdel(redis_keys.environments(project), key)
+            pipe.delete(redis_keys.builds(project, key))
+            pipe.hincrby(redis_keys.STORED, project, -sum(build.size_bytes for build in kept))
+            pipe.zremrangebyscore(redis_keys.deleted_builds(project), "-inf", time.time() - KEPT_S)
+            pipe.zadd(redis_keys.deleted_builds(project), dict.fromkeys(builds, time.time()))
+            pipe.expire(redis_keys.deleted_builds(project), int(KEPT_S) + 1)
             if contents:  # a batch that is being accepted at this moment may still need them
-                pipe.zadd(names.ARCHIVES, dict.fromkeys(contents, time.time()))
+                pipe.zadd(redis_keys.ARCHIVES, dict.fromkeys(contents, time.time()))
             queue.forget(pipe, queue.member(project, key, environment.build))
             records.report(pipe, project, key)
             self._audit.write(pipe, project, "environment.delete", key)
 
-        self._change(project, delete, names.environment_uses(project), names.build_numbers(project))
+        self._change(project, delete, redis_keys.environment_uses(project), redis_keys.build_numbers(project))
 
     def contents(self) -> set[str]:
         """The contents that must be kept: those of all builds, and those that the graders of open batches run in."""
         kept = set()
-        for name in self._redis.scan_iter(names.builds("*", "*"), count=1000):
+        for name in self._redis.scan_iter(redis_keys.builds("*", "*"), count=1000):
             for value in self._redis.hvals(text(name)):
                 kept.add(EnvironmentBuild.model_validate_json(value).sha256)
-        for value in self._redis.hvals(names.SOURCES):
+        for value in self._redis.hvals(redis_keys.SOURCES):
             if environment := Version.model_validate_json(value).environment:
                 kept.add(environment.sha256)
         return kept - {""}
 
     def _change(self, project: str, change: Any, *watched: str) -> Any:
         """Runs `change` in a transaction, and again if another process changed what it had read."""
-        watched = names.environments(project), *watched
+        watched = redis_keys.environments(project), *watched
         return self._redis.transaction(change, *watched, value_from_callable=True)

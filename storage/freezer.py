@@ -5,7 +5,7 @@ from typing import Any
 
 from redis import Redis
 
-from storage import frozen_batch, names
+from storage import frozen_batch, redis_keys
 from storage.batches import Batches
 from storage.connection import script, text
 from storage.spool import Spool
@@ -26,7 +26,7 @@ class Freezer:
 
     def due(self, before: float, limit: int) -> list[str]:
         """Batches that ended before this time and are not frozen."""
-        found: list[Any] = self._redis.zrangebyscore(names.UNFROZEN, "-inf", before, start=0, num=limit)
+        found: list[Any] = self._redis.zrangebyscore(redis_keys.UNFROZEN, "-inf", before, start=0, num=limit)
         return [text(batch_id) for batch_id in found]
 
     def freeze(self, batch_id: str) -> None:
@@ -47,10 +47,10 @@ class Freezer:
         is_short = len(table) <= frozen_batch.KEPT_TABLE_BYTES
         if not is_short:
             self._spool.write_table(batch_id, table)
-        floor: Any = self._redis.hget(names.batch(batch_id), "floor")
+        floor: Any = self._redis.hget(redis_keys.batch(batch_id), "floor")
         record = frozen_batch.freeze(batch, table if is_short else None, int(floor or 0))
         self._freeze(args=[batch_id, record, *self._batches.rewards(batch)])
 
     def postpone(self, batch_id: str) -> None:
         """Postpones a batch that cannot be frozen now."""
-        self._redis.zadd(names.UNFROZEN, {batch_id: time.time() + AGAIN_S}, xx=True)
+        self._redis.zadd(redis_keys.UNFROZEN, {batch_id: time.time() + AGAIN_S}, xx=True)

@@ -103,7 +103,7 @@ class _Record(msgspec.Struct, array_like=True):
 
 class Frozen:
     """An ended batch, from its stored form: a line with the project, the bytes that the batch takes and its entry in
-    `names.ENDED`, then a record.
+    `redis_keys.ENDED`, then a record.
     """
 
     def __init__(self, value: bytes) -> None:

@@ -10,7 +10,7 @@ from redis.client import Pipeline
 from redis.exceptions import WatchError
 
 from gradebox.schemas import GraderRecord, Kind, Version, WrittenKind
-from storage import names, proof_threads
+from storage import proof_threads, redis_keys
 from storage.audit import Audit
 from storage.connection import text
 from storage.errors import Conflict, Locked, NotFound, NotRunnable, VersionChanged
@@ -64,7 +64,7 @@ class Graders:
 
         def create(pipe: Pipeline) -> GraderRecord:
             _free(pipe, project, key)
-            self._quotas.check_graders(project, pipe.scard(names.graders(project)))
+            self._quotas.check_graders(project, pipe.scard(redis_keys.graders(project)))
             _check_environment(pipe, project, content)
             version = self._next_version(pipe, project, key, content)
             kept = _kept(content)
@@ -111,9 +111,11 @@ class Graders:
                     f"grader {key!r} was given version {grader.version} while version {follows} was proved with other "
                     "settings: nothing was saved; update it again"
                 )
-            newest = Version.model_validate_json(_require(pipe.hget(names.versions(project, key), str(grader.version))))
+            newest = Version.model_validate_json(
+                _require(pipe.hget(redis_keys.versions(project, key), str(grader.version)))
+            )
             changes: dict[str, Any] = {name: new for name, new in (texts or {}).items() if new != getattr(grader, name)}
-            kept, before = _kept(content), pipe.hget(names.proof_threads(project), key) or b""
+            kept, before = _kept(content), pipe.hget(redis_keys.proof_threads(project), key) or b""
             if kept.number and kept.data != before:
                 changes["test_threads"] = kept.number
             more = len(kept.data) - len(before) if "test_threads" in changes else 0
@@ -123,7 +125,7 @@ class Graders:
                 self._write_threads(pipe, grader, kept, more)
                 same = self._describe(pipe, grader, changes) if changes else grader
                 return same.model_copy(update={"warnings": content.warnings})
-            self._quotas.check_versions(key, pipe.hlen(names.versions(project, key)))
+            self._quotas.check_versions(key, pipe.hlen(redis_keys.versions(project, key)))
             _check_environment(pipe, project, content)
             version = self._next_version(pipe, project, key, content)
             self._check_size(pipe, project, version, more)
@@ -164,20 +166,22 @@ class Graders:
         def delete(pipe: Pipeline) -> None:
             _unlocked(_read(pipe, project, key))
             forgotten = self._forgotten_number(pipe, project, key)
-            uses = [use for use in pipe.smembers(names.environment_uses(project)) if text(use).endswith(f"/{key}")]
+            uses = [use for use in pipe.smembers(redis_keys.environment_uses(project)) if text(use).endswith(f"/{key}")]
             pipe.multi()
             if uses:
-                pipe.srem(names.environment_uses(project), *uses)
+                pipe.srem(redis_keys.environment_uses(project), *uses)
             if forgotten is not None:
-                pipe.hdel(names.numbers(project), key)
-                pipe.hset(names.numbers(project), _FLOOR, str(forgotten))
-            pipe.delete(names.grader(project, key), names.versions(project, key), names.rewards(project, key))
-            pipe.srem(names.graders(project), key)
-            pipe.hdel(names.version_bytes(project), key)
-            pipe.hdel(names.proof_threads(project), key)
+                pipe.hdel(redis_keys.numbers(project), key)
+                pipe.hset(redis_keys.numbers(project), _FLOOR, str(forgotten))
+            pipe.delete(
+                redis_keys.grader(project, key), redis_keys.versions(project, key), redis_keys.rewards(project, key)
+            )
+            pipe.srem(redis_keys.graders(project), key)
+            pipe.hdel(redis_keys.version_bytes(project), key)
+            pipe.hdel(redis_keys.proof_threads(project), key)
             self._audit.write(pipe, project, "grader.delete", key)
 
-        self._change(project, key, delete, names.environment_uses(project))
+        self._change(project, key, delete, redis_keys.environment_uses(project))
 
     def check_free(self, project: str, key: str) -> None:
         """Raises Conflict if the key is taken now."""
@@ -193,18 +197,18 @@ class Graders:
 
     def all(self, project: str) -> list[GraderRecord]:
         """All graders of a project, sorted by key."""
-        keys = sorted(text(key) for key in self._redis.smembers(names.graders(project)))
-        found = self._redis.mget([names.grader(project, key) for key in keys]) if keys else []
+        keys = sorted(text(key) for key in self._redis.smembers(redis_keys.graders(project)))
+        found = self._redis.mget([redis_keys.grader(project, key) for key in keys]) if keys else []
         return [GraderRecord.model_validate_json(value) for value in found if value is not None]
 
     def page(self, project: str, after: str = "") -> tuple[list[GraderRecord], bool]:
         """The graders after a key, sorted by key: all, or some megabytes. Also returns whether there are more."""
-        keys = sorted(found for found in map(text, self._redis.smembers(names.graders(project))) if found > after)
+        keys = sorted(found for found in map(text, self._redis.smembers(redis_keys.graders(project))) if found > after)
         graders: list[GraderRecord] = []
         size = 0
         for first in range(0, len(keys), _AT_ONCE):
             wanted = keys[first : first + _AT_ONCE]
-            found = [value for value in self._redis.mget([names.grader(project, key) for key in wanted]) if value]
+            found = [value for value in self._redis.mget([redis_keys.grader(project, key) for key in wanted]) if value]
             graders += [GraderRecord.model_validate_json(value) for value in found]
             size += sum(map(len, found))
             if size >= PAGE_BYTES and wanted[-1] != keys[-1]:
@@ -218,7 +222,7 @@ class Graders:
             NotFound: there is no such grader, or no such version of it.
         """
         number = number or self.get(project, key).version
-        value = self._redis.hget(names.versions(project, key), str(number))
+        value = self._redis.hget(redis_keys.versions(project, key), str(number))
         if value is None:
             self.get(project, key)
             raise NotFound(f"grader {key!r} has no version {number}: list its versions to see which there are")
@@ -253,13 +257,13 @@ class Graders:
             NotFound: there is no such grader.
         """
         self.get(project, key)
-        numbers = sorted(int(found) for found in self._redis.hkeys(names.versions(project, key)))
+        numbers = sorted(int(found) for found in self._redis.hkeys(redis_keys.versions(project, key)))
         numbers = [number for number in numbers if number > after]
         versions: list[Version] = []
         size = 0
         for first in range(0, len(numbers), _AT_ONCE):
             wanted = numbers[first : first + _AT_ONCE]
-            values = self._redis.hmget(names.versions(project, key), [str(number) for number in wanted])
+            values = self._redis.hmget(redis_keys.versions(project, key), [str(number) for number in wanted])
             found = [value for value in values if value is not None]  # else it was deleted meanwhile
             versions += [Version.model_validate_json(value) for value in found]
             size += sum(map(len, found))
@@ -271,14 +275,14 @@ class Graders:
         """For each grader, the mean of its scores in the last finished batch that is remembered."""
         with self._redis.pipeline(transaction=False) as pipe:
             for key in keys:
-                pipe.lindex(names.rewards(project, key), -1)
+                pipe.lindex(redis_keys.rewards(project, key), -1)
             found = pipe.execute()
         return {key: read_past(text(entry))[-1].mean if entry else None for key, entry in zip(keys, found, strict=True)}
 
     def threads(self, project: str, key: str) -> list[bytes]:
         """The threads that the grader was checked on, as JSON lines. Empty if none were sent. Raises NotFound."""
         self.get(project, key)
-        kept = self._redis.hget(names.proof_threads(project), key)
+        kept = self._redis.hget(redis_keys.proof_threads(project), key)
         return [] if kept is None else proof_threads.unpack(cast(bytes, kept))
 
     def answered(self, once: Once | None) -> GraderRecord | None:
@@ -315,7 +319,7 @@ class Graders:
         """Runs `change` in a transaction, and again if another process changed the grader meanwhile."""
         while True:
             with self._redis.pipeline() as pipe, suppress(WatchError):
-                pipe.watch(names.grader(project, key), names.numbers(project), *watched)  # type: ignore[no-untyped-call]  # in redis-py
+                pipe.watch(redis_keys.grader(project, key), redis_keys.numbers(project), *watched)  # type: ignore[no-untyped-call]  # in redis-py
                 result = change(pipe)
                 pipe.execute()
                 return result
@@ -327,64 +331,64 @@ class Graders:
 
         def complete(pipe: Pipeline) -> Version:
             grader = _read(pipe, project, key)
-            name, number = names.versions(project, key), str(version.number)
+            name, number = redis_keys.versions(project, key), str(version.number)
             before, after = text(_require(pipe.hget(name, number))), version.model_dump_json()
             there = Version.model_validate_json(before)
             pipe.multi()
             if there.source:  # another process was first
                 return there
             pipe.hset(name, number, after)
-            pipe.hincrby(names.version_bytes(project), key, len(after) - len(before))
+            pipe.hincrby(redis_keys.version_bytes(project), key, len(after) - len(before))
             if grader.version == version.number:
                 changed = grader.model_copy(update=_of_version(version))
-                pipe.set(names.grader(project, key), changed.model_dump_json())
+                pipe.set(redis_keys.grader(project, key), changed.model_dump_json())
             self._audit.write(pipe, project, "grader.complete", key, f"version {number}")
             return version
 
-        return self._change(project, key, complete, names.versions(project, key))
+        return self._change(project, key, complete, redis_keys.versions(project, key))
 
     def _describe(self, pipe: Pipeline, grader: GraderRecord, changes: dict[str, Any]) -> GraderRecord:
         changed = grader.model_copy(update={**changes, "updated_at": datetime.now(UTC)})
-        pipe.set(names.grader(grader.project, grader.key), changed.model_dump_json())
+        pipe.set(redis_keys.grader(grader.project, grader.key), changed.model_dump_json())
         detail = ", ".join(f"locked: {value}" if name == "locked" else name for name, value in changes.items())
         self._audit.write(pipe, grader.project, "grader.describe", grader.key, detail)
         return changed
 
     def _next_version(self, pipe: Pipeline, project: str, key: str, content: Proved | Declared) -> Version:
-        own, floor = pipe.hmget(names.numbers(project), [key, _FLOOR])
+        own, floor = pipe.hmget(redis_keys.numbers(project), [key, _FLOOR])
         return content.version(int(own or floor or 0) + 1)
 
     def _forgotten_number(self, pipe: Pipeline, project: str, key: str) -> int | None:
         """The number from which new graders count on, so that no number is reused, if the number of this deleted grader
         is not stored. None if it is stored.
         """
-        if pipe.hlen(names.numbers(project)) <= self._quotas.graders + _KEPT_NUMBERS:
+        if pipe.hlen(redis_keys.numbers(project)) <= self._quotas.graders + _KEPT_NUMBERS:
             return None
-        own, floor = pipe.hmget(names.numbers(project), [key, _FLOOR])
+        own, floor = pipe.hmget(redis_keys.numbers(project), [key, _FLOOR])
         return max(int(own or 0), int(floor or 0))
 
     def _check_size(self, pipe: Pipeline, project: str, version: Version | None, threads: int) -> None:
         more = threads + (len(version.model_dump_json()) if version else 0)
         if more > 0:
-            there = sum(int(size) for size in pipe.hvals(names.version_bytes(project)))
+            there = sum(int(size) for size in pipe.hvals(redis_keys.version_bytes(project)))
             self._quotas.check_version_bytes(project, there, more)
 
     def _write_threads(self, pipe: Pipeline, grader: GraderRecord, kept: proof_threads.Packed, more: int) -> None:
         """Replaces the stored threads. The new ones are `more` bytes longer."""
         if kept.number:
-            pipe.hset(names.proof_threads(grader.project), grader.key, kept.data)
-            pipe.hincrby(names.version_bytes(grader.project), grader.key, more)
+            pipe.hset(redis_keys.proof_threads(grader.project), grader.key, kept.data)
+            pipe.hincrby(redis_keys.version_bytes(grader.project), grader.key, more)
 
     def _write(self, pipe: Pipeline, grader: GraderRecord, version: Version) -> None:
         project, key = grader.project, grader.key
-        pipe.hset(names.numbers(project), key, str(version.number))
+        pipe.hset(redis_keys.numbers(project), key, str(version.number))
         kept = version.model_dump_json()
-        pipe.hset(names.versions(project, key), str(version.number), kept)
-        pipe.hincrby(names.version_bytes(project), key, len(kept))
-        pipe.set(names.grader(project, key), grader.model_dump_json())
-        pipe.sadd(names.graders(project), key)
+        pipe.hset(redis_keys.versions(project, key), str(version.number), kept)
+        pipe.hincrby(redis_keys.version_bytes(project), key, len(kept))
+        pipe.set(redis_keys.grader(project, key), grader.model_dump_json())
+        pipe.sadd(redis_keys.graders(project), key)
         if version.environment is not None:
-            pipe.sadd(names.environment_uses(project), f"{version.environment.key}/{key}")
+            pipe.sadd(redis_keys.environment_uses(project), f"{version.environment.key}/{key}")
 
 
 def _kept(content: Proved | Declared) -> proof_threads.Packed:
@@ -415,14 +419,14 @@ def _of_version(version: Version) -> dict[str, Any]:
 
 
 def _read(redis: Redis, project: str, key: str) -> GraderRecord:
-    value = redis.get(names.grader(project, key))
+    value = redis.get(redis_keys.grader(project, key))
     if value is None:
         raise NotFound(f"there is no grader {key!r} in project {project!r}: list the graders to see which there are")
     return GraderRecord.model_validate_json(value)
 
 
 def _free(redis: Redis, project: str, key: str) -> None:
-    if redis.exists(names.grader(project, key)):
+    if redis.exists(redis_keys.grader(project, key)):
         raise Conflict(
             f"there is a grader {key!r} in project {project!r} already: "
             "update it to make a new version, or choose another key"
@@ -432,13 +436,13 @@ def _free(redis: Redis, project: str, key: str) -> None:
 def _watched_for(project: str, content: Proved | Declared) -> list[str]:
     """The keys that must not change while the version is written."""
     used = content.environment
-    return [] if used is None else [names.environments(project), names.builds(project, used.key)]
+    return [] if used is None else [redis_keys.environments(project), redis_keys.builds(project, used.key)]
 
 
 def _check_environment(redis: Redis, project: str, content: Proved | Declared) -> None:
     """Raises NotFound if the environment was deleted since the source was checked in it."""
     used = content.environment
-    if used is not None and not redis.hexists(names.builds(project, used.key), str(used.build)):
+    if used is not None and not redis.hexists(redis_keys.builds(project, used.key), str(used.build)):
         raise NotFound(f"environment {used.label} was deleted meanwhile: nothing was saved")
 
 

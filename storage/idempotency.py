@@ -10,7 +10,7 @@ from typing import NamedTuple
 from redis import Redis
 from redis.client import Pipeline
 
-from storage import names
+from storage import redis_keys
 from storage.connection import lua
 from storage.errors import KeyReused
 
@@ -31,7 +31,7 @@ class Once(NamedTuple):
     @property
     def name(self) -> str:
         """The name of its answer in Redis."""
-        return names.answer(self.digest)
+        return redis_keys.answer(self.digest)
 
 
 def once(project: str, key_id: str, idempotency_key: str, fingerprint: bytes, keep_s: int) -> Once:

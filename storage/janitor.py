@@ -5,7 +5,7 @@ import time
 
 import structlog
 
-from storage import names
+from storage import redis_keys
 from storage.connection import script, text
 from storage.store import Store
 
@@ -42,7 +42,7 @@ class Janitor:
         Raises:
             RedisError, OSError: Redis or the spool was unavailable; the next round continues.
         """
-        if not self._redis.set(names.JANITOR, self._token, nx=True, px=LOCK_MS):
+        if not self._redis.set(redis_keys.JANITOR, self._token, nx=True, px=LOCK_MS):
             return False
         try:
             self._expire()
@@ -53,7 +53,7 @@ class Janitor:
             self._tidy()
             self._freeze()  # last: it needs disk space, and the other steps free some
         finally:
-            self._unlock(args=[names.JANITOR, self._token])
+            self._unlock(args=[redis_keys.JANITOR, self._token])
         return True
 
     def _expire(self) -> None:
@@ -93,16 +93,16 @@ class Janitor:
         """Removes outcomes of ended batches by attempts that do not count, and abandoned files of recorded scores of
         all batches.
         """
-        while ids := self._redis.zrangebyscore(names.UNTIDY, "-inf", time.time() - TIDY_S, start=0, num=_AT_ONCE):
+        while ids := self._redis.zrangebyscore(redis_keys.UNTIDY, "-inf", time.time() - TIDY_S, start=0, num=_AT_ONCE):
             for found in ids:
                 batch_id = text(found)  # type: ignore[arg-type]  # redis-py's types also allow scores
                 try:
                     self._remove_what_does_not_count(batch_id)
                 except OSError as error:
-                    self._redis.zadd(names.UNTIDY, {batch_id: time.time()}, xx=True)
+                    self._redis.zadd(redis_keys.UNTIDY, {batch_id: time.time()}, xx=True)
                     _log.warning("outcomes that do not count cannot be removed yet", batch=batch_id, error=str(error))
                 else:
-                    self._redis.zrem(names.UNTIDY, batch_id)
+                    self._redis.zrem(redis_keys.UNTIDY, batch_id)
             self._extend_lock()
 
     def _remove_what_does_not_count(self, batch_id: str) -> None:
@@ -118,7 +118,7 @@ class Janitor:
 
     def _look_for_orphans(self) -> None:
         """Condemns files of no batch. They exist if Redis lost data, or if a worker wrote long after a deletion."""
-        if not self._redis.set(names.ORPHANS, 1, nx=True, ex=ORPHANS_S):
+        if not self._redis.set(redis_keys.ORPHANS, 1, nx=True, ex=ORPHANS_S):
             return
         if not self._spool_is_ours():
             _log.warning(
@@ -137,7 +137,7 @@ class Janitor:
 
     def _sweep_archives(self) -> None:
         """Removes the contents of environments that nothing names any more, and condemns unnamed data."""
-        if not self._redis.set(names.ARCHIVES_LOOK, 1, nx=True, ex=ARCHIVES_S) or not self._spool_is_ours():
+        if not self._redis.set(redis_keys.ARCHIVES_LOOK, 1, nx=True, ex=ARCHIVES_S) or not self._spool_is_ours():
             return
         for sha256 in self._store.environment_data.sweep():
             _log.info("removed the data of an environment: no build uses it", sha256=sha256)
@@ -146,10 +146,10 @@ class Janitor:
 
     def _spool_is_ours(self) -> bool:
         """Whether the spool belongs to this Redis. If not, the janitor must not remove files of unknown batches."""
-        self._redis.set(names.SPOOL, secrets.token_hex(8), nx=True)
-        ours = text(self._redis.get(names.SPOOL) or b"")
+        self._redis.set(redis_keys.SPOOL, secrets.token_hex(8), nx=True)
+        ours = text(self._redis.get(redis_keys.SPOOL) or b"")
         return self._store.spool.owner(ours) == ours
 
     def _extend_lock(self) -> None:
         """Extends the lock."""
-        self._redis.pexpire(names.JANITOR, LOCK_MS)
+        self._redis.pexpire(redis_keys.JANITOR, LOCK_MS)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from redis import Redis
 
-from storage import names
+from storage import redis_keys
 
 KEEP_S = 7 * 24 * 3600
 
@@ -28,7 +28,7 @@ class KeptIntervals:
 
     def get(self, batch_id: str, of: str) -> list[tuple[float, float] | None] | None:
         """The bounds for each grader, None for a grader without. None if nothing is stored for the digest `of`."""
-        found: Any = self._redis.get(names.intervals(batch_id))
+        found: Any = self._redis.get(redis_keys.intervals(batch_id))
         if found is None:
             return None
         kept = msgspec.msgpack.decode(found, type=_Kept)
@@ -36,7 +36,7 @@ class KeptIntervals:
 
     def keep(self, batch_id: str, of: str, bounds: Sequence[tuple[float, float] | None]) -> None:
         """Stores the bounds, replacing others of this batch."""
-        self._redis.set(names.intervals(batch_id), msgspec.msgpack.encode(_Kept(of, list(bounds))), ex=KEEP_S)
+        self._redis.set(redis_keys.intervals(batch_id), msgspec.msgpack.encode(_Kept(of, list(bounds))), ex=KEEP_S)
 
 
 def digest(attempts: Sequence[int], graders: Sequence[str], resamples: int) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from redis import Redis
 
 from gradebox.schemas import AwaitedServer
-from storage import names
+from storage import redis_keys
 from storage.connection import script
 
 GONE_MS = 10_000
@@ -74,7 +74,7 @@ class ModelLimits:
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.time()
             for asked in asks:
-                pipe.hmget(names.limits(project, asked), "away", "told", "paused")
+                pipe.hmget(redis_keys.limits(project, asked), "away", "told", "paused")
             (seconds, micros), *found = pipe.execute()
         now = seconds * 1000 + micros // 1000
         awaited = (
@@ -96,7 +96,7 @@ def arguments(
 ) -> list[str | int]:
     """The arguments of the script. `asked` is, for example, `model:small-judge`."""
     return [
-        names.limits(project, asked),
+        redis_keys.limits(project, asked),
         process,
         demand.asks,
         demand.sent,

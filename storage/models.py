@@ -8,7 +8,7 @@ import msgspec
 from redis import Redis
 
 from gradebox.schemas import ModelDefaults, ModelTrial, Price, ProjectModel
-from storage import names
+from storage import redis_keys
 from storage.audit import Audit
 from storage.quotas import Quotas
 from storage.registry import MAX_CONCURRENCY, RegisteredServer, Registry
@@ -158,7 +158,7 @@ class Models(Registry[_Record, ProjectModel]):
         self._note_trial(project, key, revision, trial.passed, found)
 
     def _name(self, project: str) -> str:
-        return names.models(project)
+        return redis_keys.models(project)
 
     def _context(self, project: str, key: str, url: str) -> str:
         return f"{project} {key} {url}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from redis import Redis
 
-from storage import names
+from storage import redis_keys
 from storage.connection import script, text
 
 _FRACTIONS = 1 << 20  # of a second, as five hexadecimal digits
@@ -28,18 +28,18 @@ class OrphanFiles:
         """The id of a new upload, which must be renewed or accepted within the hour. Ids sort by time."""
         now = time.time()
         batch_id = f"{int(now):08x}{int(now % 1 * _FRACTIONS):05x}{secrets.token_hex(4)[:7]}"
-        self._redis.zadd(names.UPLOADS, {batch_id: now + UPLOAD_S})
+        self._redis.zadd(redis_keys.UPLOADS, {batch_id: now + UPLOAD_S})
         return batch_id
 
     def renew(self, batch_id: str) -> bool:
         """Gives an upload another hour. False if it is already condemned."""
-        return bool(self._redis.zadd(names.UPLOADS, {batch_id: time.time() + UPLOAD_S}, xx=True, ch=True))
+        return bool(self._redis.zadd(redis_keys.UPLOADS, {batch_id: time.time() + UPLOAD_S}, xx=True, ch=True))
 
     def condemn(self, batch_id: str) -> None:
         """Condemns an upload: its files are to be removed."""
         with self._redis.pipeline() as pipe:
-            pipe.zrem(names.UPLOADS, batch_id)
-            pipe.zadd(names.GARBAGE, {batch_id: time.time()})
+            pipe.zrem(redis_keys.UPLOADS, batch_id)
+            pipe.zadd(redis_keys.GARBAGE, {batch_id: time.time()})
             pipe.execute()
 
     def condemn_overdue(self) -> None:
@@ -52,16 +52,16 @@ class OrphanFiles:
 
     def due(self, limit: int = 10) -> list[str]:
         """Ids whose files are to be removed now."""
-        found: list[Any] = self._redis.zrangebyscore(names.GARBAGE, "-inf", time.time(), start=0, num=limit)
+        found: list[Any] = self._redis.zrangebyscore(redis_keys.GARBAGE, "-inf", time.time(), start=0, num=limit)
         return [text(batch_id) for batch_id in found]
 
     def postpone(self, batch_id: str, seconds: float) -> None:
         """Postpones the removal of files that cannot be removed now."""
-        self._redis.zadd(names.GARBAGE, {batch_id: time.time() + seconds}, xx=True)
+        self._redis.zadd(redis_keys.GARBAGE, {batch_id: time.time() + seconds}, xx=True)
 
     def swept(self, batch_id: str) -> None:
         """Records that the files of an id are removed."""
         with self._redis.pipeline() as pipe:
-            pipe.zrem(names.UPLOADS, batch_id)
-            pipe.zrem(names.GARBAGE, batch_id)
+            pipe.zrem(redis_keys.UPLOADS, batch_id)
+            pipe.zrem(redis_keys.GARBAGE, batch_id)
             pipe.execute()

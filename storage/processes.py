@@ -12,7 +12,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from runtime import threads
-from storage import names
+from storage import redis_keys
 from storage.batch_plan import Lane
 
 TELL_S = 5.0  # interval between two reports of a process
@@ -42,15 +42,15 @@ class Processes:
     def report(self, record: ProcessRecord) -> None:
         """Records that a process is running."""
         told = msgspec.json.encode(msgspec.structs.replace(record, at=time.time()))
-        self._redis.hset(names.PROCESSES, _field(record), told)
+        self._redis.hset(redis_keys.PROCESSES, _field(record), told)
 
     def leave(self, record: ProcessRecord) -> None:
         """Records that a process ends."""
-        self._redis.hdel(names.PROCESSES, _field(record))
+        self._redis.hdel(redis_keys.PROCESSES, _field(record))
 
     def there(self) -> list[ProcessRecord]:
         """The processes that reported recently. It changes nothing."""
-        records = [msgspec.json.decode(found, type=ProcessRecord) for found in self._redis.hvals(names.PROCESSES)]
+        records = [msgspec.json.decode(found, type=ProcessRecord) for found in self._redis.hvals(redis_keys.PROCESSES)]
         return [record for record in records if _is_recent(record)]
 
     def workers(self, lane: Lane = "") -> list[ProcessRecord]:
@@ -59,9 +59,9 @@ class Processes:
 
     def forget_silent(self) -> None:
         """Removes the records of processes that ended without `leave`."""
-        for name, found in self._redis.hgetall(names.PROCESSES).items():
+        for name, found in self._redis.hgetall(redis_keys.PROCESSES).items():
             if not _is_recent(msgspec.json.decode(found, type=ProcessRecord)):
-                self._redis.hdel(names.PROCESSES, name)
+                self._redis.hdel(redis_keys.PROCESSES, name)
 
 
 class Presence(threading.Thread):

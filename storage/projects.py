@@ -6,7 +6,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from gradebox.schemas import Project
-from storage import names
+from storage import redis_keys
 from storage.api_keys import EVERY_PROJECT
 from storage.audit import Audit
 from storage.errors import Conflict, no_project
@@ -33,27 +33,27 @@ class Projects:
         project = Project(key=key, name=name or key, description=description, created_at=datetime.now(UTC))
 
         def create(pipe: Pipeline) -> None:
-            if pipe.hexists(names.PROJECTS, key):
+            if pipe.hexists(redis_keys.PROJECTS, key):
                 raise Conflict(f"there is a project {key!r} already: use it, or choose another key")
-            self._quotas.check_projects(pipe.hlen(names.PROJECTS))
+            self._quotas.check_projects(pipe.hlen(redis_keys.PROJECTS))
             pipe.multi()
-            pipe.hset(names.PROJECTS, key, project.model_dump_json())
+            pipe.hset(redis_keys.PROJECTS, key, project.model_dump_json())
             self._audit.write(pipe, EVERY_PROJECT, "project.create", key)
 
-        self._redis.transaction(create, names.PROJECTS)
+        self._redis.transaction(create, redis_keys.PROJECTS)
         return project
 
     def ensure(self, key: str) -> None:
         """Creates a project if there is none with that key."""
         project = Project(key=key, name=key, created_at=datetime.now(UTC))
-        self._redis.hsetnx(names.PROJECTS, key, project.model_dump_json())
+        self._redis.hsetnx(redis_keys.PROJECTS, key, project.model_dump_json())
 
     def all(self) -> list[Project]:
         """All projects, sorted by key."""
-        found = self._redis.hgetall(names.PROJECTS)
+        found = self._redis.hgetall(redis_keys.PROJECTS)
         return sorted((Project.model_validate_json(value) for value in found.values()), key=lambda found: found.key)
 
     def check(self, key: str) -> None:
         """Raises NotFound if there is no such project."""
-        if not self._redis.hexists(names.PROJECTS, key):
+        if not self._redis.hexists(redis_keys.PROJECTS, key):
             raise no_project(key)

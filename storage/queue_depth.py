@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 from redis import Redis
 
-from storage import names
+from storage import redis_keys
 from storage.batch_plan import Lane
 from storage.connection import text
 
@@ -39,7 +39,7 @@ class Queue:
 
     def waits(self, lane: Lane) -> bool:
         """Whether a lane has unleased units."""
-        return bool(self._redis.exists(names.turns(lane)))
+        return bool(self._redis.exists(redis_keys.turns(lane)))
 
     def depth(self) -> Depth:
         """The current depth.
@@ -48,9 +48,9 @@ class Queue:
             RedisError: Redis is unavailable.
         """
         with self._redis.pipeline(transaction=False) as pipe:
-            pipe.smembers(names.OPEN)
-            pipe.hgetall(names.WAITING)
-            pipe.zcard(names.LEASES)
+            pipe.smembers(redis_keys.OPEN)
+            pipe.hgetall(redis_keys.WAITING)
+            pipe.zcard(redis_keys.LEASES)
             pipe.info("memory")
             still_open, waiting, lent, memory = pipe.execute()
         depth = Depth(
@@ -66,8 +66,8 @@ class Queue:
     def _add(self, depth: Depth, ids: Sequence[str]) -> None:
         with self._redis.pipeline(transaction=False) as pipe:
             for batch_id in ids:
-                pipe.hmget(names.batch(batch_id), "state", "units", "next", "created_at")
-                pipe.llen(names.returned(batch_id))
+                pipe.hmget(redis_keys.batch(batch_id), "state", "units", "next", "created_at")
+                pipe.llen(redis_keys.returned(batch_id))
             found = pipe.execute()
         for fields, returned in zip(found[::2], found[1::2], strict=True):
             if fields[0] is None:

@@ -19,7 +19,7 @@ from redis import Redis
 
 from gradebox.outcome import Outcome
 from gradebox.schemas import Summary
-from storage import names
+from storage import redis_keys
 from storage.audit import Audit
 from storage.blocks import joined
 from storage.connection import script, text
@@ -84,9 +84,9 @@ class RecordedScores:
             OSError: the spool cannot be written.
         """
         label = scores[0].grader
-        self._redis.zadd(names.UNTIDY, {batch_id: time.time()})  # before a file exists that may be abandoned
+        self._redis.zadd(redis_keys.UNTIDY, {batch_id: time.time()})  # before a file exists that may be abandoned
         for _ in range(_ROUNDS):
-            fields: Any = self._redis.hgetall(names.recorded(batch_id))
+            fields: Any = self._redis.hgetall(redis_keys.recorded(batch_id))
             before = fields.get(label.encode())
             if before is None and len(fields) > MOST_GRADERS:
                 raise Conflict(f"batch {batch_id!r} has scores of {MOST_GRADERS} graders that were recorded, the most")
@@ -129,17 +129,17 @@ class RecordedScores:
             self._spool.remove(batch_id)  # because the write may have recreated its folder
             raise NotFound(f"batch {batch_id!r} was deleted meanwhile: nothing was recorded")
         if found == "full":
-            self._quotas.check_bytes(project, int(self._redis.hget(names.STORED, project) or 0), more)
+            self._quotas.check_bytes(project, int(self._redis.hget(redis_keys.STORED, project) or 0), more)
 
     def remove_unnamed(self, batch_id: str, before: float) -> None:
         """Removes files that the hash does not name. Does nothing if scores were recorded after `before`: that caller
         may be about to name its file.
         """
         files = self._spool.recorded_files(batch_id)  # first: the writer of any of them updated UNTIDY before it began
-        begun: Any = self._redis.zscore(names.UNTIDY, batch_id)
+        begun: Any = self._redis.zscore(redis_keys.UNTIDY, batch_id)
         if not files or begun is None or begun > before:
             return
-        fields: Any = self._redis.hgetall(names.recorded(batch_id))
+        fields: Any = self._redis.hgetall(redis_keys.recorded(batch_id))
         kept = [msgspec.msgpack.decode(value, type=_Kept) for label, value in fields.items() if text(label) != _BYTES]
         for name in set(files).difference(*((one.file, one.before) for one in kept)):
             self._spool.remove_recorded(batch_id, name)
@@ -159,7 +159,7 @@ class RecordedScores:
 
     def _open(self, batch_id: str, opened: ExitStack) -> list[Iterator[bytes]]:
         for _ in range(_ROUNDS):
-            fields: Any = self._redis.hgetall(names.recorded(batch_id))
+            fields: Any = self._redis.hgetall(redis_keys.recorded(batch_id))
             labels = sorted(label for label in fields if text(label) != _BYTES)
             files = [msgspec.msgpack.decode(fields[label], type=_Kept).file for label in labels]
             try:

@@ -15,7 +15,7 @@ from redis import Redis
 
 from gradebox.outcome import ErrorKind, Outcome
 from gradebox.schemas import Batch
-from storage import batch_record, feedback, frozen_batch, names
+from storage import batch_record, feedback, frozen_batch, redis_keys
 from storage.audit import Audit
 from storage.backlog import Backlog
 from storage.batch_plan import AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of, lane_of
@@ -147,7 +147,7 @@ class Retries:
 
     def _frozen(self, batch_id: str) -> bytes | None:
         self._freezer.freeze(batch_id)
-        found: Any = self._redis.hget(names.FROZEN, batch_id)
+        found: Any = self._redis.hget(redis_keys.FROZEN, batch_id)
         return None if found is None else bytes(found)
 
     def _wanted(self, batch: Batch) -> list[Wanted]:
@@ -231,7 +231,7 @@ class Retries:
     def _past(self, batch: Batch, number: int) -> str:
         """The earlier batches that the scores of a grader are compared with, without the entry of this batch."""
         grader, summary = batch.graders[number], batch.summary[number]
-        kept: Any = self._redis.lrange(names.rewards(batch.project, grader.key), 0, -1)
+        kept: Any = self._redis.lrange(redis_keys.rewards(batch.project, grader.key), 0, -1)
         past = [text(one) for one in kept]
         own = [place for place, one in enumerate(past) if one.startswith(f"{grader.version}:{summary.scored}:")]
         return " ".join(past[: own[-1]] if own else past)

@@ -11,7 +11,7 @@ from redis import Redis
 from gradebox import schemas
 from gradebox.outcome import Spent
 from gradebox.schemas import BudgetPeriod, ProjectBudget, ProjectSpending
-from storage import names
+from storage import redis_keys
 from storage.audit import Audit
 from storage.connection import script, text
 
@@ -98,17 +98,17 @@ class SpendingStore:
         """Sets the budget of a project; None removes it."""
         with self._redis.pipeline() as pipe:
             if budget is None:
-                pipe.hdel(names.BUDGETS, project)
+                pipe.hdel(redis_keys.BUDGETS, project)
                 self._audit.write(pipe, project, "budget.delete", project)
             else:
                 told = msgspec.json.encode(budget)
-                pipe.hset(names.BUDGETS, project, told)
+                pipe.hset(redis_keys.BUDGETS, project, told)
                 self._audit.write(pipe, project, "budget.update", project, told.decode())
             pipe.execute()
 
     def budget(self, project: str) -> Budget | None:
         """The budget of a project; None for no limit."""
-        found = self._redis.hget(names.BUDGETS, project)
+        found = self._redis.hget(redis_keys.BUDGETS, project)
         return None if found is None else msgspec.json.decode(found, type=Budget)
 
     def standing_of(self, project: str) -> ProjectBudget:
@@ -117,7 +117,7 @@ class SpendingStore:
         today = datetime.now(UTC).date()
         period = {"total": "", "day": f"{today:%Y-%m-%d}", "month": f"{today:%Y-%m}"}[budget.period]
         counts = ["input_tokens", "output_tokens", f"cost:{budget.currency}"]
-        found = self._redis.hmget(names.spent(project, period), counts)
+        found = self._redis.hmget(redis_keys.spent(project, period), counts)
         input_tokens, output_tokens, cost = (int(count or 0) for count in found)
         spent = Totals(input_tokens + output_tokens, cost / NANO)
         return ProjectBudget(
@@ -135,7 +135,7 @@ class SpendingStore:
         broken down by each model or endpoint that was asked, and by each grader that asked.
         """
         counts: dict[str, dict[str, int]] = {"": {}}
-        for field, value in self._redis.hgetall(names.spent(project, period)).items():
+        for field, value in self._redis.hgetall(redis_keys.spent(project, period)).items():
             kind, _, rest = text(field).partition(":")
             key, _, count = rest.partition(":")
             if kind in ("model", "endpoint", "grader"):
@@ -147,19 +147,19 @@ class SpendingStore:
 
     def of_project(self, project: str, period: str = "") -> dict[str, Spent]:
         """The spending of a project by currency, in total or in a day (`2026-11-23`) or month (`2026-11`)."""
-        return _by_currency(self._redis.hgetall(names.spent(project, period)), "")
+        return _by_currency(self._redis.hgetall(redis_keys.spent(project, period)), "")
 
     def of_model(self, project: str, key: str) -> dict[str, Spent]:
         """The cost of a model's asks, by currency."""
-        return _by_currency(self._redis.hgetall(names.spent(project)), f"model:{key}:")
+        return _by_currency(self._redis.hgetall(redis_keys.spent(project)), f"model:{key}:")
 
     def of_grader(self, project: str, key: str) -> dict[str, Spent]:
         """The cost of a grader's asks, by currency."""
-        return _by_currency(self._redis.hgetall(names.spent(project)), f"grader:{key}:")
+        return _by_currency(self._redis.hgetall(redis_keys.spent(project)), f"grader:{key}:")
 
     def of_batch(self, batch: str) -> dict[str, Spent]:
         """The cost of a batch's asks, by currency."""
-        return _by_currency(self._redis.hgetall(names.spent_by_batch(batch)), "")
+        return _by_currency(self._redis.hgetall(redis_keys.spent_by_batch(batch)), "")
 
 
 def arguments(

@@ -6,7 +6,7 @@ from typing import Any
 from redis import Redis
 from redis.client import Pipeline
 
-from storage import names
+from storage import redis_keys
 from storage.connection import script
 from storage.statistics import Tally, merged, pack, unpack
 
@@ -22,7 +22,7 @@ class Tallies:
 
     def ask(self, pipe: Pipeline, batch_id: str, grader_number: int) -> None:
         """Adds the command to `pipe` whose reply `read` takes."""
-        pipe.lrange(names.tallies(batch_id, grader_number), 0, -1)
+        pipe.lrange(redis_keys.tallies(batch_id, grader_number), 0, -1)
 
     def of(self, batch_id: str, graders: int) -> list[Tally]:
         """The tally of each grader of a batch, over the units completed so far."""
@@ -35,7 +35,7 @@ class Tallies:
         """Replaces the tallies of a grader by one merged tally. Does nothing if another process did so first."""
         with self._redis.pipeline() as pipe:
             self.ask(pipe, batch_id, grader_number)
-            pipe.hget(names.batch(batch_id), f"merges:{grader_number}")
+            pipe.hget(redis_keys.batch(batch_id), f"merges:{grader_number}")
             found: list[Any] = pipe.execute()
         kept, merges = found
         if len(kept) > 1:

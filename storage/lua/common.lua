@@ -1,4 +1,4 @@
--- Shared by all scripts. The names of keys are those of storage/names.py.
+-- Shared by all scripts. The names of keys are those of storage/redis_keys.py.
 local LEASES, GARBAGE = 'gradebox:leases', 'gradebox:garbage'
 local UPLOADS, UNTIDY = 'gradebox:uploads', 'gradebox:untidy'
 local WAITING, ACTIVE, ENDED = 'gradebox:waiting', 'gradebox:active', 'gradebox:ended'

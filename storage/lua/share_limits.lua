@@ -1,5 +1,5 @@
 -- Shares the limits of a model or endpoint between the processes that ask it.
--- ARGV: its key (storage/names.py), the process, how many asks it has, how many of them are sent, how many wait to
+-- ARGV: its key (storage/redis_keys.py), the process, how many asks it has, how many of them are sent, how many wait to
 -- begin, how many may be sent at once, requests and tokens a minute (0: unlimited), the estimated tokens of a request,
 -- by how many tokens the estimates were too low, the pause that the server requested in ms ('': none, -1: it named no
 -- time), after how many ms a silent process is considered dead, for how many ms the server has not answered ('': it

@@ -11,7 +11,7 @@ from redis import Redis
 
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Check, FeedbackOf, Report
-from storage import names
+from storage import redis_keys
 from storage.batch_plan import NO_TERMS, AskTerms, Wanted
 from storage.chunks import CHUNK_LINES, Cutter
 from storage.connection import text
@@ -67,7 +67,7 @@ def accept(
 
 def ended(redis: Redis) -> dict[str, str]:
     """The batches that are over and not kept, oldest first, with their entries of the stream."""
-    entries: Any = redis.xrange(names.ENDED)
+    entries: Any = redis.xrange(redis_keys.ENDED)
     return {text(fields[b""]): text(entry) for entry, fields in entries}
 
 
@@ -75,10 +75,10 @@ def over_since(store: Store, batch: str, seconds: float) -> None:
     """Sets the end of a batch that is over and not frozen to so many seconds ago."""
     since = ended(store.redis)
     since[batch] = f"{int((time.time() - seconds) * 1000)}-{len(since)}"
-    store.redis.delete(names.ENDED)
+    store.redis.delete(redis_keys.ENDED)
     for one, entry in sorted(since.items(), key=lambda of: tuple(map(int, of[1].split("-")))):
-        store.redis.xadd(names.ENDED, {"": one}, id=entry)
-    store.redis.hset(names.batch(batch), "ended", since[batch])
+        store.redis.xadd(redis_keys.ENDED, {"": one}, id=entry)
+    store.redis.hset(redis_keys.batch(batch), "ended", since[batch])
 
 
 def claim(store: Store) -> Lease:

@@ -7,7 +7,7 @@ import pytest
 from redis import Redis
 
 from gradebox import key_file
-from storage import names
+from storage import redis_keys
 from storage.errors import NotFound
 from storage.store import Store
 
@@ -41,10 +41,10 @@ def test_the_project_is_asked_for_with_the_key(store: Store) -> None:
 
 def test_a_key_of_before_there_were_roles_may_do_what_it_could(store: Store, redis: Redis) -> None:
     secret = secret_of(store, "default")
-    (name, value), *_ = redis.hgetall(names.API_KEYS).items()
+    (name, value), *_ = redis.hgetall(redis_keys.API_KEYS).items()
     record = json.loads(value)
     del record["role"]
-    redis.hset(names.API_KEYS, name, json.dumps(record))
+    redis.hset(redis_keys.API_KEYS, name, json.dumps(record))
     key = store.api_keys.find(secret)
     assert key is not None
     assert key.role == "manage"
@@ -52,7 +52,7 @@ def test_a_key_of_before_there_were_roles_may_do_what_it_could(store: Store, red
 
 def test_the_secret_is_not_kept(store: Store, redis: Redis) -> None:
     secret = secret_of(store, "default")
-    assert not any(secret.split("_", 2)[2].encode() in value for value in redis.hvals(names.API_KEYS))
+    assert not any(secret.split("_", 2)[2].encode() in value for value in redis.hvals(redis_keys.API_KEYS))
 
 
 def test_a_revoked_key_is_worthless_and_still_listed(store: Store) -> None:
@@ -89,7 +89,7 @@ def test_processes_that_start_together_agree_on_the_first_key(store: Store, tmp_
 def test_a_start_that_was_killed_half_way_is_finished_by_the_next(store: Store, redis: Redis, tmp_path: Path) -> None:
     path = tmp_path / "api-key"
     store.api_keys.ensure_first(path)
-    redis.delete(names.API_KEYS)
+    redis.delete(redis_keys.API_KEYS)
     store.api_keys.ensure_first(path)
     assert store.api_keys.find(path.read_text().strip()) is not None
 

@@ -7,7 +7,7 @@ import time
 import pytest
 from redis import Redis
 
-from storage import names
+from storage import redis_keys
 from storage.archives import KEPT_S, Archives
 from storage.janitor import Janitor
 from storage.store import Store
@@ -22,7 +22,7 @@ def archives(store: Store) -> Archives:
 
 def old(redis: Redis, *contents: str) -> None:
     """Makes these contents unwanted for a long time."""
-    redis.zadd(names.ARCHIVES, dict.fromkeys(contents, time.time() - KEPT_S - 1))
+    redis.zadd(redis_keys.ARCHIVES, dict.fromkeys(contents, time.time() - KEPT_S - 1))
 
 
 def test_what_is_kept_can_be_opened(store: Store, archives: Archives) -> None:
@@ -46,15 +46,15 @@ def test_only_what_nothing_names_and_nobody_wanted_of_late_is_removed(store: Sto
 
 def test_what_a_crash_left_half_removed_is_removed(store: Store, archives: Archives) -> None:
     archives.keep(ONE, io.BytesIO(b"content"))
-    store.redis.sadd(names.CONDEMNED_ARCHIVES, ONE)
+    store.redis.sadd(redis_keys.CONDEMNED_ARCHIVES, ONE)
     assert archives.sweep(named=set()) == [ONE]
     assert store.spool.archives() == set()
-    assert store.redis.scard(names.CONDEMNED_ARCHIVES) == 0
+    assert store.redis.scard(redis_keys.CONDEMNED_ARCHIVES) == 0
 
 
 def test_what_is_being_removed_is_written_anew(store: Store, archives: Archives) -> None:
     archives.keep(ONE, io.BytesIO(b"old"))
-    store.redis.sadd(names.CONDEMNED_ARCHIVES, ONE)
+    store.redis.sadd(redis_keys.CONDEMNED_ARCHIVES, ONE)
     keeping = threading.Thread(target=archives.keep, args=(ONE, io.BytesIO(b"new")))
     keeping.start()
     time.sleep(0.1)

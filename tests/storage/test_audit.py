@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from storage import names
+from storage import redis_keys
 from storage.audit import Audit, acting
 from storage.store import Store
 from tests.storage.making import accept, wanted
@@ -39,8 +39,10 @@ def test_lines_of_both_kinds_come_in_the_order_of_time(store: Store) -> None:
 def test_pages_lose_no_line_where_two_have_one_id(store: Store) -> None:
     fields: dict[Any, Any] = {"key": "k", "address": "a", "request_id": "r", "object": "o", "detail": ""}
     for number in range(1, 6):
-        store.redis.xadd(names.audit("default"), {**fields, "action": f"grader.{number}"}, id=f"{number}-0")
-        store.redis.xadd(names.audit_of_batches("default"), {**fields, "action": f"batch.{number}"}, id=f"{number}-0")
+        store.redis.xadd(redis_keys.audit("default"), {**fields, "action": f"grader.{number}"}, id=f"{number}-0")
+        store.redis.xadd(
+            redis_keys.audit_of_batches("default"), {**fields, "action": f"batch.{number}"}, id=f"{number}-0"
+        )
     seen: list[str] = []
     before = None
     while page := store.audit.newest("default", 3, before):

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from redis import Redis
 
-from storage import names
+from storage import redis_keys
 from storage.chunks import Chunk
 from storage.errors import NotFound, PayloadLost
 from storage.janitor import Janitor
@@ -31,7 +31,7 @@ def test_what_is_enqueued_with_a_batch_is_in_the_same_transaction(store: Store, 
     batch_id = store.orphan_files.begin()
     with pytest.raises(RuntimeError):
         store.batches.accept(batch_id, "default", graders, [Chunk(0, 3, 0, 1)], fails)
-    assert not redis.exists(names.batch(batch_id), names.TURNS, names.SOURCES)
+    assert not redis.exists(redis_keys.batch(batch_id), redis_keys.TURNS, redis_keys.SOURCES)
 
 
 def test_the_parts_of_a_summary_come_together_as_the_whole_would(store: Store) -> None:
@@ -68,9 +68,9 @@ def test_so_many_different_scores_are_counted_coarsely(store: Store, redis: Redi
             for one in outcomes_of(store, lease)
         ]
         finish(store, lease, outcomes)
-    redis.hset(names.batch(batch), "state", "running")  # the state before its last unit
+    redis.hset(redis_keys.batch(batch), "state", "running")  # the state before its last unit
     Tallies(redis).merge(batch, 0)
-    (packed,) = redis.lrange(names.tallies(batch, 0), 0, -1)
+    (packed,) = redis.lrange(redis_keys.tallies(batch, 0), 0, -1)
     assert 5000 <= len(unpack(packed).values) < 5200  # type: ignore[arg-type]  # redis-py returns bytes here
     (summary,) = store.batches.get("default", batch).summary
     assert sum(part.count for part in summary.histogram) == 30_000
@@ -98,7 +98,7 @@ def test_a_batch_keeps_its_source_after_the_grader_is_gone_and_no_longer(store: 
     assert kept.source == exact.version.source
     store.batches.cancel("default", second)
     assert store.batches.source(plan.scorers[0]) is None
-    assert not redis.exists(names.SOURCES, names.HOLDS)
+    assert not redis.exists(redis_keys.SOURCES, redis_keys.HOLDS)
 
 
 def test_batches_are_listed_newest_first_and_page_by_page(store: Store) -> None:

@@ -6,7 +6,7 @@ import pytest
 from redis import Redis
 
 from gradebox.outcome import Outcome
-from storage import names
+from storage import redis_keys
 from storage.chunks import Chunk
 from storage.connection import FORMAT, check_format, load_scripts, lua, text
 from storage.errors import UnknownFormat
@@ -22,14 +22,14 @@ def format_1(redis: Redis) -> dict[str, str]:
 
 
 def test_data_of_a_newer_gradebox_is_refused(redis: Redis) -> None:
-    redis.set(names.FORMAT, 99)
+    redis.set(redis_keys.FORMAT, 99)
     with pytest.raises(UnknownFormat, match="format 99"):
         check_format(redis)
 
 
 def test_an_empty_redis_is_claimed_once(redis: Redis) -> None:
     check_format(redis)
-    assert redis.get(names.FORMAT) == b"%d" % FORMAT
+    assert redis.get(redis_keys.FORMAT) == b"%d" % FORMAT
 
 
 def test_batches_of_an_older_gradebox_are_scored_to_their_end(
@@ -37,14 +37,14 @@ def test_batches_of_an_older_gradebox_are_scored_to_their_end(
 ) -> None:
     check_format(redis)
     check_format(redis)  # as every process of a service does
-    assert redis.zrange(names.UNFROZEN, 0, -1) == [format_1["over"].encode()]
+    assert redis.zrange(redis_keys.UNFROZEN, 0, -1) == [format_1["over"].encode()]
     before = store.batches.get("default", format_1["over"])
     store.freezer.freeze(format_1["over"])
     assert store.batches.get("default", format_1["over"]) == before
 
-    assert int(redis.get(names.FORMAT) or 0) == FORMAT
+    assert int(redis.get(redis_keys.FORMAT) or 0) == FORMAT
     assert store.backlog.of("default").completions == 2500 - 1000 + 1500
-    redis.zadd(names.LEASES, {format_1["lease"]: 1}, xx=True)  # the lease has run out
+    redis.zadd(redis_keys.LEASES, {format_1["lease"]: 1}, xx=True)  # the lease has run out
     store.leases.beat([])
     while lease := store.leases.claim():
         assert finish(store, lease)
@@ -57,23 +57,23 @@ def test_batches_of_an_older_gradebox_are_scored_to_their_end(
         found = store.batches.get("default", batch)
         assert (found.state, found.done, found.scored) == ("finished", threads, threads)
     assert list(ended(redis)) == [format_1[name] for name in ("over", "running", "queued")]
-    assert not redis.exists(names.TURNS, names.WAITING, names.ACTIVE, "gradebox:rotation")
+    assert not redis.exists(redis_keys.TURNS, redis_keys.WAITING, redis_keys.ACTIVE, "gradebox:rotation")
 
 
 def to_format_3(redis: Redis, once: Once) -> None:
     """Changes frozen batches, the ends of batches and kept answers back to format 3."""
     over = ended(redis)
-    redis.delete(names.ENDED)
-    redis.zadd(names.ENDED, {batch: int(entry.partition("-")[0]) / 1000 for batch, entry in over.items()})
-    kept: Any = redis.hgetall(names.FROZEN)
+    redis.delete(redis_keys.ENDED)
+    redis.zadd(redis_keys.ENDED, {batch: int(entry.partition("-")[0]) / 1000 for batch, entry in over.items()})
+    kept: Any = redis.hgetall(redis_keys.FROZEN)
     for batch, value in kept.items():
         head, _, record = value.partition(b"\n")
         redis.set(f"gradebox:frozen:{text(batch)}", head.rpartition(b":")[0] + b"\n" + record)
-    redis.delete(names.FROZEN)
+    redis.delete(redis_keys.FROZEN)
     digest = hashlib.sha256(b"key").hexdigest()[:32]
     redis.rename(once.name, f"gradebox:answer:default:0123:{digest}")
-    redis.lset(names.answers("default"), 0, f"gradebox:answer:default:0123:{digest}")
-    redis.set(names.FORMAT, 3)
+    redis.lset(redis_keys.answers("default"), 0, f"gradebox:answer:default:0123:{digest}")
+    redis.set(redis_keys.FORMAT, 3)
 
 
 def test_frozen_batches_and_answers_of_format_3_are_as_they_were(redis: Redis, store: Store) -> None:
@@ -102,10 +102,10 @@ def test_frozen_batches_and_answers_of_format_3_are_as_they_were(redis: Redis, s
     assert list(ended(redis)) == over
     assert store.batches.answered(asked) == first
     assert redis.ttl(asked.name) > 3000
-    assert redis.lrange(names.answers("default"), 0, -1) == [asked.digest.encode()]
+    assert redis.lrange(redis_keys.answers("default"), 0, -1) == [asked.digest.encode()]
     assert store.batches.expire(time.time() + 1, 100) == 3
     assert [batch.id for batch in store.batches.newest("default", 9)] == [kept]
-    assert redis.xlen(names.ENDED) == 0
+    assert redis.xlen(redis_keys.ENDED) == 0
 
 
 def test_statistics_of_format_3_are_as_they_were(redis: Redis, store: Store) -> None:
@@ -125,9 +125,9 @@ def test_statistics_of_format_3_are_as_they_were(redis: Redis, store: Store) -> 
         redis.hset(f"gradebox:batch:{batch}:stats:{number}", "past", "1:50:99.0:1.5 1:50:99.0:1.5 1:50:99.0:1.5")
         values: dict[Any, Any] = {f"{value:.3g}": count for value, count in counted.values.items()}
         redis.hset(f"gradebox:batch:{batch}:values:{number}", mapping=values)
-        redis.delete(names.tallies(batch, number))
-    redis.delete(names.ENDED)
-    redis.set(names.FORMAT, 3)
+        redis.delete(redis_keys.tallies(batch, number))
+    redis.delete(redis_keys.ENDED)
+    redis.set(redis_keys.FORMAT, 3)
 
     check_format(redis)
 
@@ -141,14 +141,14 @@ def test_statistics_of_format_3_are_as_they_were(redis: Redis, store: Store) -> 
     ]
     store.freezer.freeze(batch)
     assert store.batches.get("default", batch) == found.model_copy(update={"kept": True})  # it was not in `ended`
-    assert not redis.exists(names.rewards("default", "a"))  # format 3 recorded the rewards when the batch ended
+    assert not redis.exists(redis_keys.rewards("default", "a"))  # format 3 recorded the rewards when the batch ended
     assert not redis.keys(f"gradebox:batch:{batch}*")
 
 
 def test_a_batch_of_an_older_gradebox_starts_with_a_lease_still_held(
     format_1: dict[str, str], redis: Redis, store: Store
 ) -> None:
-    redis.zadd(names.LEASES, {format_1["lease"]: 1e15}, xx=True)
+    redis.zadd(redis_keys.LEASES, {format_1["lease"]: 1e15}, xx=True)
     check_format(redis)
     assert [claim(store).batch for _ in range(3)] == [format_1["running"], format_1["queued"], format_1["queued"]]
     assert store.leases.claim() is None

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gradebox.schemas import EndpointTrial, ModelDefaults
-from storage import names
+from storage import redis_keys
 from storage.endpoints import Endpoints
 from storage.errors import Conflict, KeyNeeded, NotFound, QuotaExceeded
 from storage.quotas import Quotas
@@ -44,12 +44,14 @@ def test_its_key_goes_nowhere_else(store: Store) -> None:
     create(store.endpoints)
     with pytest.raises(KeyNeeded, match="endpoint 'reward'"):
         store.endpoints.update("default", "reward", {"url": "https://evil.example.org"})
-    record = store.redis.hget(names.endpoints("default"), "reward")
+    record = store.redis.hget(redis_keys.endpoints("default"), "reward")
     assert isinstance(record, bytes)
-    store.redis.hset(names.endpoints("default"), "reward", record.replace(URL.encode(), b"https://evil.example.org"))
+    store.redis.hset(
+        redis_keys.endpoints("default"), "reward", record.replace(URL.encode(), b"https://evil.example.org")
+    )
     with pytest.raises(SecretKeyError, match="was changed"):
         store.endpoints.access("default", "reward")
-    store.redis.hset(names.models("default"), "reward", record.replace(b'"url"', b'"model":"m","base_url"'))
+    store.redis.hset(redis_keys.models("default"), "reward", record.replace(b'"url"', b'"model":"m","base_url"'))
     with pytest.raises(SecretKeyError, match="was changed"):
         store.models.access("default", "reward")
 
@@ -73,11 +75,11 @@ def test_a_key_of_an_endpoint_is_none_of_a_model(store: Store) -> None:
     """Writing to Redis cannot move the key either."""
     create(store.endpoints)
     store.models.create("default", "reward", URL, "m", "mine", ModelDefaults(), 5)
-    theirs = json.loads(store.redis.hget(names.endpoints("default"), "reward") or b"")
-    ours = json.loads(store.redis.hget(names.models("default"), "reward") or b"")
+    theirs = json.loads(store.redis.hget(redis_keys.endpoints("default"), "reward") or b"")
+    ours = json.loads(store.redis.hget(redis_keys.models("default"), "reward") or b"")
     assert store.models.access("default", "reward").api_key == "mine"
     ours["sealed_key"] = theirs["sealed_key"]
-    store.redis.hset(names.models("default"), "reward", json.dumps(ours))
+    store.redis.hset(redis_keys.models("default"), "reward", json.dumps(ours))
     with pytest.raises(SecretKeyError, match="was changed"):
         store.models.access("default", "reward")
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from redis import Redis
 
-from storage import environment_data, environment_records, names
+from storage import environment_data, environment_records, redis_keys
 from storage.audit import Audit
 from storage.environment_data import KEPT_S, EnvironmentDataStore
 from storage.environments import Environments
@@ -31,15 +31,15 @@ def send(store: Store, content: bytes, project: str = "default") -> str:
 
 def age(store: Store, seconds: float, project: str = "default") -> None:
     """Makes all data of a project so many seconds old."""
-    for sha256, value in store.redis.hgetall(names.environment_data(project)).items():
+    for sha256, value in store.redis.hgetall(redis_keys.environment_data(project)).items():
         kept = msgspec.json.decode(value, type=environment_data.Kept)
         older = msgspec.structs.replace(kept, sent_at=time.time() - seconds)
-        store.redis.hset(names.environment_data(project), sha256, msgspec.json.encode(older))
+        store.redis.hset(redis_keys.environment_data(project), sha256, msgspec.json.encode(older))
 
 
 def look(store: Store) -> None:
     """Runs two rounds of the janitor: the second removes what the first releases."""
-    store.redis.delete(names.ARCHIVES_LOOK)
+    store.redis.delete(redis_keys.ARCHIVES_LOOK)
     assert Janitor(store, None).look()
     assert Janitor(store, None).look()
 
@@ -56,7 +56,7 @@ def test_it_is_kept_once_and_read(store: Store) -> None:
     assert len(files(store)) == 1
     with store.environment_data.open("default", sha256) as file:
         assert file.read() == b"some data"
-    assert store.redis.zcard(names.UPLOADS) == 0
+    assert store.redis.zcard(redis_keys.UPLOADS) == 0
 
 
 def test_what_the_spool_has_lost_comes_again(store: Store) -> None:
@@ -131,8 +131,8 @@ def test_nothing_is_left_of_an_upload_that_broke_off(store: Store) -> None:
     assert files(store) == set()
 
     DataUpload(store, "default").write(b"killed")
-    killed: Any = store.redis.zrange(names.UPLOADS, 0, -1)
-    store.redis.zadd(names.UPLOADS, dict.fromkeys(killed, 1))
+    killed: Any = store.redis.zrange(redis_keys.UPLOADS, 0, -1)
+    store.redis.zadd(redis_keys.UPLOADS, dict.fromkeys(killed, 1))
     look(store)
     assert files(store) == set()
 
@@ -145,12 +145,12 @@ def test_files_that_redis_has_lost_are_removed_and_others_stay(store: Store, tmp
     (kept,) = store.environment_data.ids()
     assert files(store) == {old, kept}
     store.redis.hset(
-        names.environment_data("other"), "0" * 64, msgspec.json.encode(environment_data.Kept(old, time.time()))
+        redis_keys.environment_data("other"), "0" * 64, msgspec.json.encode(environment_data.Kept(old, time.time()))
     )
-    store.redis.delete(names.ORPHANS)
+    store.redis.delete(redis_keys.ORPHANS)
     look(store)
     assert files(store) == {old, kept}
-    store.redis.delete(names.environment_data("other"), names.ORPHANS)
+    store.redis.delete(redis_keys.environment_data("other"), redis_keys.ORPHANS)
     look(store)
     assert files(store) == {kept}
 

@@ -9,7 +9,7 @@ import pytest
 from redis import Redis
 
 from gradebox.schemas import EnvironmentPackage, EnvironmentUse
-from storage import names
+from storage import redis_keys
 from storage.archives import KEPT_S
 from storage.audit import Audit
 from storage.batch_plan import Wanted
@@ -55,7 +55,7 @@ def _proved_in(use: EnvironmentUse) -> Proved:
 
 def overdue(redis: Redis, claim: Claim) -> None:
     """Lets the lease of a claim run out."""
-    redis.zadd(names.BUILDS, {claim.member: 1}, xx=True)
+    redis.zadd(redis_keys.BUILDS, {claim.member: 1}, xx=True)
 
 
 def test_a_build_is_made_by_who_claims_it(environments: Environments, builds: EnvironmentBuilds) -> None:
@@ -96,9 +96,9 @@ def test_what_is_built_counts_among_what_the_project_stores(
     second = environments.get("default", "second")
     assert second.state == "failed"
     assert "GRADEBOX_PROJECT_SPOOL_GB" in (second.builds[-1].reason or "")
-    assert int(redis.hget(names.STORED, "default") or 0) == MADE.size_bytes
+    assert int(redis.hget(redis_keys.STORED, "default") or 0) == MADE.size_bytes
     environments.delete("default", "first")
-    assert int(redis.hget(names.STORED, "default") or 0) == 0
+    assert int(redis.hget(redis_keys.STORED, "default") or 0) == 0
 
 
 def test_a_worker_that_died_loses_its_build_to_another(
@@ -106,7 +106,7 @@ def test_a_worker_that_died_loses_its_build_to_another(
 ) -> None:
     environments.create("default", "math", ["sympy"])
     dead = claimed(builds)
-    assert (redis.zscore(names.BUILDS, dead.member) or 0) > LEASE_S
+    assert (redis.zscore(redis_keys.BUILDS, dead.member) or 0) > LEASE_S
     overdue(redis, dead)
 
     second = claimed(builds)
@@ -240,7 +240,7 @@ def test_a_deleted_environment_is_built_by_nobody(
     assert not builds.finish(claim, MADE)
     overdue(redis, claim)
     assert builds.claim() is None
-    assert redis.zcard(names.BUILDS) == redis.hlen(names.BUILD_TRIES) == 0
+    assert redis.zcard(redis_keys.BUILDS) == redis.hlen(redis_keys.BUILD_TRIES) == 0
 
 
 def test_a_project_has_a_bounded_number(redis: Redis, store: Store, builds: EnvironmentBuilds) -> None:
@@ -266,7 +266,7 @@ def test_deleting_does_not_make_room_without_an_end(redis: Redis, store: Store, 
         environments.delete("default", "math")
     with pytest.raises(QuotaExceeded, match="within a day"):  # their contents are kept for a day
         environments.create("default", "math", ["sympy"])
-    redis.zadd(names.deleted_builds("default"), {"math/1": time.time() - KEPT_S - 1})
+    redis.zadd(redis_keys.deleted_builds("default"), {"math/1": time.time() - KEPT_S - 1})
     environments.create("default", "math", ["sympy"])
 
 
@@ -287,8 +287,8 @@ def test_contents_are_named_by_builds_and_by_batches_that_run(
 
 def test_versions_of_before_there_were_environments_are_read(store: Store) -> None:
     store.graders.create("default", "old", "old", "", proved())
-    kept = store.redis.hget(names.versions("default", "old"), "1")
+    kept = store.redis.hget(redis_keys.versions("default", "old"), "1")
     assert isinstance(kept, bytes)
     assert b'"environment":null,' in kept
-    store.redis.hset(names.versions("default", "old"), "1", kept.replace(b'"environment":null,', b""))
+    store.redis.hset(redis_keys.versions("default", "old"), "1", kept.replace(b'"environment":null,', b""))
     assert store.graders.version("default", "old", 1).environment is None

@@ -11,7 +11,7 @@ from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch, FeedbackOf
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
-from storage import accepted_answer, feedback, feedback_lines, names
+from storage import accepted_answer, feedback, feedback_lines, redis_keys
 from storage.chunks import CHUNK_LINES
 from storage.errors import Conflict, NotFound, Refused
 from storage.store import Store
@@ -193,7 +193,7 @@ def test_what_feedback_is_on_is_kept_and_makes_its_grader_again(store: Store) ->
     batch, order = given_feedback(store)
     assert (batch.feedback_of, batch.state, str(batch.graders[0])) == (order, "finished", "feedback/exact@1")
     store.freezer.freeze(batch.id)
-    assert store.redis.hexists(names.FROZEN, batch.id)
+    assert store.redis.hexists(redis_keys.FROZEN, batch.id)
     assert store.batches.get("default", batch.id).feedback_of == order
     assert store.batches.newest("default", 1)[0].feedback_of == order
     assert accepted_answer.read(accepted_answer.pack(batch), "default").feedback_of == order
@@ -242,10 +242,10 @@ def test_low_scores_are_no_warning_and_are_not_remembered(store: Store) -> None:
     over = store.batches.get("default", made)
     assert (over.scored, over.summary[0].warnings) == (100, [])
     store.freezer.freeze(made)
-    assert store.redis.llen(names.rewards("default", grader.key)) == 0
-    assert store.redis.llen(names.rewards("default", "exact")) == 0
+    assert store.redis.llen(redis_keys.rewards("default", grader.key)) == 0
+    assert store.redis.llen(redis_keys.rewards("default", "exact")) == 0
     store.freezer.freeze(batch.id)
-    assert store.redis.llen(names.rewards("default", "exact")) == 1
+    assert store.redis.llen(redis_keys.rewards("default", "exact")) == 1
 
 
 def test_who_reads_has_a_turn_where_nothing_is_said_for_long(store: Store) -> None:

@@ -7,7 +7,7 @@ from redis import Redis
 
 from gradebox.outcome import Outcome, Spent
 from gradebox.schemas import Batch, SpentSummary
-from storage import frozen_batch, names, outcomes
+from storage import frozen_batch, outcomes, redis_keys
 from storage.batch_plan import Wanted
 from storage.errors import NotFound
 from storage.store import Store
@@ -51,7 +51,7 @@ def test_all_that_can_be_asked_is_answered_as_before(store: Store, redis: Redis,
     store.freezer.freeze(batch)
     assert views(store, batch) == before
     assert redis.keys(f"gradebox:batch:{batch}*") == []
-    assert not redis.exists(names.UNFROZEN)
+    assert not redis.exists(redis_keys.UNFROZEN)
     store.freezer.freeze(batch)  # a second time, as after a lost answer
     assert views(store, batch) == before
 
@@ -111,7 +111,7 @@ def test_a_large_batch_of_sixteen_graders_keeps_little_in_redis(store: Store, re
     batch = finished(store, 8_000, *[wanted(store, name) for name in names_of])
     assert sum(redis.memory_usage(key) or 0 for key in redis.keys(f"gradebox:batch:{batch}*")) > 500_000
     store.freezer.freeze(batch)
-    assert len(redis.hget(names.FROZEN, batch) or b"") < 8192
+    assert len(redis.hget(redis_keys.FROZEN, batch) or b"") < 8192
 
 
 def test_many_small_batches_take_less_than_a_kilobyte_each(store: Store, redis: Redis) -> None:
@@ -148,26 +148,26 @@ def test_a_batch_that_runs_is_not_frozen(store: Store, redis: Redis) -> None:
     batch = accept(store, 2500)
     finish(store, claim(store))
     store.freezer.freeze(batch)
-    assert not redis.hexists(names.FROZEN, batch)
+    assert not redis.hexists(redis_keys.FROZEN, batch)
     assert store.batches.get("default", batch).state == "running"
 
 
 def test_a_frozen_batch_can_be_kept_and_let_go_and_deleted(store: Store, redis: Redis) -> None:
     batch = finished(store, 900)
-    stored = int(redis.hget(names.STORED, "default") or 0)
+    stored = int(redis.hget(redis_keys.STORED, "default") or 0)
     assert stored > 900
     store.freezer.freeze(batch)
     assert store.batches.cancel("default", batch).state == "finished"
     assert store.batches.keep("default", batch, True).kept
     assert store.batches.newest("default", 1)[0].kept
-    assert not redis.xlen(names.ENDED)
+    assert not redis.xlen(redis_keys.ENDED)
     assert not store.batches.keep("default", batch, False).kept
     store.batches.delete("default", batch)
     with pytest.raises(NotFound):
         store.batches.get("default", batch)
     store.orphan_files.swept(batch)
     assert redis.keys(f"*{batch}*") == []
-    assert not redis.exists(names.STORED)
+    assert not redis.exists(redis_keys.STORED)
     assert read(store, batch) == b""
     store.freezer.freeze(batch)  # by a late process
     assert redis.keys(f"*{batch}*") == []
@@ -187,17 +187,17 @@ def test_what_reads_while_a_batch_is_frozen_sees_it_whole(store: Store) -> None:
 
 def test_a_batch_whose_summary_cannot_be_made_stays_and_says_so(store: Store, redis: Redis) -> None:
     batch = finished(store, 20)
-    redis.rpush(names.tallies(batch, 0), b"no tally")
+    redis.rpush(redis_keys.tallies(batch, 0), b"no tally")
     store.freezer.freeze(batch)
     found = store.batches.get("default", batch)
     assert (found.state, found.summary, found.weighted_mean) == ("finished", [], None)
     assert found.summary_error is not None
-    assert redis.exists(names.batch(batch))
+    assert redis.exists(redis_keys.batch(batch))
     assert len(read(store, batch).splitlines()) == 20
-    redis.rpop(names.tallies(batch, 0))  # repairs the batch
+    redis.rpop(redis_keys.tallies(batch, 0))  # repairs the batch
     store.freezer.freeze(batch)
     assert store.batches.get("default", batch).summary_error is None
-    assert redis.hexists(names.FROZEN, batch)
+    assert redis.hexists(redis_keys.FROZEN, batch)
 
 
 def test_a_freeze_that_is_killed_behind_its_file_is_done_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

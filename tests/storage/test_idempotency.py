@@ -6,7 +6,7 @@ import pytest
 from redis import Redis
 
 from gradebox.schemas import GraderRecord
-from storage import graders, idempotency, names
+from storage import graders, idempotency, redis_keys
 from storage.chunks import Chunk
 from storage.errors import KeyReused
 from storage.idempotency import once
@@ -86,7 +86,7 @@ def test_of_many_answers_of_a_project_the_oldest_give_way(
             pipe.execute()
     kept = [idempotency.answered(redis, request) is not None for request in asked]
     assert kept == [False] * 4 + [True] * 4
-    assert redis.llen(names.answers("a")) == redis.llen(names.answers("b")) == 2
+    assert redis.llen(redis_keys.answers("a")) == redis.llen(redis_keys.answers("b")) == 2
 
 
 def test_a_batch_that_is_accepted_again_under_its_own_id_keeps_its_files(store: Store) -> None:

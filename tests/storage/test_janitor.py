@@ -6,7 +6,7 @@ import pytest
 from redis import Redis
 
 from storage import janitor as janitors
-from storage import names
+from storage import redis_keys
 from storage.errors import NotFound, PayloadLost
 from storage.janitor import Janitor
 from storage.settings import StorageSettings
@@ -48,7 +48,7 @@ def test_what_has_had_its_time_is_gone_from_redis_and_spool(store: Store, redis:
     with pytest.raises(NotFound):
         store.batches.get("default", old)
     assert {batch.id for batch in store.batches.newest("default", 9)} == {young, kept, running}
-    redis.zadd(names.GARBAGE, {old: 1})  # a minute has passed
+    redis.zadd(redis_keys.GARBAGE, {old: 1})  # a minute has passed
     Janitor(store, 30 * DAY_S).look()
     assert not redis.keys(f"*{old}*")
     assert files(folder) == {young, kept, running}
@@ -87,7 +87,7 @@ def test_a_janitor_that_is_killed_is_followed_by_the_next(
         with pytest.raises(KeyboardInterrupt):
             Janitor(store, DAY_S).look()
     assert len(files(folder)) == 1
-    redis.set(names.JANITOR, "of a process that is gone", px=50)
+    redis.set(redis_keys.JANITOR, "of a process that is gone", px=50)
     assert not Janitor(store, DAY_S).look()
     time.sleep(0.1)
     assert Janitor(store, DAY_S).look()
@@ -104,10 +104,10 @@ def test_outcomes_that_lost_the_race_are_removed_when_the_batch_is_over(
     Janitor(store, None).look()
     assert len(store.spool.outcome_files(batch)) == 2
     finish(store, other)
-    redis.zadd(names.UNTIDY, {batch: time.time() - 3601})
+    redis.zadd(redis_keys.UNTIDY, {batch: time.time() - 3601})
     Janitor(store, None).look()
     assert sorted(store.spool.outcome_files(batch)) == [(0, 1), (1, 1)]
-    assert not redis.exists(names.UNTIDY)
+    assert not redis.exists(redis_keys.UNTIDY)
 
 
 def test_a_folder_that_cannot_be_removed_stands_in_the_way_of_no_other(
@@ -116,7 +116,7 @@ def test_a_folder_that_cannot_be_removed_stands_in_the_way_of_no_other(
     stuck, other = over(store, 1), over(store, 1)
     for batch in (stuck, other):
         store.batches.delete("default", batch)
-        redis.zadd(names.GARBAGE, {batch: 1 if batch == stuck else 2})
+        redis.zadd(redis_keys.GARBAGE, {batch: 1 if batch == stuck else 2})
     remove = store.spool.remove
 
     def fails(batch: str) -> None:
@@ -128,7 +128,7 @@ def test_a_folder_that_cannot_be_removed_stands_in_the_way_of_no_other(
         patched.setattr(store.spool, "remove", fails)
         Janitor(store, None).look()
     assert files(folder) == {stuck}
-    redis.zadd(names.GARBAGE, {stuck: 1})
+    redis.zadd(redis_keys.GARBAGE, {stuck: 1})
     Janitor(store, None).look()
     assert files(folder) == set()
 
@@ -139,11 +139,13 @@ def test_what_was_not_frozen_is_frozen(store: Store, redis: Redis) -> None:
     store.batches.cancel("default", cancelled)
     before = [store.batches.get("default", one) for one in (batch, cancelled)]
     Janitor(store, None).look()
-    assert redis.exists(names.batch(batch), names.batch(cancelled)) == 2  # the process that ended them may freeze them
+    assert (
+        redis.exists(redis_keys.batch(batch), redis_keys.batch(cancelled)) == 2
+    )  # the process that ended them may freeze them
     for one in (batch, cancelled):
-        redis.zadd(names.UNFROZEN, {one: time.time() - 6})
+        redis.zadd(redis_keys.UNFROZEN, {one: time.time() - 6})
     Janitor(store, None).look()
-    assert not redis.exists(names.batch(batch), names.batch(cancelled), names.UNFROZEN)
+    assert not redis.exists(redis_keys.batch(batch), redis_keys.batch(cancelled), redis_keys.UNFROZEN)
     assert [store.batches.get("default", one) for one in (batch, cancelled)] == before
 
 
@@ -185,7 +187,7 @@ def test_what_is_uploaded_while_the_janitor_looks_is_left_alone(
     def look() -> None:
         nonlocal looked
         while not ended.is_set():
-            redis.delete(names.ORPHANS)
+            redis.delete(redis_keys.ORPHANS)
             looked += Janitor(store, 30 * DAY_S).look()
 
     thread = threading.Thread(target=look)
@@ -207,11 +209,11 @@ def test_what_is_uploaded_while_the_janitor_looks_is_left_alone(
 def test_an_upload_is_either_condemned_or_renewed(store: Store, redis: Redis) -> None:
     upload = Upload(store)
     upload.write(b"{}\n")
-    redis.zadd(names.UPLOADS, {upload.batch_id: time.time() - 1})
+    redis.zadd(redis_keys.UPLOADS, {upload.batch_id: time.time() - 1})
     assert store.orphan_files.renew(upload.batch_id)
     store.orphan_files.condemn_overdue()
     assert store.orphan_files.due() == []
-    redis.zadd(names.UPLOADS, {upload.batch_id: time.time() - 1})
+    redis.zadd(redis_keys.UPLOADS, {upload.batch_id: time.time() - 1})
     store.orphan_files.condemn_overdue()
     assert not store.orphan_files.renew(upload.batch_id)
     Janitor(store, None).look()

@@ -3,7 +3,7 @@
 import pytest
 from redis import Redis
 
-from storage import names
+from storage import redis_keys
 from storage.batch_plan import Lane
 from storage.chunks import ASKING_CHUNK_LINES, ASKING_GROUP_CHUNK_LINES, GROUP_CHUNK_LINES
 from storage.leases import UnitStanding
@@ -71,7 +71,7 @@ def test_nothing_is_left_of_a_batch_that_ends(store: Store, redis: Redis, end: s
     assert redis.exists("gradebox:turns-asking", "gradebox:turns-asking:default") == 2
     getattr(store.batches, end)("default", batch)
     assert redis.keys("gradebox:turns*") == []
-    assert not redis.exists(names.WAITING, names.ACTIVE, names.SOURCES)
+    assert not redis.exists(redis_keys.WAITING, redis_keys.ACTIVE, redis_keys.SOURCES)
 
 
 def test_chunks_of_graders_that_ask_and_of_groups_are_small(store: Store) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from storage import names
+from storage import redis_keys
 from storage.backlog import Waiting
 from storage.connection import text
 from storage.leases import Completed, Lease, Leases, UnitPart, UnitStanding
@@ -60,7 +60,7 @@ def test_what_waits_is_counted_by_project(store: Store) -> None:
     store.batches.delete("default", second)
     assert store.backlog.of("default") == Waiting(0, 0)
     store.batches.delete("elsewhere", elsewhere)
-    assert not store.redis.exists(names.TURNS, names.WAITING, names.ACTIVE)
+    assert not store.redis.exists(redis_keys.TURNS, redis_keys.WAITING, redis_keys.ACTIVE)
 
 
 def test_units_go_grader_by_grader(store: Store) -> None:
@@ -123,7 +123,7 @@ def test_what_was_not_tried_to_its_end_has_as_many_tries_left_and_another_number
 
 def claim_tries(store: Store) -> int:
     """The number of tries of the only lent unit."""
-    found: list[Any] = store.redis.zrange(names.LEASES, 0, -1)
+    found: list[Any] = store.redis.zrange(redis_keys.LEASES, 0, -1)
     batch, unit, attempt = text(found[0]).split(":")
     store.leases.release(Lease(batch, int(unit), int(attempt)), tried=False)
     return claim(store).tries
@@ -270,12 +270,12 @@ def test_a_deleted_batch_leaves_nothing_in_redis(store: Store, redis: Redis) -> 
     assert not store.leases.complete(lease, 0, tally(outcomes))
     store.orphan_files.swept(batch)
     assert {text(key) for key in set(redis.keys()) - before} == {
-        names.graders("default"),
-        names.grader("default", "a"),
-        names.versions("default", "a"),
-        names.numbers("default"),
-        names.version_bytes("default"),
-        names.ENDED,  # empty
+        redis_keys.graders("default"),
+        redis_keys.grader("default", "a"),
+        redis_keys.versions("default", "a"),
+        redis_keys.numbers("default"),
+        redis_keys.version_bytes("default"),
+        redis_keys.ENDED,  # empty
     }
 
 

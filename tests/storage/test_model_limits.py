@@ -2,7 +2,7 @@
 
 from time import sleep
 
-from storage import names
+from storage import redis_keys
 from storage.model_limits import AskLimits, Demand, Share, arguments
 from storage.store import Store
 
@@ -22,7 +22,7 @@ def test_one_process_has_what_it_wants(store: Store) -> None:
     assert share(store, "a", wants(3)) == Share(3, 3, 0, 0)
     assert share(store, "a", wants(100)).at_once == 16
     assert share(store, "a", wants(0)).at_once == 0
-    assert store.redis.hkeys(names.limits("default", "model:judge")) == []
+    assert store.redis.hkeys(redis_keys.limits("default", "model:judge")) == []
 
 
 def test_processes_share(store: Store) -> None:
@@ -125,6 +125,6 @@ def test_it_is_told_which_servers_are_waited_for(store: Store) -> None:
 
 def test_what_was_told_long_ago_is_not_true_any_more(store: Store) -> None:
     share(store, "a", wants(5, away_ms=40_000))
-    told = int(store.redis.hget(names.limits("default", "model:judge"), "told") or 0)
-    store.redis.hset(names.limits("default", "model:judge"), "told", told - 20_000)
+    told = int(store.redis.hget(redis_keys.limits("default", "model:judge"), "told") or 0)
+    store.redis.hset(redis_keys.limits("default", "model:judge"), "told", told - 20_000)
     assert store.model_limits.awaited("default", ["model:judge"]) == []

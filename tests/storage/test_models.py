@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradebox.schemas import ModelDefaults, ModelTrial, Price
-from storage import names
+from storage import redis_keys
 from storage.errors import Conflict, KeyNeeded, NotFound, QuotaExceeded
 from storage.models import Changes, Models
 from storage.quotas import Quotas
@@ -59,12 +59,14 @@ def test_a_key_does_not_go_to_a_server_that_it_was_not_given_for(store: Store) -
 
 def test_who_writes_to_redis_cannot_move_a_key(store: Store) -> None:
     create(store.models)
-    record = store.redis.hget(names.models("default"), "judge")
+    record = store.redis.hget(redis_keys.models("default"), "judge")
     assert isinstance(record, bytes)
-    store.redis.hset(names.models("default"), "judge", record.replace(URL.encode(), b"https://evil.example.org/v1"))
+    store.redis.hset(
+        redis_keys.models("default"), "judge", record.replace(URL.encode(), b"https://evil.example.org/v1")
+    )
     with pytest.raises(SecretKeyError, match="was changed"):
         store.models.access("default", "judge")
-    store.redis.hset(names.models("other"), "judge", record)
+    store.redis.hset(redis_keys.models("other"), "judge", record)
     with pytest.raises(SecretKeyError, match="was changed"):
         store.models.access("other", "judge")
 
@@ -133,11 +135,11 @@ def test_a_model_made_again_is_another(store: Store) -> None:
 
 def test_a_model_of_an_older_service_can_be_asked(store: Store) -> None:
     create(store.models)
-    record = json.loads(store.redis.hget(names.models("default"), "judge") or b"")
+    record = json.loads(store.redis.hget(redis_keys.models("default"), "judge") or b"")
     assert record["base_url"] == URL
     for later in ("max_concurrency", "requests_per_minute", "tokens_per_minute", "price", "keep_replies"):
         del record[later]
-    store.redis.hset(names.models("default"), "judge", json.dumps(record))
+    store.redis.hset(redis_keys.models("default"), "judge", json.dumps(record))
     access = store.models.access("default", "judge")
     assert (access.base_url, access.api_key, access.max_concurrency, access.price) == (URL, SECRET, 16, None)
 

@@ -7,7 +7,7 @@ import pytest
 from redis import Redis
 
 from runtime import threads
-from storage import names, processes
+from storage import processes, redis_keys
 from storage.processes import Presence, Processes, ProcessRecord
 from tests.worker.conftest import wait_until
 
@@ -39,9 +39,9 @@ def test_a_process_that_is_silent_is_gone(redis: Redis, monkeypatch: pytest.Monk
     monkeypatch.setattr(time, "time", lambda now=time.time: now() + 30)
     known.report(ProcessRecord("worker", "a:2"))
     assert [record.name for record in known.there()] == ["a:2"]
-    assert redis.hlen(names.PROCESSES) == 2
+    assert redis.hlen(redis_keys.PROCESSES) == 2
     known.forget_silent()
-    assert redis.hlen(names.PROCESSES) == 1
+    assert redis.hlen(redis_keys.PROCESSES) == 1
 
 
 def test_a_redis_that_is_away_ends_nothing(tmp_path: Path, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:

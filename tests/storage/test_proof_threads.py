@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from redis import Redis
 
-from storage import names, proof_threads
+from storage import proof_threads, redis_keys
 from storage.errors import NotFound, QuotaExceeded
 from storage.graders import Graders
 from storage.kept_graders import KeptGraders
@@ -45,8 +45,8 @@ def test_a_grader_without_any_has_none(store: Store) -> None:
 def test_they_go_with_the_grader(store: Store, redis: Redis) -> None:
     create(store, *THREADS)
     store.graders.delete("default", "exact")
-    assert not redis.exists(names.proof_threads("default"))
-    assert not redis.exists(names.version_bytes("default"))
+    assert not redis.exists(redis_keys.proof_threads("default"))
+    assert not redis.exists(redis_keys.version_bytes("default"))
     assert create(store) == 0
     assert store.graders.threads("default", "exact") == []
 
@@ -60,7 +60,7 @@ def test_as_many_are_kept_as_there_is_room_for(store: Store, monkeypatch: pytest
 
 def test_they_count_among_the_bytes_of_a_project(store: Store, redis: Redis) -> None:
     def taken() -> int:
-        return int(redis.hget(names.version_bytes("default"), "exact") or 0)
+        return int(redis.hget(redis_keys.version_bytes("default"), "exact") or 0)
 
     create(store)
     before = taken()

@@ -7,7 +7,7 @@ import pytest
 from redis import Redis
 
 from gradebox.schemas import GraderRecord, Project
-from storage import idempotency, names
+from storage import idempotency, redis_keys
 from storage.backlog import Waiting
 from storage.batch_plan import Wanted
 from storage.chunks import Chunk
@@ -67,14 +67,14 @@ def test_batches_are_bounded_those_that_are_over_too(small: Store) -> None:
 def test_bytes_of_threads_and_outcomes_are_bounded(small: Store) -> None:
     exact = wanted(small, "exact")
     batch = accept(small, 20, exact)
-    payload = int(small.redis.hget(names.STORED, "default") or 0)
+    payload = int(small.redis.hget(redis_keys.STORED, "default") or 0)
     assert payload == sum(len(line(number)) for number in range(20))
     finish(small, claim(small))
-    assert int(small.redis.hget(names.STORED, "default") or 0) > payload + 20 * 30
+    assert int(small.redis.hget(redis_keys.STORED, "default") or 0) > payload + 20 * 30
     with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_SPOOL_GB"):
         accept(small, 60, exact)
     small.batches.delete("default", batch)
-    assert not small.redis.exists(names.STORED)
+    assert not small.redis.exists(redis_keys.STORED)
     accept(small, 60, exact)
 
 
@@ -95,7 +95,7 @@ def test_numbers_of_deleted_graders_do_not_grow_and_none_comes_twice(
             assert label not in seen
             seen.add(label)
         small.graders.delete("default", key)
-    assert small.redis.hlen(names.numbers("default")) <= 7
+    assert small.redis.hlen(redis_keys.numbers("default")) <= 7
 
 
 def test_without_a_setting_a_project_may_have_half_of_the_disk(storage_settings: StorageSettings, redis: Redis) -> None:
@@ -140,10 +140,12 @@ def accepting_at_once(store: Store, lines: int, *, rounds: int) -> Counter[str]:
     for _ in range(rounds):
         made = at_once(lambda _: accept(store, lines, exact), 24)
         found.update("accepted" if isinstance(one, str) else type(one).__name__ for one in made)
-        assert store.redis.zcard(names.batches("default")) == sum(isinstance(one, str) for one in made)
+        assert store.redis.zcard(redis_keys.batches("default")) == sum(isinstance(one, str) for one in made)
         for batch in store.batches.newest("default", 100):
             store.batches.delete("default", batch.id)
-        assert not store.redis.exists(names.WAITING, names.ACTIVE, names.STORED, names.TURNS, names.SOURCES)
+        assert not store.redis.exists(
+            redis_keys.WAITING, redis_keys.ACTIVE, redis_keys.STORED, redis_keys.TURNS, redis_keys.SOURCES
+        )
     return found
 
 
@@ -178,7 +180,7 @@ def test_the_same_request_that_comes_many_times_at_once_is_done_once(store: Stor
 
     made = at_once(send, 16)
     assert all(one == made[0] for one in made)
-    assert store.redis.zcard(names.batches("default")) == 1
+    assert store.redis.zcard(redis_keys.batches("default")) == 1
     assert len(store.orphan_files.due(100)) == 15
 
 
@@ -191,7 +193,7 @@ def test_graders_and_versions_that_come_at_once_do_not_pass_a_bound_together(
     key = store.graders.all("default")[0].key
     updated = at_once(lambda number: store.graders.update("default", key, proved(f"# {number}")), 12)
     assert sum(isinstance(one, GraderRecord) for one in updated) == 3
-    assert redis.hlen(names.versions("default", key)) == 4
+    assert redis.hlen(redis_keys.versions("default", key)) == 4
 
 
 def test_versions_that_come_at_once_do_not_pass_their_bytes_together(
@@ -200,7 +202,7 @@ def test_versions_that_come_at_once_do_not_pass_their_bytes_together(
     store = Store(redis, Spool(storage_settings.spool), quotas=Quotas(version_bytes=10_000))
     made = at_once(lambda number: store.graders.create("default", f"g{number}", "g", "", proved("#" + "x" * 2000)), 12)
     assert sum(isinstance(one, GraderRecord) for one in made) == 4
-    assert sum(int(size) for size in redis.hvals(names.version_bytes("default"))) <= 10_000
+    assert sum(int(size) for size in redis.hvals(redis_keys.version_bytes("default"))) <= 10_000
 
 
 def test_projects_that_come_at_once_do_not_pass_their_bound_together(

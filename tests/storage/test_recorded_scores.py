@@ -8,7 +8,7 @@ import pytest
 from redis import Redis
 
 from gradebox.outcome import Outcome
-from storage import names, outcomes
+from storage import outcomes, redis_keys
 from storage.errors import Conflict, NotFound, QuotaExceeded
 from storage.janitor import TIDY_S, Janitor
 from storage.quotas import Quotas
@@ -127,22 +127,22 @@ def test_of_several_that_record_at_once_none_is_lost(store: Store) -> None:
 
 def test_a_batch_that_is_gone_takes_none_and_nothing_is_left(store: Store, redis: Redis) -> None:
     batch = over(store, 10)
-    stored = int(redis.hget(names.STORED, "default") or 0)
+    stored = int(redis.hget(redis_keys.STORED, "default") or 0)
     store.recorded.record("default", batch, scored("human@1", _1=1.0))
     store.recorded.record("default", batch, scored("human@1", _1=1.0, _2=1.0))
     size = sum(len(line) for line in outcomes.read(store.batches, store.spool, batch)) and int(
-        redis.hget(names.recorded(batch), "bytes") or 0
+        redis.hget(redis_keys.recorded(batch), "bytes") or 0
     )
     assert size > 100
-    assert int(redis.hget(names.STORED, "default") or 0) == stored + size
+    assert int(redis.hget(redis_keys.STORED, "default") or 0) == stored + size
     store.batches.delete("default", batch)
     store.spool.remove(batch)
-    assert not redis.exists(names.recorded(batch))
-    assert int(redis.hget(names.STORED, "default") or 0) == 0
+    assert not redis.exists(redis_keys.recorded(batch))
+    assert int(redis.hget(redis_keys.STORED, "default") or 0) == 0
     with pytest.raises(NotFound, match="was deleted meanwhile: nothing was recorded"):
         store.recorded.record("default", batch, scored("human@1", _1=1.0))
     assert not store.spool._listed(f"outcomes/{batch}")
-    assert not redis.exists(names.recorded(batch))
+    assert not redis.exists(redis_keys.recorded(batch))
 
 
 def test_they_count_for_what_a_project_may_keep_and_for_how_many_graders(store: Store) -> None:
@@ -196,7 +196,7 @@ def test_what_a_process_leaves_that_is_killed_as_it_records_is_removed(
     assert files(store, batch) == 3
     Janitor(store, None).look()
     assert files(store, batch) == 3  # the process may still be recording
-    redis.zadd(names.UNTIDY, {batch: time.time() - TIDY_S - 1})
+    redis.zadd(redis_keys.UNTIDY, {batch: time.time() - TIDY_S - 1})
     store.recorded.remove_unnamed(batch, time.time() - 2 * TIDY_S)
     assert files(store, batch) == 3
     Janitor(store, None).look()

@@ -5,7 +5,7 @@ import pytest
 
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch
-from storage import names, outcomes
+from storage import outcomes, redis_keys
 from storage.backlog import Waiting
 from storage.batch_plan import AskTerms
 from storage.chunks import CHUNK_LINES
@@ -38,7 +38,7 @@ def finished(store: Store, *graders: Any) -> str:
     while (lease := store.leases.claim()) is not None:
         assert finish(store, lease, with_error(store, lease))
     store.freezer.freeze(batch)
-    assert store.redis.hexists(names.FROZEN, batch)
+    assert store.redis.hexists(redis_keys.FROZEN, batch)
     return batch
 
 
@@ -82,8 +82,8 @@ def test_a_finished_batch_runs_again_for_the_units_with_retryable_outcomes(store
 def test_what_runs_has_nothing_retryable_or_was_cancelled_is_left_as_it_is(store: Store) -> None:
     batch = finished(store)
     retry(store, batch)
-    was = store.redis.hgetall(names.batch(batch))
-    assert retry(store, batch).state == "running" and store.redis.hgetall(names.batch(batch)) == was
+    was = store.redis.hgetall(redis_keys.batch(batch))
+    assert retry(store, batch).state == "running" and store.redis.hgetall(redis_keys.batch(batch)) == was
     assert finish(store, claim(store))
     over = store.batches.get("default", batch)
     assert retry(store, batch) == over
@@ -126,7 +126,7 @@ def test_a_lease_that_runs_out_in_a_retry_is_lent_again_with_the_earlier_outcome
     batch = finished(store)
     retry(store, batch)
     first = claim(store)
-    store.redis.zadd(names.LEASES, {str(first): 0})
+    store.redis.zadd(redis_keys.LEASES, {str(first): 0})
     assert store.leases.beat([]).returned == 1
     second = claim(store)
     assert (second.attempt, second.tries, second.earlier) == (3, 2, 1)
@@ -139,11 +139,11 @@ def test_the_janitor_leaves_the_files_of_a_batch_that_runs_again(store: Store) -
     batch = finished(store)
     retry(store, batch)
     files = store.spool.outcome_files(batch)
-    store.redis.zadd(names.UNTIDY, {batch: 0})
+    store.redis.zadd(redis_keys.UNTIDY, {batch: 0})
     Janitor(store, None).look()
     assert sorted(store.spool.outcome_files(batch)) == sorted(files) == [(0, 1), (1, 1)]
     assert finish(store, claim(store))
-    store.redis.zadd(names.UNTIDY, {batch: 0})
+    store.redis.zadd(redis_keys.UNTIDY, {batch: 0})
     Janitor(store, None).look()
     assert sorted(store.spool.outcome_files(batch)) == [(0, 2), (1, 1)]
 
@@ -156,11 +156,11 @@ def test_bytes_and_the_time_of_a_batch_follow(store: Store) -> None:
     store.freezer.freeze(batch)
     payload = sum(len(line) for line in lines_of_payload(store, batch))
     written = sum(len(line) + 1 for line in lines(store, batch))
-    assert int(store.redis.hget(names.STORED, "default") or 0) == payload + written
+    assert int(store.redis.hget(redis_keys.STORED, "default") or 0) == payload + written
     assert store.batches.get("default", batch).kept
-    assert not store.redis.hlen(names.SOURCES) and not store.redis.hlen(names.HOLDS)
+    assert not store.redis.hlen(redis_keys.SOURCES) and not store.redis.hlen(redis_keys.HOLDS)
     store.batches.delete("default", batch)
-    assert not store.redis.exists(names.STORED) and not store.redis.keys(f"{names.batch(batch)}*")
+    assert not store.redis.exists(redis_keys.STORED) and not store.redis.keys(f"{redis_keys.batch(batch)}*")
 
 
 def lines_of_payload(store: Store, batch: str) -> list[bytes]:

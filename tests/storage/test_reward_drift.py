@@ -3,7 +3,7 @@ import random
 import pytest
 
 from gradebox.outcome import Outcome
-from storage import names
+from storage import redis_keys
 from storage.connection import text
 from storage.reward_drift import Concern, Past, concerns
 from storage.statistics import tally
@@ -138,7 +138,7 @@ def test_ten_batches_are_remembered_and_small_ones_are_not(store: Store) -> None
         batch = accept(store, lines, exact)
         finish(store, claim(store))
         store.freezer.freeze(batch)
-    entries = store.redis.lrange(names.rewards("default", "exact"), 0, -1)
+    entries = store.redis.lrange(redis_keys.rewards("default", "exact"), 0, -1)
     assert len(entries) == 10
     assert all(text(entry).startswith("1:30:14.5:") for entry in entries)
 
@@ -150,7 +150,7 @@ def test_a_batch_that_is_finished_twice_is_remembered_once(store: Store) -> None
     assert complete_again(store, lease)
     for _ in range(2):
         store.freezer.freeze(batch)
-    assert store.redis.llen(names.rewards("default", "exact")) == 1
+    assert store.redis.llen(redis_keys.rewards("default", "exact")) == 1
 
 
 def test_a_grader_that_was_deleted_leaves_no_memory(store: Store) -> None:
@@ -158,8 +158,8 @@ def test_a_grader_that_was_deleted_leaves_no_memory(store: Store) -> None:
     first, second = accept(store, 30, exact), accept(store, 30, exact)
     finish(store, claim(store))
     store.freezer.freeze(first)
-    assert store.redis.exists(names.rewards("default", "exact"))
+    assert store.redis.exists(redis_keys.rewards("default", "exact"))
     store.graders.delete("default", "exact")
     finish(store, claim(store))
     store.freezer.freeze(second)
-    assert not store.redis.exists(names.rewards("default", "exact"))
+    assert not store.redis.exists(redis_keys.rewards("default", "exact"))

@@ -4,7 +4,7 @@ import hashlib
 from typing import Any
 
 from gradebox.outcome import Spent
-from storage import names
+from storage import redis_keys
 from storage.spending import Budget, BudgetStanding, CountedAsk, Keeping, Totals, arguments, digest, standing
 from storage.store import Store
 
@@ -48,8 +48,8 @@ def test_the_oldest_are_dropped_where_there_is_no_room(store: Store) -> None:
     kept = [number for number in range(100) if found(store, number) is not None]
     assert 10 < len(kept) < 20
     assert kept == list(range(100 - len(kept), 100))
-    assert int(store.redis.hget(names.kept_replies("default"), "bytes") or 0) <= 20_000
-    assert store.redis.llen(names.kept_order("default")) == len(kept)
+    assert int(store.redis.hget(redis_keys.kept_replies("default"), "bytes") or 0) <= 20_000
+    assert store.redis.llen(redis_keys.kept_order("default")) == len(kept)
     keep(store, 1000, _noise(30_000), keeping)  # larger than the bound of all replies
     assert found(store, 1000) is None
     assert found(store, 99) is not None
@@ -58,15 +58,15 @@ def test_the_oldest_are_dropped_where_there_is_no_room(store: Store) -> None:
 def test_a_reply_is_kept_for_its_time(store: Store) -> None:
     keep(store, 1, b"old")
     assert found(store, 1, Keeping(1 << 20, 0)) == b"old"
-    store.redis.hset(names.kept_replies("default"), _digest(1), _aged(store, 7200))
+    store.redis.hset(redis_keys.kept_replies("default"), _digest(1), _aged(store, 7200))
     assert found(store, 1) is None
-    assert 0 < store.redis.ttl(names.kept_replies("default")) <= 3600
-    head = store.redis.lpop(names.kept_order("default"))
+    assert 0 < store.redis.ttl(redis_keys.kept_replies("default")) <= 3600
+    head = store.redis.lpop(redis_keys.kept_order("default"))
     assert isinstance(head, bytes)
-    store.redis.lpush(names.kept_order("default"), (int.from_bytes(head[:4]) - 7200).to_bytes(4) + head[4:])
+    store.redis.lpush(redis_keys.kept_order("default"), (int.from_bytes(head[:4]) - 7200).to_bytes(4) + head[4:])
     keep(store, 2, b"new")
-    assert store.redis.hget(names.kept_replies("default"), _digest(1)) is None
-    assert store.redis.llen(names.kept_order("default")) == 1
+    assert store.redis.hget(redis_keys.kept_replies("default"), _digest(1)) is None
+    assert store.redis.llen(redis_keys.kept_order("default")) == 1
 
 
 def test_costs_are_counted_for_whom_they_are_for(store: Store) -> None:
@@ -110,6 +110,6 @@ def _noise(size: int) -> bytes:
 
 
 def _aged(store: Store, seconds: int) -> bytes:
-    value = store.redis.hget(names.kept_replies("default"), _digest(1))
+    value = store.redis.hget(redis_keys.kept_replies("default"), _digest(1))
     assert isinstance(value, bytes)
     return (int.from_bytes(value[:4]) - seconds).to_bytes(4) + value[4:]

@@ -16,7 +16,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from gradebox.outcome import ErrorKind, Outcome, OutcomeError
 from gradebox.schemas import Summary
-from storage import names, unit_tallies
+from storage import redis_keys, unit_tallies
 from storage.statistics import MOST_VALUES, Tally, merged, pack, tally, unpack
 from storage.store import Store
 from storage.summary import summarise
@@ -138,7 +138,7 @@ def test_a_batch_under_way_has_the_statistics_of_what_is_done(store: Store, redi
     batch = accept(store, 21_000)
     scores = scores_of(store, batch, units)
     check(store.batches.get("default", batch).summary[0], [*scores])
-    assert redis.llen(names.tallies(batch, 0)) <= MOST
+    assert redis.llen(redis_keys.tallies(batch, 0)) <= MOST
 
 
 def test_several_graders_have_each_their_own(store: Store) -> None:
@@ -194,7 +194,7 @@ def test_units_count_also_where_their_statistics_cannot_be_merged(
         patched.setattr(Tallies, "merge", away)
         scores = scores_of(store, batch, MOST + 1)
     assert "could not be merged" in caplog.text
-    assert redis.llen(names.tallies(batch, 0)) == MOST + 1
+    assert redis.llen(redis_keys.tallies(batch, 0)) == MOST + 1
     scores += scores_of(store, batch, MOST - 1)
-    assert redis.llen(names.tallies(batch, 0)) == 1
+    assert redis.llen(redis_keys.tallies(batch, 0)) == 1
     check(store.batches.get("default", batch).summary[0], [*scores])

@@ -1,7 +1,7 @@
 import pytest
 from redis import Redis
 
-from storage import names
+from storage import redis_keys
 from storage.errors import PayloadLost, QuotaExceeded, Refused, TooLarge
 from storage.quotas import Quotas
 from storage.store import Store
@@ -24,7 +24,7 @@ def test_nothing_is_left_of_one_that_is_abandoned(store: Store, redis: Redis) ->
     upload.abandon()
     with pytest.raises(PayloadLost):
         store.spool.read_payload(upload.batch_id, 0, 1)
-    assert not redis.exists(names.GARBAGE)
+    assert not redis.exists(redis_keys.GARBAGE)
 
 
 def test_one_that_was_swept_away_meanwhile_is_refused(store: Store) -> None:

@@ -9,7 +9,7 @@ import pytest
 from redis import Redis
 
 from gradebox.outcome import Outcome
-from storage import names, outcomes
+from storage import outcomes, redis_keys
 from storage.statistics import tally
 from storage.store import Store
 from tests.storage.making import accept, wanted
@@ -95,15 +95,15 @@ def test_a_finished_batch_that_cannot_be_told_of_or_frozen_counts(
         for _ in range(2):
             writer.add(scored(queue, 0))
     assert [store.batches.get("default", batch).state for batch in (first, second)] == ["finished", "finished"]
-    assert redis.zcard(names.UNFROZEN) == 2  # the janitor will freeze them
+    assert redis.zcard(redis_keys.UNFROZEN) == 2  # the janitor will freeze them
 
 
 def test_a_finished_batch_is_frozen(store: Store, context: WorkerContext, redis: Redis) -> None:
     batch = accept(store, 1000)
     with UnitQueue(context) as queue, ResultWriter(context, queue) as writer:
         writer.add(scored(queue, 0))
-    assert redis.hexists(names.FROZEN, batch)
-    assert not redis.exists(names.batch(batch), names.UNFROZEN, names.UNTIDY)
+    assert redis.hexists(redis_keys.FROZEN, batch)
+    assert not redis.exists(redis_keys.batch(batch), redis_keys.UNFROZEN, redis_keys.UNTIDY)
 
 
 def test_what_waits_is_bounded_by_its_bytes(

@@ -12,7 +12,7 @@ import pytest
 from gradebox.outcome import CompletionScore, Outcome, OutcomeError
 from runtime.metrics import Metrics
 from sandbox.pool import Pool
-from storage import names, outcomes
+from storage import outcomes, redis_keys
 from storage.batch_plan import Wanted
 from storage.store import Store
 from tests.storage.making import accept, claim, finish, outcomes_of, proved
@@ -232,13 +232,13 @@ def test_workers_that_are_killed_in_a_retry_lose_nothing(
     assert dispatch.retry("default", batch).state == "running"
     for _ in range(4):
         worker = start()
-        wait_until(lambda: store.redis.zcard(names.LEASES) > 0)
+        wait_until(lambda: store.redis.zcard(redis_keys.LEASES) > 0)
         time.sleep(dice.uniform(0.2, 1.5))
         worker.kill()
         worker.wait()
-        leases: list[bytes] = store.redis.zrange(names.LEASES, 0, -1)  # type: ignore[assignment]  # redis-py has unions
+        leases: list[bytes] = store.redis.zrange(redis_keys.LEASES, 0, -1)  # type: ignore[assignment]  # redis-py has unions
         for lease in leases:
-            store.redis.zadd(names.LEASES, {lease: 0})  # the leases run out at once
+            store.redis.zadd(redis_keys.LEASES, {lease: 0})  # the leases run out at once
         assert dispatch.retry("default", batch).state in ("running", "finished")
         if store.batches.get("default", batch).state == "finished":
             break

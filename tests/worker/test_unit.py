@@ -10,7 +10,7 @@ from runtime.metrics import Metrics
 from sandbox.errors import InfrastructureError
 from sandbox.grading import Grading
 from sandbox.pool import Pool
-from storage import names
+from storage import redis_keys
 from storage.batch_plan import Wanted
 from storage.leases import Lease, UnitPart
 from storage.store import Store
@@ -190,7 +190,7 @@ def test_a_project_without_room_for_more_outcomes_gets_errors_and_no_files_of_si
     store: Store, context: WorkerContext, redis: Redis
 ) -> None:
     accept(store, 10, wanted(store, QUICK))
-    redis.hset(names.STORED, "default", 1 << 60)
+    redis.hset(redis_keys.STORED, "default", 1 << 60)
     found = scored(context, claim(store))
     assert found is not None
     assert (found.whole, scores(found), found.counted.errors) == (True, [None] * 10, {"infrastructure": 10})

@@ -9,7 +9,7 @@ from fastapi import Request
 
 from api.intake import batch_upload, bodies
 from api.services import Services
-from storage import names
+from storage import redis_keys
 from storage.batch_plan import NO_TERMS
 from tests.api.conftest import Service
 
@@ -22,7 +22,7 @@ def test_one_that_is_cancelled_before_a_thread_is_free_leaves_nothing(
     """A stop of the service causes this, when the body has arrived and all threads are busy."""
     asyncio.run(_cancelled(service.services, monkeypatch))
 
-    assert service.store.redis.zcard(names.UPLOADS) == 0
+    assert service.store.redis.zcard(redis_keys.UPLOADS) == 0
     assert list((service.settings.data_dir / "spool" / "payloads").iterdir()) == []
 
 

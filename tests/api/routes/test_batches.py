@@ -13,7 +13,7 @@ import pytest
 from api import progress_events
 from api.intake import bodies
 from gradebox.schemas import Batch
-from storage import batch_threads, names
+from storage import batch_threads, redis_keys
 from storage.backlog import Waiting
 from storage.chunks import ASKING_CHUNK_LINES
 from storage.errors import NotFound, PayloadLost
@@ -261,7 +261,7 @@ def left(client: httpx.Client, service: Service) -> list[object]:
     """All traces of batches: payloads, listed batches and garbage."""
     folder = service.settings.data_dir / "spool" / "payloads"
     files = list(folder.iterdir()) if folder.exists() else []
-    return [*files, *client.get(URL).json(), *service.store.redis.zrange(names.GARBAGE, 0, -1)]
+    return [*files, *client.get(URL).json(), *service.store.redis.zrange(redis_keys.GARBAGE, 0, -1)]
 
 
 @pytest.mark.parametrize(
@@ -445,8 +445,8 @@ def test_a_project_that_has_too_much_waiting_is_asked_to_come_again(
     body = {"graders": [{"key": "exact"}], "threads": [{"completion": "4"}] * 3}
     response = client.post(f"{PROJECT}/batches", json=body)
     finished(client, response.json()["id"])
-    service.store.redis.hset(names.WAITING, "default", 3)  # the value before a worker scored them
-    service.store.redis.hset(names.ACTIVE, "default", 1)
+    service.store.redis.hset(redis_keys.WAITING, "default", 3)  # the value before a worker scored them
+    service.store.redis.hset(redis_keys.ACTIVE, "default", 1)
     response = client.post(f"{PROJECT}/batches", json=body)
     assert "has 3 completions in 1 batches waiting" in problem(response, 429, "queue-full")
     assert response.headers["retry-after"] == "5"

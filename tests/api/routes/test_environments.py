@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import httpx
 import pytest
 
-from storage import names
+from storage import redis_keys
 from storage.environment_builds import Made
 from storage.janitor import Janitor
 from tests.api.conftest import PROJECT, Service, create, problem
@@ -126,7 +126,7 @@ def test_data_that_cannot_be_is_refused_at_once(
     monkeypatch.setattr(service.services, "environments", EnvironmentSettings(environments="on", environment_data_mb=1))
     large = client.post(f"{PATH}/data", content=bytes(2 << 20), headers=ZIP)
     assert "GRADEBOX_ENVIRONMENT_DATA_MB" in problem(large, 413, "too-large")
-    service.store.redis.delete(names.ARCHIVES_LOOK)
+    service.store.redis.delete(redis_keys.ARCHIVES_LOOK)
     assert Janitor(service.store, None).look()
     assert service.store.spool.batches() == before
 

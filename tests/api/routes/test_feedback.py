@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gradebox.outcome import OutcomeError
 from gradebox.schemas import Batch
 from models.settings import ModelSettings
-from storage import feedback_lines, names
+from storage import feedback_lines, redis_keys
 from storage.backlog import Waiting
 from storage.errors import PayloadLost
 from tests.api.conftest import PROJECT, Service, problem
@@ -107,7 +107,7 @@ def test_a_project_with_much_waiting_gets_no_feedback_yet(
 ) -> None:
     before = left(client, service)
     monkeypatch.setattr(service.store.backlog, "most", Waiting(50, 10))
-    service.store.redis.hset(names.WAITING, "default", 50)
-    service.store.redis.hset(names.ACTIVE, "default", 1)
+    service.store.redis.hset(redis_keys.WAITING, "default", 50)
+    service.store.redis.hset(redis_keys.ACTIVE, "default", 1)
     problem(ask(client, batch, on="all"), 429, "queue-full")
     assert left(client, service) == before

@@ -9,7 +9,7 @@ from api.numbers import process, summaries
 from api.numbers.bootstrap import bounds
 from gradebox.schemas import Batch
 from sandbox.errors import InfrastructureError
-from storage import names
+from storage import redis_keys
 from tests.api.conftest import PROJECT, Service, create, finished
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
@@ -70,9 +70,9 @@ def test_an_interval_by_bootstrap_is_that_of_scipy_and_kept_until_the_batch_is_d
         patched.setattr(process, "run", None)  # no new computation
         patched.setattr(service.services, "compute", None)  # no wait for a place to compute
         assert summary(client, batch, "?bootstrap=true")["interval"] == found
-    assert 0 < int(service.store.redis.ttl(names.intervals(batch))) <= 7 * 24 * 3600
+    assert 0 < int(service.store.redis.ttl(redis_keys.intervals(batch))) <= 7 * 24 * 3600
     assert client.delete(f"{URL}/{batch}").status_code == 204
-    assert not service.store.redis.exists(names.intervals(batch))
+    assert not service.store.redis.exists(redis_keys.intervals(batch))
 
 
 def test_what_cannot_be_computed_leaves_the_normal_interval(

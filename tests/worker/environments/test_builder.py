@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradebox.schemas import Environment
-from storage import names
+from storage import redis_keys
 from storage.settings import StorageSettings
 from storage.store import Store
 from tests.wheels import folder_for_environments, make_wheel
@@ -64,7 +64,7 @@ def test_what_a_killed_worker_was_building_is_built_by_another(
     worker.wait()
     assert _now(store, "large").state == "building"
 
-    store.redis.zadd(names.BUILDS, {"default/large/1": 1})  # ends the lease, which lasts a minute
+    store.redis.zadd(redis_keys.BUILDS, {"default/large/1": 1})  # ends the lease, which lasts a minute
     start()
     wait_until(lambda: _now(store, "large").state != "building")
 
@@ -80,5 +80,5 @@ def test_a_worker_that_stops_gives_its_build_back(store: Store, start: Callable[
     worker.terminate()
 
     assert worker.wait(20) == 0
-    assert store.redis.zscore(names.BUILDS, "default/large/1") == 0
-    assert store.redis.hget(names.BUILD_TRIES, "default/large/1") == b"0"
+    assert store.redis.zscore(redis_keys.BUILDS, "default/large/1") == 0
+    assert store.redis.hget(redis_keys.BUILD_TRIES, "default/large/1") == b"0"
