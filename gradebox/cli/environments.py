@@ -1,5 +1,6 @@
 """`gradebox environments`"""
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,6 +37,7 @@ Data = Annotated[
 Detach = Annotated[bool, typer.Option("--detach", help="Do not wait until it is built.")]
 
 
+_COMMENT = re.compile(r"(^|\s)#.*")  # as pip reads a file of requirements: a URL may have a # of its own
 _NOTHING = "name packages, such as sympy==1.14, a file of them with -r FILE, or --data FOLDER"
 
 
@@ -124,8 +126,8 @@ def requirements_of(requirements: list[str] | None, file: Path | None) -> list[s
     """The requirements in the arguments and the file, without the file's comments and empty lines."""
     wanted = list(requirements or [])
     if file is not None:
-        lines = (line.partition(" #")[0].strip() for line in file.read_text("utf-8").splitlines())
-        wanted += [line for line in lines if line and not line.startswith("#")]
+        lines = (_COMMENT.sub("", line).strip() for line in file.read_text("utf-8").splitlines())
+        wanted += [line for line in lines if line]
     return wanted
 
 

@@ -247,7 +247,7 @@ def test_a_function_may_import_packages_in_one(client: Client, shouting: str) ->
 
 
 def test_the_commands(own: Service, tmp_path: Path) -> None:
-    (tmp_path / "requirements.txt").write_text("# packages\nshouting==1.0  # an old one\n\n")
+    (tmp_path / "requirements.txt").write_text("# packages\nshouting==1.0\t# an old one\n\n")
     (tmp_path / "grader.py").write_text(SOURCE)
     key = "by-command"
 
