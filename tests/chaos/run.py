@@ -19,6 +19,7 @@ SHARES = {"worker": 30, "sandbox": 30, "api": 15, "redis": 15, "serve": 4, "ever
 AT_ONCE = 4
 PEEKS = 0.3  # the share of kills after which outcomes are read
 END_S = 900.0
+_SHOWN_EACH = 20
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,8 @@ def _kill_while_it_works(
         if report.killed.total() < plan.kills:
             time.sleep(chance.uniform(0, 2 * plan.pause_s))
             _kill(chance, service, report)
+            if report.killed.total() % _SHOWN_EACH == 0:
+                print(f"{report.killed.total()} of {plan.kills} kills, {len(works)} batches", file=sys.stderr)
         else:
             time.sleep(0.2)
         service.ensure()
