@@ -316,9 +316,8 @@ class Batches:
         return plan, attempts, bool(is_open)
 
     def _standing_when_over(self, batch_id: str, frozen: Frozen) -> tuple[Plan, list[int]] | None:
-        table = frozen.table
         try:
-            chunks, done = part(self._spool.read_table(batch_id) if table is None else table)
+            chunks, done = part(frozen.table or self._spool.read_table(batch_id, frozen.table_name))
         except FileNotFoundError:
             if self._redis.hexists(redis_keys.FROZEN, batch_id):
                 raise
@@ -339,6 +338,11 @@ class Batches:
         """
         pipe.hget(redis_keys.batch(batch_id), "chunks")
         pipe.mget(redis_keys.chunks(batch_id), redis_keys.done(batch_id))
+
+    def frozen(self, batch_id: str) -> Frozen | None:
+        """The frozen record of a batch, or None if the batch is not frozen."""
+        value: Any = self._redis.hget(redis_keys.FROZEN, batch_id)
+        return None if value is None else Frozen(value)
 
     def source(self, scorer: PlannedGrader) -> Version | None:
         """The version that a grader of a batch scores with, or None if no open batch uses it any more."""

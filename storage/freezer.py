@@ -1,5 +1,6 @@
 """Freezes ended batches: replaces all their records with one small record."""
 
+import hashlib
 import time
 from typing import Any
 
@@ -31,25 +32,26 @@ class Freezer:
 
     def freeze(self, batch_id: str) -> None:
         """Freezes an ended batch that is not frozen yet. If its summary cannot be made, the batch stays as it is,
-        because the cause may be fixed later.
+        because the cause may be fixed later. If it is retried meanwhile, it stays as the retry leaves it.
         """
+        ended_at: Any = self._redis.hget(redis_keys.batch(batch_id), "finished_at")
         batch = self._batches.find(batch_id)
         tables = self._batches.tables(batch_id)
         if batch is None or tables is None:
-            self._freeze(args=[batch_id, b""])  # nothing is left to freeze
+            self._freeze(args=[batch_id, b"", b"", b""])  # nothing is left to freeze
             return
-        if batch.finished_at is None:
+        if batch.finished_at is None or ended_at is None:
             return
         if batch.summary_error is not None:
             self.postpone(batch_id)
             return
         table = frozen_batch.join(*tables)
         is_short = len(table) <= frozen_batch.KEPT_TABLE_BYTES
-        if not is_short:
-            self._spool.write_table(batch_id, table)
+        kept = table if is_short else self._spool.write_table(batch_id, table)
         floor: Any = self._redis.hget(redis_keys.batch(batch_id), "floor")
-        record = frozen_batch.freeze(batch, table if is_short else None, int(floor or 0))
-        self._freeze(args=[batch_id, record, *self._batches.rewards(batch)])
+        record = frozen_batch.freeze(batch, kept, int(floor or 0))
+        counting = hashlib.sha1(tables[1], usedforsecurity=False).hexdigest()
+        self._freeze(args=[batch_id, record, ended_at, counting, *self._batches.rewards(batch)])
 
     def postpone(self, batch_id: str) -> None:
         """Postpones a batch that cannot be frozen now."""

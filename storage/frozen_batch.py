@@ -99,6 +99,7 @@ class _Record(msgspec.Struct, array_like=True):
     budget: tuple[float | None, int | None, str] | None = None
     keep_replies: bool = True
     feedback_of: str | None = None
+    table_name: str = "table"
 
 
 class Frozen:
@@ -125,6 +126,11 @@ class Frozen:
     def table(self) -> bytes | None:
         """The result of `join`, or None if it is in the spool."""
         return self._record.table
+
+    @property
+    def table_name(self) -> str:
+        """The name of the table in the spool."""
+        return self._record.table_name
 
     @property
     def floor(self) -> int:
@@ -159,9 +165,9 @@ class Frozen:
         )
 
 
-def freeze(batch: Batch, table: bytes | None, floor: int = 0) -> bytes:
-    """The record of a batch with all of its summaries. `table` is the result of `join` if it is short; `floor` is as in
-    `Frozen.floor`.
+def freeze(batch: Batch, table: bytes | str, floor: int = 0) -> bytes:
+    """The record of a batch with all of its summaries. `table` is the result of `join`, or its name in the spool;
+    `floor` is as in `Frozen.floor`.
     """
     record = _Record(
         batch.state,
@@ -171,11 +177,12 @@ def freeze(batch: Batch, table: bytes | None, floor: int = 0) -> bytes:
         batch.started_at,
         batch.finished_at,
         [_graded(one, summary) for one, summary in zip(batch.graders, batch.summary, strict=True)],
-        table,
+        table if isinstance(table, bytes) else None,
         floor,
         None if batch.budget is None else (batch.budget.cost, batch.budget.tokens, batch.budget.currency),
         batch.keep_replies,
         None if batch.feedback_of is None else batch.feedback_of.model_dump_json(),
+        table if isinstance(table, str) else "",
     )
     packer = zlib.compressobj(9, wbits=_RAW, zdict=_COMMON)
     return packer.compress(msgspec.msgpack.encode(record)) + packer.flush()

@@ -107,14 +107,20 @@ class Janitor:
 
     def _remove_what_does_not_count(self, batch_id: str) -> None:
         self._store.recorded.remove_unnamed(batch_id, time.time() - TIDY_S)
-        files = self._store.spool.outcome_files(batch_id)  # first: the batch may run again, and write others
+        spool = self._store.spool
+        # First: the batch may run again, and write others.
+        files, tables = spool.outcome_files(batch_id), spool.tables(batch_id)
         settled = self._store.batches.settled(batch_id)
         if settled is None:
             return  # it runs again, or it was deleted and its files are condemned
         attempts = dict(enumerate(settled))
         for unit, attempt in files:
             if attempts.get(unit) != attempt:
-                self._store.spool.remove_outcomes(batch_id, unit, attempt)
+                spool.remove_outcomes(batch_id, unit, attempt)
+        if (frozen := self._store.batches.frozen(batch_id)) is not None:
+            for name in tables:
+                if name != frozen.table_name:
+                    spool.remove_table(batch_id, name)
 
     def _look_for_orphans(self) -> None:
         """Condemns files of no batch. They exist if Redis lost data, or if a worker wrote long after a deletion."""

@@ -183,8 +183,8 @@ class Retries:
             self._audit.arguments(batch.project, "batch.retry", batch.id, f"{len(found.units)} chunks"),
             found.units,
         )
-        table = frozen.table
-        chunks, done = frozen_batch.part(self._spool.read_table(batch.id) if table is None else table)
+        table = frozen.table or self._spool.read_table(batch.id, frozen.table_name)
+        chunks, done = frozen_batch.part(table)
         tallies = map(pack, [*found.rest, *found.tallies])
         return len(found.units), [msgspec.msgpack.encode(again), kept, chunks, done, *tallies]
 

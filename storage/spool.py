@@ -1,6 +1,7 @@
 """Large immutable data: payloads and outcomes, in a folder or an object store given by a URL."""
 
 import errno
+import hashlib
 import re
 import secrets
 import shutil
@@ -133,16 +134,28 @@ class Spool:
         with suppress(FileNotFoundError), self._as_os_errors():
             self._files.rm_file(self._outcomes(batch_id, unit, attempt))
 
-    def write_table(self, batch_id: str, table: bytes) -> None:
-        """Writes the table of an ended batch (its chunks and the attempts that count) atomically. All writers write the
-        same content.
+    def write_table(self, batch_id: str, table: bytes) -> str:
+        """Writes the table of an ended batch (its chunks and the attempts that count) atomically. Returns its name,
+        which is that of its content: a slow writer cannot replace the table of a later retry.
         """
-        self._write_whole(f"{self._root}/outcomes/{batch_id}/table", BytesIO(table))
+        name = f"table-{hashlib.sha256(table).hexdigest()[:32]}"
+        self._write_whole(f"{self._root}/outcomes/{batch_id}/{name}", BytesIO(table))
+        return name
 
-    def read_table(self, batch_id: str) -> bytes:
+    def read_table(self, batch_id: str, name: str) -> bytes:
         """Reads the table that `write_table` wrote. Raises FileNotFoundError."""
         with self._as_os_errors():
-            return cast(bytes, self._files.cat_file(f"{self._root}/outcomes/{batch_id}/table"))
+            return cast(bytes, self._files.cat_file(f"{self._root}/outcomes/{batch_id}/{name}"))
+
+    def tables(self, batch_id: str) -> list[str]:
+        """The names of a batch's tables, including partial files of interrupted writes."""
+        names = (Path(path).name for path in self._listed(f"outcomes/{batch_id}"))
+        return [name for name in names if name.startswith("table")]
+
+    def remove_table(self, batch_id: str, name: str) -> None:
+        """Deletes a table, if it exists."""
+        with suppress(FileNotFoundError), self._as_os_errors():
+            self._files.rm_file(f"{self._root}/outcomes/{batch_id}/{name}")
 
     def write_index(self, batch_id: str, name: str, content: Readable) -> None:
         """Writes an index of a batch's outcomes atomically. All writers of this name write the same content."""

@@ -67,10 +67,23 @@ def score_lines(
 ) -> tuple[str, list[Outcome]]:
     """Scores the lines. Returns the grader's label in outcomes, and an outcome for each line, in order.
 
+    Raises as `score_in_time` does, and ProblemError if some lines were not scored in time.
+    """
+    label, outcomes = score_in_time(caller, services, key, number, lines)
+    if len(outcomes) < len(lines):
+        raise caller.why(f"{len(outcomes)} of {len(lines)} threads were scored")
+    return label, outcomes
+
+
+def score_in_time(
+    caller: Caller, services: Services, key: str, number: int | None, lines: list[bytes]
+) -> tuple[str, list[Outcome]]:
+    """Scores the first of the lines: as many as the caller's time allows, at least one. Returns as `score_lines` does.
+
     Raises:
         NotFound, NotRunnable: from storage.
         InfrastructureError: no sandbox is available.
-        ProblemError: it took too long.
+        ProblemError: no line was scored in time.
         Stopped: the client disconnected.
     """
     version = services.store.graders.runnable(caller.project, key, number)
@@ -83,6 +96,6 @@ def score_lines(
     services.metrics.completions.add(
         caller.project, key, counted.scored, counted.not_applicable, counted.errors, counted.run_ms
     )
-    if len(outcomes) < len(lines):
-        raise caller.why(f"{len(outcomes)} of {len(lines)} threads were scored")
+    if not outcomes:
+        raise caller.why(f"0 of {len(lines)} threads were scored")
     return label, outcomes

@@ -204,6 +204,7 @@ end
 -- seconds.
 local function remember_answer(project, digest, answer, most, keep_s)
   local answers = 'gradebox:answers:' .. project
+  redis.call('LREM', answers, 0, digest)  -- of an answer that has expired
   redis.call('SET', 'gradebox:answer:' .. digest, answer, 'EX', keep_s)
   redis.call('RPUSH', answers, digest)
   redis.call('EXPIRE', answers, keep_s)

@@ -42,6 +42,14 @@ def finished(store: Store, *graders: Any) -> str:
     return batch
 
 
+def unfrozen(store: Store, size: int) -> str:
+    """As `finished`, but the worker that ended the batch has not frozen it yet."""
+    batch = accept(store, size)
+    while (lease := store.leases.claim()) is not None:
+        assert finish(store, lease, with_error(store, lease))
+    return batch
+
+
 def retry(store: Store, batch: str) -> Batch:
     return store.retries.begin("default", batch, lambda wanted, units: None)
 
@@ -195,3 +203,49 @@ def test_a_retry_has_the_terms_of_its_batch(store: Store) -> None:
     plan = store.batches.plan(batch)
     assert plan is not None
     assert plan.terms == terms
+
+
+def test_a_worker_that_freezes_late_does_not_undo_a_retry(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = unfrozen(store, LINES)
+    rewards = store.batches.rewards
+
+    def slow(ended: Batch) -> list[str]:
+        monkeypatch.setattr(store.batches, "rewards", rewards)
+        retry(store, batch)
+        assert finish(store, claim(store))
+        return rewards(ended)
+
+    monkeypatch.setattr(store.batches, "rewards", slow)
+    store.freezer.freeze(batch)
+
+    done = store.batches.get("default", batch)
+    assert counts(done) == ("finished", LINES, LINES, {}, [(LINES, LINES)])
+    assert b'"error"' not in b"".join(lines(store, batch))
+    store.freezer.freeze(batch)  # as the worker of the retry does
+    assert store.redis.hexists(redis_keys.FROZEN, batch)
+    assert counts(store.batches.get("default", batch)) == counts(done)
+
+
+def test_a_table_that_is_written_late_does_not_undo_a_retry(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 200 * CHUNK_LINES  # its table is a file
+    batch = unfrozen(store, size)
+    write = store.spool.write_table
+
+    def slow(batch_id: str, table: bytes) -> str:
+        monkeypatch.setattr(store.spool, "write_table", write)
+        retry(store, batch)
+        assert finish(store, claim(store))
+        store.freezer.freeze(batch)
+        return write(batch_id, table)
+
+    monkeypatch.setattr(store.spool, "write_table", slow)
+    store.freezer.freeze(batch)
+
+    assert store.batches.get("default", batch).errors == {}
+    assert store.batches.attempts(batch)[0] == 2
+    assert len(store.spool.tables(batch)) == 2  # of both rounds
+    store.redis.zadd(redis_keys.UNTIDY, {batch: 0})
+    assert Janitor(store, None).look()
+    assert (0, 2) in store.spool.outcome_files(batch)
+    assert len(store.spool.tables(batch)) == 1
+    assert b'"error"' not in b"".join(lines(store, batch))

@@ -144,12 +144,13 @@ def test_the_name_of_a_new_folder_is_on_disk_too(tmp_path: Path, monkeypatch: py
 
 def test_a_table_is_written_whole_and_may_be_written_again(spool: Spool) -> None:
     for _ in range(2):
-        spool.write_table("b1", b"the table")
-        assert spool.read_table("b1") == b"the table"
+        name = spool.write_table("b1", b"the table")
+        assert spool.read_table("b1", name) == b"the table"
+        assert spool.tables("b1") == [name]
     assert spool.outcome_files("b1") == []
     spool.remove("b1")
     with pytest.raises(FileNotFoundError):
-        spool.read_table("b1")
+        spool.read_table("b1", name)
 
 
 def test_nothing_is_left_of_a_removed_batch(spool: Spool) -> None:

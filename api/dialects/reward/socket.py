@@ -30,7 +30,7 @@ from api.http.problems import AWAY, ProblemError, invalid, problem_of
 from api.http.request_id import request_id
 from api.http.websocket import TRY_AGAIN_LATER
 from api.intake import bodies
-from api.routes.score import score_lines
+from api.routes.score import score_in_time
 from api.services import Services
 from storage.errors import StorageError
 
@@ -41,6 +41,7 @@ TOGETHER_BYTES = bodies.MIB
 CHUNK_CHARACTERS = 10_240
 POLICY_VIOLATION = 1008
 BUSY = 429
+LATE = 504  # a call took too long: only its first request is known to be slow
 REASON_BYTES = 123  # the protocol's limit for a close frame
 
 _log = logging.getLogger(__name__)
@@ -136,22 +137,26 @@ class Conversation:
         with receiving, suppress(WebSocketDisconnect, WebSocketDisconnected):
             async for first in receiving:
                 group = [first, *_waiting(receiving, len(first.line))]
-                for answer in await self._answers(group):
-                    await self._send(answer)
+                answered = 0
+                while answered < len(group):
+                    for answer in await self._answers(group[answered:]):
+                        await self._send(answer)
+                        answered += 1
                 self._services.memory.let_go(self._socket.scope, sum(len(asked.line) for asked in group))
                 self._under_way -= len(group)
                 if not self._under_way:
                     self._wait()
 
     async def _answers(self, group: Sequence[AskedThread]) -> list[Response]:
+        """The answers to the first requests of a group: as many as one call has time for, at least one."""
         services, target = self._services, self._target
         try:
             await enter(self._socket, services, target.project, "score")  # the key may have been revoked meanwhile
             lines = [one.line for one in group]
             _, outcomes = await services.grade_for(
-                self._client, target.project, score_lines, services, target.key, None, lines
+                self._client, target.project, score_in_time, services, target.key, None, lines
             )
-            return [response(outcome, asked.id) for outcome, asked in zip(outcomes, group, strict=True)]
+            return [response(outcome, asked.id) for outcome, asked in zip(outcomes, group, strict=False)]
         except (ProblemError, StorageError, *AWAY) as error:
             if problem_of(error).status >= 500:
                 _log.error(
@@ -159,7 +164,8 @@ class Conversation:
                     request_id(self._socket.scope),
                     exc_info=error,
                 )
-            return [self._unscored(asked, error) for asked in group]
+            is_late = problem_of(error).status == LATE
+            return [self._unscored(asked, error) for asked in (group[:1] if is_late else group)]
 
     def _unscored(self, asked: AskedThread, error: Exception) -> Response:
         problem = problem_of(error)
