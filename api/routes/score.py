@@ -78,7 +78,7 @@ def score_lines(
 def score_in_time(
     caller: Caller, services: Services, key: str, number: int | None, lines: list[bytes]
 ) -> tuple[str, list[Outcome]]:
-    """Scores the first of the lines: as many as the caller's time allows, at least one. Returns as `score_lines` does.
+    """Scores the first of the lines: as many as the caller's time allows. Returns as `score_lines` does.
 
     Raises:
         NotFound, NotRunnable: from storage.

@@ -2,6 +2,11 @@
 -- Returns {number of leases given back, number of projects that wait for a worker of the lane}.
 local now, returned = now_ms(), 0
 for i = 3, #ARGV do redis.call('ZADD', LEASES, 'XX', now + ARGV[1], ARGV[i]) end
+-- After Redis' clock was set back, no lease lasts longer than a new one.
+local latest = now + ARGV[1]
+for _, lease in ipairs(redis.call('ZRANGEBYSCORE', LEASES, '(' .. latest, '+inf', 'LIMIT', 0, 1000)) do
+  redis.call('ZADD', LEASES, 'XX', latest, lease)
+end
 for _, lease in ipairs(redis.call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, 1000)) do
   redis.call('ZREM', LEASES, lease)
   local id, unit = string.match(lease, '^(.-):(%d+):%d+$')

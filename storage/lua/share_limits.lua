@@ -30,8 +30,11 @@ end
 if #gone > 0 then redis.call('HDEL', limits, unpack(gone)) end
 
 -- Each response "too many requests" halves the limit of asks at once; each ten seconds without one doubles it again.
-local strikes = math.max(0, (state.strikes or 0) - math.floor((now - (state.struck or now)) / 10000))
-local paused = state.paused or 0
+-- Redis' clock may have been set back since a time was stored: no time counts as later than now, and no pause is longer
+-- than an hour.
+local struck = math.min(now, state.struck or now)
+local strikes = math.max(0, (state.strikes or 0) - math.floor((now - struck) / 10000))
+local paused = math.min(now + 3600000, state.paused or 0)
 if ARGV[11] ~= '' then
   local asked = tonumber(ARGV[11])
   if now >= paused then
@@ -67,7 +70,7 @@ end
 -- After a time without requests, five seconds' worth may begin at once.
 local function level(name, a_minute)
   local most_saved = math.max(1, a_minute / 12)
-  local since = now - (state.at or now - 5000)
+  local since = math.max(0, now - (state.at or now - 5000))
   return math.min(most_saved, (state[name] or most_saved) + since * a_minute / 60000)
 end
 

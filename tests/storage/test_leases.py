@@ -302,3 +302,12 @@ def test_extremes_survive_exactly(store: Store, score: float) -> None:
     finish(store, lease, outcomes_of(store, lease, score=score))
     (summary,) = store.batches.get("default", batch).summary
     assert (summary.minimum, summary.maximum) == (score, score)
+
+
+def test_a_clock_that_is_set_back_does_not_prolong_a_lease(store: Store) -> None:
+    accept(store, 10)
+    lease = claim(store)
+    store.redis.zincrby(redis_keys.LEASES, 600_000, str(lease))  # as if the clock was ten minutes ahead then
+    store.leases.beat([])
+    left = float(store.redis.zscore(redis_keys.LEASES, str(lease)) or 0) / 1000 - time.time()  # type: ignore[arg-type]
+    assert 5 < left < 20

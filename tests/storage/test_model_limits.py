@@ -128,3 +128,19 @@ def test_what_was_told_long_ago_is_not_true_any_more(store: Store) -> None:
     told = int(store.redis.hget(redis_keys.limits("default", "model:judge"), "told") or 0)
     store.redis.hset(redis_keys.limits("default", "model:judge"), "told", told - 20_000)
     assert store.model_limits.awaited("default", ["model:judge"]) == []
+
+
+def test_a_clock_that_is_set_back_stops_no_model(store: Store) -> None:
+    def share(limits: AskLimits, pause_ms: int | None = None) -> Share:
+        demand = Demand(8, 0, 8, pause_ms=pause_ms)
+        return Share(*store.model_limits.share(args=arguments("p", "model:m", "a", limits, demand)))
+
+    key = redis_keys.limits("p", "model:m")
+    minute = AskLimits(64, requests_per_minute=60)
+    share(minute, 1000)
+    for name in ("at", "struck", "paused"):  # as if the clock was a day ahead when they were stored
+        store.redis.hincrby(key, name, 86_400_000)
+    now = share(minute)
+    assert now.at_once == 8, "64, halved once, are more than the 8 that it wants"
+    assert now.later_ms < 2000
+    assert now.paused_ms <= 3_600_000

@@ -41,7 +41,7 @@ TOGETHER_BYTES = bodies.MIB
 CHUNK_CHARACTERS = 10_240
 POLICY_VIOLATION = 1008
 BUSY = 429
-LATE = 504  # a call took too long: only its first request is known to be slow
+LATE = 504  # a call took too long, perhaps for only one of its requests
 REASON_BYTES = 123  # the protocol's limit for a close frame
 
 _log = logging.getLogger(__name__)
@@ -137,18 +137,21 @@ class Conversation:
         with receiving, suppress(WebSocketDisconnect, WebSocketDisconnected):
             async for first in receiving:
                 group = [first, *_waiting(receiving, len(first.line))]
-                answered = 0
-                while answered < len(group):
-                    for answer in await self._answers(group[answered:]):
+                unanswered, together = group, True
+                while unanswered:
+                    answers = await self._answers(unanswered if together else unanswered[:1])
+                    for answer in answers:
                         await self._send(answer)
-                        answered += 1
+                    unanswered, together = unanswered[len(answers) :], together and bool(answers)
                 self._services.memory.let_go(self._socket.scope, sum(len(asked.line) for asked in group))
                 self._under_way -= len(group)
                 if not self._under_way:
                     self._wait()
 
     async def _answers(self, group: Sequence[AskedThread]) -> list[Response]:
-        """The answers to the first requests of a group: as many as one call has time for, at least one."""
+        """The answers to the first requests of a group: as many as one call has time for. A single request always gets
+        an answer.
+        """
         services, target = self._services, self._target
         try:
             await enter(self._socket, services, target.project, "score")  # the key may have been revoked meanwhile
@@ -164,8 +167,9 @@ class Conversation:
                     request_id(self._socket.scope),
                     exc_info=error,
                 )
-            is_late = problem_of(error).status == LATE
-            return [self._unscored(asked, error) for asked in (group[:1] if is_late else group)]
+            if problem_of(error).status == LATE and len(group) > 1:
+                return []
+            return [self._unscored(asked, error) for asked in group]
 
     def _unscored(self, asked: AskedThread, error: Exception) -> Response:
         problem = problem_of(error)

@@ -146,6 +146,25 @@ def test_a_websocket_that_closes_frees_what_it_held(requests: int, service: Serv
 
 
 @pytest.mark.usefixtures("slow")
+def test_a_slow_request_of_a_websocket_costs_no_other_its_score(service: Service, secret: str) -> None:
+    """The server scores waiting requests together; all have the time of one call."""
+    url = f"ws://{httpx.URL(service.url).netloc.decode()}/reward/default/slow/ws"
+    count, slow = 4 * TOGETHER * SCORERS, TOGETHER * SCORERS + 3
+    answers = {}
+    with connect(url, additional_headers={"Authorization": f"Bearer {secret}"}) as connection:
+        for number in range(count):
+            text = "slow" if number == slow else "4"
+            connection.send(json.dumps({"id": number, "turns": [{"role": "assistant", "content": text}]}))
+        while len(answers) < count:
+            message = json.loads(connection.recv(timeout=30))
+            if "chunk" in message:
+                answers[message["id"]] = json.loads(message["chunk"])
+    error = answers.pop(slow)["metadata"]["error"]
+    assert (error["kind"], error["retryable"]) == ("timeout", True)
+    assert {str(answer) for answer in answers.values() if answer["reward"] != 1.0} == set()
+
+
+@pytest.mark.usefixtures("slow")
 def test_a_client_that_goes_while_its_source_is_proved_again_changes_nothing(
     service: Service, client: httpx.Client, secret: str
 ) -> None:
