@@ -115,7 +115,11 @@ def _messages(value: dict[str, Any], form: str) -> list[tuple[dict[str, Any], st
 
 
 def _said(value: object, role: str, where: str) -> list[tuple[dict[str, Any], str]]:
-    return [({"role": role, "content": value}, where)] if type(value) is str else _listed(value, where)
+    if type(value) is str:
+        return [({"role": role, "content": value}, where)]
+    if type(value) is not list:
+        raise ValueError(f"{where} must be text or a list of messages, and is {_kind(value)}")
+    return _listed(value, where)
 
 
 def _listed(messages: object, where: str) -> list[tuple[dict[str, Any], str]]:

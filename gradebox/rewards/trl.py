@@ -68,14 +68,15 @@ def threads(
     """Make a thread for each completion; the dataset's columns, or those in `only`, become its metadata.
 
     Raises:
-        ValueError: JSON cannot hold a value; the message names its row and column.
+        ValueError: JSON cannot hold a value, with its row and column in the message; or a column in `only` is missing
+            or has another length than the completions.
     """
     number = len(completions)
-    rows = {
-        name: row
-        for name, row in columns.items()
-        if name not in _OWN and isinstance(row, list | tuple) and len(row) == number
-    }
+    rows = {name: row for name, row in columns.items() if name not in _OWN and _length(row) == number}
+    for name in only or ():
+        if name not in rows:
+            had = f"has not {number} values" if name in columns else "is missing"
+            raise ValueError(f"column {name!r} {had}: the trainer passes {', '.join(sorted(rows)) or 'no columns'}")
     return [
         {
             "prompt": _turns(prompts[index], f"row {index}, prompt"),
@@ -84,6 +85,14 @@ def threads(
         }
         for index in range(number)
     ]
+
+
+def _length(column: Any) -> int | None:
+    """The number of rows of a column: a list, tuple, array or tensor. None for other arguments of the trainer."""
+    if isinstance(column, list | tuple):
+        return len(column)
+    shape = getattr(column, "shape", ())
+    return int(shape[0]) if isinstance(shape, tuple) and shape else None
 
 
 class RewardPolicy:

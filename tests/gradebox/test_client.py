@@ -508,3 +508,9 @@ def test_batches_are_compared_and_a_grader_with_labels(client: Client, service: 
     assert asyncio.run(in_a_loop()) == (compared.difference, None)
     with pytest.raises(NotFound):
         client.compare(a, "0" * 20)
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf")])
+def test_a_reward_has_finite_weights(client: Client, weight: float) -> None:
+    with pytest.raises(ValueError, match="finite number"):
+        client.reward({"any": weight})

@@ -309,5 +309,5 @@ def test_a_clock_that_is_set_back_does_not_prolong_a_lease(store: Store) -> None
     lease = claim(store)
     store.redis.zincrby(redis_keys.LEASES, 600_000, str(lease))  # as if the clock was ten minutes ahead then
     store.leases.beat([])
-    left = float(store.redis.zscore(redis_keys.LEASES, str(lease)) or 0) / 1000 - time.time()  # type: ignore[arg-type]
+    left = float(store.redis.zscore(redis_keys.LEASES, str(lease)) or 0) / 1000 - time.time()
     assert 5 < left < 20

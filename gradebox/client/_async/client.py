@@ -1,6 +1,7 @@
 """The client class."""
 
 from collections.abc import Iterable
+from math import isfinite
 from types import TracebackType
 from typing import Self
 
@@ -95,11 +96,13 @@ class AsyncClient:
             name: the name under which trainers log the reward.
 
         Raises:
-            ValueError: no grader is named, or a grader takes groups.
+            ValueError: no grader is named, a weight is not finite, or a grader takes groups.
         """
         chosen = calls.weights_of(graders)
         if not chosen:
             raise ValueError("name at least one grader")
+        if not all(map(isfinite, chosen.values())):
+            raise ValueError("a weight is a finite number")
         parts = []
         for grader, weight in chosen.items():
             key, version = calls.split_version(grader)

@@ -150,7 +150,7 @@ def test_a_slow_request_of_a_websocket_costs_no_other_its_score(service: Service
     """The server scores waiting requests together; all have the time of one call."""
     url = f"ws://{httpx.URL(service.url).netloc.decode()}/reward/default/slow/ws"
     count, slow = 4 * TOGETHER * SCORERS, TOGETHER * SCORERS + 3
-    answers = {}
+    answers: dict[int, dict[str, Any]] = {}
     with connect(url, additional_headers={"Authorization": f"Bearer {secret}"}) as connection:
         for number in range(count):
             text = "slow" if number == slow else "4"

@@ -270,3 +270,22 @@ def test_a_reward_that_is_awaited_can_be_pickled(service: Service, grader: Grade
 def test_a_reward_works_in_a_process_that_is_spawned(grader: GraderHandle) -> None:
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         assert pool.submit(ask, grader.as_trl_reward(), "4", "5").result(60) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"answer": ["4", "5"]}, "column 'answr' is missing: the trainer passes answer"),
+        ({"answr": ["4"]}, "column 'answr' has not 2 values: the trainer passes no columns"),
+        ({"answr": "45"}, "column 'answr' has not 2 values"),
+    ],
+)
+def test_a_named_column_that_is_not_there_is_an_error(columns: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        trl.threads(["q", "q"], ["x", "y"], columns, ["answr"])
+
+
+def test_arrays_are_columns_too() -> None:
+    numpy = pytest.importorskip("numpy")
+    made = trl.threads(["q", "q"], ["x", "y"], {"answer": numpy.array(["4", "5"]), "step": 2})
+    assert [thread["metadata"] for thread in made] == [{"answer": "4"}, {"answer": "5"}]
