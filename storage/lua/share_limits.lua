@@ -20,7 +20,7 @@ for i = 1, #found, 2 do
     local wants, holds, waits, seen = string.match(found[i + 1], '(%d+):(%d+):(%d+):(%d+)')
     if process == me then
       held_before = tonumber(holds)
-    elseif now - seen > tonumber(ARGV[12]) then
+    elseif math.abs(now - seen) > tonumber(ARGV[12]) then
       gone[#gone + 1] = found[i]
     else
       others[#others + 1] = {wants = tonumber(wants), holds = tonumber(holds), waits = tonumber(waits)}
@@ -29,12 +29,18 @@ for i = 1, #found, 2 do
 end
 if #gone > 0 then redis.call('HDEL', limits, unpack(gone)) end
 
+-- Redis' clock may have been set back since a time was stored: what was in the past is not later than now, and no pause
+-- is longer than an hour.
+for name, latest in pairs({at = now, struck = now, paused = now + 3600000}) do
+  if (state[name] or 0) > latest then
+    state[name] = latest
+    redis.call('HSET', limits, name, string.format('%.0f', latest))
+  end
+end
+
 -- Each response "too many requests" halves the limit of asks at once; each ten seconds without one doubles it again.
--- Redis' clock may have been set back since a time was stored: no time counts as later than now, and no pause is longer
--- than an hour.
-local struck = math.min(now, state.struck or now)
-local strikes = math.max(0, (state.strikes or 0) - math.floor((now - struck) / 10000))
-local paused = math.min(now + 3600000, state.paused or 0)
+local strikes = math.max(0, (state.strikes or 0) - math.floor((now - (state.struck or now)) / 10000))
+local paused = state.paused or 0
 if ARGV[11] ~= '' then
   local asked = tonumber(ARGV[11])
   if now >= paused then
@@ -70,7 +76,7 @@ end
 -- After a time without requests, five seconds' worth may begin at once.
 local function level(name, a_minute)
   local most_saved = math.max(1, a_minute / 12)
-  local since = math.max(0, now - (state.at or now - 5000))
+  local since = now - (state.at or now - 5000)
   return math.min(most_saved, (state[name] or most_saved) + since * a_minute / 60000)
 end
 

@@ -1,8 +1,9 @@
 """Tests that the processes that ask a model share its limits."""
 
-from time import sleep
+from time import sleep, time
 
 from storage import redis_keys
+from storage.connection import text
 from storage.model_limits import AskLimits, Demand, Share, arguments
 from storage.store import Store
 
@@ -131,16 +132,22 @@ def test_what_was_told_long_ago_is_not_true_any_more(store: Store) -> None:
 
 
 def test_a_clock_that_is_set_back_stops_no_model(store: Store) -> None:
-    def share(limits: AskLimits, pause_ms: int | None = None) -> Share:
-        demand = Demand(8, 0, 8, pause_ms=pause_ms)
-        return Share(*store.model_limits.share(args=arguments("p", "model:m", "a", limits, demand)))
-
-    key = redis_keys.limits("p", "model:m")
-    minute = AskLimits(64, requests_per_minute=60)
-    share(minute, 1000)
+    key, limits = redis_keys.limits("default", "model:judge"), AskLimits(64, requests_per_minute=60)
+    share(store, "a", wants(8, pause_ms=1000), limits)
     for name in ("at", "struck", "paused"):  # as if the clock was a day ahead when they were stored
         store.redis.hincrby(key, name, 86_400_000)
-    now = share(minute)
+    now = share(store, "a", wants(8), limits)
     assert now.at_once == 8, "64, halved once, are more than the 8 that it wants"
     assert now.later_ms < 2000
-    assert now.paused_ms <= 3_600_000
+    assert 3_590_000 < now.paused_ms <= 3_600_000
+    at, struck, paused = (int(value or 0) for value in store.redis.hmget(key, "at", "struck", "paused"))
+    assert max(at, struck) <= time() * 1000 + 1000
+    assert paused <= time() * 1000 + 3_601_000, "the pause would move along with the clock"
+
+
+def test_a_process_that_died_before_the_clock_was_set_back_keeps_no_share(store: Store) -> None:
+    key = redis_keys.limits("default", "model:judge")
+    assert share(store, "a", wants(100)).at_once == 16
+    held = text(store.redis.hget(key, "p:a") or b"").rpartition(":")[0]
+    store.redis.hset(key, "p:a", f"{held}:{int(time() * 1000) + 86_400_000}")
+    assert share(store, "b", wants(100)).at_once == 16
