@@ -8,6 +8,7 @@ from redis import Redis
 from gradebox.schemas import GraderRecord
 from storage import graders, idempotency, redis_keys
 from storage.chunks import Chunk
+from storage.connection import script
 from storage.errors import KeyReused
 from storage.idempotency import once
 from storage.store import Store
@@ -94,3 +95,16 @@ def test_a_batch_that_is_accepted_again_under_its_own_id_keeps_its_files(store: 
     made = [store.batches.accept(batch_id, "default", exact, CHUNKS, lambda pipe: None, once=ONE) for _ in range(2)]
     assert made[0] == made[1]
     assert store.orphan_files.due() == []
+
+
+def test_a_key_that_is_used_again_after_its_answer_expired_keeps_the_new_one(redis: Redis) -> None:
+    remember = script(redis, "remember_answer")
+
+    def answer(key: str) -> None:
+        remember(args=["p", key, b"answer", 3, 3600])
+
+    answer("again")
+    redis.delete("gradebox:answer:again")  # as when it expires
+    for key in ("again", "second", "third"):
+        answer(key)
+    assert all(redis.exists(f"gradebox:answer:{key}") for key in ("again", "second", "third"))
