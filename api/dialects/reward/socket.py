@@ -41,7 +41,7 @@ TOGETHER_BYTES = bodies.MIB
 CHUNK_CHARACTERS = 10_240
 POLICY_VIOLATION = 1008
 BUSY = 429
-LATE = 504  # a call took too long, perhaps for only one of its requests
+LATE = 504  # a call took too long
 REASON_BYTES = 123  # the protocol's limit for a close frame
 
 _log = logging.getLogger(__name__)
@@ -161,14 +161,14 @@ class Conversation:
             )
             return [response(outcome, asked.id) for outcome, asked in zip(outcomes, group, strict=False)]
         except (ProblemError, StorageError, *AWAY) as error:
+            if problem_of(error).status == LATE and len(group) > 1:
+                return []  # perhaps only one of them is slow: each gets the time of one call
             if problem_of(error).status >= 500:
                 _log.error(
                     "request %s failed: a part of the service is unavailable",
                     request_id(self._socket.scope),
                     exc_info=error,
                 )
-            if problem_of(error).status == LATE and len(group) > 1:
-                return []
             return [self._unscored(asked, error) for asked in group]
 
     def _unscored(self, asked: AskedThread, error: Exception) -> Response:
