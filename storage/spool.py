@@ -126,7 +126,7 @@ class Spool:
 
     def recorded_files(self, batch_id: str) -> list[str]:
         """The names of all files of recorded outcomes of a batch, including files that are being written."""
-        found = (_RECORDED.fullmatch(Path(path).name) for path in self._listed(f"outcomes/{batch_id}"))
+        found = map(_RECORDED.fullmatch, self._files_of(batch_id))
         return [name[1] for name in found if name]
 
     def remove_outcomes(self, batch_id: str, unit: int, attempt: int) -> None:
@@ -149,8 +149,7 @@ class Spool:
 
     def tables(self, batch_id: str) -> list[str]:
         """The names of a batch's tables, including partial files of interrupted writes."""
-        names = (Path(path).name for path in self._listed(f"outcomes/{batch_id}"))
-        return [name for name in names if name.startswith("table")]
+        return [name for name in self._files_of(batch_id) if name.startswith("table")]
 
     def remove_table(self, batch_id: str, name: str) -> None:
         """Deletes a table, if it exists."""
@@ -169,8 +168,7 @@ class Spool:
 
     def indexes(self, batch_id: str) -> list[str]:
         """The names of a batch's indexes, including partial files of interrupted writes."""
-        names = (Path(path).name for path in self._listed(f"outcomes/{batch_id}"))
-        return [name.removeprefix("index-") for name in names if name.startswith("index-")]
+        return [name.removeprefix("index-") for name in self._files_of(batch_id) if name.startswith("index-")]
 
     def remove_index(self, batch_id: str, name: str) -> None:
         """Deletes an index, if it exists."""
@@ -286,7 +284,7 @@ class Spool:
 
     def outcome_files(self, batch_id: str) -> list[tuple[int, int]]:
         """The unit and the attempt of each file of outcomes of a batch."""
-        found = (_ATTEMPT.fullmatch(Path(path).name) for path in self._listed(f"outcomes/{batch_id}"))
+        found = map(_ATTEMPT.fullmatch, self._files_of(batch_id))
         return [(int(name[1]), int(name[2])) for name in found if name]
 
     def owner(self, claim: str) -> str:
@@ -299,6 +297,10 @@ class Spool:
                 self._files.makedirs(self._root, exist_ok=True)
                 self._files.pipe_file(path, claim.encode())
             return str(self._files.cat_file(path)[:64].decode("ascii", "replace"))
+
+    def _files_of(self, batch_id: str) -> list[str]:
+        """The names of the files of a batch, except its payload."""
+        return [Path(path).name for path in self._listed(f"outcomes/{batch_id}")]
 
     def _listed(self, folder: str) -> list[str]:
         with suppress(FileNotFoundError), self._as_os_errors():
