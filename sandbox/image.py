@@ -1,4 +1,4 @@
-"""The file system of a sandbox.
+"""Builds the file system that sandboxes see.
 
 It holds a copy of the interpreter with its standard library, the time zones, the guest, and what the guest imports:
 msgspec and the template engine of judges.

@@ -14,6 +14,7 @@ from openai.resources.fine_tuning.alpha import Graders
 from api.dialects.openai import similarity as measuring
 from api.dialects.openai import similarity_measures
 from api.dialects.openai.refused import OpenAIProblem
+from api.http.problems import problem_of
 from sandbox import limits
 from sandbox.errors import InfrastructureError
 from tests.api.dialects.openai.conftest import asking, check, multi, python, similar
@@ -136,8 +137,9 @@ def test_texts_that_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_busy_machine_is_not_the_fault_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "_TIME_S", 0.01)
-    with pytest.raises(InfrastructureError, match=r"did not end within 0.01 s"):
+    with pytest.raises(InfrastructureError, match=r"did not end within 0.01 s") as raised:
         measuring.similarity("fuzzy_match", "a", "b", "grader")
+    assert problem_of(raised.value).status == 503
 
 
 def test_measures_do_not_load_scipy() -> None:
