@@ -336,7 +336,11 @@ class BiasCount(_Schema):
 
 
 class Summary(_Schema):
-    """Statistics of the scores of one grader over a batch. Quantiles are exact to three significant digits."""
+    """Statistics of the scores of one grader over a batch.
+
+    Quantiles and histogram are exact for up to 5,000 different scores. Beyond that they count neighbouring scores as
+    equal, some tenths of a percent of the scores at a time.
+    """
 
     grader: str
     weight: float

@@ -102,7 +102,7 @@ def _sorted(counted: Tally) -> _Sorted:
     """Sorts the values of a tally, with library functions only, because there may be thousands of values."""
     values = sorted(counted.values)
     ranks = list(accumulate(map(counted.values.__getitem__, values)))
-    # Rounding may move scores beyond the extremes, which are exact.
+    # Tallies of earlier releases have scores rounded to three digits, which may be beyond the extremes.
     below, above = bisect_left(values, counted.minimum), bisect_right(values, counted.maximum)
     values[:below] = [counted.minimum] * below
     values[above:] = [counted.maximum] * (len(values) - above)
@@ -125,11 +125,8 @@ def _histogram(scores: _Sorted, low: float, high: float) -> list[HistogramBin]:
 
 
 def bin_of(score: float, low: float, high: float) -> int:
-    """The number of the bin that counts a score in the histogram of scores from `low` to `high`. Matches `_histogram`:
-    the score is rounded as in a tally.
-    """
-    rounded = min(max(float(f"{score:.3g}"), low), high)
-    return min(int(_share(rounded, low, high) * BINS), BINS - 1)
+    """The number of the bin that counts a score in the histogram of scores from `low` to `high`, as in `_histogram`."""
+    return min(int(_share(score, low, high) * BINS), BINS - 1)
 
 
 def bins(low: float, high: float, counts: Sequence[int]) -> list[HistogramBin]:

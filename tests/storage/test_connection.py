@@ -123,7 +123,7 @@ def test_statistics_of_format_3_are_as_they_were(redis: Redis, store: Store) -> 
         fields: dict[Any, Any] = {name: repr(getattr(counted, name)) for name in named}
         redis.hset(f"gradebox:batch:{batch}:stats:{number}", mapping={**fields, "error:exception": "10"})
         redis.hset(f"gradebox:batch:{batch}:stats:{number}", "past", "1:50:99.0:1.5 1:50:99.0:1.5 1:50:99.0:1.5")
-        values: dict[Any, Any] = {f"{value:.3g}": count for value, count in counted.values.items()}
+        values: dict[Any, Any] = {repr(value): count for value, count in counted.values.items()}
         redis.hset(f"gradebox:batch:{batch}:values:{number}", mapping=values)
         redis.delete(redis_keys.tallies(batch, number))
     redis.delete(redis_keys.ENDED)

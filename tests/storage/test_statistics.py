@@ -23,8 +23,8 @@ def test_moments_are_those_of_the_scores_that_are() -> None:
     assert (counted.minimum, counted.maximum, counted.run_ms) == (0.0, 1.0, 6.5)
 
 
-def test_values_are_counted_to_three_digits() -> None:
-    assert tally(scored(0.12345, 0.12349, -0.0, 0.0, 1234.5)).values == {0.123: 2, 0.0: 2, 1230.0: 1}
+def test_values_are_counted_exactly() -> None:
+    assert tally(scored(0.12345, 0.12349, -0.0, 0.0, 1234.5)).values == {0.12345: 1, 0.12349: 1, 0.0: 2, 1234.5: 1}
 
 
 def test_nothing_scored_is_no_error() -> None:

@@ -3,9 +3,12 @@
 import math
 import random
 import sys
+from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from itertools import accumulate
 
 import pytest
 from hypothesis import example, given
@@ -17,9 +20,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from gradebox.outcome import ErrorKind, Outcome, OutcomeError
 from gradebox.schemas import Summary
 from storage import redis_keys, unit_tallies
-from storage.statistics import MOST_VALUES, Tally, merged, pack, tally, unpack
+from storage.statistics import MOST_VALUES, merged, pack, tally, unpack
 from storage.store import Store
-from storage.summary import summarise
+from storage.summary import QUANTILES, summarise
 from storage.unit_tallies import MOST, Tallies
 from tests.storage.making import accept, claim, finish, outcomes_of, wanted
 
@@ -34,10 +37,6 @@ def outcome(result: float | ErrorKind) -> Outcome:
     if isinstance(result, str):
         return Outcome(0, "g@1", None, 0.25, error=OutcomeError(result, "boom"))
     return Outcome(0, "g@1", result, 0.25)
-
-
-def rounded(score: float) -> float:
-    return float(f"{score:.3g}")
 
 
 def close(found: float | None, expected: Fraction, scale: float) -> bool:
@@ -65,14 +64,13 @@ def check(summary: Summary, results: Results) -> None:
     if scale < 1e150 and summary.deviation is not None:  # squares neither overflow nor underflow
         variance = sum((Fraction(score) - mean) ** 2 for score in scores) / len(scores)
         assert abs(summary.deviation - math.sqrt(variance)) <= 1e-7 * scale + 1e-150
-    inside = sorted(min(max(rounded(score), low), high) for score in scores)
     shares = {"p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
     for name, share in shares.items():
         # the smallest score that at least this share of the scores does not exceed
-        expected = next(score for number, score in enumerate(inside, 1) if number >= share * len(inside))
+        expected = next(score for number, score in enumerate(scores, 1) if number >= share * len(scores))
         assert summary.quantiles[name] == expected
     bins = [0] * (1 if low == high else 10)
-    for score in inside:
+    for score in scores:
         part = 0.5 if math.isinf(high - low) else 1.0  # halves the numbers if their distance exceeds the largest float
         share = (score * part - low * part) / (high * part - low * part) if low < high else 0.0
         bins[min(int(share * 10), 9)] += 1
@@ -108,17 +106,43 @@ def _told_apart(value: object) -> object:
     return "nan" if isinstance(value, float) and math.isnan(value) else value
 
 
-def test_scores_that_are_too_many_to_tell_apart_are_counted_by_one_digit() -> None:
+SPREADS: dict[str, Callable[[random.Random], float]] = {
+    "even": lambda chance: chance.random(),
+    "outliers": lambda chance: chance.gauss(0, 1) * 10 ** (300 * (chance.random() < 1e-3)),
+    "twelve decades": lambda chance: chance.random() * 10 ** chance.randrange(12),
+    "mostly one": lambda chance: 1.0 if chance.random() < 0.4 else 1000 + chance.random(),
+}
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_quantiles_of_very_many_different_scores_are_off_by_few_ranks(spread: str) -> None:
     chance = random.Random(7)
-    units = [tally([outcome(chance.random() * 10 ** chance.randrange(12)) for _ in range(1000)]) for _ in range(20)]
-    whole = merged(units)
-    assert sum(whole.values.values()) == whole.scored == 20_000
-    assert MOST_VALUES < len(whole.values) < MOST_VALUES + 200
-    by_steps = Tally()
+    units = [[SPREADS[spread](chance) for _ in range(1000)] for _ in range(200)]
+    kept: list[bytes] = []
     for unit in units:
-        by_steps = merged([unpack(pack(by_steps)), unit])
-    assert by_steps == whole
-    assert merged([whole]) == whole
+        kept.append(pack(tally(list(map(outcome, unit)))))
+        if len(kept) == MOST:
+            kept = [pack(unit_tallies.read(kept))]
+    whole = unit_tallies.read(kept)
+    scores = sorted(score for unit in units for score in unit)
+    assert len(whole.values) <= MOST_VALUES
+    assert set(whole.values) <= set(scores)
+    assert sum(whole.values.values()) == whole.scored == len(scores)
+    found = summarise("g@1", 1.0, whole)
+    for name, share in QUANTILES.items():
+        value, rank = found.quantiles[name], share * len(scores)
+        first, last = bisect_left(scores, value) + 1, bisect_right(scores, value)
+        assert first - 0.002 * len(scores) <= rank <= last + 0.002 * len(scores)
+    edges = [part.high for part in found.histogram[:-1]]
+    counted = accumulate(part.count for part in found.histogram[:-1])
+    for edge, below in zip(edges, counted, strict=True):
+        assert abs(below - bisect_left(scores, edge)) <= 0.002 * len(scores)
+
+
+def test_five_thousand_different_scores_are_exact() -> None:
+    scores = [1000 + number / 1000 for number in range(MOST_VALUES)]
+    units = [[*map(outcome, scores[start::7])] for start in range(7)]
+    check(summarise("g@1", 1.0, merged([tally(unit) for unit in units])), [*scores])
 
 
 def scores_of(store: Store, batch: str, units: int) -> list[float]:
@@ -127,7 +151,7 @@ def scores_of(store: Store, batch: str, units: int) -> list[float]:
     found: dict[int, float] = {}
     for _ in range(units):
         lease = claim(store)
-        made = [Outcome(one.index, one.grader, chance.gauss(0, 1), 0.25) for one in outcomes_of(store, lease)]
+        made = [Outcome(one.index, one.grader, round(chance.gauss(0, 1), 2), 0.25) for one in outcomes_of(store, lease)]
         finish(store, lease, made)
         found |= {one.index: one.score for one in made if one.score is not None}
     return [found[index] for index in sorted(found)]

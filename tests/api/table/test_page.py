@@ -101,9 +101,8 @@ def matches(outcome: Outcome, wanted: OutcomeFilter, edges: list[tuple[float, fl
     if score is None:
         return False
     if wanted.bin is not None:
-        rounded = float(f"{score:.3g}")
         low, high = edges[0][0], edges[-1][1]
-        share = (min(max(rounded, low), high) - low) / (high - low)
+        share = (score - low) / (high - low)
         if min(int(share * 10), 9) != wanted.bin:
             return False
     return (wanted.low is None or score >= wanted.low) and (wanted.high is None or score <= wanted.high)
