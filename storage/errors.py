@@ -15,6 +15,7 @@ StorageError
 ├── QuotaExceeded    the project, or the service, has reached a quota
 ├── SecretKeyError   (in storage.secret_key) the key file does not match the encrypted data
 ├── PayloadLost      the spool no longer has the payload of a batch
+├── OutcomesLost     the spool no longer has the outcomes of a unit that is to be scored again
 ├── SpoolUnusable    the spool cannot be written, and waiting does not help
 └── UnknownFormat    the data was written by a newer gradebox
 """
@@ -68,6 +69,10 @@ class QueueFull(Refused):
 
 class QuotaExceeded(StorageError):
     """A quota is reached. Nothing was changed; something has to be deleted first."""
+
+
+class OutcomesLost(StorageError):
+    """The spool no longer has the outcomes of a unit that is to be scored again, or only a part of them."""
 
 
 class PayloadLost(StorageError):

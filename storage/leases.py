@@ -101,6 +101,7 @@ class Leases:
         self._advance = script(redis, "record_progress")
         self._release = script(redis, "release_unit")
         self._complete = script(redis, "complete_unit")
+        self._keep_earlier = script(redis, "keep_earlier")
         self._tallies = Tallies(redis)
 
     def claim(self, *, starving: bool = False, lane: Lane = "") -> Lease | None:
@@ -133,6 +134,12 @@ class Leases:
         Returns whether the next attempt continues from that file.
         """
         return bool(self._release(args=[lease.batch, lease.unit, lease.attempt, int(tried), outcomes]))
+
+    def keep_earlier(self, lease: Lease) -> None:
+        """Ends a unit that was to be scored again and cannot be: its earlier outcomes stay. Does nothing if the lease
+        is no longer held.
+        """
+        self._keep_earlier(args=[lease.batch, lease.unit, lease.attempt, _now()])
 
     def complete(self, lease: Lease, grader_number: int, counted: Tally, size: int = 0) -> Completed:
         """Makes this attempt's outcomes the ones that count. Can be repeated if the reply is lost.

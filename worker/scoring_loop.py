@@ -9,7 +9,7 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from sandbox.errors import Busy, InfrastructureError
-from storage.errors import PayloadLost
+from storage.errors import OutcomesLost, PayloadLost
 from storage.leases import Lease
 from worker.context import WorkerContext
 from worker.loaded_grader import GraderCache
@@ -90,6 +90,10 @@ class ScoringLoop:
             _log.info("leaving a chunk to the other loop of this worker", reason=str(error))
             self._queue.give_back(lease, tried=False)
             self._context.stopping.wait(_OTHER_LOOP_S)
+            return
+        except OutcomesLost as error:
+            _log.error("a chunk cannot be scored again, its outcomes stay as they are", error=str(error))
+            self._queue.keep_earlier(lease)
             return
         except (InfrastructureError, PayloadLost, OSError) as error:
             pause = 0.0 if isinstance(error, PayloadLost) else min(2.0**lease.tries, _LONGEST_PAUSE_S)

@@ -13,7 +13,7 @@ from sandbox.errors import InfrastructureError
 from sandbox.thread_ids import read_ids
 from storage.batch_plan import PlannedGrader
 from storage.chunks import Chunk
-from storage.errors import PayloadLost
+from storage.errors import OutcomesLost, PayloadLost
 from storage.leases import Lease
 from storage.retries import is_retryable
 from storage.statistics import Tally, tally
@@ -62,6 +62,7 @@ def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: UnitW
     Raises:
         InfrastructureError: no sandbox is available.
         PayloadLost: the spool no longer has the threads.
+        OutcomesLost: the unit is to be scored again, and the spool no longer has its outcomes.
         OSError: the spool is not readable.
         RedisError: Redis does not answer.
     """
@@ -123,11 +124,7 @@ def _retried(
     unit. The retryable outcomes are replaced by new ones; the others stay the same to the byte. All stay the same if
     the unit is given up. Returns None if the outcomes are not wanted any more.
     """
-    with context.store.spool.open_outcomes(lease.batch, lease.unit, lease.earlier) as file:
-        lines = file.read().splitlines(keepends=True)
-    outcomes = [_decoder.decode(line) for line in lines]
-    if len(outcomes) != chunk.lines:
-        raise InfrastructureError(f"the earlier outcomes of a chunk are {len(outcomes)}, and it has {chunk.lines}")
+    lines, outcomes = _earlier(context.store, lease, chunk)
     places = [place for place in range(chunk.lines) if is_retryable(outcomes[place])]
     before = len(kept)
     again = [kept[place] for place in places if place < before]
@@ -144,6 +141,19 @@ def _retried(
         outcomes[place] = msgspec.structs.replace(outcome, index=chunk.first_index + place)
         lines[place] = _encoder.encode_lines([outcomes[place]])
     return b"".join(lines[before:reached]), outcomes[before:reached], places
+
+
+def _earlier(store: Store, lease: Lease, chunk: Chunk) -> tuple[list[bytes], list[Outcome]]:
+    """The outcomes of a unit that count so far, encoded and as objects."""
+    try:
+        with store.spool.open_outcomes(lease.batch, lease.unit, lease.earlier) as file:
+            lines = file.read().splitlines(keepends=True)
+        outcomes = [_decoder.decode(line) for line in lines]
+    except (FileNotFoundError, msgspec.DecodeError) as error:
+        raise OutcomesLost(f"the outcomes of unit {lease.unit} cannot be read: {error}") from error
+    if len(outcomes) != chunk.lines:
+        raise OutcomesLost(f"unit {lease.unit} has {len(outcomes)} outcomes of {chunk.lines}")
+    return lines, outcomes
 
 
 def _score_places(

@@ -146,22 +146,25 @@ local function take_before(batch, unit)
   return kept and cmsgpack.unpack(kept)
 end
 
--- Counts outcomes again that were to be scored again and were not. Returns whether there were any.
--- Their leases end. No later attempt reuses the number of one that was leased, because it names a file that the
--- previous holder of the lease may still write.
+-- Counts the outcomes of a unit again that were to be scored again and were not. Returns their number.
+-- Its lease ends. No later attempt reuses the number of one that was leased, because it names a file that the previous
+-- holder of the lease may still write.
+local function restore_unit(id, batch, unit)
+  local attempt = redis.call('HGET', batch .. ':attempts', unit)
+  redis.call('ZREM', LEASES, id .. ':' .. unit .. ':' .. attempt)
+  local floor = tonumber(redis.call('HGET', batch, 'floor') or 0)
+  redis.call('HSET', batch, 'floor', math.max(floor, tonumber(attempt)))
+  local before = take_before(batch, unit)
+  for kind, errors in pairs(before.errors) do redis.call('HINCRBY', batch, 'error:' .. kind, errors) end
+  redis.call('RPUSH', tallies_key(id, before.grader), before.tally)
+  redis.call('HINCRBY', batch, 'done', before.outcomes)
+  return before.outcomes
+end
+
+-- Does so for all units of a batch. Returns whether there were any.
 local function restore(id, batch)
   local units = redis.call('HKEYS', batch .. ':before')
-  local floor = tonumber(redis.call('HGET', batch, 'floor') or 0)
-  for _, unit in ipairs(units) do
-    local attempt = redis.call('HGET', batch .. ':attempts', unit)
-    redis.call('ZREM', LEASES, id .. ':' .. unit .. ':' .. attempt)
-    floor = math.max(floor, tonumber(attempt))
-    local before = take_before(batch, unit)
-    redis.call('HINCRBY', batch, 'done', before.outcomes)
-    for kind, errors in pairs(before.errors) do redis.call('HINCRBY', batch, 'error:' .. kind, errors) end
-    redis.call('RPUSH', tallies_key(id, before.grader), before.tally)
-  end
-  if #units > 0 then redis.call('HSET', batch, 'floor', floor) end
+  for _, unit in ipairs(units) do restore_unit(id, batch, unit) end
   return #units > 0
 end
 

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,7 @@ from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat
 from worker.loaded_grader import GraderCache
 from worker.result_writer import ResultWriter
+from worker.scoring_loop import ScoringLoop
 from worker.unit import Scored, score
 from worker.unit_queue import UnitQueue
 from worker.unit_watch import UnitWatch
@@ -220,6 +222,32 @@ def test_a_retry_that_was_tried_too_often_leaves_the_outcomes_that_there_were(
     again(context)
     assert lines_of(store, batch) == before
     assert store.batches.get("default", batch).errors == {"model": 3, "exception": 3}
+
+
+@pytest.mark.parametrize("lost", ["removed", "cut"])
+def test_a_unit_whose_outcomes_are_gone_stays_as_it_was_and_the_batch_ends(
+    store: Store, context: WorkerContext, lost: str
+) -> None:
+    batch = finished(store, 1200, NEW)  # units of 200, 200, 200, 200, 200, 200 lines
+    before = store.batches.get("default", batch)
+    context.dispatch.retry("default", batch)
+    path = Path(store.spool._outcomes(batch, 1, 1))
+    path.write_bytes(path.read_bytes()[:5000])
+    if lost == "removed":
+        path.unlink()
+    began = time.monotonic()
+    with ScoringLoop(context) as loop:
+        while loop.work():
+            pass
+    assert time.monotonic() - began < 20
+    found = store.batches.get("default", batch)
+    again = sum(retryable(place) for place in range(1200) if not 200 <= place < 400)
+    assert (found.state, found.done, found.scored) == ("finished", 1200, before.scored + again)
+    assert found.errors == {"model": before.errors["model"] - again, "exception": before.errors["exception"]}
+    assert found.summary[0].errors == found.errors
+    assert found.summary[0].scored == found.scored
+    assert store.redis.zcard(redis_keys.LEASES) == 0
+    assert int(store.redis.hget(redis_keys.WAITING, "default") or 0) == 0
 
 
 @pytest.mark.slow
