@@ -205,6 +205,9 @@ class Version(_Schema):
     groups: bool = Field(False, description="whether a line is a group of threads, each with its own score")
     pinned: dict[str, str] = Field({}, description="version asked for each `grader:KEY`, as `KEY@NUMBER`")
     proved_with_stand_ins: bool = Field(False, description="whether stand-ins answered its asks in the test run")
+    test_run_ms: float | None = Field(
+        None, description="mean time of one thread in the test run, in ms; null if an earlier release checked it"
+    )
     created_at: datetime
     warnings: list[str] = []
 

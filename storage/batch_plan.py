@@ -55,6 +55,15 @@ def takes_groups(wanted: Sequence[Wanted]) -> bool:
     return any(one.version.groups for one in wanted)
 
 
+def line_ms_of(wanted: Sequence[Wanted]) -> float:
+    """The time that the slowest of these graders took for a line of its test run. 0.0 if it is not known, or if they
+    wait for asks: then a worker scores all lines of a chunk at once.
+    """
+    if lane_of(wanted) == "asking":
+        return 0.0
+    return max((one.version.test_run_ms or 0.0 for one in wanted), default=0.0)
+
+
 class PlannedGrader(msgspec.Struct, frozen=True, omit_defaults=True):
     """One grader of an accepted batch; `source` is the key of its stored version in `redis_keys.SOURCES`."""
 

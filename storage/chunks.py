@@ -9,6 +9,9 @@ from storage.errors import Refused, TooLarge
 
 CHUNK_LINES = 1000
 FIRST_CHUNK_LINES = 200  # chunks grow with the batch, so that a few hundred threads keep several workers busy
+FAST_PART = 4  # a later chunk is at most this part of the lines before it
+SLOW_PART = 16
+SLOW_CHUNK_MS = 2000.0  # what a first chunk may take in the test run's time: more workers can share a slow batch
 ASKING_CHUNK_LINES = 100  # for graders that ask: each line may wait for a model for minutes
 GROUP_CHUNK_LINES = 100  # for groups: each line has many completions, and its outcome contains their scores
 ASKING_GROUP_CHUNK_LINES = 20  # for both: a worker holds the outcomes of many such chunks, of up to 4 MB each
@@ -56,7 +59,12 @@ class Cutter:
         first_lines: int = FIRST_CHUNK_LINES,
         line_bytes: int = LINE_BYTES,
         chunk_lines: int = CHUNK_LINES,
+        line_ms: float = 0.0,
     ) -> None:
+        """`line_ms`: the time that scoring a line will probably take. Chunks are smaller if it is long."""
+        slow_lines = max(1, int(SLOW_CHUNK_MS / line_ms)) if line_ms else first_lines
+        self._part = SLOW_PART if slow_lines < first_lines else FAST_PART
+        first_lines = min(first_lines, slow_lines)
         self._chunk_lines = chunk_lines
         self._line_bytes = line_bytes
         self._max_lines = max_lines
@@ -163,4 +171,4 @@ class Cutter:
         if lines:
             self._chunks.append(Chunk(self._chunk_offset, self._offset - self._chunk_offset, self._chunk_first, lines))
         self._chunk_offset, self._chunk_first = self._offset, self._lines
-        self._most_lines = min(self._chunk_lines, max(self._first_lines, self._lines // 4))
+        self._most_lines = min(self._chunk_lines, max(self._first_lines, self._lines // self._part))

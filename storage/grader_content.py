@@ -3,10 +3,12 @@
 import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from statistics import fmean
 from typing import Any
 
 import msgspec
 
+from gradebox.outcome import Outcome
 from gradebox.schemas import EnvironmentUse, Isolation, Kind, Report, Version
 from storage.errors import TooLarge
 
@@ -82,9 +84,14 @@ class Proved(msgspec.Struct, frozen=True):
             groups=self.report.groups,
             pinned=self.pinned,
             proved_with_stand_ins=self.proved_with_stand_ins,
+            test_run_ms=_mean_ms(self.report.outcomes),
             created_at=datetime.now(UTC),
             warnings=self.warnings,
         )
+
+
+def _mean_ms(outcomes: Sequence[Outcome]) -> float | None:
+    return round(fmean(outcome.run_ms for outcome in outcomes), 3) if outcomes else None
 
 
 class Declared(msgspec.Struct, frozen=True):

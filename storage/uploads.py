@@ -132,16 +132,22 @@ class Upload(SpoolUpload):
     """
 
     def __init__(
-        self, store: Store, line_bytes: int = LINE_BYTES, project: str = "", lane: Lane = "", groups: bool = False
+        self,
+        store: Store,
+        line_bytes: int = LINE_BYTES,
+        project: str = "",
+        lane: Lane = "",
+        groups: bool = False,
+        line_ms: float = 0.0,
     ) -> None:
-        """`groups`: whether each line is a group of threads."""
+        """`groups`: whether each line is a group of threads. `line_ms`: the time that scoring a line probably takes."""
         super().__init__(store, project, store.spool.writing_payload)
         self.batch_id = self.id
         if lane == "asking":
             chunk_lines = ASKING_GROUP_CHUNK_LINES if groups else ASKING_CHUNK_LINES
         else:
             chunk_lines = GROUP_CHUNK_LINES if groups else CHUNK_LINES
-        self._cutter = Cutter(line_bytes=line_bytes, chunk_lines=chunk_lines)
+        self._cutter = Cutter(line_bytes=line_bytes, chunk_lines=chunk_lines, line_ms=line_ms)
 
     def write(self, *pieces: bytes | bytearray) -> None:
         """Appends bytes, as in the base class.

@@ -18,7 +18,7 @@ from api.intake.source_upload import VersionNumber
 from api.services import Services
 from gradebox.schemas import Batch, FeedbackOf
 from storage import batch_threads
-from storage.batch_plan import AskTerms, Wanted, lane_of, takes_groups
+from storage.batch_plan import AskTerms, Wanted, lane_of, line_ms_of, takes_groups
 from storage.chunks import BATCH_BYTES, BATCH_LINES
 from storage.errors import NotFound, PayloadLost
 from storage.spending import Budget
@@ -212,7 +212,7 @@ class Arrival(NamedTuple):
     def upload(self, wanted: list[Wanted]) -> Upload:
         """Returns an upload for threads that these graders are to score."""
         store, longest = self.services.store, self.services.line_bytes
-        return Upload(store, longest, self.project, lane_of(wanted), takes_groups(wanted))
+        return Upload(store, longest, self.project, lane_of(wanted), takes_groups(wanted), line_ms_of(wanted))
 
     def _accept(
         self, wanted: list[Wanted], upload: Upload, terms: AskTerms, feedback_of: FeedbackOf | None = None

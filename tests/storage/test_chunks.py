@@ -38,6 +38,20 @@ def test_chunks_grow_with_the_batch_up_to_their_bound() -> None:
     assert max(many) == 1000
 
 
+@pytest.mark.parametrize(("line_ms", "first"), [(0.0, 200), (5.0, 200), (20.0, 100), (1000.0, 2), (60_000.0, 1)])
+def test_lines_that_take_long_are_in_small_chunks(line_ms: float, first: int) -> None:
+    found = [chunk.lines for chunk in cut(b"{}\n" * 20_000, cutter=Cutter(line_ms=line_ms))]
+    assert found[0] == first
+    assert max(found) == 1000
+    assert sum(found) == 20_000
+    assert len(found) < 250
+
+
+def test_a_few_slow_lines_keep_two_workers_busy_to_the_end() -> None:
+    found = [chunk.lines for chunk in cut(b"{}\n" * 24, cutter=Cutter(line_ms=1000.0))]
+    assert found == [2] * 12
+
+
 def test_the_last_line_may_lack_its_end() -> None:
     assert cut(b"{}\n{}") == [Chunk(0, 5, 0, 2)]
 
