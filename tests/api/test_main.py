@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 
-def test_nothing_is_loaded_for_the_colours_of_logs() -> None:
-    program = "import sys, api.__main__; print([name for name in ('rich', 'pygments') if sys.modules.get(name)])"
+def test_what_the_service_does_not_use_is_not_loaded() -> None:
+    names = ("rich", "pygments", "pydantic.v1")
+    program = f"import sys, api.__main__; print([name for name in {names} if sys.modules.get(name)])"
     assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True).stdout == b"[]\n"
