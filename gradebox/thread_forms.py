@@ -83,11 +83,18 @@ def _form(value: dict[str, Any]) -> str:
             "annotated `list[StringThread]`"
         )
     if not found:
-        raise ValueError('a thread needs "messages", "turns" or "completion", and this object has none of them')
+        raise ValueError(
+            f'a thread needs "messages", "turns" or "completion", and this object has {_names(value)}: if it is a '
+            "row of a dataset, map its columns with columns= in Python, or --column in the shell"
+        )
     others = [name for form in _FORMS if form != found[0] for name in _FORMS[form] if name in value]
     if others:
         raise ValueError(f'a thread has one form, and this has "{found[0]}" beside "{others[0]}": send one of them')
     return found[0]
+
+
+def _names(value: dict[str, Any]) -> str:
+    return ", ".join(map(str, value))[:200] or "no member"
 
 
 def is_group(value: dict[str, Any]) -> bool:

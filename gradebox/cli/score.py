@@ -117,6 +117,11 @@ def _why_none(batch: "BatchHandle", path: Path | None) -> str:
         return ""
     with path.open("rb") as file:
         start = file.readline(60).decode("utf-8", "replace").rstrip()
+    if start.startswith("{"):
+        return (
+            f": no line of {path} is a thread. If the lines are rows of a dataset, map their columns, as in "
+            "--column question=prompt --column response=completion"
+        )
     return f": no line of {path} is a thread. The file begins with {start!r}, and each line must be a JSON object"
 
 

@@ -417,6 +417,16 @@ def test_a_file_without_one_thread_is_no_success(service: Service, grader: str, 
     assert "threads.json: the file of threads is one JSON array" in refused.stderr
 
 
+def test_rows_without_columns_are_told_of_the_option(service: Service, grader: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"question": "2+2?", "answer": "4"}\n')
+
+    scored = service.run("score", grader, str(tmp_path / "rows.jsonl"))
+
+    assert scored.returncode == 1
+    assert "this object has question, answer: if it is a row of a dataset, map its columns" in scored.stderr
+    assert "is a thread. If the lines are rows of a dataset, map their columns, as in --column" in scored.stderr
+
+
 def test_a_batch_that_is_not_waited_for_is_found_in_its_project(service: Service, grader: str, tmp_path: Path) -> None:
     (tmp_path / "threads.jsonl").write_bytes(THREADS)
 
