@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradebox.client.threads import Reader, Thread, Threads
+from gradebox.client.threads import Reader, Thread, Threads, is_frame
 from gradebox.rewards.plain import metadata, plain_in
 
 _MEMBERS = ("messages", "turns", "prompt", "completion", "metadata", "id")
@@ -62,8 +62,9 @@ def _read(rows: Threads) -> Iterator[object]:
         if not isinstance(rows, Iterable):
             raise TypeError('with columns=, a file of rows must be opened by open(path, "rb")')
         yield from _parsed(rows)
-    elif callable(records := getattr(rows, "to_dict", None)) and not isinstance(rows, Mapping):
-        yield from records("records")  # a pandas.DataFrame
+    elif is_frame(rows):
+        records: Any = rows
+        yield from records.to_dict("records")
     else:
         yield from rows
 

@@ -37,6 +37,7 @@ Threads: TypeAlias = Iterable[Thread] | str | os.PathLike[str] | Reader
 """Threads, the path of a file of JSON lines, or such a file opened for reading bytes."""
 
 BLOCK_BYTES = 256 * 1024
+ID_CHARACTERS = 256
 FIRST_LINES = 100  # lines of a file that are checked before it is sent
 LINES_BYTES = REQUEST_BYTES - 1024 * 1024  # for the lines in one request; the rest is room for other fields
 
@@ -56,6 +57,10 @@ _OTHER_FILES = {
     b"[": "one JSON array",
 }
 _FORMS = frozenset(("messages", "turns", "completion"))
+_ACCEPTED = (
+    'a thread is a StringThread, a dict such as {"prompt": …, "completion": …} or {"messages": […]}, or a list of '
+    "(role, content)"
+)
 _ATOMS = frozenset((str, int, bool, type(None)))
 _NAMES = frozenset((str,))
 
@@ -167,20 +172,35 @@ def pieces(threads: Threads) -> Iterator[tuple[int, list[bytes]]]:
 
 def _form(thread: object) -> _Form:
     if isinstance(thread, StringThread):
-        form = {"messages": thread.raw_messages(), "metadata": thread.metadata}
-        return _Form(form, thread.completion() is not None)
+        if not isinstance(thread.metadata, Mapping):
+            raise ValueError(f"its metadata must be a dict, and is {thread.metadata!r:.80}")
+        sent = {"messages": thread.raw_messages(), "metadata": thread.metadata}
+        return _Form(sent, thread.completion() is not None)
     if isinstance(thread, Mapping):
         form = dict(thread)
+        _check_id(form.get("id"))
         if _FORMS.isdisjoint(form) and is_group(form):
             return _group_form(form)
         turns, _, _ = read(form, keep_unknown=True)  # a setting of the service decides about unknown members
         return _Form(form, _is_answered(turns))
     if isinstance(thread, Sequence) and not isinstance(thread, str | bytes | bytearray):
-        if thread and _is_thread(thread[0]):
+        if not thread:
+            raise ValueError(f"it is an empty list, and {_ACCEPTED}")
+        if _is_thread(thread[0]):
             return _group_form({"threads": thread})
         pairs = [_pair(turn) for turn in thread]
         return _Form({"turns": pairs}, _is_answered(pairs))
-    raise TypeError(f"a {type(thread).__name__} is no StringThread, no dict, and no list of (role, content)")
+    raise TypeError(f"it is a {type(thread).__name__}, and {_ACCEPTED}")
+
+
+def _check_id(value: object) -> None:
+    is_text = isinstance(value, str) and len(value) <= ID_CHARACTERS
+    is_number = isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) < value < 1 << 63
+    if not (value is None or is_text or is_number):
+        raise ValueError(
+            f'"id" must be a string of at most {ID_CHARACTERS} characters, or a whole number of 64 bits, and is '
+            f"{value!r:.80}"
+        )
 
 
 def _is_thread(value: object) -> bool:
@@ -225,12 +245,32 @@ def _pair(turn: object) -> list[str]:
 
 
 def each_of(threads: Threads) -> Iterable[Thread]:
-    """The threads. Raises TypeError for a single thread or a file."""
+    """The threads. Raises TypeError for a single thread, a file or a DataFrame."""
     if isinstance(threads, str | os.PathLike | Reader):
         raise TypeError(f"{threads!r:.200} is a file, and a list of threads is wanted here. A batch takes a file")
     if isinstance(threads, StringThread | Mapping):
         raise TypeError(f"this is one {type(threads).__name__}, and a list of threads is wanted here: write [thread]")
+    if isinstance(threads, Sequence) and threads and _is_turn(threads[0]):
+        raise TypeError(
+            "this is one thread as a list of (role, content), and a list of threads is wanted here: write [thread]. "
+            f"Inside the list, {_ACCEPTED}"
+        )
+    if is_frame(threads):
+        names = ", ".join(map(str, getattr(threads, "columns", ())))
+        raise TypeError(
+            f"a DataFrame needs columns=, which maps its columns to the members of a thread, as in "
+            f'columns={{"question": "prompt", "response": "completion"}}. It has the columns {names:.300}'
+        )
     return threads
+
+
+def is_frame(threads: object) -> bool:
+    """Whether this is a `pandas.DataFrame`. A `datasets.Dataset` is none: it has `to_dict` too, with another result."""
+    return callable(getattr(threads, "itertuples", None))
+
+
+def _is_turn(value: object) -> bool:
+    return isinstance(value, tuple | list) and [type(part) for part in value] == [str, str]
 
 
 class _Completions:
@@ -285,7 +325,8 @@ def _check_start(block: bytes) -> None:
     for number, line in enumerate(block.split(b"\n", FIRST_LINES)[:FIRST_LINES]):
         # The last line may be incomplete. Other invalid lines are reported by their outcomes.
         with suppress(ValueError, TypeError, RecursionError):
-            completions.count(_form(msgspec.json.decode(line)).is_answered, number)
+            if isinstance(thread := msgspec.json.decode(line), dict):
+                completions.count(_form(thread).is_answered, number)
     completions.report()
 
 

@@ -11,12 +11,12 @@ from gradebox.thread import StringThread
 
 PAGE = Path("docs/threads.md").read_text()
 SHOWN = [line for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
-REFUSED = re.findall(r"^\| `(\{.*\})` \|", PAGE, re.MULTILINE)
+REFUSED = re.findall(r"^\| `(\[\]|\{.*\})` \|", PAGE, re.MULTILINE)
 
 
 def test_the_page_has_lines_of_both_kinds() -> None:
     assert len(SHOWN) == 6
-    assert len(REFUSED) == 7
+    assert len(REFUSED) == 8
 
 
 @pytest.mark.parametrize("line", SHOWN[:3])

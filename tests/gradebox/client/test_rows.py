@@ -169,6 +169,17 @@ def test_what_json_cannot_hold_is_refused_with_its_row_and_column(value: object,
     assert trl.threads(["q", "q"], ["c", "c"], {"odd": [1, value], "a": [1, 2]}, ["a"])[1]["metadata"] == {"a": 2}
 
 
+class Dataset(list[dict[str, Any]]):
+    """Like a `datasets.Dataset`, whose `to_dict` returns the columns, and takes the size of blocks."""
+
+    def to_dict(self, batch_size: int | None = None) -> dict[str, list[Any]]:
+        return {name: [row[name] for row in self] for name in self[0]}
+
+
+def test_rows_of_a_dataset() -> None:
+    assert sent(Dataset([ROW, ROW]), COLUMNS) == [THREAD, THREAD]
+
+
 def test_rows_of_a_frame() -> None:
     frame = pandas.DataFrame([ROW, ROW | {"answer": None}]).assign(when=pandas.Timestamp("2026-01-02"), at=pandas.NaT)
     told = {"when": "2026-01-02T00:00:00", "at": None}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,6 +112,30 @@ def test_a_circle_is_refused() -> None:
         to_line(circle, 0)
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"completion": "4", "id": 1.5}, '"id" must be a string .* and is 1.5'),
+        ({"completion": "4", "id": True}, '"id" must be a string .* and is True'),
+        ({"completion": "4", "id": "x" * 257}, '"id" must be a string of at most 256'),
+        ({"completion": "4", "id": 1 << 63}, '"id" must be a string .* 64 bits'),
+        ({"threads": [{"completion": "4"}], "id": 1.5}, '"id" must be a string'),
+        (StringThread([("assistant", "4")], metadata="x"), "its metadata must be a dict, and is 'x'"),
+        ([], "it is an empty list, and a thread is a StringThread, a dict"),
+        ({"question": "2+2?", "answer": "4"}, "has question, answer: .* columns="),
+        ({}, "has no member"),
+    ],
+)
+def test_what_the_service_would_refuse_is_not_sent(value: Thread, said: str) -> None:
+    with pytest.raises(ValueError, match=f"thread 2 is no thread: .*{said}"):
+        to_line(value, 2)
+
+
+@pytest.mark.parametrize("own", [None, "x" * 256, (1 << 63) - 1, 1 - (1 << 63)])
+def test_ids_that_the_service_takes_are_sent(own: object) -> None:
+    assert json.loads(to_line({"completion": "4", "id": own}, 0))["id"] == own
+
+
 @pytest.mark.parametrize("value", ["a string", 3, [("user", "a", "b")], ["ab"], [("user", 1)]])
 def test_what_is_no_thread_is_refused(value: Thread) -> None:
     with pytest.raises(TypeError, match="thread 0"):
@@ -205,7 +230,7 @@ def test_threads_without_a_completion_are_told_of(
 
 def test_the_first_threads_of_a_file_are_looked_at(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "threads.jsonl"
-    file.write_text("".join(f"{json.dumps(each)}\n" for each in [ANSWERED, UNANSWERED, 7]) + "no JSON\n" * 200)
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in [ANSWERED, UNANSWERED, 7, []]) + "no JSON\n" * 200)
 
     assert b"".join(blocks(file)) == file.read_bytes()
     assert "1 of 2 threads do not end with a turn of the assistant" in caplog.text
@@ -231,6 +256,11 @@ def test_a_file_of_another_kind_is_refused(start: bytes, said: str) -> None:
         (Path("few.jsonl"), "is a file"),
         (ANSWERED, "one dict"),
         (StringThread(), "one StringThread"),
+        ([("user", "2+2?"), ("assistant", "4")], r"one thread as a list of \(role, content\).* a StringThread, a dict"),
+        (
+            pandas.DataFrame([{"question": "2+2?", "answer": "4"}]),
+            "a DataFrame needs columns=.* has the columns question, answer",
+        ),
     ],
 )
 def test_what_is_no_list_of_threads_says_so(threads: Any, said: str) -> None:
