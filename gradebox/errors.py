@@ -2,6 +2,7 @@
 
 GradeboxError
 ├── ConnectionFailed            the service could not be reached, or did not answer
+├── ClientClosed                the client was closed before this call
 ├── CannotServe                 a service cannot start, or continue, on this machine
 ├── NotOurs                     another user of this machine listens on the service's port
 ├── SourceError (ValueError)    the function cannot be uploaded: a lambda, a closure, a method …
@@ -36,6 +37,13 @@ class GradeboxError(Exception):
 
 class ConnectionFailed(GradeboxError):
     """The service could not be reached, or did not answer in time."""
+
+
+class ClientClosed(GradeboxError):
+    """The client was closed before this call."""
+
+    def __init__(self) -> None:
+        super().__init__("this client is closed: make a new one, or close it after its last call")
 
 
 class CannotServe(GradeboxError):

@@ -2,11 +2,12 @@
 
 import asyncio
 import os
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import httpx
 
 from gradebox.client.rules import Rules
+from gradebox.errors import ClientClosed
 
 
 class ClientConnections:
@@ -23,7 +24,9 @@ class ClientConnections:
 
     @property
     def http(self) -> httpx.Client:
-        """The HTTP client of this process."""
+        """The HTTP client of this process. Raises ClientClosed."""
+        if self._client.is_closed:
+            raise ClientClosed
         if self._pid != os.getpid():
             self._connect()  # after a fork: the parent continues to use the old connections
         return self._client
@@ -45,11 +48,14 @@ class AsyncClientConnections:
         self._rules = rules
         self._transport = transport
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
+        self._closed: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
     @property
     def http(self) -> httpx.AsyncClient:
-        """The HTTP client of the running event loop."""
+        """The HTTP client of the running event loop. Raises ClientClosed if it was closed in this loop."""
         loop = asyncio.get_running_loop()
+        if loop in self._closed:
+            raise ClientClosed
         if loop not in self._clients:
             self._clients[loop] = httpx.AsyncClient(**self._rules.options(), transport=self._transport)
         return self._clients[loop]
@@ -60,6 +66,8 @@ class AsyncClientConnections:
 
     async def close(self) -> None:
         """Closes the connections of the running event loop."""
-        client = self._clients.pop(asyncio.get_running_loop(), None)
+        loop = asyncio.get_running_loop()
+        self._closed.add(loop)
+        client = self._clients.pop(loop, None)
         if client is not None:
             await client.aclose()

@@ -93,12 +93,13 @@ class Rules:
                 f"no service answers at {self.url} ({error}). Start one with `gradebox serve`, "
                 "or name another with --url, url= or GRADEBOX_URL"
             )
+        words = str(error) or type(error).__name__
         if isinstance(error, httpx.TimeoutException):
             return ConnectionFailed(
-                f"the service at {self.url} took longer than {self.timeout:g} s to answer: "
+                f"the service at {self.url} took longer than {self.timeout:g} s to answer ({words}): "
                 "try again, or give the client a longer timeout"
             )
-        return ConnectionFailed(f"the connection to {self.url} broke ({error or type(error).__name__}): try again")
+        return ConnectionFailed(f"the connection to {self.url} broke ({words}): try again")
 
 
 class Bearer(httpx.Auth):
@@ -145,9 +146,7 @@ def error_of(failure: httpx.Response | httpx.HTTPError, rules: Rules) -> Gradebo
     """The exception for the last try."""
     if isinstance(failure, httpx.Response):
         return _with_origin(refusal(failure), rules.key)
-    error = rules.unreachable(failure)
-    error.__cause__ = failure
-    return error
+    return rules.unreachable(failure)  # has httpx's words, and not its traceback of 60 lines
 
 
 def _with_origin(error: GradeboxError, key: FoundKey | None) -> GradeboxError:

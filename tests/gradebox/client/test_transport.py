@@ -14,6 +14,7 @@ from gradebox.client.call import Call
 from gradebox.client.rules import Rules
 from gradebox.errors import (
     ApiError,
+    ClientClosed,
     Conflict,
     ConnectionFailed,
     GradeboxError,
@@ -226,9 +227,10 @@ def test_a_service_that_never_answered_is_not_waited_for(pauses: list[float]) ->
     def refuse(_: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused")
 
-    with pytest.raises(ConnectionFailed, match="Start one with `gradebox serve`"):
+    with pytest.raises(ConnectionFailed, match=r"\(refused\)\. Start one with `gradebox serve`") as raised:
         transport(refuse).send(calls.list_graders("default"))
     assert pauses == []
+    assert raised.value.__cause__ is raised.value.__context__ is None  # no traceback of httpx
 
 
 def test_the_tries_have_an_end(pauses: list[float]) -> None:
@@ -244,8 +246,9 @@ def test_an_answer_that_takes_too_long_says_what_to_do() -> None:
     def sleep(_: httpx.Request) -> httpx.Response:
         raise httpx.ReadTimeout("")
 
-    with pytest.raises(ConnectionFailed, match="longer than 5 s"):
+    with pytest.raises(ConnectionFailed, match=r"longer than 5 s to answer \(ReadTimeout\)") as raised:
         transport(sleep).send(calls.list_graders("default"))
+    assert raised.value.__cause__ is raised.value.__context__ is None
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://host", "http://", "http://[::1"])
@@ -258,6 +261,30 @@ def test_a_key_that_cannot_be_sent_is_refused_without_being_shown() -> None:
     with pytest.raises(GradeboxError, match="API key") as raised:
         transport(lambda _: httpx.Response(200), key="schlüssel")
     assert "schl" not in str(raised.value)
+
+
+def test_a_closed_client_says_that_it_is() -> None:
+    sender = transport(lambda _: httpx.Response(200, content=b"[]"))
+    sender.send(calls.list_graders("default"))
+    sender.close()
+
+    with pytest.raises(ClientClosed, match="this client is closed: make a new one"):
+        sender.send(calls.list_graders("default"))
+
+
+def test_a_closed_client_that_awaits_says_that_it_is() -> None:
+    sender = AsyncTransport(
+        Rules("http://127.0.0.1:8000", "k", 5.0), httpx.MockTransport(lambda _: httpx.Response(200, content=b"[]"))
+    )
+
+    async def run() -> None:
+        await sender.send(calls.list_graders("default"))
+        await sender.close()
+        with pytest.raises(ClientClosed):
+            await sender.send(calls.list_graders("default"))
+
+    asyncio.run(run())
+    asyncio.run(run())  # another event loop has its own connections
 
 
 def test_the_client_that_awaits_follows_the_same_rules(monkeypatch: pytest.MonkeyPatch) -> None:
