@@ -47,8 +47,11 @@ COPY_S = 600.0  # to copy the threads of a batch, possibly gigabytes
 STATISTICS_S = 120.0  # for statistics over outcomes, including the wait for other requests
 COMPLETION_S = 5.0  # for one completion, unless the grader has a longer timeout
 
-GraderChoice = str | Mapping[str, float] | Iterable[str]
-"""One grader (`exact-match` or `exact-match@3`), several, or several with their weights."""
+OneGrader = str | GraderRecord
+"""A grader: `exact-match`, `exact-match@3`, or a handle, which stands for its version."""
+
+GraderChoice = OneGrader | Mapping[str, float] | Iterable[OneGrader]
+"""One grader, several, or several with their weights."""
 
 Labels = str | Mapping[str, float] | Mapping[int, float]
 """The source of the right scores: another grader of the batch or of scores recorded in it, a field such as
@@ -75,13 +78,23 @@ class _ScoreAnswer(msgspec.Struct):
 _score_answer = msgspec.json.Decoder(_ScoreAnswer)
 
 
-def split_version(grader: str) -> tuple[str, int | None]:
+def name_of(grader: OneGrader) -> str:
+    """The name of a grader; of a handle, such as `exact-match@3`. Raises TypeError for anything else."""
+    if isinstance(grader, GraderRecord):
+        return f"{grader.key}@{grader.version}"
+    if not isinstance(grader, str):
+        raise TypeError(f"{grader!r:.80} is no grader: name it, as in 'exact' or 'exact@3', or give a handle")
+    return grader
+
+
+def split_version(grader: OneGrader) -> tuple[str, int | None]:
     """`exact-match@3` as ("exact-match", 3), and `exact-match` as ("exact-match", None).
 
     Raises:
+        TypeError: it is neither a name nor a handle.
         ValueError: the part after the @ is not a number.
     """
-    key, at, number = grader.partition("@")
+    key, at, number = name_of(grader).partition("@")
     if not at:
         return key, None
     if not number.isdecimal():
@@ -498,9 +511,10 @@ def list_audit(project: str | None, limit: int, before: str | None) -> Call[list
 
 def weights_of(graders: GraderChoice) -> dict[str, float]:
     """The graders, each with its weight, by default 1."""
-    if isinstance(graders, str):
-        return {graders: 1.0}
-    return dict(graders) if isinstance(graders, Mapping) else dict.fromkeys(graders, 1.0)
+    if isinstance(graders, Mapping):
+        return dict(graders)
+    several = [graders] if isinstance(graders, str | GraderRecord) else graders
+    return dict.fromkeys(map(name_of, several), 1.0)
 
 
 def _page(limit: int, before: str | None) -> Params:

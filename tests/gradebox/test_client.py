@@ -385,6 +385,19 @@ def test_rewards_of_graders_with_weights(client: Client, contains: str) -> None:
     assert [outcome.score for outcome in outcomes] == [0.0, 1.0, 1.0]
 
 
+def test_a_handle_stands_for_its_version_where_names_do(client: Client, contains: str) -> None:
+    handle = client.graders.get(contains)
+    client.graders.update(contains, fn="async def grade(thread): return 7.0")
+    threads = [thread("4")]
+
+    assert client.batches.create(handle, threads).rewards() == [1.0]
+    assert client.batches.create([handle], threads).rewards() == [1.0]
+    assert client.score(handle, threads)[0].grader == f"{contains}@1"
+    assert client.reward([handle]).score(threads)[0].score == 1.0
+    with pytest.raises(TypeError, match=r"1\.5 is no grader: name it"):
+        client.batches.create([1.5], threads)  # type: ignore[list-item]  # tested here
+
+
 def test_rewards_that_are_awaited(service: Service, contains: str) -> None:
     async def rewards() -> list[float | None]:
         async with AsyncClient(service.url, service.key) as client:

@@ -16,7 +16,7 @@ from gradebox.client._async.keys import AsyncKeys, AsyncProjects
 from gradebox.client._async.models import AsyncModels
 from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
-from gradebox.client.calls import GraderChoice
+from gradebox.client.calls import GraderChoice, OneGrader
 from gradebox.client.combined import AsyncReward
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
@@ -72,14 +72,14 @@ class AsyncClient:
         self.projects = AsyncProjects(self._transport)
 
     async def score(
-        self, key: str, threads: Iterable[Thread], version: int | None = None, *, columns: Columns | None = None
+        self, key: OneGrader, threads: Iterable[Thread], version: int | None = None, *, columns: Columns | None = None
     ) -> Outcomes:
         """Scores threads while the caller waits, and returns an outcome for each, in order.
 
         The client sends one request after the other, each of up to 1,000 threads. A batch scores many threads faster.
 
         Args:
-            key: the grader, such as `exact` or `exact@3`.
+            key: the grader, such as `exact` or `exact@3`, or a handle.
             threads: the threads.
             version: the version of the grader; by default the one in `key`, or the newest.
             columns: for rows of a dataset, as in `batches.create`.
@@ -92,7 +92,7 @@ class AsyncClient:
         If a grader gives a thread no score, the reward has none.
 
         Args:
-            graders: as in `batches.create`. The reward keeps the versions that are the newest now.
+            graders: as in `batches.create`. The reward keeps the versions that are named, or the newest now.
             name: the name under which trainers log the reward.
 
         Raises:

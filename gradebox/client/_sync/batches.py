@@ -331,7 +331,7 @@ class Batches:
         """Uploads threads and has them scored as a batch.
 
         Args:
-            graders: one grader, several, or several with their weights.
+            graders: one grader, several, or several with their weights. A handle stands for its version.
             threads: a list, a generator, or a file of JSON lines. The upload is streamed.
             threads_of: another batch whose threads are scored instead, without sending them again.
             columns: for rows of a dataset, the member of a thread that each column is, as in

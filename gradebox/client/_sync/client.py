@@ -17,7 +17,7 @@ from gradebox.client._sync.keys import Keys, Projects
 from gradebox.client._sync.models import Models
 from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
-from gradebox.client.calls import GraderChoice
+from gradebox.client.calls import GraderChoice, OneGrader
 from gradebox.client.combined import Reward
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
@@ -73,14 +73,14 @@ class Client:
         self.projects = Projects(self._transport)
 
     def score(
-        self, key: str, threads: Iterable[Thread], version: int | None = None, *, columns: Columns | None = None
+        self, key: OneGrader, threads: Iterable[Thread], version: int | None = None, *, columns: Columns | None = None
     ) -> Outcomes:
         """Scores threads while the caller waits, and returns an outcome for each, in order.
 
         The client sends one request after the other, each of up to 1,000 threads. A batch scores many threads faster.
 
         Args:
-            key: the grader, such as `exact` or `exact@3`.
+            key: the grader, such as `exact` or `exact@3`, or a handle.
             threads: the threads.
             version: the version of the grader; by default the one in `key`, or the newest.
             columns: for rows of a dataset, as in `batches.create`.
@@ -93,7 +93,7 @@ class Client:
         If a grader gives a thread no score, the reward has none.
 
         Args:
-            graders: as in `batches.create`. The reward keeps the versions that are the newest now.
+            graders: as in `batches.create`. The reward keeps the versions that are named, or the newest now.
             name: the name under which trainers log the reward.
 
         Raises:

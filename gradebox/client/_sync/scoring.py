@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
+from gradebox.client.calls import OneGrader
 from gradebox.client.outcomes import moved
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Thread, pieces
@@ -19,12 +20,12 @@ class Scoring:
         self._project = project
 
     def score(
-        self, key: str, threads: Iterable[Thread], version: int | None = None, columns: Columns | None = None
+        self, key: OneGrader, threads: Iterable[Thread], version: int | None = None, columns: Columns | None = None
     ) -> Outcomes:
         """An outcome for each thread, in order."""
-        key, named = calls.split_version(key)
+        name, named = calls.split_version(key)
         outcomes = Outcomes()
         for first, lines in pieces(with_columns(threads, columns)):
-            call = calls.score(self._project, key, version or named, lines)
+            call = calls.score(self._project, name, version or named, lines)
             outcomes += moved(self.transport.send(call), first)
         return outcomes
