@@ -9,6 +9,9 @@ from validators.candidate import FILENAME
 # Descriptors of the base classes, so that overrides in a class of the grader are not executed.
 _NAME: Any = type.__dict__["__name__"]
 _TRACEBACK: Any = BaseException.__dict__["__traceback__"]
+_NAMES = frozenset(  # what graders import from gradebox. `StringThread` is there without an import
+    ("Endpoint", "Grader", "Model", "ModelError", "NotApplicable", "Reply", "Score", "StringTurn", "Verdict", "once")
+)
 _MOST_FRAMES = 20
 _MOST_LINE = 200
 _MOST_TEXT = 4096
@@ -74,6 +77,8 @@ def _trace(frames: list[tuple[int, str]], headline: str, text: str) -> str:
 
 def _hint(error: BaseException) -> str:
     if type(error) is NameError and type(error.name) is str:
+        if error.name in _NAMES:
+            return f". `{error.name}` is not imported: add `from gradebox import {error.name}`."
         if error.name in sys.stdlib_module_names:
             return (
                 f". `{error.name}` is not imported in the uploaded source: imports outside the function are not "

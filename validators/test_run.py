@@ -62,7 +62,7 @@ def line_of(trace: str) -> int:
 def _hint(run: Run, source: str) -> str:
     """A hint if the grader seems to need metadata, which the default thread does not have."""
     lacks = "metadata" in run.trace or (run.message.startswith("KeyError") and "metadata" in source)
-    if not (source and lacks):
+    if not (source and lacks) or run.message.startswith("NameError"):
         return ""
     return (
         ". The default thread of the test run has no metadata: send threads that have some "

@@ -2,6 +2,8 @@ from contextlib import suppress
 
 import pytest
 
+import gradebox.asks
+import validators.explain as explain_module
 from validators.candidate import FILENAME
 from validators.explain import Explained, explain
 
@@ -36,6 +38,7 @@ def test_name_text_and_innermost_line(text: str, message: str, line: int) -> Non
     ("text", "hint"),
     [
         ("re.match('a', 'b')", "Put `import re` inside `grade`, or upload the whole file."),
+        ("Score(1.0)", "name 'Score' is not defined. `Score` is not imported: add `from gradebox import Score`."),
         ("helper()", "define it inside `grade`, or upload the whole file."),
         ("import numpy_not_there", "do without this package"),
         ("def f(): f()\nf()", "A function calls itself without an end"),
@@ -43,6 +46,11 @@ def test_name_text_and_innermost_line(text: str, message: str, line: int) -> Non
 )
 def test_what_to_do(text: str, hint: str) -> None:
     assert hint in _raised(text).message
+
+
+def test_names_of_gradebox_in_hints_can_be_imported() -> None:
+    assert all(hasattr(gradebox, name) for name in explain_module._NAMES)
+    assert {*gradebox.asks.__all__} <= explain_module._NAMES
 
 
 def test_of_a_long_recursion_the_two_ends_are_shown() -> None:

@@ -21,6 +21,7 @@ SQUARES = "async def grade(thread):\n    return {}[2]\n"
         (LACKS_KEY._replace(trace=""), READS, True),
         (LACKS_VALUE, READS, True),
         (DIVIDES, READS, False),
+        (Run(None, "exception", "NameError: name 'Score' is not defined", 'Score(thread.metadata["a"])'), READS, False),
         (Run(None, "exception", "KeyError: 2 (line 2)", "return {}[2]"), SQUARES, False),
         (LACKS_KEY, "", False),  # a thread of the caller may have metadata
     ],
