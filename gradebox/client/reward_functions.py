@@ -58,11 +58,11 @@ class RewardFunctions(_Named):
 
         Args:
             missing: the reward of a completion with an error: "raise" raises ScoreMissing, "none" gives None, and a
-                number is used as the reward. By default it is None if the trainer is known to ignore None (TRL 1.6 and
-                newer, GRPO or RLOO, no other reward function), and an exception if None would count as 0.0. If no
-                completion of a step has a reward, ScoreMissing is raised. A completion to which the grader does not
-                apply has None with GRPO or RLOO of TRL 1.6 and newer, also beside other reward functions; otherwise it
-                is treated as one with an error.
+                finite number is used as the reward. By default it is None if the trainer is known to ignore None (TRL
+                1.6 and newer, GRPO or RLOO, no other reward function), and otherwise an exception. If no completion of
+                a step has a reward, ScoreMissing is raised. A completion to which the grader does not apply has None
+                with GRPO or RLOO of TRL 1.6 and newer, also beside other reward functions; otherwise it is treated as
+                one with an error.
             columns: the columns of the dataset that are sent; by default all.
         """
         policy = trl.RewardPolicy(self._reward_name(), missing, self._reward_parts())
@@ -78,7 +78,7 @@ class RewardFunctions(_Named):
             batched: for verl's reward manager "batch". Otherwise samples that verl scores at the same time are sent in
                 one request.
             columns: which members of `extra_info`, and which of "data_source" and "ground_truth", are sent; by default
-                all.
+                all. A sample that lacks one of them raises ValueError.
         """
         if batched:
             return verl.VerlBatchReward(self._reward_name(), self.score, columns, self._takes_groups())

@@ -7,6 +7,7 @@ each completion, and objects of the trainer are further arguments.
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from math import isfinite
 from typing import Any, Literal, TypeAlias
 
 from gradebox.errors import ScoreMissing
@@ -32,11 +33,9 @@ _log = logging.getLogger("gradebox")
 
 
 def usual_missing(log_metric: Callable[[str, float], object] | None) -> Missing:
-    """The default for the installed TRL and the trainer that `log_metric` is bound to: an exception, unless the trainer
-    is known to leave out None.
+    """The default for the trainer that `log_metric` is bound to: an exception, unless the trainer is known to leave out
+    None.
     """
-    if _installed() is None:  # the caller is not TRL and handles None
-        return "none"
     return "none" if _leaves_out(log_metric) and _is_alone(log_metric) else "raise"  # beside others, None is 0.0
 
 
@@ -68,10 +67,12 @@ def threads(
     """Make a thread for each completion; the dataset's columns, or those in `only`, become its metadata.
 
     Raises:
-        ValueError: JSON cannot hold a value, with its row and column in the message; or a column in `only` is missing
-            or has another length than the completions.
+        ValueError: a prompt or completion is missing; JSON cannot hold a value, with its row and column in the message;
+            or a column in `only` is missing or has another length than the completions.
     """
     number = len(completions)
+    if (given := 0 if prompts is None else len(prompts)) != number:
+        raise ValueError(f"{given} prompts came with {number} completions: pass the prompt of each completion")
     rows = {name: row for name, row in columns.items() if name not in _OWN and _length(row) == number}
     for name in only or ():
         if name not in rows:
@@ -105,8 +106,9 @@ class RewardPolicy:
     """
 
     def __init__(self, key: str, missing: Missing | None, parts: Sequence[str] = ()) -> None:
-        if isinstance(missing, str) and missing not in ("raise", "none"):
-            raise ValueError(f"missing={missing!r} is none of 'raise', 'none' and a number")
+        is_number = isinstance(missing, int | float) and not isinstance(missing, bool) and isfinite(missing)
+        if missing not in (None, "raise", "none") and not is_number:
+            raise ValueError(f"missing={missing!r} is none of 'raise', 'none' and a finite number")
         self._key = key
         self._parts = parts
         self._missing = missing
@@ -135,7 +137,7 @@ class RewardPolicy:
         if callable(log_extra):
             log_extra(f"{self._key}/reason", [_reason(outcome) for outcome in outcomes])
         missing = usual_missing(log_metric) if self._missing is None else self._missing
-        passed_over = "none" if _installed() is None or _leaves_out(log_metric) else missing
+        passed_over = "none" if _leaves_out(log_metric) else missing
         rewards = [_reward(one, missing if one.not_applicable is None else passed_over) for one in outcomes]
         if outcomes and all(outcome.score is None for outcome in outcomes):
             failed = next((outcome for outcome in outcomes if outcome.not_applicable is None), None)
@@ -237,4 +239,6 @@ class TrlReward:
 
 
 def _turns(value: Any, place: str) -> Any:
+    if value is None:
+        raise ValueError(f"{place}: it is None, and must be text or a list of messages")
     return value if isinstance(value, str) else messages(value, place)

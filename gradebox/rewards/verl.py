@@ -29,8 +29,19 @@ def thread(
     only: Columns = None,
     row: int | None = None,
 ) -> dict[str, Any]:
-    """Make a thread with only the completion: verl does not pass the prompt. The other arguments are the metadata."""
+    """Make a thread with only the completion: verl does not pass the prompt. The other arguments are the metadata.
+
+    Raises:
+        ValueError: JSON cannot hold a value, or the sample lacks a column in `only`; the message names it.
+    """
     columns = {**(extra_info or {}), "data_source": data_source, "ground_truth": ground_truth}
+    for name in only or ():
+        if name not in columns:
+            place = "" if row is None else f"row {row}: "
+            raise ValueError(
+                f"{place}column {name!r} is missing: the sample has {', '.join(map(str, columns))}. Name columns that "
+                "each sample has, or give the others None there"
+            )
     return {"completion": solution, "metadata": metadata(columns, only, row)}
 
 

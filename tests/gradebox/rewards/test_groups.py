@@ -68,7 +68,7 @@ def test_awaited(service: Service, shortest: GraderHandle) -> None:
 
 def test_one_without_a_score_follows_the_rule_for_those_and_the_others_have_theirs(shortest: GraderHandle) -> None:
     completions = ["x", "", "xx", "off", "xxx", "x"]
-    rewards = calculate_rewards(shortest.as_trl_reward(), INPUTS, completions)
+    rewards = calculate_rewards(shortest.as_trl_reward(missing="none"), INPUTS, completions)
     assert [None if math.isnan(reward) else reward for reward in rewards] == [1.0, None, 0.0, None, 0.0, 2.0]
     assert calculate_rewards(shortest.as_trl_reward(missing=-1.0), INPUTS, completions)[1] == -1.0
     with pytest.raises(ScoreMissing, match="it says nothing"):

@@ -40,7 +40,7 @@ def calculate_rewards(reward_func: Any, inputs: list[dict[str, Any]], completion
 
 def test_texts_and_columns(grader: GraderHandle) -> None:
     inputs = [{"prompt": "2+2?", "answer": "4", "image": object()}] * 3
-    rewards = calculate_rewards(grader.as_trl_reward(columns=["answer"]), inputs, ["4", "5", "bad"])
+    rewards = calculate_rewards(grader.as_trl_reward(columns=["answer"], missing="none"), inputs, ["4", "5", "bad"])
     assert rewards[:2] == [1.0, 0.0]
     assert math.isnan(rewards[2])
     with pytest.raises(ValueError, match="row 0, column 'image': it holds a value of type object"):
@@ -84,8 +84,26 @@ def test_a_missing_reward_is_what_was_asked_for(grader: GraderHandle) -> None:
     assert ask(grader.as_trl_reward(missing=-1.0), "4", "bad") == [1.0, -1.0]
     with pytest.raises(gradebox.ScoreMissing, match="no answer at all"):
         ask(grader.as_trl_reward(missing="raise"), "4", "bad")
-    with pytest.raises(ValueError, match="'zero' is none of 'raise', 'none' and a number"):
-        grader.as_trl_reward(missing="zero")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("missing", ["zero", True, math.nan, -math.inf, ["none"]])
+def test_a_missing_reward_is_no_other_value(missing: Any) -> None:
+    with pytest.raises(ValueError, match="is none of 'raise', 'none' and a finite number"):
+        trl.RewardPolicy("exact", missing)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "completions", "said"),
+    [
+        (None, ["x"], "0 prompts came with 1 completions: pass the prompt of each"),
+        (["q"], ["x", "y"], "1 prompts came with 2 completions"),
+        (["q", None], ["x", "y"], "row 1, prompt: it is None, and must be text or a list of messages"),
+        (["q", "q"], ["x", None], "row 1, completion: it is None"),
+    ],
+)
+def test_a_prompt_or_completion_that_is_missing_is_named(prompts: Any, completions: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        trl.threads(prompts, completions, {})
 
 
 def trainer(module: str, functions: int, name: str = "GRPOTrainer") -> Any:
@@ -106,12 +124,14 @@ def trainer(module: str, functions: int, name: str = "GRPOTrainer") -> Any:
         ("1.16.0", trainer("trl.trainer.grpo_trainer", 2), "raise"),  # with other rewards, None counts as 0.0
         ("1.16.0", trainer("trl.experimental.online_dpo", 1, "OnlineDPOTrainer"), "raise"),
         ("1.16.0", trainer("mine", 1), "raise"),
+        (None, None, "raise"),
     ],
 )
 def test_by_default_a_missing_reward_never_counts_as_zero(
-    monkeypatch: pytest.MonkeyPatch, grader: GraderHandle, installed: str, asked_by: Any, usual: str
+    monkeypatch: pytest.MonkeyPatch, grader: GraderHandle, installed: str | None, asked_by: Any, usual: str
 ) -> None:
-    monkeypatch.setattr(trl, "version", lambda _name: installed)
+    if installed is not None:
+        monkeypatch.setattr(trl, "version", lambda _name: installed)
     named = {} if asked_by is None else {"log_metric": asked_by.log_metric}
     if usual == "none":
         assert ask(grader.as_trl_reward(), "4", "bad", **named) == [1.0, None]

@@ -85,6 +85,15 @@ def test_what_else_verl_says_is_the_metadata(client: Client, grader: GraderHandl
     assert kept.as_verl_compute_score()("gsm8k", "4", np.array([4.5]), EXTRA) == 1.0
 
 
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_named_column_that_a_sample_lacks_is_an_error(grader: GraderHandle, batched: bool) -> None:
+    compute_score = grader.as_verl_compute_score(batched=batched, columns=["answer", "level"])
+    samples = [("gsm8k", "4", "4", {"answer": "4", "level": None}), ("aime", "4", "4", {"answer": "4"})]
+    with pytest.raises(ValueError, match="column 'level' is missing: the sample has answer, data_source, ground_truth"):
+        compute_score(*zip(*samples, strict=True)) if batched else compute_score(*samples[1])
+    assert compute_score(*([part] for part in samples[0]))[0] == 1.0 if batched else compute_score(*samples[0]) == 1.0
+
+
 def test_an_update_changes_no_reward(client: Client, grader: GraderHandle) -> None:
     compute_score = grader.as_verl_compute_score()
     client.graders.update(grader.key, fn="async def grade(thread):\n    return 0.5\n")
