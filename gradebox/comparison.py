@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from gradebox.notebook_tables import table
+from gradebox.number_text import number_text
 from gradebox.schemas import Interval, SpentSummary
 
 
@@ -84,8 +85,10 @@ class Comparison(_Schema):
             (f"{one.batch} {one.grader}", mean, passed, one.scored, sum(one.errors.values()), one.not_applicable)
             for one, mean, passed in zip(sides, (self.mean_a, self.mean_b), (self.passed_a, self.passed_b), strict=True)
         ]
-        bounds = "" if self.interval is None else f" ({self.interval.low:.4g} to {self.interval.high:.4g})"
-        difference = "none" if self.difference is None else f"{self.difference:.4g}{bounds}"
+        bounds = (
+            "" if self.interval is None else f" ({number_text(self.interval.low)} to {number_text(self.interval.high)})"
+        )
+        difference = "none" if self.difference is None else f"{number_text(self.difference)}{bounds}"
         caption = (
             f"{self.scored:,} of {self.pairs:,} pairs: difference {difference}; "
             f"{self.flipped_up:,} flipped up, {self.flipped_down:,} down"

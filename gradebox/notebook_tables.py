@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
 
+from gradebox.number_text import number_text
+
 _CHARACTERS = 300  # maximum per cell
 
 
@@ -32,7 +34,7 @@ def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return number_text(value)
     if isinstance(value, datetime):
         return f"{value:%F %T}"
     if isinstance(value, dict):

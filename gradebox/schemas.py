@@ -457,7 +457,7 @@ class Batch(_Schema):
     trouble: str | None = Field(None, description="why it makes no progress: no worker of its queue runs")
     kept: bool = Field(False, description="whether it is excluded from deletion after the retention time")
     weighted_mean: float | None = Field(
-        None, description="sum of weight times mean, as soon as every grader has scores"
+        None, description="sum of weight times mean, not divided by the weights, as soon as every grader has scores"
     )
     summary: list[Summary] = Field([], description="one summary for each grader; of the outcomes so far while it runs")
     recorded: list[Summary] = Field(

@@ -10,29 +10,17 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
+from gradebox.number_text import number_text
+
 _FOLDER = Path(__file__).parent
 STATIC = _FOLDER / "static"
-_LARGE = 1e15  # from here on, numbers are shown with an exponent
-_MOST_DIGITS = 9  # later digits are rounding errors of sums
 MOST_SHOWN = 100_000  # characters of one text
 _encoder = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
 def _number(value: float | None, digits: int = 4) -> str:
-    """Format a number: `0.25`, `1,234`; a dash for None. `digits` significant digits, and more if rounding would turn
-    it into an integer: 0.99999 stays as it is.
-    """
-    if value is None:
-        return "–"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if abs(value) >= 10**digits:
-        return f"{value:,.0f}" if abs(value) < _LARGE else f"{value:.{digits}g}"
-    for more in (digits, *range(digits + 1, _MOST_DIGITS + 1)):
-        shown = float(f"{value:.{more}g}")
-        if shown == value or not shown.is_integer():
-            return f"{shown + 0.0:,.10g}"  # adding 0.0 turns -0.0 into 0.0
-    return f"{round(value)}"
+    """Format a number: `0.25`, `1,234`; a dash for None."""
+    return "–" if value is None else number_text(value, digits)
 
 
 def as_json(value: object) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import typer
 
+from gradebox.number_text import number_text
+
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.console import Console
@@ -80,7 +82,7 @@ def cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{float(f'{value:.4g}'):,.10g}"  # four digits, and 24,000 instead of 2.4e+04
+        return number_text(value)
     if isinstance(value, int):
         return f"{value:,}"
     return value.strftime("%Y-%m-%d %H:%M:%S") if isinstance(value, datetime) else str(value)
@@ -92,7 +94,7 @@ def summary(batch: "Batch", stderr: bool = False) -> None:
     if len(batch.graders) > 1 and batch.weighted_mean is not None:
         is_whole = not batch.errors and not batch.not_applicable
         of = "" if is_whole else " (each mean is of the completions that its grader scored)"
-        say(f"weighted mean: {cell(batch.weighted_mean)}{of}", stderr)
+        say(f"weighted sum of the means: {cell(batch.weighted_mean)}{of}", stderr)
 
 
 def summaries(found: "Sequence[Summary]", stderr: bool = False) -> None:

@@ -34,7 +34,8 @@ def score(
         str,
         typer.Argument(
             metavar="GRADER[@VERSION]",
-            help="The grader; its newest version if none. Several need weights: a=0.7,b@2=0.3",
+            help="The grader; its newest version if none. Several: a,b@2, or a=0.7,b@2=0.3 with weights, which are 1 "
+            "by default.",
         ),
     ],
     file: Annotated[

@@ -11,6 +11,7 @@ import structlog
 from rich.console import Console as Terminal
 from rich.text import Text
 
+from gradebox.number_text import number_text
 from gradebox.service.logs import LogSettings, configure, escaped
 from gradebox.service.tail import Tail
 
@@ -113,7 +114,7 @@ def _accepted(event: Event) -> Text:
 
 def _finished(event: Event) -> Text:
     seconds = max(float(event["run_s"]), 0.001)
-    means = [f"{grader} {mean:.4g}" for grader, mean in event["means"].items() if mean is not None]
+    means = [f"{grader} {number_text(mean)}" for grader, mean in event["means"].items() if mean is not None]
     errors = [f"{count:,} {kind}" for kind, count in event["errors"].items()]
     parts = [f"in {seconds:.1f} s, {event['completions'] / seconds:,.0f}/s"]
     parts += [f"mean {', '.join(means)}"] * bool(means) + [f"errors: {', '.join(errors)}"] * bool(errors)

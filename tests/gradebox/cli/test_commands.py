@@ -355,7 +355,7 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
     )
 
     assert done.returncode == 0, done.stderr
-    assert "weighted mean: 1.5 (each mean is of the completions that its grader scored)" in done.stdout
+    assert "weighted sum of the means: 1.5 (each mean is of the completions that its grader scored)" in done.stdout
     assert "exception, first at thread 3: KeyError: 'n'" in done.stderr
     batch = done.stderr.split("gradebox batches errors ")[1].split()[0]
     found = json.loads(service.run("batches", "errors", batch, "--json").stdout)

@@ -32,7 +32,7 @@ def test_intervals_and_options_are_tables(capsys: pytest.CaptureFixture[str]) ->
     outcomes = [Outcome(number, "judge@1", number / 2, 1.0, details={"option": "no" * number}) for number in range(3)]
     output.summaries([summarise("judge@1", 1.0, tally(outcomes))])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["judge@1", "-0.06579", "to", "1.066", "normal", "1", "0.3333"] in lines
+    assert ["judge@1", "-0.06579", "to", "1.0658", "normal", "1", "0.3333"] in lines
     assert ["judge@1", "nono", "1"] in lines
 
 
