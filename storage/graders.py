@@ -429,7 +429,8 @@ def _free(redis: Redis, project: str, key: str) -> None:
     if redis.exists(redis_keys.grader(project, key)):
         raise Conflict(
             f"there is a grader {key!r} in project {project!r} already: "
-            "update it to make a new version, or choose another key"
+            "for a new version use graders.put in Python, `gradebox graders create --replace` or `gradebox graders "
+            "update` in the shell, or PUT over HTTP; or choose another key"
         )
 
 

@@ -333,7 +333,9 @@ def reads(service: Service, tmp_path: Path) -> str:
 def test_versions_are_replaced_compared_and_shown(service: Service, grader: str, half: Path) -> None:
     assert "no version 2" in service.run("graders", "diff", grader, "1", "2").stderr
     assert "are equal" in service.run("graders", "diff", grader).stderr
-    assert "already" in service.run("graders", "create", grader, str(half)).stderr
+    taken = service.run("graders", "create", grader, str(half)).stderr
+    assert "already: for a new version use" in taken
+    assert "`gradebox graders create --replace` or `gradebox graders update`" in taken
     half.write_text(HALF.replace("0.5", "0.25"))
 
     replaced = service.run("graders", "create", grader, str(half), "--replace")
