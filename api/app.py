@@ -55,6 +55,7 @@ def create_app(services: Services) -> FastAPI:
 
         app.mount("/ui", pages(services))
         app.add_route("/", _to_pages)
+        app.add_route("/ui", _to_pages)  # the mount has only paths below it
     app.add_middleware(Unfinished)
     app.add_middleware(Release, services=services)
     app.add_middleware(Observed, requests=services.requests)

@@ -74,5 +74,13 @@ async def ws(connection: WebSocket, services: Served, project: str, key: str) ->
     await Conversation(connection, services, target).serve()
 
 
+@router.api_route("/reward/{project}/{key}", methods=["GET", "POST"])
+async def base(target: Shown) -> None:
+    """Refuse a request to the base URL itself, and name the paths below it."""
+    path = f"/reward/{target.project}/{target.key}"
+    detail = f"this is the base URL of a reward server: POST to {path}/score or {path}/batch_score, or GET {path}/info"
+    raise ProblemError(404, "not-found", detail)
+
+
 def _json(told: bytes) -> HttpResponse:
     return HttpResponse(told, media_type="application/json")

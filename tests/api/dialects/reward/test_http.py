@@ -45,6 +45,14 @@ def test_a_completion_is_scored(reward: Reward, slash: str) -> None:
     assert answer.metadata["grader"] == "length@1"
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_the_base_url_names_the_paths_below_it(reward: Reward, method: str) -> None:
+    answer = httpx.request(method, reward.url)
+    path = httpx.URL(reward.url).path
+    assert (answer.status_code, answer.json()["type"]) == (404, "urn:gradebox:problem:not-found")
+    assert f"POST to {path}/score or {path}/batch_score" in answer.json()["detail"]
+
+
 def test_turns_and_metadata_reach_the_grader(reward: Reward) -> None:
     async def ask(client: Any) -> list[float]:
         requests = [request("metadata", metadata={"reward": 0.25}), request("metadata"), request("turns")]
