@@ -68,3 +68,11 @@ def test_links_lead_somewhere(page: Path) -> None:
         target = page.parent / name if name else page
         assert target.exists(), link
         assert not anchor or anchor in _anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_graders_that_a_page_shows_give_no_warning_of_annotations(page: Path) -> None:
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        if "async def grade(" in block and "do not do this" not in block:
+            assert re.search(r"async def grade\((\w+: StringThread|\w+: list\[StringThread\])\) -> \S+:", block), block
+            assert re.search(r"^from gradebox import .*StringThread", block, re.MULTILINE), block
