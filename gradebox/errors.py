@@ -42,9 +42,6 @@ class ConnectionFailed(GradeboxError):
 class ClientClosed(GradeboxError):
     """The client was closed before this call."""
 
-    def __init__(self) -> None:
-        super().__init__("this client is closed: make a new one, or close it after its last call")
-
 
 class CannotServe(GradeboxError):
     """A service cannot start, or continue, on this machine; the message names what is missing and how to get it."""

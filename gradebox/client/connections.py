@@ -9,6 +9,8 @@ import httpx
 from gradebox.client.rules import Rules
 from gradebox.errors import ClientClosed
 
+_CLOSED = "this client is closed: make a new one, or close it after its last call"
+
 
 class ClientConnections:
     """The connections of one process, shared by its threads."""
@@ -26,7 +28,7 @@ class ClientConnections:
     def http(self) -> httpx.Client:
         """The HTTP client of this process. Raises ClientClosed."""
         if self._client.is_closed:
-            raise ClientClosed
+            raise ClientClosed(_CLOSED)
         if self._pid != os.getpid():
             self._connect()  # after a fork: the parent continues to use the old connections
         return self._client
@@ -55,7 +57,7 @@ class AsyncClientConnections:
         """The HTTP client of the running event loop. Raises ClientClosed if it was closed in this loop."""
         loop = asyncio.get_running_loop()
         if loop in self._closed:
-            raise ClientClosed
+            raise ClientClosed(_CLOSED)
         if loop not in self._clients:
             self._clients[loop] = httpx.AsyncClient(**self._rules.options(), transport=self._transport)
         return self._clients[loop]
