@@ -13,7 +13,7 @@ from sandbox.limits import TEXT_BYTES
 from storage.blocks import lines_of
 
 MOST_SCORES = 100_000  # per request
-_NOTHING = "nothing was recorded"
+_NOTHING = "nothing of this request was recorded"
 _TWO = 2
 
 Id = str | int

@@ -58,7 +58,7 @@ def main() -> None:
     except ConnectionFailed as error:
         fail(error, 2)
     except GradeboxError as error:
-        fail(error, 1)
+        fail("\n".join([str(error), *getattr(error, "__notes__", ())]), 1)
     except OSError as error:  # a file does not exist any more, or the disk is full
         fail(error, 2)
 

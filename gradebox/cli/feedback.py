@@ -75,9 +75,13 @@ def feedback(
     if failure := watch(given):
         fail(failure, 1)
     if invocation.json:
-        return as_json(given.status)
-    _print(given, limit)
-    return show(invocation, given.status)
+        as_json(given.status)
+    else:
+        _print(given, limit)
+        show(invocation, given.status)
+    if given.status.errors and not given.status.scored:
+        fail(f"the model gave no feedback: no outcome of batch {given.id} has any", 1)
+    return None
 
 
 def _print(given: "BatchHandle", limit: int) -> None:

@@ -1,5 +1,7 @@
 """Merges the outcomes of several requests or of several graders."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from gradebox.errors import GradeboxError
@@ -12,10 +14,26 @@ def moved(outcomes: list[Outcome], first: int) -> list[Outcome]:
     return [replace(outcome, index=first + outcome.index) for outcome in outcomes] if first else outcomes
 
 
+def checked(outcomes: Sequence[Outcome], batch: Batch) -> Sequence[Outcome]:
+    """The outcomes of a batch that is over. Raises GradeboxError if some are missing: it is being scored again."""
+    graders = {str(grader) for grader in batch.graders}  # outcomes of other graders are recorded scores
+    _raise_if(batch.total - sum(outcome.grader in graders for outcome in outcomes), batch)
+    return outcomes
+
+
+def _raise_if(missing: int, batch: Batch) -> None:
+    if missing:
+        raise GradeboxError(
+            f"{missing} of {batch.total} outcomes of batch {batch.id} are missing, probably because somebody has it "
+            "scored again: wait for its end once more"
+        )
+
+
 class Rewards:
     """One number for each thread of a batch: the weighted sum of its graders' scores."""
 
     def __init__(self, batch: Batch) -> None:
+        self._batch = batch
         self._weights = {f"{grader.key}@{grader.version}": grader.weight for grader in batch.graders}
         self._sums: list[float | None] = [0.0] * batch.threads
         self._missing = batch.total
@@ -32,6 +50,5 @@ class Rewards:
 
     def result(self) -> list[float | None]:
         """The rewards, in the order of the threads. Raises GradeboxError if outcomes are missing."""
-        if self._missing:
-            raise GradeboxError(f"{self._missing} outcomes of the batch are missing, and rewards need all of them")
+        _raise_if(self._missing, self._batch)
         return self._sums

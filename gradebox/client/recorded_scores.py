@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import index
 from typing import Any, Literal
 
+from gradebox.errors import ApiError
 from gradebox.limits import REQUEST_BYTES
 from gradebox.score import Score
 
@@ -44,6 +45,15 @@ def blocks_of(lines: Iterable[bytes]) -> Iterator[bytes]:
         size += len(line)
     if block:
         yield b"".join(block)
+
+
+def note_recorded(error: ApiError, recorded: int) -> None:
+    """Adds to the error of a request how many scores earlier requests recorded."""
+    if recorded:
+        error.add_note(
+            f"this is the request that begins at score {recorded + 1:,}, and lines count from there: the {recorded:,} "
+            "scores before it are recorded"
+        )
 
 
 def _line(by: str, thread: str | int, score: RecordedScore) -> str:

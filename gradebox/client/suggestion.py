@@ -31,12 +31,14 @@ class Suggestion(NamedTuple):
         proposal: the new text of the judge, based on all the feedback; None if there was no feedback.
         reasoning: the model's reasons for the proposal.
         batch: the id of the batch of feedback; None if no feedback was requested.
+        errors: how many completions got no feedback, because the model failed.
     """
 
     feedback: Outcomes
     proposal: str | None
     reasoning: str | None
     batch: str | None
+    errors: int = 0
 
 
 NOTHING = Suggestion(Outcomes(), None, None, None)
@@ -63,10 +65,23 @@ def bring_together(
     return calls.validate(project, _SOURCE.format(model=model), [{"completion": "", "metadata": metadata}])
 
 
-def suggestion(feedback: Sequence[Outcome], report: Report, batch: str) -> Suggestion:
+def told(outcomes: Sequence[Outcome], batch: str) -> list[Outcome]:
+    """The outcomes of a batch of feedback that have some. Raises GradeboxError if the model failed wherever asked."""
+    said = [outcome for outcome in outcomes if outcome.reason and outcome.score is not None]
+    failed = [outcome.error for outcome in outcomes if outcome.error is not None]
+    if failed and not said:
+        raise GradeboxError(
+            f"the model gave no feedback: {len(failed)} outcomes of batch {batch} are errors, the first: "
+            f"{failed[0].message}"
+        )
+    return said
+
+
+def suggestion(feedback: Sequence[Outcome], report: Report, batch: Batch) -> Suggestion:
     """The suggestion from the report of that test run. Raises GradeboxError if the model gave no proposal."""
     outcome = report.outcomes[0] if report.valid and report.outcomes else None
     if outcome is None or outcome.details is None:
         why = report.failed.message if report.failed else "there is no outcome"
-        raise GradeboxError(f"the feedback of batch {batch} stands, and was not brought together: {why}")
-    return Suggestion(Outcomes(feedback), outcome.details["proposal"], outcome.reason, batch)
+        raise GradeboxError(f"the feedback of batch {batch.id} stands, and was not brought together: {why}")
+    errors = sum(batch.errors.values())
+    return Suggestion(Outcomes(feedback), outcome.details["proposal"], outcome.reason, batch.id, errors)

@@ -474,6 +474,29 @@ def test_a_batch_as_a_frame(client: Client, contains: str) -> None:
     assert frame["thread"][1]["metadata"] == {"answer": "4"}
 
 
+def test_waiting_again_sees_that_somebody_has_it_scored_again(client: Client, contains: str) -> None:
+    batch = client.batches.create(contains, [thread("4")] * 3)
+    batch.wait(progress=False)
+    batch.status = batch.status.model_copy(update={"done": 1, "total": 4})  # as of an answer long ago
+    batch.wait(progress=False)
+    assert (batch.done, batch.total) == (3, 3)
+
+
+def test_a_record_that_is_refused_late_says_what_is_recorded(client: Client, contains: str, service: Service) -> None:
+    client.graders.create.custom(key="late-labels")
+    batch = client.batches.create(contains, [{"completion": "4"}] * 20_001)
+    batch.wait(progress=False)
+    scores = dict.fromkeys(range(20_000), 1.0) | {30_000: 1.0}
+    with pytest.raises(ApiError, match=r"line 1: .*nothing of this request was recorded") as refused:
+        batch.record("late-labels", scores, by="index")
+    said = "begins at score 20,001, and lines count from there: the 20,000 scores before it are recorded"
+    assert said in refused.value.__notes__[0]
+    lines = b"".join(b'{"index": %d, "score": 0}\n' % number for number in scores)
+    done = service.run("batches", "record", batch.id, "-", "--grader", "late-labels", stdin=lines)
+    assert done.returncode == 1
+    assert said in done.stderr.replace("\n", " ")
+
+
 def test_batches_of_a_list_have_all_that_a_new_one_has(client: Client, contains: str) -> None:
     made = client.batches.create(contains, [thread("4")])
     made.wait(progress=False)

@@ -10,16 +10,16 @@ from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.batch_watch import BatchWatch
 from gradebox.client.calls import GraderChoice, Labels
 from gradebox.client.line_readers import OutcomeReader, SentThreadReader
-from gradebox.client.outcomes import Rewards
-from gradebox.client.recorded_scores import RecordedScore, score_lines
+from gradebox.client.outcomes import Rewards, checked
+from gradebox.client.recorded_scores import RecordedScore, note_recorded, score_lines
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
-from gradebox.errors import Conflict
+from gradebox.errors import ApiError, Conflict
 from gradebox.frame import Listing, Outcomes
 from gradebox.outcome import Outcome
 from gradebox.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 from gradebox.reduction import reduced
-from gradebox.schemas import BATCH_COLUMNS, Batch, BatchBudget, BatchState, FeedbackOn, FeedbackTarget, Summary
+from gradebox.schemas import BATCH_COLUMNS, ENDED, Batch, BatchBudget, BatchState, FeedbackOn, FeedbackTarget, Summary
 
 _NOTHING_TO_SAY = "urn:gradebox:problem:nothing-to-say"
 
@@ -74,6 +74,8 @@ class AsyncBatchHandle:
             BatchFailed: the batch was cancelled, or failed. Its outcomes so far can be read.
             WaitTimeout: the batch did not end in time. It continues to run.
         """
+        if self.status.state in ENDED:
+            await self.refresh()  # another client may have had it scored again
         with BatchWatch(self.status, progress, timeout) as watch:
             while (wait_s := watch.observe(self.status)) is not None:
                 await self.refresh(wait_s)
@@ -167,12 +169,15 @@ class AsyncBatchHandle:
 
         Raises:
             BatchFailed: the batch was cancelled, or failed.
+            GradeboxError: outcomes are missing, because the batch is scored again meanwhile.
         """
         await self.wait(progress=False)
         if not threads:
-            return Outcomes([outcome async for outcome in self.outcomes()]).to_pandas()
+            found = [outcome async for outcome in self.outcomes()]
+            return Outcomes(checked(found, self.status)).to_pandas()
         pairs = [pair async for pair in self.outcomes(threads=True)]
-        return Outcomes([outcome for outcome, _ in pairs]).to_pandas([thread for _, thread in pairs])
+        found = [outcome for outcome, _ in pairs]
+        return Outcomes(checked(found, self.status)).to_pandas([thread for _, thread in pairs])
 
     def _repr_html_(self) -> str:
         return self.status._repr_html_()
@@ -185,6 +190,7 @@ class AsyncBatchHandle:
 
         Raises:
             BatchFailed: the batch was cancelled, or failed.
+            GradeboxError: outcomes are missing, because the batch is scored again meanwhile.
         """
         await self.wait(progress=False)
         rewards = Rewards(self.status)
@@ -236,7 +242,8 @@ class AsyncBatchHandle:
         await self.wait(progress=False)
         if success is not None:
             one = str(self.status.graders[0]) if len(self.status.graders) == 1 else None
-            outcomes = [outcome async for outcome in self.outcomes() if _is_of(outcome, grader or one)]
+            found = [outcome async for outcome in self.outcomes()]
+            outcomes = [outcome for outcome in checked(found, self.status) if _is_of(outcome, grader or one)]
             if reduced(outcomes, purpose="feedback", reduction_fn=None, success_fn=success).is_success:
                 return None
         fields = {"model": model, "on": on, "of": of, "grader": grader, "threshold": threshold}
@@ -274,8 +281,14 @@ class AsyncBatchHandle:
             gradebox.Conflict: the grader is of another kind.
             gradebox.ApiError: a thread is not in the batch, or two threads have the same id.
         """
+        recorded = 0
         for lines in score_lines(scores, by):
-            await self.record_lines(grader, lines)
+            try:
+                await self.record_lines(grader, lines)
+            except ApiError as error:
+                note_recorded(error, recorded)
+                raise
+            recorded += lines.count(b"\n")
         return self.status
 
     async def record_lines(self, grader: str, lines: bytes) -> Batch:

@@ -12,7 +12,7 @@ from gradebox.client._async.transport import AsyncTransport
 from gradebox.client._async.versions import environment_of, versions
 from gradebox.client.calls import Labels
 from gradebox.client.handles import AsyncGraderHandle
-from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion
+from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion, told
 from gradebox.client.threads import Thread
 from gradebox.client.versions import (
     ONE_OF,
@@ -196,7 +196,8 @@ class AsyncGraders:
 
         Raises:
             BatchFailed: the batch was cancelled, or failed.
-            GradeboxError: the feedback could not be merged. The batch that the message names has the feedback.
+            GradeboxError: the model failed for all completions, or the feedback could not be merged. The batch that the
+                message names has the feedback.
         """
         if isinstance(batch, str):
             batch = AsyncBatchHandle(self._transport, await self._transport.send(calls.get_batch(self._project, batch)))
@@ -213,14 +214,14 @@ class AsyncGraders:
         if given is None:
             return NOTHING
         await given.wait(progress=False)
-        said = [outcome async for outcome in given.outcomes() if outcome.reason and outcome.score is not None]
+        said = told([outcome async for outcome in given.outcomes()], given.id)
         if not said:
             return NOTHING._replace(batch=given.id)
         grader = await self._transport.send(calls.get_grader(self._project, judge.key))
         version = await self._transport.send(calls.get_version(self._project, judge.key, judge.version))
         reasons = [outcome.reason for outcome in said if outcome.reason]
         call = bring_together(self._project, model, grader, version, reasons, instructions)
-        return suggestion(said, await self._transport.send(call), given.id)
+        return suggestion(said, await self._transport.send(call), given.status)
 
     def _handle(self, grader: GraderRecord) -> AsyncGraderHandle:
         return AsyncGraderHandle.of(grader, self._scoring)

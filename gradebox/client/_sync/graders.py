@@ -13,7 +13,7 @@ from gradebox.client._sync.transport import Transport
 from gradebox.client._sync.versions import environment_of, versions
 from gradebox.client.calls import Labels
 from gradebox.client.handles import GraderHandle
-from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion
+from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion, told
 from gradebox.client.threads import Thread
 from gradebox.client.versions import (
     ONE_OF,
@@ -197,7 +197,8 @@ class Graders:
 
         Raises:
             BatchFailed: the batch was cancelled, or failed.
-            GradeboxError: the feedback could not be merged. The batch that the message names has the feedback.
+            GradeboxError: the model failed for all completions, or the feedback could not be merged. The batch that the
+                message names has the feedback.
         """
         if isinstance(batch, str):
             batch = BatchHandle(self._transport, self._transport.send(calls.get_batch(self._project, batch)))
@@ -214,14 +215,14 @@ class Graders:
         if given is None:
             return NOTHING
         given.wait(progress=False)
-        said = [outcome for outcome in given.outcomes() if outcome.reason and outcome.score is not None]
+        said = told([outcome for outcome in given.outcomes()], given.id)
         if not said:
             return NOTHING._replace(batch=given.id)
         grader = self._transport.send(calls.get_grader(self._project, judge.key))
         version = self._transport.send(calls.get_version(self._project, judge.key, judge.version))
         reasons = [outcome.reason for outcome in said if outcome.reason]
         call = bring_together(self._project, model, grader, version, reasons, instructions)
-        return suggestion(said, self._transport.send(call), given.id)
+        return suggestion(said, self._transport.send(call), given.status)
 
     def _handle(self, grader: GraderRecord) -> GraderHandle:
         return GraderHandle.of(grader, self._scoring)

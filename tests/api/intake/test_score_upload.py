@@ -50,7 +50,10 @@ def test_a_line_that_is_no_score_is_named(line: str, said: str) -> None:
     [
         ({"id": "x"}, "line 2: the batch has no thread with the id 'x'"),
         ({"id": "7"}, "line 2: the batch has no thread with the id '7'"),
-        ({"id": "b"}, "the id 'b' is that of threads 2 and 4: nothing was recorded; name them by `index`"),
+        (
+            {"id": "b"},
+            "the id 'b' is that of threads 2 and 4: nothing of this request was recorded; name them by `index`",
+        ),
         ({"index": 6}, "line 2: the batch has no thread 6, it has 6"),
         ({"index": 1}, "lines 1 and 2 are both for thread 1"),
         ({"id": 7}, "lines 1 and 2 are both for thread 1"),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradebox.client.line_readers import OutcomeReader, SentThreadReader
-from gradebox.client.outcomes import Rewards
+from gradebox.client.outcomes import Rewards, checked
 from gradebox.errors import ConnectionFailed, GradeboxError
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch, BatchGrader
@@ -81,7 +81,7 @@ def test_rewards_of_part_of_a_batch_are_none_at_all() -> None:
     rewards = Rewards(batch(2, BatchGrader(key="a", version=1)))
     rewards.add(Outcome(0, "a@1", 1.0, 0.1))
 
-    with pytest.raises(GradeboxError, match="1 outcomes of the batch are missing"):
+    with pytest.raises(GradeboxError, match="1 of 2 outcomes of batch b are missing"):
         rewards.result()
 
 
@@ -103,3 +103,11 @@ def test_threads_behind_one_are_asked_for() -> None:
     assert reader.params == {"after": 7}
     reader.feed(b"{}\n{}\n{")
     assert reader.params == {"after": 9}
+
+
+def test_outcomes_that_are_missing_are_an_error_and_recorded_scores_count_for_none() -> None:
+    whole = batch(5, BatchGrader(key="a", version=1, weight=1.0), BatchGrader(key="b", version=2, weight=1.0))
+    recorded = Outcome(0, "human@1", 1.0, 0.0)
+    assert checked([*OUTCOMES, recorded], whole) == [*OUTCOMES, recorded]
+    with pytest.raises(GradeboxError, match="2 of 10 outcomes of batch b are missing"):
+        checked([*OUTCOMES[:-2], recorded], whole)

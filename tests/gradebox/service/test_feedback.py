@@ -16,7 +16,7 @@ from examples.model_server import ModelServer, Script
 from examples.tune_judge import tune
 from gradebox import AsyncClient, BatchBudget, Client, Price, Score
 from gradebox.client._sync.batches import BatchHandle
-from gradebox.errors import ApiError, Conflict, NotAllowed, NotFound, ScoreMissing
+from gradebox.errors import ApiError, Conflict, GradeboxError, NotAllowed, NotFound, ScoreMissing
 from gradebox.judges.feedback import MOST_TEXTS
 from gradebox.outcome import Outcome
 from tests.gradebox.conftest import ROOT, Service, serving
@@ -201,6 +201,22 @@ def test_a_judge_gets_one_proposal_of_all_feedback(client: Client, server: Model
     assert (list(none.feedback), none.proposal, none.batch) == ([], None, None)
     with pytest.raises(ValueError, match="polite@1"):
         client.graders.suggest("short", batch=batch, labels={"t0": 1.0}, model="m")
+
+
+def test_a_model_that_fails_is_not_taken_for_a_judge_without_faults(
+    client: Client, server: ModelServer, service: Service
+) -> None:
+    batch = scored(client, "polite", threads(6, 4))
+    server.script = replace(server.script, behave="status", status=401)
+    with pytest.raises(
+        GradeboxError,
+        match=r"the model gave no feedback: 2 outcomes of batch .* are errors, the first: the server answered 401",
+    ):
+        client.graders.suggest("polite", batch=batch, labels="metadata.gold", model="m")
+    arguments = ("--model", "m", "--of", "judge", "--labels", "metadata.gold", "--project", client.project)
+    done = service.run("batches", "feedback", batch.id, *arguments)
+    assert done.returncode == 1
+    assert "the model gave no feedback" in done.stderr
 
 
 @pytest.mark.parametrize(("gold", "after", "is_kept"), [(1.0, 1.0, True), (0.0, 0.25, False)])
