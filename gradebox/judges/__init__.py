@@ -10,6 +10,7 @@
     external_endpoint.py  `ExternalEndpoint`: a reward server scores
     formula.py            arithmetic on scores
     feedback.py           proposed changes to a completion, or to its judge: for batches of feedback
+    means.py              means and thresholds without rounding errors
     criterion.py          `Criterion` and `Option`, and their parsing
     criteria.py           the predefined criteria
     fields.py             the fields of a thread that a judge is shown

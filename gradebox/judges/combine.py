@@ -10,6 +10,7 @@ from gradebox.asks.errors import ModelError
 from gradebox.judges.bounded import bounded
 from gradebox.judges.combined_part import Judge, Part, PartConfig, read_parts
 from gradebox.judges.formula import FUNCTIONS, Formula, Undefined
+from gradebox.judges.means import weighted_mean
 from gradebox.judges.together import together
 from gradebox.score import NotApplicable, Score
 from gradebox.thread import StringThread
@@ -92,7 +93,7 @@ class Combine:
     def _combined(self, counted: Mapping[str, float]) -> float:
         if self._formula is not None:
             return self._formula.value(counted)
-        value = fsum(self._weights[name] * score for name, score in counted.items())
+        value = weighted_mean([self._weights[name] for name in counted], [*counted.values()])
         if not isfinite(value):
             raise Undefined(f"the weighted mean is {value} for these scores, and a score is a finite number")
         return value

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 from gradebox.asks.errors import ModelError
 from gradebox.asks.other_grader import Grader
 from gradebox.judges.criterion import Criterion, read
+from gradebox.judges.means import is_above
 from gradebox.judges.source import class_of, settled
 from gradebox.score import MOST_VALUES, Score, is_name
 from gradebox.thread import StringThread
@@ -74,7 +75,7 @@ class Part(NamedTuple):
             if not low <= value <= high:
                 raise ModelError("failed", f"{self.name} scored {value:g}, which is not between {low:g} and {high:g}")
             value = (value - low) / (high - low)
-        return value if self.score_threshold is None else float(value > self.score_threshold)
+        return value if self.score_threshold is None else float(is_above(value, self.score_threshold))
 
 
 def as_config(parts: Mapping[str, Any] | Sequence[str]) -> dict[str, Any] | list[str]:

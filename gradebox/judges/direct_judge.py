@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from math import fsum, sqrt
+from math import sqrt
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, get_args
 
 from gradebox.asks.asking import MOST_ASKS
@@ -13,6 +13,7 @@ from gradebox.judges import direct_prompts as prompts
 from gradebox.judges import fields
 from gradebox.judges.bounded import bounded
 from gradebox.judges.criterion import ContextFields, Criterion, Option, read
+from gradebox.judges.means import mean
 from gradebox.judges.together import together
 from gradebox.score import Score
 from gradebox.thread import StringThread
@@ -156,7 +157,7 @@ class DirectJudge:
         persona = await self._persona(criterion) if self._wants_persona else None
         system = prompts.system(prompts.persona_role(*persona) if persona else self._role)
         samples = await self._sampled(criterion, material, system)
-        won, score = self._won(samples), _mean([sample.score for sample in samples])
+        won, score = self._won(samples), mean([sample.score for sample in samples])
         details: dict[str, Any] = {"criterion": criterion.label, "option": won.straight.option}
         details["higher_is_better"] = criterion.higher_is_better
         if won.reverse is not None:
@@ -300,16 +301,13 @@ def _samples(self_consistency: bool | int) -> int:
 def _spread(criterion: Criterion, samples: Sequence[_Sample]) -> dict[str, Any]:
     found = Counter(sample.straight.option for sample in samples)
     scores = [sample.score for sample in samples]
+    middle = mean(scores)
     return {
         "votes": {option.name: found[option.name] for option in criterion.options if found[option.name]},
         "scores": scores,
-        "spread": sqrt(_mean([(score - _mean(scores)) ** 2 for score in scores])),
+        "spread": sqrt(mean([(score - middle) ** 2 for score in scores])),
         "score_rule": "mean of all samples",
     }
-
-
-def _mean(numbers: Sequence[float]) -> float:
-    return fsum(numbers) / len(numbers)
 
 
 def _form(names: list[str], has_reasoning: bool) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from gradebox.asks.errors import ModelError
 from gradebox.judges.bounded import bounded
 from gradebox.judges.criterion import Criterion, read
 from gradebox.judges.direct_judge import DirectJudge, PositionalBias
+from gradebox.judges.means import is_above, weighted_mean
 from gradebox.judges.together import together
 from gradebox.score import Score
 from gradebox.thread import StringThread
@@ -27,7 +28,7 @@ class CriterionItem(NamedTuple):
         target_option: the item scores 1 if this option is chosen, else 0.
         score_threshold: the item scores 1 if the option's score is above it, else 0. It applies to the normalised score
             if scores are normalised.
-        required: whether the whole scores 0 if this item does not reach its full weight.
+        required: whether the whole scores 0 if this item scores less than 1, whatever its weight.
     """
 
     criterion: str | Mapping[str, Any] | Criterion
@@ -106,11 +107,14 @@ class MultiCriteria:
         failures = {name: result for name, result in judged.items() if not isinstance(result, Score)}
         if failures:
             raise _failure(failures, details)
-        weighted = {name: one["weighted_score"] for name, one in reported.items()}
-        unmet = [item.name for item in self._items if item.required and weighted[item.name] < item.weight]
-        value = 0.0 if unmet else round(fsum(weighted.values()), _DIGITS)
+        scores = [reported[item.name]["score"] for item in self._items]
+        unmet = [item.name for item, score in zip(self._items, scores, strict=True) if item.required and score < 1]
+        value = 0.0 if unmet else self._whole(scores)
         reason = f"required, and not met: {', '.join(unmet)}" if unmet else None
         return Score(value, reason, details=details)
+
+    def _whole(self, scores: Sequence[float]) -> float:
+        return round(weighted_mean([item.weight for item in self._items], scores), _DIGITS)
 
     def _reported(self, item: _Item, result: Score | ModelError | PositionalBias) -> dict[str, Any]:
         reported: dict[str, Any] = {"weight": item.weight, "strategy": item.strategy, "required": item.required}
@@ -129,7 +133,7 @@ class MultiCriteria:
         score = float(result)
         if self._normalizes:
             score = (score - item.lowest) / (item.highest - item.lowest)
-        return score if item.score_threshold is None else float(score > item.score_threshold)
+        return score if item.score_threshold is None else float(is_above(score, item.score_threshold))
 
     def __repr__(self) -> str:
         return f"MultiCriteria({', '.join(item.name for item in self._items)})"

@@ -53,6 +53,14 @@ def test_weights_and_formulas(settings: dict[str, Any], score: float) -> None:
     assert found.values == {"a": 1.0, "b": 0.2}
 
 
+@pytest.mark.parametrize("weights", [(0.02, 0.85, 0.27), (0.3, 0.41, 1.07), (1, 2, 4)])
+def test_equal_scores_are_their_own_mean(weights: tuple[float, ...]) -> None:
+    parts: Any = {name: {"grader": name, "weight": weight} for name, weight in zip("abc", weights, strict=True)}
+    combination = Combine(parts)
+    for score in (1.0, 0.7):
+        assert combination.result_of(dict.fromkeys("abc", Score(score))) == score
+
+
 def test_details_hold_what_each_part_says() -> None:
     reply = {"score": 0.5, "reason": "half", "details": {"option": "Partly"}}
     found = combined(Combine(["a@3", "b@3"]), a=reply, b=1)
@@ -138,6 +146,14 @@ def test_a_part_may_be_a_judge_by_its_kind_or_an_object() -> None:
     parts["polite"] = {"judge": parts["polite"], "range": [0, 1]}
     with testing.model("m", replies):
         assert asyncio.run(Combine(parts, normalize=True)(THREAD)) == pytest.approx(0.5)
+
+
+def test_samples_that_agree_are_within_the_range_of_a_judge() -> None:
+    options = [{"name": "yes", "score": 0.8}, {"name": "no", "score": 0.0}]
+    config = {"criterion": {"description": "Is it?", "options": options}, "model": "m", "self_consistency": 3}
+    combination = Combine({"a": {"kind": "judge", "config": config}}, normalize=True)
+    with testing.model("m", lambda _: {"reasoning": "r", "option": "yes"}):
+        assert asyncio.run(combination(THREAD)) == 1.0
 
 
 async def own(thread: StringThread) -> float:

@@ -163,6 +163,15 @@ def test_the_score_of_several_samples_is_their_mean() -> None:
     assert sorted((r["sample"], r["seed"]) for r in asked) == [(n, 10 + n) for n in range(5)]
 
 
+@pytest.mark.parametrize("worth", [0.7, 0.2, 0.8, 0.1])
+def test_samples_that_agree_score_exactly_their_option(worth: float) -> None:
+    options = [{"name": "good", "score": worth}, {"name": "poor", "score": 0.0}]
+    found, _ = judged(lambda _: said("good"), criterion={**GRADED, "options": options}, self_consistency=3)
+    assert found == worth
+    assert found.details is not None
+    assert found.details["spread"] == 0.0
+
+
 @pytest.mark.parametrize(("given", "asks"), [(True, 3), (False, 1), (0, 1), (1, 1), (4, 4)])
 def test_how_often_it_asks(given: bool | int, asks: int) -> None:
     found, asked = judged(lambda _: said("good"), self_consistency=given)

@@ -13,6 +13,7 @@ from gradebox.score import Score
 THREAD = StringThread([("user", "q"), ("assistant", "a")])
 SCALE = Criterion("How good?", tuple(Option(str(number)) for number in range(1, 6)), "scale")
 KIND = Criterion("Is it kind?", (Option("Yes", "", 1.0), Option("No", "", 0.0)), "kind")
+TENTHS = Criterion("How warm?", tuple(Option(name) for name in ("0.1", "0.4", "0.7")), "tenths")
 DIFFERENT = {"scale": "1", "kind": "Yes", "tone": "cold"}
 BARE = Criterion("Which tone?", (Option("warm"), Option("cold")), "tone")
 
@@ -49,7 +50,10 @@ def of(*items: Any, **settings: Any) -> MultiCriteria:
         (of(CriterionItem(SCALE, score_threshold=3), normalize_scores=False), {"scale": "4"}, 1.0),
         (of(CriterionItem(SCALE, required=True), KIND), {"scale": "4", "kind": "Yes"}, 0.0),
         (of(CriterionItem(SCALE, required=True), KIND), {"scale": "5", "kind": "No"}, 0.5),
-        (of(CriterionItem(SCALE, 0.0, required=True), CriterionItem(KIND, 1)), {"scale": "1", "kind": "Yes"}, 1.0),
+        (of(CriterionItem(SCALE, 0.0, required=True), CriterionItem(KIND, 1)), {"scale": "4", "kind": "Yes"}, 0.0),
+        (of(CriterionItem(SCALE, 0.0, required=True), CriterionItem(KIND, 1)), {"scale": "5", "kind": "Yes"}, 1.0),
+        (of(CriterionItem(TENTHS, required=True), self_consistency=3), {"tenths": "0.7"}, 1.0),
+        (of(CriterionItem(TENTHS, score_threshold=0.5)), {"tenths": "0.4"}, 0.0),
         (of(CriterionItem(SCALE, required=True), normalize_scores=False), {"scale": "1"}, 1.0),
         (of(CriterionItem(BARE, target_option="warm")), {"tone": "warm"}, 1.0),
         (

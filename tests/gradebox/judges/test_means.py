@@ -1,0 +1,26 @@
+"""Tests of means and thresholds: no rounding error moves a score past the best option or a threshold."""
+
+import pytest
+
+from gradebox.judges.means import is_above, mean, weighted_mean
+
+
+@pytest.mark.parametrize("number", [0.7, 0.2, 0.8, 0.1, -0.3, 1 / 3, 0.0, 1.0])
+@pytest.mark.parametrize("count", [1, 3, 5, 7, 10])
+def test_equal_numbers_are_their_own_mean(number: float, count: int) -> None:
+    assert mean([number] * count) == number
+    weights = [(place + 1) * 0.1 / (0.1 * count * (count + 1) / 2) for place in range(count)]
+    assert weighted_mean(weights, [number] * count) == number
+
+
+def test_different_numbers_have_a_mean_between_them() -> None:
+    assert mean([0.0, 1.0, 0.5, 0.5]) == 0.5
+    assert weighted_mean([0.25, 0.75], [1.0, 0.2]) == pytest.approx(0.4)
+    assert weighted_mean([1 - 2**-53, 0.0], [1.0, 0.2]) == 1.0, "a number without a weight does not count"
+
+
+def test_above_is_more_than_a_rounding_error() -> None:
+    assert not is_above((0.4 - 0.1) / (0.7 - 0.1), 0.5)
+    assert is_above(0.5 + 1e-9, 0.5)
+    assert is_above(1e-300, 0.0)
+    assert not is_above(0.4, 0.5)
