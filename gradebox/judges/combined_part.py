@@ -135,8 +135,9 @@ def _read(name: object, one: Any, normalize: bool) -> Part:
     weight = given.get("weight")
     if weight is not None and not (_is_number(weight) and weight >= 0):
         raise ValueError(f"{where}: weight= is a number of 0 or more, and not {weight!r:.80}")
-    bounds = _bounds(given, where) if normalize and target is None else None
-    return Part(name, _label(given), _judge(given, where), weight, target, threshold, required, bounds)
+    judge = _judge(given, where)
+    bounds = _bounds(given, judge, where) if normalize and target is None else None
+    return Part(name, _label(given), judge, weight, target, threshold, required, bounds)
 
 
 def _member(one: object, where: str) -> str:
@@ -175,11 +176,11 @@ def _judge(given: Mapping[str, Any], where: str) -> Judge:
     return made
 
 
-def _bounds(given: Mapping[str, Any], where: str) -> tuple[float, float]:
+def _bounds(given: Mapping[str, Any], judge: Judge, where: str) -> tuple[float, float]:
     """The lowest and the highest score of a part."""
     kind, said = given.get("kind"), given.get("range")
     if said is None and kind is not None and kind not in _OTHER_RANGE:
-        said = _range_of(kind, given.get("config", {}))
+        said = _range_of(kind, given.get("config", {}), judge)
     if said is None:
         raise ValueError(f"{where}: its scores cannot be normalised without their range: add range=[lowest, highest]")
     if not isinstance(said, list | tuple) or len(said) != 2 or not all(map(_is_number, said)) or said[0] >= said[1]:
@@ -187,8 +188,13 @@ def _bounds(given: Mapping[str, Any], where: str) -> tuple[float, float]:
     return float(said[0]), float(said[1])
 
 
-def _range_of(kind: str, config: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The range of a kind: 0 to 1 for all but `judge`, whose criterion defines it."""
+def _range_of(kind: str, config: Mapping[str, Any], judge: Judge) -> tuple[float, float] | None:
+    """The range of a kind: 0 to 1 for all but `judge` and `multi_criteria`, whose criteria define it."""
+    if kind == "multi_criteria":
+        from gradebox.judges.multi_criteria import MultiCriteria  # imported here: few combinations have one
+
+        assert isinstance(judge, MultiCriteria)
+        return judge.bounds
     if kind != "judge":
         return 0.0, 1.0
     criterion = config.get("criterion")

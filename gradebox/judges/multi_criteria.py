@@ -93,6 +93,19 @@ class MultiCriteria:
         if asks > MOST_ASKS:
             raise ValueError(f"these criteria ask {asks} times for one completion, and may {MOST_ASKS}: judge by fewer")
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The lowest and the highest score."""
+        bounds = [self._bounds_of(item) for item in self._items]
+        lowest, highest = (self._whole(scores) for scores in zip(*bounds, strict=True))
+        if any(item.required for item in self._items):  # the whole may score 0 instead
+            return min(lowest, 0.0), max(highest, 0.0)
+        return lowest, highest
+
+    def _bounds_of(self, item: _Item) -> tuple[float, float]:
+        is_own = item.strategy == "none" and not self._normalizes
+        return (item.lowest, item.highest) if is_own else (0.0, 1.0)
+
     async def __call__(self, thread: StringThread) -> Score:
         """Score a thread, with all decisions in `details`.
 

@@ -156,6 +156,16 @@ def test_samples_that_agree_are_within_the_range_of_a_judge() -> None:
         assert asyncio.run(combination(THREAD)) == 1.0
 
 
+def test_the_range_of_several_criteria_is_that_of_their_options() -> None:
+    options = [{"name": "yes", "score": 0.5}, {"name": "no", "score": 0.1}]
+    criteria = [{"description": f"Is it {what}?", "options": options} for what in ("kind", "true")]
+    config = {"criteria": criteria, "model": "m", "normalize_scores": False, "self_consistency": 3}
+    combination = Combine({"a": {"kind": "multi_criteria", "config": config}}, normalize=True)
+    for option, score in (("yes", 1.0), ("no", 0.0)):
+        with testing.model("m", [{"reasoning": "r", "option": option}] * 6):
+            assert asyncio.run(combination(THREAD)) == score
+
+
 async def own(thread: StringThread) -> float:
     return float(len(thread.completion() or ""))
 

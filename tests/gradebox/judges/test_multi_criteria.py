@@ -67,6 +67,21 @@ def test_numbers(judge: MultiCriteria, decisions: dict[str, Any], score: float) 
     assert judged(judge, **decisions) == pytest.approx(score, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("judge", "bounds"),
+    [
+        (of(SCALE, KIND), (0.0, 1.0)),
+        (of(SCALE, KIND, normalize_scores=False), (0.5, 3.0)),
+        (of(CriterionItem(SCALE, 0.25), CriterionItem(TENTHS, 0.75), normalize_scores=False), (0.325, 1.775)),
+        (of(CriterionItem(SCALE, score_threshold=3), TENTHS, normalize_scores=False), (0.05, 0.85)),
+        (of(CriterionItem(BARE, target_option="warm"), TENTHS, normalize_scores=False), (0.05, 0.85)),
+        (of(CriterionItem(SCALE, required=True), normalize_scores=False), (0.0, 5.0)),
+    ],
+)
+def test_bounds_are_the_lowest_and_the_highest_score(judge: MultiCriteria, bounds: tuple[float, float]) -> None:
+    assert judge.bounds == bounds
+
+
 def test_details_hold_each_criterion() -> None:
     found = judged(of("conciseness", "Is it kind?"), conciseness="Yes", kind="No")
     assert found.details is not None
