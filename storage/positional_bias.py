@@ -1,12 +1,22 @@
 """Positional bias, from the details of outcomes: whether a judge that asked in both orders decided differently."""
 
-from collections.abc import Iterator
-from typing import Any
-
-from gradebox.outcome import Outcome
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 
-def decisions(outcome: Outcome) -> Iterator[bool]:
+class _Judged(Protocol):
+    @property
+    def details(self) -> dict[str, Any] | None: ...
+
+
+class _Outcome(_Judged, Protocol):
+    """An `Outcome`, or the part of one that was read from its line."""
+
+    @property
+    def scores(self) -> Sequence[_Judged] | None: ...
+
+
+def decisions(outcome: _Outcome) -> Iterator[bool]:
     """For each decision made in both orders, whether the two differ. A grader's details may contain anything."""
     if outcome.details is not None:
         bias = outcome.details.get("positional_bias")

@@ -8,13 +8,14 @@ import numpy as np
 
 from api.numbers.bootstrap import interval
 from api.numbers.jobs import AgreementJob
-from api.numbers.outcome_column import NO_SCORE, Array, Line, decode, finite, mean_of
+from api.numbers.outcome_column import NO_SCORE, Array, decode, finite, mean_of
 from api.numbers.pair_counts import pair_counts
 from api.table.completions import value_of
 from gradebox import thread_forms
 from gradebox.agreement import Agreement, Correlation, LengthBias, LengthQuarter
 from gradebox.schemas import BiasCount
 from gradebox.thread_forms import METADATA
+from storage.positional_bias import decisions
 from storage.summary import spent
 
 MOST_VALUES = 20
@@ -140,9 +141,9 @@ def _read(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]
         count = outcome.index + 1
         if outcome.grader == job.of.grader:
             scores[outcome.index] = NO_SCORE if outcome.score is None else outcome.score
-            bias = _bias(outcome)
-            checked += bias is not None
-            detected += bias is True
+            bias = [*decisions(outcome)]
+            checked += len(bias)
+            detected += sum(bias)
         elif outcome.grader == job.label and outcome.score is not None:
             labels[outcome.index] = outcome.score
     lengths, of_metadata = _of_threads(threads, job.label)
@@ -153,13 +154,6 @@ def _read(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]
         np.array(lengths[:count], dtype=np.float64),
         BiasCount(checked=checked, detected=detected),
     )
-
-
-def _bias(outcome: Line) -> bool | None:
-    """Whether a judge decided differently in the other order; None if it did not ask in both orders."""
-    bias = (outcome.details or {}).get("positional_bias")
-    detected = bias.get("detected") if isinstance(bias, dict) else None
-    return detected if isinstance(detected, bool) else None
 
 
 def _of_threads(threads: Iterable[bytes], label: str) -> "tuple[array[float], array[float]]":

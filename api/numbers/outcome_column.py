@@ -18,6 +18,12 @@ class Error(msgspec.Struct):
     kind: str
 
 
+class GroupScore(msgspec.Struct):
+    """The field of a completion's result in a group that is used."""
+
+    details: dict[str, Any] | None = None
+
+
 class Line(msgspec.Struct):
     """The fields of an outcome that are used."""
 
@@ -27,6 +33,7 @@ class Line(msgspec.Struct):
     id: str | int | None = None
     error: Error | None = None
     details: dict[str, Any] | None = None
+    scores: list[GroupScore] | None = None
 
 
 decode = msgspec.json.Decoder(Line).decode

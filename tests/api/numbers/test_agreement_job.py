@@ -135,6 +135,17 @@ def test_positional_bias_is_counted_where_both_orders_were_asked() -> None:
     assert (found.position.checked, found.position.detected) == (2, 1)
 
 
+def test_positional_bias_of_a_group_is_counted_once_for_each_contest() -> None:
+    contests = [
+        [{"against": [2], "won": True, "biased": True}, {"against": [3], "won": None, "biased": False}],
+        [{"against": [1], "won": False, "biased": True}, {"against": [3], "won": True, "biased": True}],
+        [{"against": [1], "won": None, "biased": False}, {"against": [2], "won": False, "biased": True}],
+    ]
+    scores = [{"score": 0.5, "details": {"contests": each}} for each in contests]
+    found = agreed([outcome(index, "judge@2", 0.5, scores=scores) for index in range(2)], [thread()] * 2)
+    assert (found.position.checked, found.position.detected) == (6, 4)
+
+
 @pytest.mark.parametrize(
     "line",
     [
