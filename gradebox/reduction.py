@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 from typing import NamedTuple
 
+from gradebox.at_once import at_once
 from gradebox.errors import ScoreMissing
 from gradebox.outcome import Outcome
 
@@ -48,17 +49,17 @@ def reduced(
 
     Raises:
         ScoreMissing: an outcome is an error. A sum without it would be wrong.
-        ValueError: a purpose is empty, there is no score, the outcomes are of several graders, or the reduction does
-            not return a finite number.
+        ValueError: a purpose is empty, there is no score, the outcomes are of several graders, the reduction does not
+            return a finite number, or a function is async.
     """
     purpose = _words(purpose, "purpose")
     reduction_purpose = _words(reduction_purpose, "reduction_purpose")
     scores, not_applicable = _scores(outcomes)
     compared = f"The evaluator for {purpose} scored {len(scores):,} completions, all that it applies to"
-    success = None if success_fn is None else bool(success_fn(scores))
+    success = None if success_fn is None else bool(at_once("success_fn=", success_fn, scores))
     if reduction_fn is None:
         return Evaluation(None, f"{compared}.", scores, success, not_applicable)
-    score = reduction_fn(scores)
+    score = at_once("reduction_fn=", reduction_fn, scores)
     if not isinstance(score, int | float) or not isfinite(score):
         raise ValueError(f"reduction_fn returned {score!r:.80}, and a score is a finite number")
     explanation = (

@@ -197,7 +197,10 @@ def _guest_files() -> list[tuple[Path, Path]]:
 
 
 # Modules of the package gradebox that graders see.
-_SHOWN = ("__init__.py", "evaluators.py", "group_forms.py", "langfuse.py", "score.py", "thread.py", "thread_forms.py")
+_SHOWN = (
+    *("__init__.py", "at_once.py", "evaluators.py", "group_forms.py", "langfuse.py", "score.py", "thread.py"),
+    "thread_forms.py",
+)
 
 
 def _gradebox_package() -> Path:

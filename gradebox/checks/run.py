@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gradebox.at_once import at_once
 from gradebox.checks import steps, text
 from gradebox.checks.check import ThreadCheck, quoted
 from gradebox.checks.trajectory import Trajectory
@@ -36,8 +37,10 @@ def run_all(checks: Sequence[AnyCheck], thread: StringThread) -> Score:
     summary.
 
     Raises:
-        ValueError: there are more than 50 checks, or one returns neither 1 nor 0. Exceptions of a check propagate.
+        ValueError: there is no check, or more than 50, or one returns neither 1 nor 0. Exceptions of a check propagate.
     """
+    if not checks:
+        raise ValueError("there is no check, so every thread would pass: give run_all at least one")
     if len(checks) > MOST_CHECKS:
         raise ValueError(
             f"there are {len(checks)} checks, and at most {MOST_CHECKS} are run together: make two graders"
@@ -99,7 +102,7 @@ def _made(check: AnyCheck | Mapping[str, Any], number: int) -> AnyCheck:
 
 
 def _result(check: AnyCheck, thread: StringThread) -> Score:
-    result = check(thread)
+    result = at_once("run_all()", check, thread)
     if not isinstance(result, int | float) or result not in (0, 1):
         raise ValueError(f"the check {_name_of(check)} gave {result!r:.80}, and a check gives 1 or 0, at once")
     reason = result.reason if isinstance(result, Score) else None

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gradebox.at_once import at_once, refuse_async
 from gradebox.checks.check import ThreadCheck, count_of, quoted, same, text_of
 from gradebox.checks.trajectory import Output, Trajectory
 from gradebox.thread import StringThread
@@ -127,11 +128,12 @@ def output_matches(fn: Callable[[Output], object], times: int | None = None) -> 
     """The function is true for at least one output, or for exactly `times` outputs."""
     if not callable(fn):
         raise ValueError(f"output_matches(fn=) takes a function of an output, and got {fn!r:.80}")
+    refuse_async("output_matches(fn=)", fn)
     _check_times("output_matches", times)
 
     def problem(thread: StringThread) -> str | None:
         outputs = _trajectory(thread).outputs
-        found = sum(bool(fn(output)) for output in outputs)
+        found = sum(bool(at_once("output_matches(fn=)", fn, output)) for output in outputs)
         if _is_right(found, times):
             return None
         return f"expected an output that {quoted(fn)} fits{_often(times)}, found {found}; outputs: {_listed(outputs)}"

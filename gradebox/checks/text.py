@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gradebox.at_once import at_once, refuse_async
 from gradebox.checks.check import ThreadCheck, count_of, quoted, same, text_of
 from gradebox.thread import StringThread
 
@@ -76,10 +77,12 @@ def satisfies(fn: Callable[[str], object]) -> ThreadCheck:
     """The function of the completion is true. An exception that it raises is an error of the grader, not a failure."""
     if not callable(fn):
         raise ValueError(f"satisfies(fn=) takes a function of the completion, and got {fn!r:.80}")
+    refuse_async("satisfies(fn=)", fn)
 
     def problem(thread: StringThread) -> str | None:
         said = completion(thread)
-        return None if fn(said) else f"expected what satisfies {quoted(fn)}, found {quoted(said)}"
+        is_satisfied = at_once("satisfies(fn=)", fn, said)
+        return None if is_satisfied else f"expected what satisfies {quoted(fn)}, found {quoted(said)}"
 
     return ThreadCheck("satisfies", {"fn": fn}, problem)
 

@@ -73,6 +73,17 @@ def test_what_cannot_be_compared_is_no_zero(one: StringThread, message: str) -> 
         exact_match("answer")(one)
 
 
+@pytest.mark.filterwarnings("error")
+def test_an_async_function_is_an_error() -> None:
+    async def later(*_: Any) -> float:
+        return 1.0
+
+    with pytest.raises(ValueError, match=r"eval_fn= takes .* at once"):
+        deterministic(later, purpose="p", target="t")(thread("4", t="4"))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"'target' takes .* at once"):
+        deterministic(lambda one, other: one == other, purpose="p", target=later)(thread("4"))
+
+
 def test_what_is_no_evaluator_is_refused() -> None:
     with pytest.raises(TypeError, match="eval_fn="):
         deterministic("len", purpose="p", target="t")  # type: ignore[arg-type]

@@ -45,6 +45,16 @@ def test_a_success_function_sees_all_scores(scores: tuple[float, ...], is_succes
     assert reduced(scored(*scores), purpose="p", success_fn=all).is_success is is_success
 
 
+@pytest.mark.parametrize("name", ["success_fn", "reduction_fn"])
+@pytest.mark.filterwarnings("error")
+def test_an_async_function_is_an_error(name: str) -> None:
+    async def later(scores: Any) -> float:
+        return 0.0
+
+    with pytest.raises(ValueError, match=rf"{name}= takes .* at once"):
+        reduced(scored(1), **{"purpose": "p", name: later})  # type: ignore[arg-type]
+
+
 def test_what_does_not_apply_is_left_out_and_counted() -> None:
     found = reduced(scored(1, None, 0), purpose="p", reduction_fn=mean, reduction_purpose="averaging")
     assert (found.score, found.not_applicable, len(found.scores)) == (0.5, 1, 2)

@@ -72,6 +72,10 @@ RECORDED = StringThread(
 IDS: Any = lambda value: repr(value) if isinstance(value, ThreadCheck) else ""  # noqa: E731  # as pytest takes it
 
 
+async def later(output: Output) -> bool:
+    return False
+
+
 def is_paid(output: Output) -> bool:
     return output.is_call and output.value.get("paid") is True
 
@@ -145,6 +149,12 @@ def test_what_fails_and_why(check: ThreadCheck, reason: str) -> None:
     score = check(AGENT)
     assert score == 0.0
     assert reason in str(score.reason)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_coroutine_is_no_true_answer() -> None:
+    with pytest.raises(ValueError, match=r"output_matches\(fn=\) takes .* at once"):
+        output_matches(lambda output: later(output))(AGENT)
 
 
 def test_a_trajectory_in_the_metadata() -> None:
@@ -243,6 +253,7 @@ def test_reasons_are_bounded() -> None:
         lambda: output_sequence([""]),
         lambda: max_duration_ms(float("nan")),
         lambda: output_matches("x"),  # type: ignore[arg-type]
+        lambda: output_matches(later),
     ],
 )
 def test_what_is_no_check_is_refused(make: Any) -> None:

@@ -30,6 +30,10 @@ PERSON = {
 }
 
 
+async def later(text: str) -> bool:
+    return False
+
+
 def is_short(text: str) -> bool:
     return len(text) < 5
 
@@ -85,6 +89,7 @@ def test_what_passes_and_what_fails(check: ThreadCheck, passes: str, fails: str,
         lambda: max_words(True),
         lambda: equals({1, 2}),
         lambda: satisfies("fn"),  # type: ignore[arg-type]
+        lambda: satisfies(later),
         lambda: fits_schema({"pattern": "a"}),
     ],
 )
@@ -102,6 +107,12 @@ def test_without_a_completion_there_is_no_score(check: ThreadCheck) -> None:
 def test_what_a_predicate_raises_is_no_failure() -> None:
     with pytest.raises(ZeroDivisionError):
         satisfies(lambda text: 1 / len(text))(thread(""))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_coroutine_is_no_true_answer() -> None:
+    with pytest.raises(ValueError, match=r"satisfies\(fn=\) takes .* at once, and <lambda> returned a coroutine"):
+        satisfies(lambda text: later(text))(thread(""))
 
 
 def test_reasons_are_bounded() -> None:

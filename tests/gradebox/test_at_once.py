@@ -1,0 +1,47 @@
+"""Tests of users' functions that must return at once."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from gradebox.at_once import at_once, refuse_async
+
+
+async def later(number: int) -> bool:
+    return False
+
+
+async def several(number: int) -> Any:
+    yield number
+
+
+class Slow:
+    async def __call__(self, number: int) -> bool:
+        return False
+
+    async def method(self, number: int) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("fn", [later, several, Slow().method])
+def test_an_async_function_is_refused(fn: Any) -> None:
+    with pytest.raises(ValueError, match=r"fn= takes a function that returns its result at once, and \w+ is async: wr"):
+        refuse_async("fn=", fn)
+
+
+@pytest.mark.parametrize("fn", [bool, "text".startswith, Slow(), partial(later, 1), lambda number: later(number)])
+def test_others_are_not(fn: Any) -> None:
+    refuse_async("fn=", fn)
+
+
+@pytest.mark.parametrize("fn", [later, Slow(), partial(later), lambda number: later(number)])
+@pytest.mark.filterwarnings("error")
+def test_what_has_to_be_awaited_is_an_error(fn: Any) -> None:
+    with pytest.raises(ValueError, match="returned a coroutine, which has to be awaited: write it with `def`"):
+        at_once("fn=", fn, 1)
+
+
+def test_other_results_are_returned() -> None:
+    assert at_once("fn=", max, 1, 2) == 2
+    assert at_once("fn=", lambda: None) is None
