@@ -155,6 +155,8 @@ def _graders(text: str) -> str | dict[str, float]:
     found: dict[str, float] = {}
     for part in text.split(","):
         key, _, weight = part.partition("=")
+        if key in found:
+            raise typer.BadParameter(f"the grader {key!r} is named twice: name it once, with one weight")
         try:
             found[key] = float(weight or 1)
         except ValueError as error:

@@ -510,11 +510,13 @@ def list_audit(project: str | None, limit: int, before: str | None) -> Call[list
 
 
 def weights_of(graders: GraderChoice) -> dict[str, float]:
-    """The graders, each with its weight, by default 1."""
+    """The graders, each with its weight, by default 1. Raises ValueError if one is named twice."""
     if isinstance(graders, Mapping):
         return dict(graders)
-    several = [graders] if isinstance(graders, str | GraderRecord) else graders
-    return dict.fromkeys(map(name_of, several), 1.0)
+    names = [name_of(one) for one in ([graders] if isinstance(graders, str | GraderRecord) else graders)]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"the grader {repeated[0]!r} is named twice: name it once")
+    return dict.fromkeys(names, 1.0)
 
 
 def _page(limit: int, before: str | None) -> Params:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from math import fsum
+from math import fsum, inf, isfinite
 
 from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._sync.scoring import Scoring
@@ -32,7 +32,7 @@ class Reward(RewardFunctions):
 
         The outcome has the combined score, and the graders' scores as its `values`. If a grader gave no score, the
         outcome has none: its error is that of the first grader with an error; if no grader has an error, the outcome is
-        not applicable.
+        not applicable. A sum that is not finite is an error too.
         """
         same = list(each_of(threads))
         with ThreadPoolExecutor(len(self.graders)) as pool:
@@ -43,7 +43,7 @@ class Reward(RewardFunctions):
         return self.name
 
     def _reward_parts(self) -> Sequence[str]:
-        return [one.key for one in self.graders]
+        return _names(self.graders)
 
 
 class AsyncReward(AsyncRewardFunctions):
@@ -64,7 +64,7 @@ class AsyncReward(AsyncRewardFunctions):
         return self.name
 
     def _reward_parts(self) -> Sequence[str]:
-        return [one.key for one in self.graders]
+        return _names(self.graders)
 
 
 def combined(name: str, graders: Sequence[BatchGrader], parts: Sequence[Sequence[Outcome]]) -> Outcomes:
@@ -72,29 +72,30 @@ def combined(name: str, graders: Sequence[BatchGrader], parts: Sequence[Sequence
     return Outcomes(_combined(name, graders, outcomes) for outcomes in zip(*parts, strict=True))
 
 
+def _names(graders: Sequence[BatchGrader]) -> list[str]:
+    """The keys of the graders; with the version, if several are versions of one grader."""
+    keys = [one.key for one in graders]
+    return [one.key if keys.count(one.key) == 1 else str(one) for one in graders]
+
+
 def _combined(name: str, graders: Sequence[BatchGrader], outcomes: Sequence[Outcome]) -> Outcome:
     values: dict[str, float] = {}
-    scored: list[float] = []
-    missing: list[tuple[str, OutcomeError]] = []
     passed_over = [f"{one.grader}: {one.not_applicable}" for one in outcomes if one.not_applicable is not None]
     spent = [one.spent for one in outcomes if one.spent is not None]
-    for one, outcome in zip(graders, outcomes, strict=True):
-        values |= {f"{one.key}/{part}": value for part, value in (outcome.values or {}).items()}
+    names = _names(graders)
+    for part, outcome in zip(names, outcomes, strict=True):
+        values |= {f"{part}/{value}": number for value, number in (outcome.values or {}).items()}
         if outcome.score is not None:
-            values[one.key] = outcome.score
-            scored.append(one.weight * outcome.score)
-        elif outcome.error is not None:
-            missing.append((outcome.grader, outcome.error))
-    error = None
-    if missing:
-        grader, first = missing[0]
-        retryable = all(each.retryable for _, each in missing) and not passed_over
-        error = OutcomeError(first.kind, f"{grader}: {first.message}", retryable, first.cause, first.reply)
-    said = [f"{one.key}: {outcome.reason}" for one, outcome in zip(graders, outcomes, strict=True) if outcome.reason]
+            values[part] = outcome.score
+    total = _total(graders, outcomes)
+    error = _error(outcomes)
+    if total is not None and not isfinite(total):
+        total, error = None, OutcomeError("bad_return", _NOT_FINITE)
+    said = [f"{part}: {outcome.reason}" for part, outcome in zip(names, outcomes, strict=True) if outcome.reason]
     return Outcome(
         outcomes[0].index,
         name,
-        fsum(scored) if len(scored) == len(graders) else None,
+        total,
         sum(outcome.run_ms for outcome in outcomes),
         outcomes[0].id,
         "\n".join(said) or None,
@@ -105,3 +106,29 @@ def _combined(name: str, graders: Sequence[BatchGrader], outcomes: Sequence[Outc
         "\n".join(passed_over) if passed_over and error is None else None,
         spent=sum_of(spent) if spent else None,
     )
+
+
+def _total(graders: Sequence[BatchGrader], outcomes: Sequence[Outcome]) -> float | None:
+    """The weighted sum, which may be infinite; None if a score is missing."""
+    weighted = [one.weight * each.score for one, each in zip(graders, outcomes, strict=True) if each.score is not None]
+    if len(weighted) < len(graders):
+        return None
+    try:
+        return fsum(weighted)
+    except (OverflowError, ValueError):  # the sum overflows, or adds both infinities
+        return inf
+
+
+def _error(outcomes: Sequence[Outcome]) -> OutcomeError | None:
+    """The first error."""
+    failed = [(outcome.grader, outcome.error) for outcome in outcomes if outcome.error is not None]
+    if not failed:
+        return None
+    grader, first = failed[0]
+    retryable = all(
+        outcome.error.retryable if outcome.error is not None else outcome.not_applicable is None for outcome in outcomes
+    )
+    return OutcomeError(first.kind, f"{grader}: {first.message}", retryable, first.cause, first.reply)
+
+
+_NOT_FINITE = "the weighted sum of the scores is not finite: give the reward smaller weights"

@@ -1,6 +1,7 @@
 """Merges the outcomes of several requests or of several graders."""
 
 from collections.abc import Sequence
+from math import isfinite
 
 from msgspec.structs import replace
 
@@ -39,14 +40,14 @@ class Rewards:
         self._missing = batch.total
 
     def add(self, outcome: Outcome) -> None:
-        """Adds one outcome. If it has no score, its thread has no reward."""
+        """Adds one outcome. If it has no score, or the sum is not finite, its thread has no reward."""
         weight = self._weights.get(outcome.grader)
         if weight is None:  # a recorded score, not one of the batch's graders
             return
-        before = self._sums[outcome.index]
-        score = outcome.score
-        self._sums[outcome.index] = None if before is None or score is None else before + weight * score
         self._missing -= 1
+        before, score = self._sums[outcome.index], outcome.score
+        total = None if before is None or score is None else before + weight * score
+        self._sums[outcome.index] = total if total is not None and isfinite(total) else None
 
     def result(self) -> list[float | None]:
         """The rewards, in the order of the threads. Raises GradeboxError if outcomes are missing."""

@@ -13,9 +13,11 @@ def mean(numbers: Sequence[float]) -> float:
 
 
 def weighted_mean(weights: Sequence[float], numbers: Sequence[float]) -> float:
-    """Return the mean with weights that sum to 1; if all numbers that count are equal, exactly that number."""
+    """Return the mean with weights that sum to 1; if all numbers that count are equal, exactly that number. 0.0 if none
+    counts.
+    """
     counted = [number for weight, number in zip(weights, numbers, strict=True) if weight]
-    return _within(fsum(map(mul, weights, numbers)), counted)
+    return _within(fsum(map(mul, weights, numbers)), counted) if counted else 0.0
 
 
 def is_above(value: float, threshold: float) -> bool:

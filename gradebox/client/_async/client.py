@@ -96,7 +96,7 @@ class AsyncClient:
             name: the name under which trainers log the reward.
 
         Raises:
-            ValueError: no grader is named, a weight is not finite, or a grader takes groups.
+            ValueError: no grader is named, or one twice; a weight is not finite; or a grader takes groups.
         """
         chosen = calls.weights_of(graders)
         if not chosen:
@@ -113,6 +113,9 @@ class AsyncClient:
                     "the trainer its own reward beside this one"
                 )
             parts.append(BatchGrader(key=key, version=version or newest.version, weight=weight))
+        labels = [str(part) for part in parts]
+        if repeated := [label for label in labels if labels.count(label) > 1]:
+            raise ValueError(f"the grader {repeated[0]} is named twice: name it once")
         return AsyncReward(parts, name, self._scoring)
 
     async def me(self) -> ApiKey:

@@ -187,7 +187,8 @@ class BatchHandle:
         """Waits for the end of the batch and returns one number for each thread, in order.
 
         The number is the sum of the graders' scores, each multiplied by the weight of its grader. With one grader
-        without a weight, it is that grader's score. It is None if a grader gave the thread no score.
+        without a weight, it is that grader's score. It is None if a grader gave the thread no score, or the sum
+        is not finite.
 
         Raises:
             BatchFailed: the batch was cancelled, or failed.

@@ -97,7 +97,7 @@ class Client:
             name: the name under which trainers log the reward.
 
         Raises:
-            ValueError: no grader is named, a weight is not finite, or a grader takes groups.
+            ValueError: no grader is named, or one twice; a weight is not finite; or a grader takes groups.
         """
         chosen = calls.weights_of(graders)
         if not chosen:
@@ -114,6 +114,9 @@ class Client:
                     "the trainer its own reward beside this one"
                 )
             parts.append(BatchGrader(key=key, version=version or newest.version, weight=weight))
+        labels = [str(part) for part in parts]
+        if repeated := [label for label in labels if labels.count(label) > 1]:
+            raise ValueError(f"the grader {repeated[0]} is named twice: name it once")
         return Reward(parts, name, self._scoring)
 
     def me(self) -> ApiKey:

@@ -77,6 +77,15 @@ def test_a_reward_is_the_weighted_sum_and_none_where_a_score_is_missing() -> Non
     assert rewards.result() == [0.0, None, None]
 
 
+def test_a_reward_that_is_not_finite_is_none() -> None:
+    graders = [BatchGrader(key=key, version=1, weight=1e308) for key in "ab"]
+    rewards = Rewards(batch(2, *graders))
+    for grader in ("a@1", "b@1"):
+        rewards.add(Outcome(0, grader, 1.0, 0.1))
+        rewards.add(Outcome(1, grader, 0.5, 0.1))
+    assert rewards.result() == [None, 1e308]
+
+
 def test_rewards_of_part_of_a_batch_are_none_at_all() -> None:
     rewards = Rewards(batch(2, BatchGrader(key="a", version=1)))
     rewards.add(Outcome(0, "a@1", 1.0, 0.1))

@@ -149,6 +149,16 @@ def test_it_can_be_pickled_and_awaited(
     assert asyncio.run(run()) == [0.25]
 
 
+def test_two_versions_of_a_grader_have_their_own_metrics(client: Client, short: GraderHandle) -> None:
+    short.update(fn="async def grade(thread): return 0.5")
+    metrics: dict[str, float] = {}
+    ask = client.reward([f"{short.key}@1", f"{short.key}@2"]).as_trl_reward()
+    assert ask(prompts=["?"], completions=["4"], log_metric=metrics.__setitem__) == [1.5]
+    assert (metrics[f"reward/{short.key}@1"], metrics[f"reward/{short.key}@2"]) == (1.0, 0.5)
+    with pytest.raises(ValueError, match=f"the grader {short.key}@2 is named twice"):
+        client.reward([short.key, f"{short.key}@2"])
+
+
 def test_what_is_no_choice_is_refused(client: Client) -> None:
     with pytest.raises(gradebox.NotFound):
         client.reward({"no-such": 1.0})
