@@ -18,7 +18,6 @@ from storage.grader_content import Declared, Proved
 from storage.idempotency import Once, answered, keep
 from storage.kept_graders import KeptGraders, Lacking
 from storage.quotas import Quotas
-from storage.reward_drift import read_past
 
 PAGE_BYTES = 4 * 1024 * 1024  # of versions in one response; one read of `_AT_ONCE` versions may exceed it
 _AT_ONCE = 16
@@ -270,14 +269,6 @@ class Graders:
             if size >= PAGE_BYTES and wanted[-1] != numbers[-1]:
                 return Page(versions, wanted[-1])
         return Page(versions, None)
-
-    def last_means(self, project: str, keys: Sequence[str]) -> dict[str, float | None]:
-        """For each grader, the mean of its scores in the last finished batch that is remembered."""
-        with self._redis.pipeline(transaction=False) as pipe:
-            for key in keys:
-                pipe.lindex(redis_keys.rewards(project, key), -1)
-            found = pipe.execute()
-        return {key: read_past(text(entry))[-1].mean if entry else None for key, entry in zip(keys, found, strict=True)}
 
     def threads(self, project: str, key: str) -> list[bytes]:
         """The threads that the grader was checked on, as JSON lines. Empty if none were sent. Raises NotFound."""

@@ -1,5 +1,6 @@
 """The list of graders, and the differences between two versions of a grader."""
 
+from contextlib import suppress
 from typing import Any
 
 from anyio.to_thread import run_sync
@@ -9,6 +10,7 @@ from starlette.responses import Response
 from api.access.auth import may
 from api.http.problems import invalid
 from gradebox.schemas import ApiKey, Batch, GraderRecord, Version
+from storage.errors import NotFound
 from storage.store import Store
 from ui.examples import EXAMPLES
 from ui.templates import page
@@ -26,17 +28,20 @@ async def listed(request: Request) -> Response:
 
 def _listed(store: Store, project: str, after: str) -> dict[str, Any]:
     graders, has_more = store.graders.page(project, after)
-    means = store.graders.last_means(project, [grader.key for grader in graders])
-    errors = _last_errors(store, project)
-    return {"graders": graders, "means": means, "errors": errors, "following": graders[-1].key if has_more else None}
+    last = _last_batches(store, project, {grader.key for grader in graders})
+    return {"graders": graders, "last": last, "following": graders[-1].key if has_more else None}
 
 
-def _last_errors(store: Store, project: str) -> dict[str, Batch]:
-    """For each grader, the newest batch with it as the only grader, so that the batch's errors are the grader's."""
-    found: dict[str, Batch] = {}
+def _last_batches(store: Store, project: str, keys: set[str]) -> dict[str, Batch]:
+    """For each grader, the newest batch with it as the only grader, so that the batch's numbers are the grader's."""
+    newest: dict[str, str] = {}
     for batch in store.batches.newest(project, _LOOKED_AT):
-        if len(batch.graders) == 1:
-            found.setdefault(batch.graders[0].key, batch)
+        if len(batch.graders) == 1 and batch.graders[0].key in keys:
+            newest.setdefault(batch.graders[0].key, batch.id)
+    found: dict[str, Batch] = {}
+    for key, batch_id in newest.items():
+        with suppress(NotFound):  # deleted meanwhile
+            found[key] = store.batches.get(project, batch_id)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf, nextafter
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from gradebox.comparison import Compared, Comparison, PairCounts
 from storage import outcomes
 from storage.errors import NotFound
 from storage.store import Store
+from storage.summary import bin_of
 from ui import query
 from ui.templates import page
 from ui.visits import visit
@@ -74,14 +76,25 @@ def _heat(found: PairCounts | None) -> list[list[_Pairs]]:
     if found is None:
         return []
     most = max(count for row in found.counts for count in row)
-    width = (found.high - found.low) / len(found.counts)
+    lowest = [_lowest(place, found.low, found.high) for place in range(len(found.counts))]
+    highest = [*(nextafter(score, -inf) for score in lowest[1:]), found.high]  # a link's bounds are inclusive
     return [
-        [
-            _Pairs(count, _shade(count, most), found.low + width * place, found.low + width * (place + 1))
-            for place, count in enumerate(row)
-        ]
+        [_Pairs(count, _shade(count, most), *bounds) for count, *bounds in zip(row, lowest, highest, strict=True)]
         for row in reversed(found.counts)
     ]
+
+
+def _lowest(place: int, low: float, high: float) -> float:
+    """The lowest score that counts in a part of the range, found by bisection: rounding shifts the edges of parts."""
+    if not place:
+        return low
+    below, score = low, high
+    while below < (middle := below + (score - below) / 2) < score:
+        if bin_of(middle, low, high) >= place:
+            score = middle
+        else:
+            below = middle
+    return score
 
 
 def _shade(count: int, most: int) -> int:

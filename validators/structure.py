@@ -7,7 +7,7 @@ class does not count.
 import _ast
 from collections.abc import Iterator
 
-from validators import imports
+from validators import imports, variables
 from validators.candidate import Candidate, CheckFailed
 
 _EXAMPLE = "Write `async def grade(thread: StringThread) -> float:` at the top level of the source."
@@ -29,6 +29,8 @@ def check(candidate: Candidate) -> str:
         raise CheckFailed(f"`grade` is a class. {_EXAMPLE}", last.lineno, last.col_offset + 1)
     candidate.definition = last
     candidate.warnings += imports.warnings(candidate.tree, candidate.packages)
+    if "environ" in candidate.text or "getenv" in candidate.text:
+        candidate.warnings += variables.warnings(candidate.tree)
     return f"has `async def grade` on line {last.lineno}"
 
 

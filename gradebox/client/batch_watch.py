@@ -8,7 +8,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from gradebox.errors import BatchFailed, WaitTimeout
+from gradebox.errors import BatchFailed, ConnectionFailed, WaitTimeout
 from gradebox.schemas import ENDED, Batch
 
 ANSWER_S = 0.2  # how long a request may wait for the end of the batch: the progress bar does not move meanwhile
@@ -33,7 +33,7 @@ class BatchWatch:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._display:
             self._display.close()
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, KeyboardInterrupt | ConnectionFailed):
             error.add_note(f"batch {self._id} goes on: wait for it or cancel it by client.batches.get({self._id!r})")
 
     def observe(self, batch: Batch) -> float | None:

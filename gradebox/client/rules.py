@@ -45,12 +45,18 @@ class Rules:
             self.key = FoundKey(secret, self.key.owner)
             self.auth.send_instead(secret)
 
+    def find_auth(self) -> "Bearer | None":
+        """The key for the next request: one that is found only now, if there was none before."""
+        if self.auth is None and (key := find_key(self.url)) is not None:
+            self.key, self.auth = key, Bearer(self.url, key)
+        return self.auth
+
     def options(self) -> dict[str, Any]:
         """The arguments for an httpx client."""
         return {
             "base_url": self.url,
             "headers": _headers(self.url),
-            "auth": self.auth,
+            "auth": self.auth or _LaterKey(self),
             "timeout": httpx.Timeout(self.timeout, connect=CONNECT_S),
             "trust_env": not is_local(self.url),  # a proxy cannot reach this machine's loopback address
             "limits": httpx.Limits(keepalive_expiry=KEEP_ALIVE_S),
@@ -100,6 +106,21 @@ class Rules:
                 "try again, or give the client a longer timeout"
             )
         return ConnectionFailed(f"the connection to {self.url} broke ({words}): try again")
+
+
+class _LaterKey(httpx.Auth):
+    """Looks for the API key at each request until there is one: the client may be older than the service."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Adds the key to a request, if there is one. Raises as `Bearer` does."""
+        auth = self._rules.find_auth()
+        if auth is None:
+            yield request
+        else:
+            yield from auth.auth_flow(request)
 
 
 class Bearer(httpx.Auth):

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from gradebox.access import Listeners, Note, find_key, is_local, service_url, write_note
 from gradebox.client import Client
+from gradebox.client.rules import Rules
 from gradebox.errors import ConnectionFailed, NotOurs
 
 URL = "http://127.0.0.1:8123"
@@ -183,6 +185,24 @@ def test_a_key_that_was_named_is_sent_whoever_listens(home: Path) -> None:
         client.projects.list()
     assert heard
     assert all("Bearer named" in line for line in heard)
+
+
+def test_a_client_that_is_older_than_the_service_finds_its_key(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as ours:
+        rules = Rules(f"http://127.0.0.1:{ours.getsockname()[1]}", None, 5.0)
+        sent: list[str | None] = []
+
+        def answer(request: httpx.Request) -> httpx.Response:
+            sent.append(request.headers.get("Authorization"))
+            return httpx.Response(200)
+
+        with httpx.Client(**rules.options(), transport=httpx.MockTransport(answer)) as client:
+            client.get("/v1/me")
+            keep_key(home / ".local/share/gradebox", "made-later")
+            client.get("/v1/me")
+            client.get("/v1/me")
+    assert sent == [None, "Bearer made-later", "Bearer made-later"]
+    assert rules.key is not None and rules.key.owner == os.getuid()
 
 
 def test_where_nobody_listens_a_user_hears_so(home: Path) -> None:

@@ -378,6 +378,14 @@ def test_a_page_of_a_large_batch_is_quick(browse: httpx.Client, client: httpx.Cl
     assert min(times) < 0.5
 
 
+def test_the_list_of_graders_has_the_numbers_of_the_last_batch(browse: httpx.Client, client: httpx.Client) -> None:
+    finished(client, submit(client, 100))
+    finished(client, score(client, 2, "mixed"))  # scores 0 and 0.1
+    row = browse.get("/ui/projects/default/graders").text.partition("data-row")[2].partition("</tr>")[0]
+    assert re.findall(r"<td class=\"number\">(.*?)</td>", row) == ["1", "0.05"]
+    assert "none" in row and "of 2<" in row
+
+
 def test_each_grader_has_a_column_and_numbers_are_held_beside_numbers(page: Page, client: httpx.Client) -> None:
     number = "    return Score(int(thread.completion()), reason='it is ' + thread.completion())\n"
     create(client, "number", f"from gradebox import Score\n\n\nasync def grade(thread):\n{number}")

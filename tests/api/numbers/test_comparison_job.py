@@ -10,6 +10,7 @@ from api.numbers.jobs import ComparisonJob, Side
 from api.numbers.outcome_column import read
 from gradebox.comparison import Comparison, Flip
 from gradebox.outcome import Spent
+from storage.summary import bin_of
 
 Row = tuple[str | int | None, float | str | None]
 
@@ -119,3 +120,11 @@ def test_pairs_are_counted_by_both_scores() -> None:
     assert compared(lines([(None, "timeout")]), lines([(None, 1.0)])).pair_counts is None
     largest: list[Row] = [(None, 1.7e308), (None, -1.7e308)]
     assert compared(lines(largest), lines(largest)).pair_counts is None  # the range does not fit into a float
+
+
+def test_scores_at_an_edge_are_in_the_bin_of_the_summary() -> None:
+    tenths = [number / 10 for number in range(11)]
+    found = compared(lines([(None, score) for score in tenths]), lines([(None, score) for score in tenths])).pair_counts
+    assert found is not None
+    assert [found.counts[place][place] for place in range(10)] == [1] * 9 + [2]
+    assert [bin_of(score, 0.0, 1.0) for score in tenths] == [*range(10), 9]

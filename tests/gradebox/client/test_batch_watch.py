@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from gradebox.client.batch_watch import ANSWER_S, UNSEEN_S, BatchWatch
-from gradebox.errors import BatchFailed, WaitTimeout
+from gradebox.errors import BatchFailed, ConnectionFailed, WaitTimeout
 from gradebox.schemas import AwaitedServer, Batch, BatchGrader, BatchState
 
 
@@ -121,9 +121,10 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert "1 error" in shown
 
 
-def test_ctrl_c_says_how_to_take_the_batch_up_again() -> None:
-    with pytest.raises(KeyboardInterrupt) as raised, BatchWatch(batch(0), progress=False, timeout=None):
-        raise KeyboardInterrupt
+@pytest.mark.parametrize("ends", [KeyboardInterrupt(), ConnectionFailed("no service answers")])
+def test_an_interrupted_wait_says_how_to_take_the_batch_up_again(ends: BaseException) -> None:
+    with pytest.raises(type(ends)) as raised, BatchWatch(batch(0), progress=False, timeout=None):
+        raise ends
     assert "client.batches.get('b1')" in raised.value.__notes__[0]
 
 
