@@ -438,7 +438,7 @@ class Batch(_Schema):
     threads: int
     total: int = Field(description="outcomes when finished: threads times graders")
     done: int = Field(description="outcomes so far that can be read")
-    underway: int = Field(0, description="further outcomes, of chunks that are not complete yet")
+    underway: int = Field(0, description="further outcomes, in unfinished chunks: they cannot be read yet")
     scored: int
     errors: dict[str, int]
     not_applicable: int = Field(0, description="outcomes with neither a score nor an error, among those done")

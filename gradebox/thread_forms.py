@@ -107,7 +107,7 @@ def _kept(value: dict[str, Any], unknown: list[str], keep: bool) -> dict[str, An
         name = unknown[0][:80]
         raise ValueError(
             f'a thread has no member "{name}": put it into "metadata", where a grader finds it as '
-            f'thread.metadata["{name}"]'
+            f'thread.metadata["{name}"]. For rows of a dataset, columns= in Python or --column in the shell does so'
         )
     return {name: value[name] for name in unknown}
 

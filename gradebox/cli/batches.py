@@ -192,7 +192,7 @@ def show_batch(invocation: Invocation, batch: "Batch") -> None:
     kept = "  kept" if batch.kept else ""
     counts = f"{cell(batch.done)} of {cell(batch.total)} outcomes  errors: {errors(batch.errors)}"
     passed_over = f"  not applicable: {cell(batch.not_applicable)}" if batch.not_applicable else ""
-    underway = f"  in progress: {cell(batch.underway)}" if batch.underway else ""
+    underway = f"  scored in unfinished chunks: {cell(batch.underway)}" if batch.underway else ""
     say(f"{batch.id}  {batch.state}{kept}  {counts}{passed_over}{underway}")
     for server in batch.waits_for:
         note(f"waiting: {server}")

@@ -32,4 +32,5 @@ def spending(
 
 def _row(name: str, spent: "Spending") -> tuple[object, ...]:
     cost = ", ".join(f"{cost:,.4f} {currency}" for currency, cost in sorted(spent.costs.items()))
-    return name, spent.asks, spent.kept, spent.input_tokens, spent.output_tokens, cost
+    shown = "checks and tests" if name == "grader:" else name  # they belong to no grader
+    return shown, spent.asks, spent.kept, spent.input_tokens, spent.output_tokens, cost

@@ -71,7 +71,7 @@ def test_so_many_different_scores_are_counted_coarsely(store: Store, redis: Redi
     redis.hset(redis_keys.batch(batch), "state", "running")  # the state before its last unit
     Tallies(redis).merge(batch, 0)
     (packed,) = redis.lrange(redis_keys.tallies(batch, 0), 0, -1)
-    assert 5000 <= len(unpack(packed).values) < 5200  # type: ignore[arg-type]  # redis-py returns bytes here
+    assert 1000 < len(unpack(packed).values) <= 5000  # type: ignore[arg-type]  # redis-py returns bytes here
     (summary,) = store.batches.get("default", batch).summary
     assert sum(part.count for part in summary.histogram) == 30_000
 
