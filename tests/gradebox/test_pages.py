@@ -175,6 +175,7 @@ def _of_numbers(names: Names, _: Client) -> None:
     (summary,) = names["batch"].summary
     assert summary.interval is not None
     assert (summary.interval.method, summary.passed, summary.pass_rate) == ("bca", 1, 0.5)
+    assert names["by_answer"].to_dict("index") == {"42": {"count": 2, "mean": 0.5}}
     assert (names["compared"].pairs, names["compared"].difference, names["compared"].flips) == (2, 0.0, [])
 
 

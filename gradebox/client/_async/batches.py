@@ -75,7 +75,10 @@ class AsyncBatchHandle:
             WaitTimeout: the batch did not end in time. It continues to run.
         """
         if self.status.state in ENDED:
-            await self.refresh()  # another client may have had it scored again
+            before = self.status
+            if (await self.refresh()).finished_at == before.finished_at:
+                self.status = before  # perhaps with bootstrap intervals
+            # else another client has had it scored again
         with BatchWatch(self.status, progress, timeout) as watch:
             while (wait_s := watch.observe(self.status)) is not None:
                 await self.refresh(wait_s)

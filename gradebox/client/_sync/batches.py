@@ -76,7 +76,10 @@ class BatchHandle:
             WaitTimeout: the batch did not end in time. It continues to run.
         """
         if self.status.state in ENDED:
-            self.refresh()  # another client may have had it scored again
+            before = self.status
+            if (self.refresh()).finished_at == before.finished_at:
+                self.status = before  # perhaps with bootstrap intervals
+            # else another client has had it scored again
         with BatchWatch(self.status, progress, timeout) as watch:
             while (wait_s := watch.observe(self.status)) is not None:
                 self.refresh(wait_s)
