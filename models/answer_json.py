@@ -9,11 +9,16 @@ import msgspec
 
 from gradebox.asks.asking import REQUEST_BYTES
 from gradebox.outcome import AskFailure, Spent
+from models import secret_text
 from models.errors import AskFailed
 
 ANSWER_BYTES = REQUEST_BYTES
 MESSAGE_CHARACTERS = 1000
 _REPLY_BYTES = 4096
+_REPEATS = (
+    "the reply repeats the API key that the server was sent, so it is withheld: see why the server does so, or give it "
+    f"another key; one of fewer than {secret_text.SHORTEST} characters is a placeholder, and may be repeated"
+)
 _URL = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,15}://[^\s\"'<>)\]]*")
 # It cannot match inside a run of these characters, so that a reply made of them alone takes linear time.
 _MAYBE_ADDRESS = re.compile(r"(?<![0-9a-fA-F.:])\[?[0-9a-fA-F]*[.:][0-9a-fA-F.:]*[0-9a-fA-F:]\]?(?::[0-9]+)?")
@@ -32,12 +37,12 @@ class Answer(NamedTuple):
 
 
 def replied(reply: Any, spent: Spent, secret: str = "") -> Answer:
-    """Make an answer from a reply, with the secret removed, which a server may repeat. A reply too long for a sandbox
-    becomes an error.
+    """Make an answer from a reply. One that repeats the secret, or is too long for a sandbox, becomes an error: cut or
+    altered, it could be read as another one.
     """
     body = msgspec.json.encode({"reply": reply})
-    if secret:
-        body = body.replace(msgspec.json.encode(secret)[1:-1], b"[API key]")
+    if secret_text.repeats(body, secret):
+        return failed("invalid_reply", _REPEATS, spent=spent)
     if len(body) > ANSWER_BYTES:
         message = f"the reply has {len(body)} bytes, and one may have {ANSWER_BYTES}: ask for less, or set `max_tokens`"
         return failed("invalid_reply", message, spent=spent)
@@ -66,9 +71,7 @@ def failed_by(error: AskFailed, host: str, secret: str, spent: Spent) -> Answer:
 
 def cleaned(text: str, host: str, secret: str) -> str:
     """Remove this host and secret, and URLs and addresses, from a text."""
-    if secret:
-        text = text.replace(secret, "[API key]")
-    text = _URL.sub("[URL]", text)
+    text = _URL.sub("[URL]", secret_text.without(text, secret))
     if host:
         text = re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-])(:[0-9]+)?", "[address]", text, flags=re.IGNORECASE)
     return _MAYBE_ADDRESS.sub(lambda found: "[address]" if _is_address(found[0]) else found[0], text)

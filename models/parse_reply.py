@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gradebox.schemas import ModelFailure
+from models import secret_text
 from models.errors import AskFailed, TokenUsage
 
 _LONGEST_PAUSE_S = 3600.0
@@ -137,13 +138,7 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, secret: str, a
 
 def reported(body: bytes, secret: str, most: int = _SHOWN_CHARACTERS) -> str:
     """Return the beginning of an answer, without the secret, which it may repeat."""
-    text = body[:_LOOKED_AT].decode("utf-8", "replace")
-    if secret:
-        text = text.replace(secret, "[API key]")
-        # The server, or the cut above, may have shortened the secret: long parts of it are removed too.
-        for size in range(len(secret) - 1, 7, -1):
-            if secret[:size] in text:
-                text = text.replace(secret[:size], "[API key]")
+    text = secret_text.without_parts(body[:_LOOKED_AT].decode("utf-8", "replace"), secret)
     text = " ".join(text.split())
     return f"{text[:most]}…" if len(text) > most else text or "nothing"
 

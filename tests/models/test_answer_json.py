@@ -41,9 +41,19 @@ def test_addresses_of_many_forms_are_found_in_one_look() -> None:
     assert "10.1.2.3" not in cleaned("a[10.1.2.3]", "", "")
 
 
-def test_a_key_in_a_reply_is_not_told() -> None:
-    answer = replied({"text": 'you sent sk-"012345'}, Spent(), 'sk-"012345')
-    assert json.loads(answer.body) == {"reply": {"text": "you sent [API key]"}}
+def test_a_reply_that_repeats_the_key_is_an_error() -> None:
+    answer = replied({"text": 'you sent sk-"012345'}, Spent(1, 0, 5, 5, 1.0), 'sk-"012345')
+    assert b"012345" not in answer.body
+    assert json.loads(answer.body)["error"]["kind"] == "invalid_reply"
+    assert answer.spent.cost == 1.0
+
+
+@pytest.mark.parametrize("key", ["1", "8", "x", "none", "text", "reply", ":18", "EMPTY"])
+def test_a_placeholder_for_a_key_changes_nothing(key: str) -> None:
+    """It was replaced in the whole JSON: `Score: 18` became `Score: 1[API key]`."""
+    reply = {"text": "Score: 18, none", "usage": {"input_tokens": 18, "output_tokens": 1}}
+    assert json.loads(replied(reply, Spent(), key).body) == {"reply": reply}
+    assert cleaned("the server answered 418: x, text, none", "", key) == "the server answered 418: x, text, none"
 
 
 def test_a_long_reply_is_an_error() -> None:

@@ -205,6 +205,7 @@ def test_a_stand_in_asks_nobody(store: Store, server: ModelServer, asker: Asker)
         ("deep", "invalid_reply", ""),
         ("gzip", "invalid_reply", ""),
         ("echo-key", "refused", "[API key]"),
+        ("say-key", "invalid_reply", ""),
     ],
 )
 def test_what_ends_an_ask_at_once(
@@ -342,6 +343,15 @@ def test_models_beyond_a_number_are_counted_together() -> None:
         counts.add("default", f"model:m{number}", Answer(b'{"reply":1}', Spent(asks=1)))
     rest = {"project": "(rest)", "asked": "(rest)", "result": "replied"}
     assert counts.registry.get_sample_value("gradebox_asks_total", rest) == 100
+
+
+def test_a_placeholder_for_a_key_changes_no_reply(store: Store, asker: Asker) -> None:
+    with ModelServer(Script(reply="Score: 15")) as server:
+        store.models.create("default", "judge", server.base_url, "m", "5", ModelDefaults(), 5)
+        body, spent = told(asker, request())
+    usage = {"input_tokens": 10, "output_tokens": 5}
+    assert body == {"reply": {"text": "Score: 15", "finish_reason": "stop", "usage": usage}}
+    assert spent == Spent(1, 0, 10, 5, 0.0)
 
 
 def test_errors_that_pass_are_not_seen(store: Store) -> None:

@@ -214,6 +214,7 @@ def test_a_part_of_the_key_at_an_end_is_not_told() -> None:
     for size in range(16_370, 16_400):  # some end in the middle of a key where the text is cut
         assert KEY[:8] not in reported((KEY * 600)[:size].encode(), KEY)
     assert reported(f"you sent {KEY[:20]}".encode(), KEY) == "you sent [API key]"
+    assert reported(b"5 words", "5") == "5 words"  # a placeholder
 
 
 def test_the_api_starts_without_what_asks_models() -> None:
