@@ -25,10 +25,13 @@ _MAYBE_ADDRESS = re.compile(r"(?<![0-9a-fA-F.:])\[?[0-9a-fA-F]*[.:][0-9a-fA-F.:]
 
 
 class Answer(NamedTuple):
-    """The answer to an ask. `body` is `{"reply": …}` or `{"error": …}`."""
+    """The answer to an ask. `body` is `{"reply": …}` or `{"error": …}`; `is_fitting` is false for a reply that the
+    grader does not accept, so that it asks again.
+    """
 
     body: bytes
     spent: Spent
+    is_fitting: bool = True
 
     @property
     def is_error(self) -> bool:

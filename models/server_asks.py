@@ -23,6 +23,7 @@ from models.client_cache import AddressCache, Clients, Used
 from models.endpoint_client import EndpointClient
 from models.equal_asks import EqualAsks
 from models.errors import AskFailed, TokenUsage
+from models.fitting_reply import fits
 from models.parse_ask import EndpointRequest, ModelRequest, RequestError, read_thread
 from models.rate_limits import Gate, Gates
 from models.server_connections import ServerConnections
@@ -173,7 +174,10 @@ class ServerAsks:
             gate.note_reply(sum(reply.usage))
             usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
             reported = {"text": reply.text, "finish_reason": reply.finish_reason, "usage": usage}
-            return replied(reported, _spent(access.price, reply.usage), access.api_key)
+            answer = replied(reported, _spent(access.price, reply.usage), access.api_key)
+            if not digest or answer.is_error:
+                return answer
+            return answer._replace(is_fitting=fits(reply.text, request.schema))
 
         async def look() -> None:
             if await self._models.get(who.project, request.name) is not used:
@@ -217,7 +221,7 @@ class ServerAsks:
         price: Price | None = None,
         digest: bytes = b"",
     ) -> Answer:
-        """Asks a server. A reply is stored and its cost counted before it is returned.
+        """Asks a server. A reply that fits is stored, and the cost counted, before it is returned.
 
         If there is a budget, the place is freed only after counting, so that the next ask sees the spending. Before a
         retry, `look` raises _Changed if the settings of the model or endpoint have changed.
@@ -238,7 +242,7 @@ class ServerAsks:
                     answer = failed_by(reported, host, secret, _spent(price, error.usage))
                 finally:
                     self._counts.waited(asked.project, asked.asked, monotonic() - began)
-                keep = b"" if answer.is_error else digest
+                keep = digest if answer.is_fitting and not answer.is_error else b""
                 counted = self._count(asked, answer.spent, price.currency if price else "", keep, answer.body)
                 if has_budget:
                     await counted

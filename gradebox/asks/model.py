@@ -131,7 +131,7 @@ class Model:
         request: dict[str, Any] = {"ask": "model", "name": self.key, "sample": sample}
         given = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         request |= {option: value for option, value in given.items() if value is not None}
-        request["schema"] = _choice_schema(named, reasoning)
+        request["schema"] = choice_schema(named, reasoning)
         text = ""
         for _ in range(1 + _AGAIN):
             text = (await ask({**request, "messages": turns}))["text"]
@@ -182,7 +182,8 @@ def _how_to_choose(options: list[str], reasoning: bool) -> str:
     return f"Answer with one JSON object and nothing else. Its members: {why}, exactly one of: {_listed(options)}."
 
 
-def _choice_schema(options: list[str], reasoning: bool) -> dict[str, Any]:
+def choice_schema(options: list[str], reasoning: bool) -> dict[str, Any]:
+    """The schema of replies that choose between options."""
     properties: dict[str, Any] = {"reasoning": {"type": "string"}} if reasoning else {}
     properties["option"] = {"type": "string", "enum": options}
     return {

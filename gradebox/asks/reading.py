@@ -8,7 +8,7 @@ import re
 from json import JSONDecoder, loads
 from typing import Any
 
-_FENCE = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
+_FENCE = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)```", re.DOTALL)  # takes linear time: the host uses it too
 _THINKING_END = "</think>"
 _AROUND = " \t\r\n\"'`*_.“”‘’"  # quotes, markup and a full stop around a bare option
 _decoder = JSONDecoder(parse_constant=lambda name: _refuse(f"{name} is no JSON"))

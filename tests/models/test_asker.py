@@ -19,6 +19,7 @@ from typing import Any, Unpack
 import pytest
 
 from examples.model_server import ModelServer, Script
+from gradebox.asks.model import choice_schema
 from gradebox.outcome import Spent
 from gradebox.schemas import ModelDefaults, ModelTrial, Price
 from models import parse_reply, server_connections, store_calls
@@ -420,6 +421,19 @@ def test_a_reply_is_paid_for_once(store: Store, server: ModelServer, asker: Aske
         sleep(2.1)
         assert told(another_process, request())[1].kept == 0
         assert len(server.bodies) == 5
+
+
+def test_a_reply_that_does_not_fit_is_not_kept(store: Store) -> None:
+    """A server that answered nonsense for a minute did so for 30 days: its replies were kept, and retries got them."""
+    script = Script(reply="The model is loading, please wait.", schemas=False)
+    choice = request(schema=choice_schema(["yes", "no"], True))
+    with ModelServer(script) as server, asking(store) as asker:
+        register(store, server)
+        note(store, False)
+        assert [told(asker, choice)[1].kept for _ in range(2)] == [0, 0]
+        server.script = Script(reply='```json\n{"reasoning": "r", "option": "yes"}\n```')
+        assert [told(asker, choice)[1].kept for _ in range(2)] == [0, 1]
+        assert len(server.bodies) == 3
 
 
 def test_a_project_whose_server_hangs_leaves_others_their_connections(

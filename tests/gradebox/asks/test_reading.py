@@ -1,6 +1,7 @@
 """Tests of reading a reply: it names one option, or none."""
 
 import contextlib
+from time import process_time
 from typing import Any
 
 import pytest
@@ -69,3 +70,12 @@ def test_a_reply_that_is_made_to_break_the_reader_is_none(text: str) -> None:
     with contextlib.suppress(ValueError):
         value = reading.json_of(text)
     assert value in (None, {})
+
+
+@pytest.mark.parametrize("text", ["```\n" + " " * 250_000, "```\n" * 60_000, "```" + " " * 250_000, "{" * 250_000])
+def test_what_is_no_json_is_seen_in_linear_time(text: str) -> None:
+    """The service reads replies too, on one thread for all projects."""
+    began = process_time()
+    with pytest.raises(ValueError, match=r"it holds no JSON object|what stands in its fence"):
+        reading.json_of(text)
+    assert process_time() - began < 0.2
