@@ -27,12 +27,13 @@ _log = logging.getLogger(__name__)
 
 
 class Gate:
-    """The limits of one model or endpoint, for one event loop."""
+    """The limits of one model or endpoint, for one event loop. They end with its account."""
 
     def __init__(
         self,
         project: str,
         asked: str,
+        account: int,
         process: str,
         limits: AskLimits,
         calls: StoreCalls,
@@ -43,6 +44,7 @@ class Gate:
         self.ask_s = ask_s
         self._project = project
         self._asked = asked
+        self._account = account
         self._process = process
         self._calls = calls
         self._shared = shared
@@ -245,7 +247,7 @@ class Gate:
             await self._until_next()
 
     async def _ask_for(self, demand: Demand) -> Share:
-        reported = arguments(self._project, self._asked, self._process, self.limits, demand)
+        reported = arguments(self._project, self._asked, self._account, self._process, self.limits, demand)
         return Share(*await self._calls.call(self._shared.share, reported))
 
     async def _until_next(self) -> None:
@@ -300,20 +302,24 @@ class Gates:
         self._calls = calls
         self._shared = shared
         self._process = process
-        self._gates: dict[tuple[str, str], Gate] = {}
+        self._gates: dict[tuple[str, str, int], Gate] = {}
+        self._newest: dict[tuple[str, str], Gate] = {}
 
-    def get(self, project: str, asked: str, limits: AskLimits) -> Gate:
-        """Return the gate of a model or endpoint, and set its limits."""
-        gate = self._gates.get((project, asked))
+    def get(self, project: str, asked: str, account: int, limits: AskLimits) -> Gate:
+        """Return the gate of a model or endpoint, and set its limits. With another account, it is another gate, because
+        another server is asked, or the same one with other rights.
+        """
+        gate = self._gates.get((project, asked, account))
         if gate is None:
-            gate = Gate(project, asked, self._process, limits, self._calls, self._shared, self._ask_s)
-            self._gates[project, asked] = gate
+            gate = Gate(project, asked, account, self._process, limits, self._calls, self._shared, self._ask_s)
+            self._gates[project, asked, account] = gate
+        self._newest[project, asked] = gate
         gate.limits = limits
         return gate
 
     def places(self, project: str, asked: str) -> int:
         """Return how many asks of this model or endpoint may be sent at once. Thread-safe."""
-        gate = self._gates.get((project, asked))
+        gate = self._newest.get((project, asked))
         return 0 if gate is None else gate.places
 
     async def close(self) -> None:
@@ -323,6 +329,7 @@ class Gates:
     def forget_idle(self) -> None:
         """Drop unused gates."""
         self._gates = {name: gate for name, gate in self._gates.items() if not gate.is_idle}
+        self._newest = {name: gate for name, gate in self._newest.items() if not gate.is_idle}
 
 
 def _paused(ask_s: float) -> AskFailed:

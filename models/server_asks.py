@@ -167,7 +167,7 @@ class ServerAsks:
     ) -> Answer:
         access = used.access
         limits = AskLimits(access.max_concurrency, access.requests_per_minute, access.tokens_per_minute)
-        gate = self._gates.get(asked.project, asked.asked, limits)
+        gate = self._gates.get(asked.project, asked.asked, access.account, limits)
 
         async def send(timeout_s: float) -> Answer:
             reply = await chat(used.client, access, request, min(timeout_s, access.timeout_s))
@@ -195,9 +195,8 @@ class ServerAsks:
             return failed_by(error, "", "", Spent(asks=1))
         access = used.access
         asked = CountedAsk(who.project, f"endpoint:{request.name}", who.grader, who.batch, _currency(who.budget))
-        gate = self._gates.get(
-            asked.project, asked.asked, AskLimits(access.max_concurrency, access.requests_per_minute)
-        )
+        limits = AskLimits(access.max_concurrency, access.requests_per_minute)
+        gate = self._gates.get(asked.project, asked.asked, access.account, limits)
 
         async def send(timeout_s: float) -> Answer:
             found = await used.client.score(thread, min(timeout_s, access.timeout_s))

@@ -35,6 +35,7 @@ class EndpointAccess:
     api_key: str = field(repr=False)
     max_concurrency: int = MAX_CONCURRENCY
     requests_per_minute: int | None = None
+    account: int = 1
 
 
 class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
@@ -104,6 +105,7 @@ class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
             api_key=api_key,
             max_concurrency=record.max_concurrency,
             requests_per_minute=record.requests_per_minute,
+            account=record.account,
         )
 
     def note_trial(self, project: str, key: str, revision: int, trial: EndpointTrial) -> None:

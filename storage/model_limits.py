@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
 from redis import Redis
 
 from gradebox.schemas import AwaitedServer
@@ -60,6 +61,13 @@ class Share(NamedTuple):
     later_ms: int
 
 
+class _Account(msgspec.Struct):
+    account: int = 1
+
+
+_account = msgspec.json.Decoder(_Account)
+
+
 class ModelLimits:
     """Shares limits between processes."""
 
@@ -70,17 +78,27 @@ class ModelLimits:
 
     def awaited(self, project: str, asks: Sequence[str]) -> list[AwaitedServer]:
         """The targets among `asks` that are waited for, as recently reported by the processes that ask them."""
-        asks = [asked for asked in asks if not asked.startswith("grader:")]
+        accounts = self._accounts(project, [asked for asked in asks if not asked.startswith("grader:")])
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.time()
-            for asked in asks:
-                pipe.hmget(redis_keys.limits(project, asked), "away", "told", "paused")
+            for asked, account in accounts.items():
+                pipe.hmget(redis_keys.limits(project, asked, account), "away", "told", "paused")
             (seconds, micros), *found = pipe.execute()
         now = seconds * 1000 + micros // 1000
         awaited = (
-            _awaited(asked, now, *(int(each or 0) for each in told)) for asked, told in zip(asks, found, strict=True)
+            _awaited(asked, now, *(int(each or 0) for each in told))
+            for asked, told in zip(accounts, found, strict=True)
         )
         return [one for one in awaited if one is not None]
+
+    def _accounts(self, project: str, asks: Sequence[str]) -> dict[str, int]:
+        """The current accounts of those of these models and endpoints that exist."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for asked in asks:
+                kind, _, key = asked.partition(":")
+                pipe.hget(redis_keys.models(project) if kind == "model" else redis_keys.endpoints(project), key)
+            found = zip(asks, pipe.execute(), strict=True)
+        return {asked: _account.decode(record).account for asked, record in found if record is not None}
 
 
 def _awaited(asked: str, now: int, away: int, told: int, paused: int) -> AwaitedServer | None:
@@ -92,11 +110,11 @@ def _awaited(asked: str, now: int, away: int, told: int, paused: int) -> Awaited
 
 
 def arguments(
-    project: str, asked: str, process: str, limits: AskLimits, demand: Demand, gone_ms: int = GONE_MS
+    project: str, asked: str, account: int, process: str, limits: AskLimits, demand: Demand, gone_ms: int = GONE_MS
 ) -> list[str | int]:
-    """The arguments of the script. `asked` is, for example, `model:small-judge`."""
+    """The arguments of the script. `asked` is, for example, `model:small-judge`, and `account` that of its record."""
     return [
-        redis_keys.limits(project, asked),
+        redis_keys.limits(project, asked, account),
         process,
         demand.asks,
         demand.sent,

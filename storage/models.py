@@ -53,6 +53,7 @@ class ModelAccess:
     Attributes:
         revision: of the settings that requests depend on: changes with the URL, the name, the API key, the defaults,
             the timeout or the concurrency.
+        account: of the server's limits: changes with the URL, the name or the API key.
         structured_output: the result of a test; None if not tested.
     """
 
@@ -69,6 +70,7 @@ class ModelAccess:
     price: Price | None = None
     keep_replies: bool = True
     structured_output: bool | None = None
+    account: int = 1
 
 
 class Models(Registry[_Record, ProjectModel]):
@@ -76,6 +78,7 @@ class Models(Registry[_Record, ProjectModel]):
 
     noun = "model"
     asked_with = Registry.asked_with | {"model", "defaults"}
+    limited_by = Registry.limited_by | {"model"}
     record = _Record
 
     def __init__(self, redis: Redis, audit: Audit, quotas: Quotas, secret_key: SecretKey) -> None:
@@ -150,6 +153,7 @@ class Models(Registry[_Record, ProjectModel]):
             price=record.price,
             keep_replies=record.keep_replies,
             structured_output=record.structured_output,
+            account=record.account,
         )
 
     def note_trial(self, project: str, key: str, revision: int, trial: ModelTrial) -> None:

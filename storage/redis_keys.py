@@ -215,9 +215,9 @@ def kept_order(project: str) -> str:
     return f"gradebox:kept-order:{project}"
 
 
-def limits(project: str, asked: str) -> str:
-    """The processes that ask a model or endpoint, and how much may be asked of it."""
-    return f"gradebox:limits:{project}:{asked}"
+def limits(project: str, asked: str, account: int) -> str:
+    """The processes that ask a model or endpoint, and how much may be asked of it while it has this account."""
+    return f"gradebox:limits:{project}:{asked}:{account}"
 
 
 def endpoints(project: str) -> str:

@@ -29,6 +29,8 @@ class RegisteredServer(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
     revision: int = 1
     """Identifies the settings that requests use. Random, so that a deleted and recreated key gets another revision."""
+    account: int = 1
+    """Identifies the server and the account there that the limits hold for. Random, like `revision`."""
     sealed_key: str = ""
     max_concurrency: int = MAX_CONCURRENCY
     requests_per_minute: int | None = None
@@ -46,6 +48,8 @@ class Registry(ABC, Generic[Record, Shown]):
     """The noun for a server in audit lines and messages."""
     asked_with = frozenset(("url", "api_key", "timeout_s"))
     """Members that requests use. A change of one makes a new revision and discards the results of the last test."""
+    limited_by = frozenset(("url", "api_key"))
+    """Members that the server's own limits depend on. A change of one makes a new `account`."""
     record: type[Record]
 
     def __init__(self, redis: Redis, audit: Audit, secret_key: SecretKey) -> None:
@@ -82,7 +86,7 @@ class Registry(ABC, Generic[Record, Shown]):
             SecretKeyError: the API key cannot be encrypted.
         """
         sealed = self._seal(project, record.key, record.url, api_key)
-        record = msgspec.structs.replace(record, sealed_key=sealed, revision=_new_revision())
+        record = msgspec.structs.replace(record, sealed_key=sealed, revision=_new_revision(), account=_new_revision())
 
         def create(pipe: Pipeline) -> Shown:
             if pipe.hexists(self._name(project), record.key):
@@ -122,6 +126,8 @@ class Registry(ABC, Generic[Record, Shown]):
                 updates |= {"revision": _new_revision(), "tested_at": None, **self._untested()}
             elif "max_concurrency" in changed_names:  # clients size their connection pools by it
                 updates["revision"] = _new_revision()
+            if not self.limited_by.isdisjoint(changed_names):
+                updates["account"] = _new_revision()
             changed = msgspec.structs.replace(record, **updates, updated_at=datetime.now(UTC))
             pipe.multi()
             pipe.hset(self._name(project), key, msgspec.json.encode(changed))

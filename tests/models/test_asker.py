@@ -386,6 +386,40 @@ def test_a_pause_that_is_longer_than_an_ask_ends_it(store: Store) -> None:
         assert len(server.bodies) == 1
 
 
+@pytest.mark.parametrize("change", ["url", "key", "make anew"])
+def test_a_pause_ends_with_the_server_or_account_that_asked_for_it(store: Store, change: str) -> None:
+    """It lasts up to an hour; a model was stopped for it even after its server was replaced."""
+    script = Script(behave="status", status=429, retry_after="3600", times=1)
+    with ModelServer(script) as server, ModelServer() as other, asking(store) as asker:
+        register(store, server)
+        assert error(asker, request())["kind"] == "rate_limited"
+        store.models.update("default", "judge", {"max_concurrency": 2, "timeout_s": 6})
+        sleep(2.1)
+        assert error(asker, request())["kind"] == "rate_limited"
+        assert len(server.bodies) == 1
+        if change == "url":
+            store.models.update("default", "judge", {"base_url": other.base_url, "api_key": KEY})
+        elif change == "key":
+            store.models.update("default", "judge", {"api_key": f"{KEY}-2"})
+        else:
+            store.models.delete("default", "judge")
+            register(store, server)
+        sleep(2.1)
+        assert "reply" in told(asker, request())[0]
+        assert asker.room(WHO) > 0
+
+
+def test_a_pause_of_an_endpoint_ends_with_its_server(store: Store) -> None:
+    asked = b'{"ask":"endpoint","name":"reward","thread":{"messages":[{"role":"user","content":"?"}]}}'
+    script = Script(behave="status", status=429, retry_after="3600", times=1)
+    with ModelServer(script) as server, ModelServer() as other, asking(store) as asker:
+        store.endpoints.create("default", "reward", server.base_url, "", 5)
+        assert error(asker, asked)["kind"] == "rate_limited"
+        store.endpoints.update("default", "reward", {"url": other.base_url})
+        sleep(2.1)
+        assert told(asker, asked)[0]["reply"]["reward"] == 0.5
+
+
 def test_what_is_not_wanted_any_more_is_given_up(store: Store) -> None:
     with ModelServer(Script(latency_s=20)) as server, asking(store) as asker:
         register(store, server)

@@ -3,6 +3,7 @@
 import pytest
 from redis import Redis
 
+from gradebox.schemas import ModelDefaults
 from storage import redis_keys
 from storage.batch_plan import Lane
 from storage.chunks import ASKING_CHUNK_LINES, ASKING_GROUP_CHUNK_LINES, GROUP_CHUNK_LINES
@@ -104,8 +105,10 @@ def test_a_batch_says_that_no_worker_of_its_lane_is_there(store: Store, monkeypa
 
 def test_a_batch_says_which_servers_it_waits_for(store: Store) -> None:
     batch = accept(store, 10, wanted(store, "asking", asks=ASKS))
+    store.models.create("default", "small-judge", "http://a/v1", "m", "", ModelDefaults(), 5)
+    account = store.models.access("default", "small-judge").account
     demand = Demand(1, 0, 1, away_ms=40_000)
-    told = arguments("default", "model:small-judge", "here:2", AskLimits(4), demand)
+    told = arguments("default", "model:small-judge", account, "here:2", AskLimits(4), demand)
     store.model_limits.share(args=told)
     (server,) = store.batches.get("default", batch).waits_for
     assert (server.asked, server.kind, server.seconds) == ("model:small-judge", "unreachable", 40)

@@ -2,6 +2,7 @@
 
 from time import sleep, time
 
+from gradebox.schemas import ModelDefaults
 from storage import redis_keys
 from storage.connection import text
 from storage.model_limits import AskLimits, Demand, Share, arguments
@@ -10,9 +11,17 @@ from storage.store import Store
 LIMITS = AskLimits(16)
 
 
-def share(store: Store, process: str, demand: Demand, limits: AskLimits = LIMITS, gone_ms: int = 10_000) -> Share:
-    told = arguments("default", "model:judge", process, limits, demand, gone_ms)
+def share(
+    store: Store, process: str, demand: Demand, limits: AskLimits = LIMITS, gone_ms: int = 10_000, account: int = 1
+) -> Share:
+    told = arguments("default", "model:judge", account, process, limits, demand, gone_ms)
     return Share(*store.model_limits.share(args=told))
+
+
+def register(store: Store) -> int:
+    """Stores the model; returns its account."""
+    store.models.create("default", "judge", "http://a/v1", "m", "", ModelDefaults(), 5)
+    return store.models.access("default", "judge").account
 
 
 def wants(asks: int, sent: int = 0, **members: int) -> Demand:
@@ -23,7 +32,7 @@ def test_one_process_has_what_it_wants(store: Store) -> None:
     assert share(store, "a", wants(3)) == Share(3, 3, 0, 0)
     assert share(store, "a", wants(100)).at_once == 16
     assert share(store, "a", wants(0)).at_once == 0
-    assert store.redis.hkeys(redis_keys.limits("default", "model:judge")) == []
+    assert store.redis.hkeys(redis_keys.limits("default", "model:judge", 1)) == []
 
 
 def test_processes_share(store: Store) -> None:
@@ -111,28 +120,36 @@ def test_a_refusal_without_a_time_waits_longer_each_time(store: Store) -> None:
 
 def test_it_is_told_which_servers_are_waited_for(store: Store) -> None:
     asks = ["grader:other@1", "model:another", "model:judge"]
-    share(store, "a", wants(5, away_ms=2_000))
+    account = register(store)
+    share(store, "a", wants(5, away_ms=2_000), account=account)
     assert store.model_limits.awaited("default", asks) == []  # 2 s do not count as a wait
-    share(store, "a", wants(5, away_ms=40_000))
+    share(store, "a", wants(5, away_ms=40_000), account=account)
     (awaited,) = store.model_limits.awaited("default", asks)
     assert str(awaited) == "model judge has not answered for 40 s"
     assert store.model_limits.awaited("other", asks) == []
-    share(store, "a", wants(5))
+    share(store, "a", wants(5), account=account)
     assert store.model_limits.awaited("default", asks) == []
-    share(store, "a", wants(5, pause_ms=30_500))
+    share(store, "a", wants(5, pause_ms=30_500), account=account)
     (awaited,) = store.model_limits.awaited("default", asks)
     assert str(awaited) == "model judge accepts no requests for 30 s"
+    store.models.update("default", "judge", {"base_url": "http://b/v1"})
+    assert store.model_limits.awaited("default", asks) == []  # another server is asked, which was not paused
+    store.models.delete("default", "judge")
+    assert store.model_limits.awaited("default", asks) == []
 
 
 def test_what_was_told_long_ago_is_not_true_any_more(store: Store) -> None:
-    share(store, "a", wants(5, away_ms=40_000))
-    told = int(store.redis.hget(redis_keys.limits("default", "model:judge"), "told") or 0)
-    store.redis.hset(redis_keys.limits("default", "model:judge"), "told", told - 20_000)
+    account = register(store)
+    share(store, "a", wants(5, away_ms=40_000), account=account)
+    key = redis_keys.limits("default", "model:judge", account)
+    assert store.model_limits.awaited("default", ["model:judge"])
+    told = int(store.redis.hget(key, "told") or 0)
+    store.redis.hset(key, "told", told - 20_000)
     assert store.model_limits.awaited("default", ["model:judge"]) == []
 
 
 def test_a_clock_that_is_set_back_stops_no_model(store: Store) -> None:
-    key, limits = redis_keys.limits("default", "model:judge"), AskLimits(64, requests_per_minute=60)
+    key, limits = redis_keys.limits("default", "model:judge", 1), AskLimits(64, requests_per_minute=60)
     share(store, "a", wants(8, pause_ms=1000), limits)
     for name in ("at", "struck", "paused"):  # as if the clock was a day ahead when they were stored
         store.redis.hincrby(key, name, 86_400_000)
@@ -146,7 +163,7 @@ def test_a_clock_that_is_set_back_stops_no_model(store: Store) -> None:
 
 
 def test_a_process_that_died_before_the_clock_was_set_back_keeps_no_share(store: Store) -> None:
-    key = redis_keys.limits("default", "model:judge")
+    key = redis_keys.limits("default", "model:judge", 1)
     assert share(store, "a", wants(100)).at_once == 16
     held = text(store.redis.hget(key, "p:a") or b"").rpartition(":")[0]
     store.redis.hset(key, "p:a", f"{held}:{int(time() * 1000) + 86_400_000}")

@@ -107,6 +107,23 @@ def test_limits_and_prices_change_no_answer(store: Store) -> None:
     assert access.structured_output is True
 
 
+@pytest.mark.parametrize(
+    ("change", "is_another"),
+    [
+        ({"base_url": "https://b.example.org/v1", "api_key": SECRET}, True),
+        ({"api_key": "of-another-account"}, True),
+        ({"api_key": SECRET}, False),
+        ({"model": "large"}, True),
+        ({"max_concurrency": 4, "timeout_s": 60, "price": Price(1, 2), "defaults": ModelDefaults(seed=1)}, False),
+    ],
+)
+def test_another_server_or_account_has_other_limits(store: Store, change: Changes, is_another: bool) -> None:
+    create(store.models)
+    before = store.models.access("default", "judge").account
+    store.models.update("default", "judge", change)
+    assert (store.models.access("default", "judge").account != before) is is_another
+
+
 def test_what_is_there_already_is_no_change(store: Store) -> None:
     create(store.models)
     revision = store.models.access("default", "judge").revision
@@ -127,10 +144,12 @@ def test_a_key_takes_the_place_of_one_that_cannot_be_read(store: Store, tmp_path
 
 def test_a_model_made_again_is_another(store: Store) -> None:
     create(store.models)
-    before = store.models.access("default", "judge").revision
+    before = store.models.access("default", "judge")
     store.models.delete("default", "judge")
     create(store.models)
-    assert store.models.access("default", "judge").revision != before
+    after = store.models.access("default", "judge")
+    assert after.revision != before.revision
+    assert after.account != before.account
 
 
 def test_a_model_of_an_older_service_can_be_asked(store: Store) -> None:
