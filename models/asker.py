@@ -100,7 +100,9 @@ class Asker:
     def __init__(
         self, store: Store, settings: ModelSettings, score_other: ScoreOther | None = None, ask_s: float = ASK_S
     ) -> None:
-        """`ask_s` is the time limit of one ask with all its retries, from when it is first sent."""
+        """`ask_s` is how long an ask is retried, from when it is first sent; each try may take its server's
+        `timeout_s`.
+        """
         self.score_other = score_other
         self.counts = AskCounts()
         self._store = store

@@ -11,7 +11,7 @@ from storage.models import ModelAccess
 _NAMES_OF_FORMAT = ("response_format", "json_schema", "schema", "structured", "guided")
 
 
-async def chat(client: ModelClient, access: ModelAccess, request: ModelRequest, timeout_s: float) -> ServerReply:
+async def chat(client: ModelClient, access: ModelAccess, request: ModelRequest) -> ServerReply:
     """Ask a model for a reply.
 
     A schema is sent unless the server is known to support none. If the server rejects a schema, the ask is repeated
@@ -25,14 +25,14 @@ async def chat(client: ModelClient, access: ModelAccess, request: ModelRequest, 
         name: value for name in ("temperature", "max_tokens", "seed") if (value := getattr(request, name)) is not None
     }
     if request.schema is None or access.structured_output is False or not client.takes_schemas:
-        return await client.chat(request.messages, timeout_s, **options)
+        return await client.chat(request.messages, **options)
     try:
-        return await client.chat(request.messages, timeout_s, response_format=_format(request.schema), **options)
+        return await client.chat(request.messages, response_format=_format(request.schema), **options)
     except AskFailed as error:
         if error.status not in (400, 422) or not any(name in error.reply.lower() for name in _NAMES_OF_FORMAT):
             raise
     client.takes_schemas = bool(access.structured_output)  # if the server passed the test, it rejects only this schema
-    return await client.chat(request.messages, timeout_s, **options)
+    return await client.chat(request.messages, **options)
 
 
 def _format(schema: dict[str, Any]) -> dict[str, Any]:

@@ -47,14 +47,12 @@ class ModelClient:
     ) -> None:
         await self._http.__aexit__(kind, error, at)
 
-    async def chat(
-        self, messages: Sequence[Mapping[str, object] | Message], timeout_s: float | None = None, **options: Any
-    ) -> parse_reply.ServerReply:
+    async def chat(self, messages: Sequence[Mapping[str, object] | Message], **options: Any) -> parse_reply.ServerReply:
         """Return the reply to these messages; `options` are further fields of the request. Raises AskFailed."""
         access = self._access
         wanted = {"model": access.model, "messages": messages}
         wanted |= access.defaults.model_dump(exclude_none=True) | options
-        answer = await self._http.post("/chat/completions", msgspec.json.encode(wanted), timeout_s or access.timeout_s)
+        answer = await self._http.post("/chat/completions", msgspec.json.encode(wanted), access.timeout_s)
         if answer.status != 200:
             raise parse_reply.refusal(answer.status, answer.headers, answer.body, access.api_key)
         return parse_reply.read(answer.body, access.api_key)

@@ -64,11 +64,11 @@ class EndpointClient:
     ) -> None:
         await self._http.__aexit__(kind, error, at)
 
-    async def score(self, thread: Thread, timeout_s: float | None = None) -> EndpointReward:
+    async def score(self, thread: Thread) -> EndpointReward:
         """Return the reward of a thread. Raises AskFailed."""
         access = self._access
         sent = {"turns": thread.messages, "metadata": thread.metadata, "id": None}
-        answer = await self._http.post("/score", msgspec.json.encode(sent), timeout_s or access.timeout_s)
+        answer = await self._http.post("/score", msgspec.json.encode(sent), access.timeout_s)
         if answer.status != 200:
             raise parse_reply.refusal(answer.status, answer.headers, answer.body, access.api_key, _ADVICE)
         try:

@@ -169,8 +169,8 @@ class ServerAsks:
         limits = AskLimits(access.max_concurrency, access.requests_per_minute, access.tokens_per_minute)
         gate = self._gates.get(asked.project, asked.asked, access.account, limits)
 
-        async def send(timeout_s: float) -> Answer:
-            reply = await chat(used.client, access, request, min(timeout_s, access.timeout_s))
+        async def send() -> Answer:
+            reply = await chat(used.client, access, request)
             gate.note_reply(sum(reply.usage))
             usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
             reported = {"text": reply.text, "finish_reason": reply.finish_reason, "usage": usage}
@@ -198,8 +198,8 @@ class ServerAsks:
         limits = AskLimits(access.max_concurrency, access.requests_per_minute)
         gate = self._gates.get(asked.project, asked.asked, access.account, limits)
 
-        async def send(timeout_s: float) -> Answer:
-            found = await used.client.score(thread, min(timeout_s, access.timeout_s))
+        async def send() -> Answer:
+            found = await used.client.score(thread)
             gate.note_answer()
             return replied({"reward": found.reward, "metadata": found.metadata}, Spent(asks=1), access.api_key)
 
@@ -211,7 +211,7 @@ class ServerAsks:
 
     async def _ask(
         self,
-        send: Callable[[float], Awaitable[Answer]],
+        send: Callable[[], Awaitable[Answer]],
         look: Callable[[], Awaitable[None]],
         used: Used[Any, Any],
         gate: Gate,
@@ -322,23 +322,24 @@ class ServerAsks:
 
 
 async def _retried(
-    send: Callable[[float], Awaitable[Answer]],
+    send: Callable[[], Awaitable[Answer]],
     look: Callable[[], Awaitable[None]],
     gate: Gate,
     patience: Patience | None,
 ) -> Answer:
-    """Send an ask that has a place, with retries. Raises AskFailed, and what `look` raises."""
+    """Send an ask that has a place, with retries. The last may begin when the time of an ask ends, and each has the
+    whole `timeout_s` of its server. Raises AskFailed, and what `look` raises.
+    """
     began = monotonic()
     end = began + (gate.ask_s if patience is None else patience.reply_s)
     last_try = end if patience is None else began + patience.tries_s
     for tries in count(1):
         await gate.pause_over(end)
-        left = max(end - monotonic(), 1.0)
         try:
             if patience is None:
-                return await send(left)
-            async with asyncio.timeout(left):
-                return await send(gate.ask_s)
+                return await send()
+            async with asyncio.timeout(max(end - monotonic(), 1.0)):
+                return await send()
         except TimeoutError:  # the server may only be slow, so it is not recorded as away
             if patience is None:
                 raise

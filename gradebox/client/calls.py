@@ -42,7 +42,7 @@ from gradebox.schemas import (
 PROOF_S = 240.0  # for the five checks: a sandbox, the import, and the test run twice
 DATA_S = 60.0  # to inspect a zip file, including the wait for other requests
 _MODEL_WAIT_S = 60.0  # to wait for other requests before the test of a model or endpoint
-ASK_S = 120.0  # for one ask of a grader, with all retries
+ASK_S = 600.0  # for one ask of a grader: the longest `timeout_s` of a model
 COPY_S = 600.0  # to copy the threads of a batch, possibly gigabytes
 STATISTICS_S = 120.0  # for statistics over outcomes, including the wait for other requests
 COMPLETION_S = 5.0  # for one completion, unless the grader has a longer timeout

@@ -232,6 +232,21 @@ def test_what_may_pass_is_asked_again_for_a_while(store: Store, server: ModelSer
     assert monotonic() - began < 5
 
 
+def test_each_try_has_the_whole_time_of_its_server(store: Store) -> None:
+    """A model with `timeout_s` 300 was asked for 120 s at most, and the error advised to raise `timeout_s`."""
+    thread = b'{"ask":"endpoint","name":"reward","thread":{"messages":[{"role":"user","content":"?"}]}}'
+    with ModelServer(Script(latency_s=2.5)) as server, asking(store, ask_s=1) as asker:
+        register(store, server, timeout_s=20)
+        store.endpoints.create("default", "reward", server.base_url, "", 20)
+        waiting = [asker.ask(each, WHO, lambda: True) for each in (request(), thread)]
+        assert not any(each.result(20).is_error for each in waiting)
+        assert len(server.bodies) == 2
+        store.models.update("default", "judge", {"timeout_s": 2})
+        sleep(2.1)
+        assert "within 2 s" in error(asker, request("again"))["message"]
+        assert len(server.bodies) == 3  # there is no time for another try
+
+
 def test_a_server_that_is_away_is_waited_for(store: Store) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
