@@ -39,8 +39,8 @@ class _Choice(msgspec.Struct):
 
 
 class _Usage(msgspec.Struct):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: msgspec.Raw = msgspec.Raw(b"null")
+    completion_tokens: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Completion(msgspec.Struct):
@@ -59,6 +59,7 @@ class _Coded(msgspec.Struct):
 _completion = msgspec.json.Decoder(_Completion)
 _choice = msgspec.json.Decoder(_Choice)
 _usage = msgspec.json.Decoder(_Usage)
+_count = msgspec.json.Decoder(int)
 _coded = msgspec.json.Decoder(_Coded)
 
 
@@ -148,14 +149,22 @@ def _beginning(text: str, secret: str) -> str:
 
 
 def _counted(usage: msgspec.Raw) -> TokenUsage:
-    """The token counts that a server reports; zeros if they are missing or invalid, which does not invalidate the
-    reply."""
+    """The token counts that a server reports. One that is missing or invalid is 0, which invalidates neither the reply
+    nor the other one: a budget limits what is known.
+    """
     try:
         found = _usage.decode(usage)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return TokenUsage()
-    counts = (found.prompt_tokens, found.completion_tokens)
-    return TokenUsage(*counts) if all(0 <= count < _MOST_TOKENS for count in counts) else TokenUsage()
+    return TokenUsage(_tokens(found.prompt_tokens), _tokens(found.completion_tokens))
+
+
+def _tokens(count: msgspec.Raw) -> int:
+    try:
+        tokens = _count.decode(count)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return 0
+    return tokens if 0 <= tokens < _MOST_TOKENS else 0
 
 
 def _code(body: bytes) -> object:

@@ -149,6 +149,13 @@ def test_what_a_server_says_that_a_reply_cost_can_be_counted_at_any_price(store:
     assert counted == [(1 << 24) - 1, 0, 0, 0]
 
 
+@pytest.mark.parametrize("invalid", [b"null", b'"7"', b"-1", b"1e300", b"[7]", b"9" * 500])
+def test_a_count_that_is_none_does_not_hide_the_other_from_a_budget(invalid: bytes) -> None:
+    body = b'{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":%b,"completion_tokens":%b}}'
+    assert parse_reply.read(body % (invalid, b"7"), KEY).usage == (0, 7)
+    assert parse_reply.read(body % (b"7", invalid), KEY).usage == (7, 0)
+
+
 @pytest.mark.parametrize(
     ("read", "body"),
     [
