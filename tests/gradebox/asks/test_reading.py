@@ -72,7 +72,9 @@ def test_a_reply_that_is_made_to_break_the_reader_is_none(text: str) -> None:
     assert value in (None, {})
 
 
-@pytest.mark.parametrize("text", ["```\n" + " " * 250_000, "```\n" * 60_000, "```" + " " * 250_000, "{" * 250_000])
+@pytest.mark.parametrize(
+    "text", ["```\n" + " " * 250_000 + "x", "```\n" * 60_000, "```" + " " * 250_000 + "x", "{" * 250_000]
+)
 def test_what_is_no_json_is_seen_in_linear_time(text: str) -> None:
     """The service reads replies too, on one thread for all projects."""
     began = process_time()
