@@ -36,10 +36,12 @@ def changes(name: str, module: Module) -> Iterator[Statement]:
 
 
 def _fills(node: ast.stmt, names: set[str], module: Module) -> bool:
-    """Whether this is a call of a function of the module that changes an argument, and the argument is in `names`."""
+    """Whether this is a call of `setattr`, or of a function of the module, that changes an argument in `names`."""
     call = node.value if isinstance(node, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         return False
+    if call.func.id in ("setattr", "delattr") and call.args:
+        return isinstance(call.args[0], ast.Name) and call.args[0].id in names
     for binder in module.binders.get(call.func.id, [])[-1:]:
         if isinstance(binder.node, ast.FunctionDef):
             given = zip(binder.node.args.args, call.args, strict=False)

@@ -232,6 +232,7 @@ class Base:
     known = []
     def __init_subclass__(cls): Base.known.append(cls)
 class Child(Base): pass
+setattr(Base, "bonus", 0.125)
 class Registry:
     def __init__(self): self.rules = {}
 REGISTRY = Registry()
@@ -251,7 +252,7 @@ async def g(thread):
     score = sum(SQUARES.values()) + sum(bool(p.search(text)) for p in PATTERNS.values()) + helper()
     score += sum(f(text) for f in RULES.values()) + len(BOTH) * 10 + len(MIXED) * 100 + kind("") + kind(3)
     score += len(FILLED) * 1000 + len(ALIASED) * 10000 + len(Base.known) * 100000
-    score += sum(f(text) for f in REGISTRY.rules.values())
+    score += sum(f(text) for f in REGISTRY.rules.values()) + Child.bonus
     return float(Decimal(score) / 7)
 """,
     )
