@@ -20,19 +20,19 @@ def refuse_async(where: str, fn: Callable[..., object]) -> None:
 
 
 def at_once(where: str, fn: Callable[..., _T], *args: object) -> _T:
-    """Call the function. Raises ValueError if its result has to be awaited."""
+    """Call the function. Raises ValueError if its result has to be awaited or iterated."""
     result = fn(*args)
-    if not hasattr(result, "__await__"):
+    if not any(hasattr(result, name) for name in ("__await__", "__aiter__", "__next__")):
         return result
     if hasattr(result, "close"):
         result.close()  # otherwise Python warns that it was never awaited
     raise ValueError(
         f"{where} takes a function that returns its result at once, and {_name(fn)} returned a "
-        f"{type(result).__name__}, which has to be awaited: {_FIX}"
+        f"{type(result).__name__}, which is no result yet: {_FIX}"
     )
 
 
-_FIX = "write it with `def`, and await nothing in it"
+_FIX = "write it with `def`, and await and yield nothing in it"
 
 
 def _name(fn: object) -> str:

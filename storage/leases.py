@@ -135,11 +135,11 @@ class Leases:
         """
         return bool(self._release(args=[lease.batch, lease.unit, lease.attempt, int(tried), outcomes]))
 
-    def keep_earlier(self, lease: Lease) -> None:
+    def keep_earlier(self, lease: Lease) -> bool:
         """Ends a unit that was to be scored again and cannot be: its earlier outcomes stay. Does nothing if the lease
-        is no longer held.
+        is no longer held. Returns whether the batch is finished with it.
         """
-        self._keep_earlier(args=[lease.batch, lease.unit, lease.attempt, _now()])
+        return bool(self._keep_earlier(args=[lease.batch, lease.unit, lease.attempt, _now()]))
 
     def complete(self, lease: Lease, grader_number: int, counted: Tally, size: int = 0) -> Completed:
         """Makes this attempt's outcomes the ones that count. Can be repeated if the reply is lost.

@@ -28,6 +28,7 @@ from storage.quotas import Quotas
 from storage.spool import Spool
 from storage.statistics import Tally, merged, tally
 from storage.summary import summary_of
+from storage.unit_tallies import MOST
 
 MOST_GRADERS = 16
 _ROUNDS = 5
@@ -115,6 +116,8 @@ class RecordedScores:
             lines = _replaced(iter(there), scores)
             for block in joined(lines):  # reasons may be long: all lines at once would take hundreds of megabytes
                 parts.append(tally(_decoder.decode_lines(block)))
+                if len(parts) == MOST:
+                    parts = [merged(parts)]
                 size += file.write(block)
         return _Kept(name, kept.file if kept else "", size, merged(parts))
 

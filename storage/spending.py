@@ -199,9 +199,12 @@ def standing(found: list[bytes | int]) -> BudgetStanding:
     )
 
 
+_KEPT_AS = b"2"  # so that replies of earlier releases are not found: these also kept what does not fit its ask
+
+
 def digest(*settings: str, request: bytes) -> bytes:
     """The digest that a reply is kept under: a hash of the request and of the settings it is made with."""
-    hashed = hashlib.sha256(msgspec.msgpack.encode(settings))
+    hashed = hashlib.sha256(_KEPT_AS + msgspec.msgpack.encode(settings))
     hashed.update(request)
     return hashed.digest()[:20]
 

@@ -163,11 +163,11 @@ class ResultWriter:
             self._queue.drop(one.lease)
             log_chunk(self._context.metrics, one, counts)
         if Completed.FINISHED in completed:
-            self._finish(units[0].lease.batch)
+            self.finish(units[0].lease.batch)
         for one, counts in zip(units, completed, strict=True):
             self._remove_others(one, counts)
 
-    def _finish(self, batch: str) -> None:
+    def finish(self, batch: str) -> None:
         """Logs and freezes a finished batch. Only logs errors, because the outcomes that wait are more important."""
         try:
             log_finished(self._context.store, self._context.metrics, batch)

@@ -93,7 +93,8 @@ class ScoringLoop:
             return
         except OutcomesLost as error:
             _log.error("a chunk cannot be scored again, its outcomes stay as they are", error=str(error))
-            self._queue.keep_earlier(lease)
+            if self._queue.keep_earlier(lease):
+                self._writer.finish(lease.batch)
             return
         except (InfrastructureError, PayloadLost, OSError) as error:
             pause = 0.0 if isinstance(error, PayloadLost) else min(2.0**lease.tries, _LONGEST_PAUSE_S)

@@ -24,6 +24,7 @@ from worker.unit_watch import UnitWatch
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Outcome)
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
 _TRIED = "the service tried {tries} times to score this thread and never finished: try it again later"
 _NO_ROOM = (
     "the project's batches take as much room as they may, so this thread was not scored: delete some batches and send "
@@ -149,7 +150,9 @@ def _earlier(store: Store, lease: Lease, chunk: Chunk) -> tuple[list[bytes], lis
         with store.spool.open_outcomes(lease.batch, lease.unit, lease.earlier) as file:
             lines = file.read().splitlines(keepends=True)
         outcomes = [_decoder.decode(line) for line in lines]
-    except (FileNotFoundError, msgspec.DecodeError) as error:
+    except (FileNotFoundError, *_UNREADABLE) as error:
+        if isinstance(error, FileNotFoundError) and lease.tries <= store.leases.attempts:
+            raise  # perhaps only this worker does not see the spool
         raise OutcomesLost(f"the outcomes of unit {lease.unit} cannot be read: {error}") from error
     if len(outcomes) != chunk.lines:
         raise OutcomesLost(f"unit {lease.unit} has {len(outcomes)} outcomes of {chunk.lines}")
@@ -185,7 +188,7 @@ def _kept(store: Store, lease: Lease) -> tuple[bytes, list[Outcome]]:
         with store.spool.open_outcomes(lease.batch, lease.unit, lease.part.attempt) as file:
             lines = file.read()
         outcomes = _decoder.decode_lines(lines)
-    except (FileNotFoundError, msgspec.DecodeError) as error:
+    except (FileNotFoundError, *_UNREADABLE) as error:
         _log.warning(
             "the finished outcomes of a chunk are lost, scoring it from the start", lease=str(lease), error=str(error)
         )

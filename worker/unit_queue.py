@@ -45,10 +45,11 @@ class UnitQueue:
         self.drop(lease)
         return kept
 
-    def keep_earlier(self, lease: Lease) -> None:
-        """Ends a unit that cannot be scored again. Its earlier outcomes stay."""
-        retry_redis(self._context, lambda: self._context.store.leases.keep_earlier(lease))
+    def keep_earlier(self, lease: Lease) -> bool:
+        """Ends a unit that cannot be scored again: its earlier outcomes stay. Returns whether the batch is finished."""
+        is_finished = retry_redis(self._context, lambda: self._context.store.leases.keep_earlier(lease))
         self.drop(lease)
+        return is_finished
 
     def drop(self, lease: Lease) -> None:
         """Stops the renewal of a lease."""

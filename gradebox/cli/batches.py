@@ -10,7 +10,7 @@ from gradebox.cli import outcome_table
 from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.files import open_threads
 from gradebox.cli.output import as_json, cell, errors, fail, note, say, summary, table
-from gradebox.errors import ApiError
+from gradebox.errors import GradeboxError
 
 if TYPE_CHECKING:
     from gradebox.schemas import Batch
@@ -154,7 +154,7 @@ def record(
         for block in blocks_of(lines):
             try:
                 handle.record_lines(grader, block)
-            except ApiError as error:
+            except GradeboxError as error:
                 note_recorded(error, recorded)
                 raise
             recorded += block.count(b"\n")

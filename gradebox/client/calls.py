@@ -1,5 +1,6 @@
 """The requests of the client: one function for each."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -514,7 +515,7 @@ def weights_of(graders: GraderChoice) -> dict[str, float]:
     if isinstance(graders, Mapping):
         return dict(graders)
     names = [name_of(one) for one in ([graders] if isinstance(graders, str | GraderRecord) else graders)]
-    if repeated := [name for name in names if names.count(name) > 1]:
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"the grader {repeated[0]!r} is named twice: name it once")
     return dict.fromkeys(names, 1.0)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import index
 from typing import Any, Literal
 
-from gradebox.errors import ApiError
+from gradebox.errors import GradeboxError
 from gradebox.limits import REQUEST_BYTES
 from gradebox.score import Score
 
@@ -47,7 +47,7 @@ def blocks_of(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(block)
 
 
-def note_recorded(error: ApiError, recorded: int) -> None:
+def note_recorded(error: GradeboxError, recorded: int) -> None:
     """Adds to the error of a request how many scores earlier requests recorded."""
     if recorded:
         error.add_note(

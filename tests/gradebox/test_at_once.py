@@ -38,7 +38,13 @@ def test_others_are_not(fn: Any) -> None:
 @pytest.mark.parametrize("fn", [later, Slow(), partial(later), lambda number: later(number)])
 @pytest.mark.filterwarnings("error")
 def test_what_has_to_be_awaited_is_an_error(fn: Any) -> None:
-    with pytest.raises(ValueError, match="returned a coroutine, which has to be awaited: write it with `def`"):
+    with pytest.raises(ValueError, match="returned a coroutine, which is no result yet: write it with `def`"):
+        at_once("fn=", fn, 1)
+
+
+@pytest.mark.parametrize("fn", [several, lambda number: iter(range(number))])
+def test_what_has_to_be_iterated_is_an_error(fn: Any) -> None:
+    with pytest.raises(ValueError, match=r"(generator|iterator), which is no result yet: .* yield nothing in it"):
         at_once("fn=", fn, 1)
 
 

@@ -224,7 +224,7 @@ def test_a_retry_that_was_tried_too_often_leaves_the_outcomes_that_there_were(
     assert store.batches.get("default", batch).errors == {"model": 3, "exception": 3}
 
 
-@pytest.mark.parametrize("lost", ["removed", "cut"])
+@pytest.mark.parametrize("lost", ["removed", "cut", "no UTF-8"])
 def test_a_unit_whose_outcomes_are_gone_stays_as_it_was_and_the_batch_ends(
     store: Store, context: WorkerContext, lost: str
 ) -> None:
@@ -232,8 +232,10 @@ def test_a_unit_whose_outcomes_are_gone_stays_as_it_was_and_the_batch_ends(
     before = store.batches.get("default", batch)
     context.dispatch.retry("default", batch)
     path = Path(store.spool._outcomes(batch, 1, 1))
-    path.write_bytes(path.read_bytes()[:5000])
-    if lost == "removed":
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"boom", b"bo\xffm", 1) if lost == "no UTF-8" else whole[:5000])
+    if lost == "removed":  # tried again first: only this worker may not see the file
+        store.leases.attempts = 1
         path.unlink()
     began = time.monotonic()
     with ScoringLoop(context) as loop:
@@ -246,6 +248,7 @@ def test_a_unit_whose_outcomes_are_gone_stays_as_it_was_and_the_batch_ends(
     assert found.errors == {"model": before.errors["model"] - again, "exception": before.errors["exception"]}
     assert found.summary[0].errors == found.errors
     assert found.summary[0].scored == found.scored
+    assert store.redis.hexists(redis_keys.FROZEN, batch)  # as after any end
     assert store.redis.zcard(redis_keys.LEASES) == 0
     assert int(store.redis.hget(redis_keys.WAITING, "default") or 0) == 0
 

@@ -14,7 +14,7 @@ from gradebox.client.outcomes import Rewards, checked
 from gradebox.client.recorded_scores import RecordedScore, note_recorded, score_lines
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
-from gradebox.errors import ApiError, Conflict
+from gradebox.errors import Conflict, GradeboxError
 from gradebox.frame import Listing, Outcomes
 from gradebox.outcome import Outcome
 from gradebox.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
@@ -289,7 +289,7 @@ class AsyncBatchHandle:
         for lines in score_lines(scores, by):
             try:
                 await self.record_lines(grader, lines)
-            except ApiError as error:
+            except GradeboxError as error:
                 note_recorded(error, recorded)
                 raise
             recorded += lines.count(b"\n")

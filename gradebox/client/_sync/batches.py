@@ -15,7 +15,7 @@ from gradebox.client.outcomes import Rewards, checked
 from gradebox.client.recorded_scores import RecordedScore, note_recorded, score_lines
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
-from gradebox.errors import ApiError, Conflict
+from gradebox.errors import Conflict, GradeboxError
 from gradebox.frame import Listing, Outcomes
 from gradebox.outcome import Outcome
 from gradebox.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
@@ -288,7 +288,7 @@ class BatchHandle:
         for lines in score_lines(scores, by):
             try:
                 self.record_lines(grader, lines)
-            except ApiError as error:
+            except GradeboxError as error:
                 note_recorded(error, recorded)
                 raise
             recorded += lines.count(b"\n")
