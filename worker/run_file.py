@@ -102,6 +102,8 @@ class _Steps:
 
 
 def _run(pool: Pool, grader: GraderSource, arguments: argparse.Namespace) -> int:
+    if arguments.threads and arguments.output:
+        output.check_apart(arguments.threads, arguments.output)
     slices = _slices(arguments.threads, arguments.column) if arguments.threads else iter(())
     first = next(slices, None)
     report = pool.prove(grader, first[:TEST_THREADS] if first else None)

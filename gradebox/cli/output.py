@@ -147,6 +147,14 @@ def _interval_row(one: "Summary") -> tuple[object, ...]:
     return one.grader, bounds, method, one.passed, one.pass_rate
 
 
+def check_apart(threads: Path, output: Path) -> None:
+    """Raises typer.BadParameter if the outcomes would overwrite the threads."""
+    if threads.exists() and output.exists() and threads.samefile(output):
+        raise typer.BadParameter(
+            f"{output} is the file of the threads, which the outcomes would overwrite: name another", param_hint="-o"
+        )
+
+
 def opened(path: Path) -> AbstractContextManager[BinaryIO]:
     """A file to write to, or standard output for `-`. Raises typer.BadParameter if it cannot be written."""
     if str(path) == "-":

@@ -145,6 +145,8 @@ def _make(client: "Client", line: dict[str, Any], replace: bool, ask: "Ask | Non
         made_of: dict[str, Any] = {"fn": version["source"]}
         if "kind" in version:
             made_of = {"kind": version["kind"], "config": version["config"]}
+        if grader is not None or replace:  # None would keep the environment of the version before
+            options["environment"] = options["environment"] or ""
         if grader is not None:
             grader = grader.update(**made_of, **options)
             continue

@@ -15,6 +15,7 @@ from gradebox.source.module import Module, Statement
 from gradebox.source.names import Names, is_definition
 
 _FROM_OUTSIDE = {"environ", "environb", "getenv", "getpass"}
+_FROM_COMMAND = {"parse_args", "parse_known_args", "argv"}
 _MISSING = object()
 
 
@@ -151,6 +152,7 @@ class Closure:
         if not first:
             return
         _refuse_environment(statement, need)
+        _refuse_command_line(statement, need)
         check_definition(statement, need.name, self.module, self.grader)
         yield from self._needs(statement.names, need.name, statement.index)
         yield from self._take_contents(need.name)
@@ -272,6 +274,19 @@ def _refuse_environment(statement: Statement, need: Need) -> None:
             raise SourceError(
                 f"{need.user} uses {need.name}, which {statement.where} takes from this machine ({name}): the sandbox "
                 "has no environment, and values from yours are not uploaded unasked. Write the value into the source"
+            )
+
+
+def _refuse_command_line(statement: Statement, need: Need) -> None:
+    """Raises SourceError for a statement that would run again in the sandbox, which has no arguments and no input."""
+    if is_definition(statement.node):
+        return
+    for part in ast.walk(statement.node):
+        name = part.attr if isinstance(part, ast.Attribute) else part.id if isinstance(part, ast.Name) else ""
+        if name in _FROM_COMMAND:
+            raise SourceError(
+                f"{need.user} uses {need.name}, which {statement.where} takes from the command line ({name}): the "
+                "sandbox has none. Copy what the grader needs into a constant of its own, as in LIMIT = args.limit"
             )
 
 

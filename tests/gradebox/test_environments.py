@@ -277,6 +277,18 @@ def test_the_commands(own: Service, tmp_path: Path) -> None:
     assert nothing.returncode == 2
 
 
+def test_a_grader_without_an_environment_is_imported_without_one(own: Service, tmp_path: Path) -> None:
+    with own.client() as client:
+        client.environments.create("left", ["shouting"])
+        client.graders.create.function(key="leaves", fn=SOURCE, environment="left")
+        client.graders.update("leaves", fn="async def grade(thread):\n    return 0.5\n", environment="")
+        file = str(tmp_path / "graders.jsonl")
+        assert own.run("graders", "export", "leaves", "--all-versions", "-o", file).returncode == 0
+        assert own.run("graders", "import", file, "--replace").returncode == 0
+        used = [version.environment and version.environment.key for version in client.graders.versions("leaves")]
+        assert used == ["left", None, "left", None]
+
+
 def test_only_keys_that_manage_make_them(own: Service, client: Client) -> None:
     secret = client.keys.create("scorer", role="score").secret
     assert secret is not None

@@ -92,6 +92,7 @@ def test_what_is_not_valid_or_never_scores_exits_1(folder: Path) -> None:
         (["reads.py", "--threads", "none.jsonl"], "none.jsonl cannot be read"),
         (["reads.py", "--threads", "array.json"], "the file of threads is one JSON array"),
         (["reads.py", "--threads", "good.jsonl", "-o", "none/out"], "none/out cannot be written"),
+        (["reads.py", "--threads", "good.jsonl", "-o", "./good.jsonl"], "good.jsonl is the file of the threads"),
         (["reads.py", "--threads", "good.jsonl", "--column", "x"], "write NAME=MEMBER"),
     ],
 )

@@ -394,15 +394,18 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
         (["has", "--column", "said=reply"], "and no 'reply'"),
         (["has", "--detach", "-o", "x"], "does not wait for outcomes"),
         (["has", "-o", "/"], "cannot be written: Is a directory"),
+        (["has", "-o", "threads.jsonl"], "is the file of the threads, which the outcomes would overwrite"),
         (["has", "--threads-of", "batch"], "name a file of threads, or a batch"),
     ],
 )
 def test_what_cannot_be_scored_is_said_first(service: Service, tmp_path: Path, arguments: list[str], said: str) -> None:
     (tmp_path / "threads.jsonl").write_bytes(THREADS)
 
+    arguments = [str(tmp_path / one) if one == "threads.jsonl" else one for one in arguments]
     done = service.run("score", arguments[0], str(tmp_path / "threads.jsonl"), *arguments[1:])
 
     assert done.returncode == 2
+    assert (tmp_path / "threads.jsonl").read_bytes() == THREADS
     assert said in " ".join(done.stderr.replace("│", " ").split())
 
 

@@ -113,6 +113,10 @@ REFUSED = {
         "import os\nLIMIT = float(os.environ.get('LIMIT_NOT_SET', '0.5'))\nasync def g(t): return LIMIT",
         "g uses LIMIT, which .*line 2 takes from this machine.*Write the value into the source",
     ),
+    "the command line": (
+        "import argparse\nargs = argparse.ArgumentParser().parse_args([])\nasync def g(t): return args.limit",
+        "g uses args, which .*line 2 takes from the command line .parse_args.*LIMIT = args.limit",
+    ),
     "a file next to it": (
         "from pathlib import Path\nasync def g(t): return len(Path(__file__).name)",
         "uses __file__, and the sandbox holds no file of yours",
