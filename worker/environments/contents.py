@@ -20,7 +20,6 @@ _REMOVED = {DATA, "bin", "include", ".lock", "sitecustomize.py", "usercustomize.
 # Files in which uv records the origin of a package and the time of its installation. They would make archives of equal
 # contents differ.
 _NOTES = {"uv_cache.json", "direct_url.json", "INSTALLER", "REQUESTED"}
-_OF_GUEST = {"gradebox", "sandbox", "validators"}  # modules of the sandbox itself, which are found first
 _LONGEST_PATH = 300
 
 
@@ -28,7 +27,7 @@ def tidy(folder: Path) -> None:
     """Removes what no grader imports, and makes all other files readable for all users and executable for none.
 
     Raises:
-        BuildFailed: the folder contains something other than files and folders, or a module with a name of the sandbox.
+        BuildFailed: the folder contains something other than files and folders.
     """
     for path in folder.rglob("*"):  # first, because the later steps would follow links
         kind = path.lstat().st_mode
@@ -36,11 +35,6 @@ def tidy(folder: Path) -> None:
             raise BuildFailed(f"{path.relative_to(folder)} is neither a file nor a folder")
     for path in [*folder.iterdir()]:
         # Python finds modules of the standard library first, except those that sandboxes lack, such as tkinter.
-        if path.name.partition(".")[0] in _OF_GUEST:
-            raise BuildFailed(
-                f"one of its packages has a module {path.name!r}, and graders would get the sandbox's own module of "
-                "this name instead: do without the package"
-            )
         is_of_python = path.name.partition(".")[0] in sys.stdlib_module_names
         if path.name in _REMOVED or path.suffix == ".pth" or is_of_python:
             shutil.rmtree(path) if path.is_dir() else path.unlink()

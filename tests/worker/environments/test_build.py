@@ -214,11 +214,3 @@ def test_each_folder_that_pip_is_told_of_is_one_for_uv(tmp_path: Path, monkeypat
     folder.mkdir()
     found = Uv(folder, EnvironmentSettings(environments_index=""), 64).resolve(["one", "two"], lambda: None)
     assert [(one.name, one.version) for one in found] == [("one", "1.0"), ("two", "1.0")]
-
-
-@pytest.mark.parametrize("name", ["validators", "gradebox.py", "sandbox"])
-def test_a_module_that_the_sandbox_would_hide_is_refused(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).mkdir()
-    (tmp_path / "validators-1.0.dist-info").mkdir()
-    with pytest.raises(BuildFailed, match="the sandbox's own module of this name"):
-        contents.tidy(tmp_path)
