@@ -266,28 +266,32 @@ def refuse_imports(node: ast.AST, need: Need, label: str, allowed: imports.Allow
 
 
 def _refuse_environment(statement: Statement, need: Need) -> None:
-    if is_definition(statement.node):
-        return
-    for part in ast.walk(statement.node):
-        name = part.attr if isinstance(part, ast.Attribute) else part.id if isinstance(part, ast.Name) else ""
-        if name in _FROM_OUTSIDE:
-            raise SourceError(
-                f"{need.user} uses {need.name}, which {statement.where} takes from this machine ({name}): the sandbox "
-                "has no environment, and values from yours are not uploaded unasked. Write the value into the source"
-            )
+    """Raises SourceError for a value from this machine, which may be a secret."""
+    if name := _used(statement, _FROM_OUTSIDE):
+        raise SourceError(
+            f"{need.user} uses {need.name}, which {statement.where} takes from this machine ({name}): the sandbox "
+            "has no environment, and values from yours are not uploaded unasked. Write the value into the source"
+        )
 
 
 def _refuse_command_line(statement: Statement, need: Need) -> None:
-    """Raises SourceError for a statement that would run again in the sandbox, which has no arguments and no input."""
+    """Raises SourceError for a statement that would read the command line again, in the sandbox."""
+    if name := _used(statement, _FROM_COMMAND):
+        raise SourceError(
+            f"{need.user} uses {need.name}, which {statement.where} takes from the command line ({name}): the sandbox "
+            "has none. Copy what the grader needs into a constant of its own, as in LIMIT = args.limit"
+        )
+
+
+def _used(statement: Statement, names: set[str]) -> str | None:
+    """The first of these names that the statement uses, also as an attribute; None in a definition."""
     if is_definition(statement.node):
-        return
+        return None
     for part in ast.walk(statement.node):
         name = part.attr if isinstance(part, ast.Attribute) else part.id if isinstance(part, ast.Name) else ""
-        if name in _FROM_COMMAND:
-            raise SourceError(
-                f"{need.user} uses {need.name}, which {statement.where} takes from the command line ({name}): the "
-                "sandbox has none. Copy what the grader needs into a constant of its own, as in LIMIT = args.limit"
-            )
+        if name in names:
+            return name
+    return None
 
 
 def _binds_anew(statement: Statement, name: str) -> bool:
