@@ -10,7 +10,6 @@ from gradebox.cli import outcome_table
 from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.files import open_threads
 from gradebox.cli.output import as_json, cell, errors, fail, note, say, summary, table
-from gradebox.errors import GradeboxError
 
 if TYPE_CHECKING:
     from gradebox.schemas import Batch
@@ -147,17 +146,9 @@ def record(
     ],
 ) -> None:
     """Records external scores, such as labels by people, beside those of the batch's graders."""
-    from gradebox.client.recorded_scores import blocks_of, note_recorded
-
-    handle, recorded = invocation.client.batches.get(batch), 0
+    handle = invocation.client.batches.get(batch)
     with open_threads(file) as lines:
-        for block in blocks_of(lines):
-            try:
-                handle.record_lines(grader, block)
-            except GradeboxError as error:
-                note_recorded(error, recorded)
-                raise
-            recorded += block.count(b"\n")
+        handle.record_lines(grader, lines)
     show_batch(invocation, handle.status)
 
 

@@ -11,7 +11,7 @@ from gradebox.client.batch_watch import BatchWatch
 from gradebox.client.calls import GraderChoice, Labels
 from gradebox.client.line_readers import OutcomeReader, SentThreadReader
 from gradebox.client.outcomes import Rewards, checked
-from gradebox.client.recorded_scores import RecordedScore, note_recorded, score_lines
+from gradebox.client.recorded_scores import RecordedScore, blocks_of, note_recorded, score_lines
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
 from gradebox.errors import Conflict, GradeboxError
@@ -76,9 +76,9 @@ class AsyncBatchHandle:
         """
         if self.status.state in ENDED:
             before = self.status
+            # Another client may have had it scored again. If not, `before` may have bootstrap intervals.
             if (await self.refresh()).finished_at == before.finished_at:
-                self.status = before  # perhaps with bootstrap intervals
-            # else another client has had it scored again
+                self.status = before
         with BatchWatch(self.status, progress, timeout) as watch:
             while (wait_s := watch.observe(self.status)) is not None:
                 await self.refresh(wait_s)
@@ -285,22 +285,27 @@ class AsyncBatchHandle:
             gradebox.Conflict: the grader is of another kind.
             gradebox.ApiError: a thread is not in the batch, or two threads have the same id.
         """
+        return await self._record(grader, score_lines(scores, by))
+
+    async def record_lines(self, grader: str, lines: bytes | Iterable[bytes]) -> Batch:
+        """As `record`, for JSON lines such as `{"id": "sample-1", "score": 1, "reason": "why"}`.
+
+        A line has an `id` or an `index`. Bytes are one request of at most 100,000 lines, which the service records all,
+        or none. Other lines are sent in as few requests as possible.
+        """
+        return await self._record(grader, [lines] if isinstance(lines, bytes) else blocks_of(lines))
+
+    async def _record(self, grader: str, blocks: Iterable[bytes]) -> Batch:
         recorded = 0
-        for lines in score_lines(scores, by):
+        for lines in blocks:
             try:
-                await self.record_lines(grader, lines)
+                self.status = await self._transport.send(
+                    calls.record_scores(self.status.project, self.id, grader, lines)
+                )
             except GradeboxError as error:
                 note_recorded(error, recorded)
                 raise
             recorded += lines.count(b"\n")
-        return self.status
-
-    async def record_lines(self, grader: str, lines: bytes) -> Batch:
-        """As `record`, for at most 100,000 JSON lines such as `{"id": "sample-1", "score": 1, "reason": "why"}`.
-
-        A line has an `id` or an `index`. The service records all lines, or none.
-        """
-        self.status = await self._transport.send(calls.record_scores(self.status.project, self.id, grader, lines))
         return self.status
 
     async def retry(self) -> Batch:
