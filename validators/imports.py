@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
 
+from validators.syntax_tree import nodes
+
 _GIVEN = frozenset(("gradebox", "adaptive_harmony", "__future__"))
 _NEED_NETWORK = frozenset(
     (
@@ -82,12 +84,6 @@ def _imported(tree: _ast.Module) -> Iterator[tuple[int, str]]:
 
 def _uses(tree: _ast.Module, attribute: str) -> Iterator[int]:
     """The lines that access this attribute on any object."""
-    waiting: list[object] = [tree]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, list):
-            waiting += node
-        elif isinstance(node, _ast.AST):
-            if isinstance(node, _ast.Attribute) and node.attr == attribute:
-                yield node.lineno
-            waiting += (getattr(node, field, None) for field in node._fields)
+    for node in nodes(tree):
+        if isinstance(node, _ast.Attribute) and node.attr == attribute:
+            yield node.lineno

@@ -5,7 +5,8 @@ The grader then goes on with its default, so its scores may differ from those on
 
 import _ast
 import os
-from collections.abc import Iterator
+
+from validators.syntax_tree import nodes
 
 _OF_ENVIRONMENTS = frozenset(("ENVIRONMENT_DATA", "NLTK_DATA"))
 _MISSING = (
@@ -15,38 +16,38 @@ _MISSING = (
 
 
 def warnings(tree: _ast.Module) -> list[str]:
-    """A warning for each variable that is read by its name."""
+    """A warning for each variable that the source reads by its name and does not set."""
+    read: list[tuple[int, str]] = []
+    found = {*_OF_ENVIRONMENTS, *os.environ}
+    for node in nodes(tree):
+        key, is_set = _key(node)
+        if isinstance(key, _ast.Constant) and isinstance(key.value, str):
+            if is_set:
+                found.add(key.value)
+            else:
+                read.append((key.lineno, key.value))
     told: dict[str, str] = {}
-    for line, name in sorted(_read(tree)):
-        if name not in os.environ and name not in _OF_ENVIRONMENTS:
+    for line, name in sorted(read):
+        if name not in found:
             told.setdefault(name, _MISSING.format(line=line, name=name[:100]))
     return [*told.values()]
 
 
-def _read(tree: _ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and name of each variable that is read, as in `os.environ["X"]`, `os.environ.get("X")`, `os.getenv("X")`."""
-    waiting: list[object] = [tree]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, list):
-            waiting += node
-        elif isinstance(node, _ast.AST):
-            key = _key(node)
-            if isinstance(key, _ast.Constant) and isinstance(key.value, str):
-                yield key.lineno, key.value
-            waiting += (getattr(node, field, None) for field in node._fields)
-
-
-def _key(node: _ast.AST) -> object:
-    """The expression of the variable's name, if the node reads one."""
-    if isinstance(node, _ast.Subscript) and isinstance(node.ctx, _ast.Load) and _name(node.value) == "environ":
-        return node.slice
+def _key(node: _ast.AST) -> tuple[object, bool]:
+    """The expression of the variable's name, if the node reads or sets one, and whether it sets it."""
+    if isinstance(node, _ast.Subscript) and _is_of_os(node.value, "environ"):
+        return node.slice, not isinstance(node.ctx, _ast.Load)
     if isinstance(node, _ast.Call) and node.args:
-        of = node.func.value if isinstance(node.func, _ast.Attribute) and node.func.attr == "get" else None
-        if _name(node.func) == "getenv" or _name(of) == "environ":
-            return node.args[0]
-    return None
+        called = node.func
+        if _is_of_os(called, "getenv") or _is_of_os(called, "putenv"):
+            return node.args[0], _is_of_os(called, "putenv")
+        if isinstance(called, _ast.Attribute) and _is_of_os(called.value, "environ"):
+            return node.args[0], called.attr == "setdefault"
+    return None, False
 
 
-def _name(node: object) -> str:
-    return node.attr if isinstance(node, _ast.Attribute) else node.id if isinstance(node, _ast.Name) else ""
+def _is_of_os(node: object, name: str) -> bool:
+    """Whether this is `os.NAME`, or NAME alone."""
+    if isinstance(node, _ast.Attribute):
+        return node.attr == name and isinstance(node.value, _ast.Name) and node.value.id == "os"
+    return isinstance(node, _ast.Name) and node.id == name

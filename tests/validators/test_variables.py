@@ -27,6 +27,9 @@ def test_a_variable_that_is_read_is_warned_of_once(text: str) -> None:
         "import os\nX = os.environ['PATH']",
         "import os\nX = dict(os.environ)",
         "name = 'MY_THRESHOLD'\nX = settings.get('MY_THRESHOLD')",
+        "import os\nos.environ['LIMIT'] = '3'\nX = os.environ['LIMIT']",
+        "import os\nX = os.environ.setdefault('MODE', 'strict') + os.getenv('MODE')",
+        "async def grade(thread):\n    return request.environ.get('PATH_INFO')",
     ],
 )
 def test_what_the_sandbox_has_or_the_grader_sets_is_not(text: str) -> None:
