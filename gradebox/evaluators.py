@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradebox.asks.model import Model
-from gradebox.at_once import at_once
 from gradebox.score import Score
+from gradebox.sync_call import sync_call
 from gradebox.thread import StringThread
 
 Field = str | Callable[[StringThread], Any]
@@ -40,7 +40,7 @@ class Deterministic:
             ValueError: the thread has no completion or no target, or `eval_fn` does not return a number.
         """
         prediction, target = _prediction(thread), _value(self._target, thread, "target")
-        score = at_once("eval_fn=", self._eval_fn, prediction, target)
+        score = sync_call("eval_fn=", self._eval_fn, prediction, target)
         if not isinstance(score, int | float):
             raise ValueError(f"eval_fn returned {score!r:.80}, and a score is a number: give each text one")
         return Score(
@@ -174,7 +174,7 @@ def _prediction(thread: StringThread) -> str:
 
 def _value(field: Any, thread: StringThread, name: str) -> Any:
     if callable(field):
-        return at_once(repr(name), field, thread)
+        return sync_call(repr(name), field, thread)
     if not isinstance(thread.metadata, Mapping) or thread.metadata.get(field) is None:
         raise ValueError(f"the thread's metadata has no {field!r:.80}, which is its {name}")
     return thread.metadata[field]

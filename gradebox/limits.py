@@ -5,4 +5,5 @@ REQUEST_THREADS = 1000  # of synchronous scoring, and of a test run
 REQUEST_BYTES = 16 * 1024 * 1024  # of a request body that is not a batch
 LINE_BYTES = 4 * 1024 * 1024  # of one thread, unless GRADEBOX_LINE_BYTES is set
 TIMEOUT_S = 5.0  # default of a grader, for one completion
+ID_CHARACTERS = 256  # of a thread's id
 MEMORY_MB = 256  # default of a grader, in MiB

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 from typing import NamedTuple
 
-from gradebox.at_once import at_once
 from gradebox.errors import ScoreMissing
 from gradebox.outcome import Outcome
+from gradebox.sync_call import sync_call
 
 _QUOTED_CHARACTERS = 200
 
@@ -56,10 +56,10 @@ def reduced(
     reduction_purpose = _words(reduction_purpose, "reduction_purpose")
     scores, not_applicable = _scores(outcomes)
     compared = f"The evaluator for {purpose} scored {len(scores):,} completions, all that it applies to"
-    success = None if success_fn is None else bool(at_once("success_fn=", success_fn, scores))
+    success = None if success_fn is None else bool(sync_call("success_fn=", success_fn, scores))
     if reduction_fn is None:
         return Evaluation(None, f"{compared}.", scores, success, not_applicable)
-    score = at_once("reduction_fn=", reduction_fn, scores)
+    score = sync_call("reduction_fn=", reduction_fn, scores)
     if not isinstance(score, int | float) or not isfinite(score):
         raise ValueError(f"reduction_fn returned {score!r:.80}, and a score is a finite number")
     explanation = (

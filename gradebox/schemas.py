@@ -342,7 +342,7 @@ class Summary(_Schema):
     """Statistics of the scores of one grader over a batch.
 
     Quantiles and histogram are exact for up to 5,000 different scores. Beyond that they count neighbouring scores as
-    equal, some tenths of a percent of the scores at a time.
+    equal, about 0.1 % of the scores at a time.
     """
 
     grader: str

@@ -1,4 +1,4 @@
-"""Functions of users that must return their result at once.
+"""Calls of users' functions that must be synchronous.
 
 An async function returns a coroutine, which counts as true: as a test, it would pass everything.
 
@@ -19,7 +19,7 @@ def refuse_async(where: str, fn: Callable[..., object]) -> None:
         raise ValueError(f"{where} takes a function that returns its result at once, and {_name(fn)} is async: {_FIX}")
 
 
-def at_once(where: str, fn: Callable[..., _T], *args: object) -> _T:
+def sync_call(where: str, fn: Callable[..., _T], *args: object) -> _T:
     """Call the function. Raises ValueError if its result has to be awaited or iterated."""
     result = fn(*args)
     if not any(hasattr(result, name) for name in ("__await__", "__aiter__", "__next__")):

@@ -1,4 +1,4 @@
-"""Builds the file system that sandboxes see.
+"""Builds the root file system of sandboxes.
 
 It holds a copy of the interpreter with its standard library, the time zones, the guest, and what the guest imports:
 msgspec and the template engine of judges.
@@ -198,7 +198,7 @@ def _guest_files() -> list[tuple[Path, Path]]:
 
 # Modules of the package gradebox that graders see.
 _SHOWN = (
-    *("__init__.py", "at_once.py", "evaluators.py", "group_forms.py", "langfuse.py", "score.py", "thread.py"),
+    *("__init__.py", "evaluators.py", "group_forms.py", "langfuse.py", "score.py", "sync_call.py", "thread.py"),
     "thread_forms.py",
 )
 

@@ -15,6 +15,7 @@ from typing import Annotated
 import msgspec
 
 from gradebox.group_forms import MOST_THREADS
+from gradebox.limits import ID_CHARACTERS
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"  # what may surround the object, including a byte order mark
 _ESCAPES = re.compile(
@@ -24,7 +25,7 @@ _ESCAPES = re.compile(
 
 class _Thread(msgspec.Struct):
     id: (
-        Annotated[str, msgspec.Meta(max_length=256)]
+        Annotated[str, msgspec.Meta(max_length=ID_CHARACTERS)]
         | Annotated[int, msgspec.Meta(ge=1 - (1 << 63), le=(1 << 63) - 1)]
         | None
     ) = None

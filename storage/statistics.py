@@ -187,8 +187,8 @@ def _add_options(total: Tally, part: Mapping[str, int]) -> None:
 def _joined(values: Mapping[float, int]) -> dict[float, int]:
     """Joins neighbouring values into runs, at most `JOINED_VALUES + 1`, which keeps the tally small.
 
-    A run of several values holds at most 0.08 % of the scores, so a quantile has at most this error in rank, however
-    the scores are spread. The value in the middle of its scores represents a run.
+    A run of several values holds at most 0.08 % of the scores, however they are spread: so much may one join change the
+    rank of a quantile. The value in the middle of its scores represents a run.
     """
     most = 2 * sum(values.values()) / JOINED_VALUES  # two adjacent runs hold more than this
     joined: dict[float, int] = {}

@@ -103,7 +103,7 @@ class _Steps:
 
 def _run(pool: Pool, grader: GraderSource, arguments: argparse.Namespace) -> int:
     if arguments.threads and arguments.output:
-        output.check_apart(arguments.threads, arguments.output)
+        output.refuse_same_file(arguments.threads, arguments.output)
     slices = _slices(arguments.threads, arguments.column) if arguments.threads else iter(())
     first = next(slices, None)
     report = pool.prove(grader, first[:TEST_THREADS] if first else None)

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradebox.at_once import at_once
 from gradebox.checks import steps, text
 from gradebox.checks.check import ThreadCheck, quoted
 from gradebox.checks.trajectory import Trajectory
 from gradebox.score import DETAILS_BYTES, Score
+from gradebox.sync_call import sync_call
 from gradebox.thread import StringThread
 
 MOST_CHECKS = 50
@@ -102,7 +102,7 @@ def _made(check: AnyCheck | Mapping[str, Any], number: int) -> AnyCheck:
 
 
 def _result(check: AnyCheck, thread: StringThread) -> Score:
-    result = at_once("run_all()", check, thread)
+    result = sync_call("run_all()", check, thread)
     if not isinstance(result, int | float) or result not in (0, 1):
         raise ValueError(f"the check {_name_of(check)} gave {result!r:.80}, and a check gives 1 or 0, at once")
     reason = result.reason if isinstance(result, Score) else None

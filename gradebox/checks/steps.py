@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradebox.at_once import at_once, refuse_async
 from gradebox.checks.check import ThreadCheck, count_of, quoted, same, text_of
 from gradebox.checks.trajectory import Output, Trajectory
+from gradebox.sync_call import refuse_async, sync_call
 from gradebox.thread import StringThread
 
 _NAMED = 20  # maximum number of outputs listed in a reason
@@ -133,7 +133,7 @@ def output_matches(fn: Callable[[Output], object], times: int | None = None) -> 
 
     def problem(thread: StringThread) -> str | None:
         outputs = _trajectory(thread).outputs
-        found = sum(bool(at_once("output_matches(fn=)", fn, output)) for output in outputs)
+        found = sum(bool(sync_call("output_matches(fn=)", fn, output)) for output in outputs)
         if _is_right(found, times):
             return None
         return f"expected an output that {quoted(fn)} fits{_often(times)}, found {found}; outputs: {_listed(outputs)}"

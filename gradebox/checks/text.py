@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gradebox.at_once import at_once, refuse_async
 from gradebox.checks.check import ThreadCheck, count_of, quoted, same, text_of
+from gradebox.sync_call import refuse_async, sync_call
 from gradebox.thread import StringThread
 
 
@@ -81,7 +81,7 @@ def satisfies(fn: Callable[[str], object]) -> ThreadCheck:
 
     def problem(thread: StringThread) -> str | None:
         said = completion(thread)
-        is_satisfied = at_once("satisfies(fn=)", fn, said)
+        is_satisfied = sync_call("satisfies(fn=)", fn, said)
         return None if is_satisfied else f"expected what satisfies {quoted(fn)}, found {quoted(said)}"
 
     return ThreadCheck("satisfies", {"fn": fn}, problem)

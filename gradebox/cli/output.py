@@ -147,7 +147,7 @@ def _interval_row(one: "Summary") -> tuple[object, ...]:
     return one.grader, bounds, method, one.passed, one.pass_rate
 
 
-def check_apart(threads: Path, output: Path) -> None:
+def refuse_same_file(threads: Path, output: Path) -> None:
     """Raises typer.BadParameter if the outcomes would overwrite the threads."""
     if threads.exists() and output.exists() and threads.samefile(output):
         raise typer.BadParameter(

@@ -12,7 +12,7 @@ import typer
 
 from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.files import open_threads
-from gradebox.cli.output import as_json, check_apart, console, fail, note, opened, say, summary
+from gradebox.cli.output import as_json, console, fail, note, opened, refuse_same_file, say, summary
 from gradebox.errors import BatchFailed
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def score(
     if output is not None:
         _check_writable(output)
         if file is not None:
-            check_apart(file, output)
+            refuse_same_file(file, output)
     budget = budget_of(budget_cost, budget_tokens, budget_currency)
     with _uploading(file) as threads:
         try:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 from gradebox.group_forms import members
-from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
+from gradebox.limits import ID_CHARACTERS, REQUEST_BYTES, REQUEST_THREADS
 from gradebox.thread import StringThread
 from gradebox.thread_forms import check_role, is_group, read
 
@@ -37,7 +37,6 @@ Threads: TypeAlias = Iterable[Thread] | str | os.PathLike[str] | Reader
 """Threads, the path of a file of JSON lines, or such a file opened for reading bytes."""
 
 BLOCK_BYTES = 256 * 1024
-ID_CHARACTERS = 256
 FIRST_LINES = 100  # lines of a file that are checked before it is sent
 LINES_BYTES = REQUEST_BYTES - 1024 * 1024  # for the lines in one request; the rest is room for other fields
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gradebox.at_once import at_once, refuse_async
+from gradebox.sync_call import refuse_async, sync_call
 
 
 async def later(number: int) -> bool:
@@ -39,15 +39,15 @@ def test_others_are_not(fn: Any) -> None:
 @pytest.mark.filterwarnings("error")
 def test_what_has_to_be_awaited_is_an_error(fn: Any) -> None:
     with pytest.raises(ValueError, match="returned a coroutine, which is no result yet: write it with `def`"):
-        at_once("fn=", fn, 1)
+        sync_call("fn=", fn, 1)
 
 
 @pytest.mark.parametrize("fn", [several, lambda number: iter(range(number))])
 def test_what_has_to_be_iterated_is_an_error(fn: Any) -> None:
     with pytest.raises(ValueError, match=r"(generator|iterator), which is no result yet: .* yield nothing in it"):
-        at_once("fn=", fn, 1)
+        sync_call("fn=", fn, 1)
 
 
 def test_other_results_are_returned() -> None:
-    assert at_once("fn=", max, 1, 2) == 2
-    assert at_once("fn=", lambda: None) is None
+    assert sync_call("fn=", max, 1, 2) == 2
+    assert sync_call("fn=", lambda: None) is None

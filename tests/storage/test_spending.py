@@ -3,6 +3,8 @@
 import hashlib
 from typing import Any
 
+import msgspec
+
 from gradebox.outcome import Spent
 from storage import redis_keys
 from storage.spending import Budget, BudgetStanding, CountedAsk, Keeping, Totals, arguments, digest, standing
@@ -113,3 +115,8 @@ def _aged(store: Store, seconds: int) -> bytes:
     value = store.redis.hget(redis_keys.kept_replies("default"), _digest(1))
     assert isinstance(value, bytes)
     return (int.from_bytes(value[:4]) - seconds).to_bytes(4) + value[4:]
+
+
+def test_replies_of_earlier_releases_are_not_found() -> None:
+    before = hashlib.sha256(msgspec.msgpack.encode(("settings",)) + b"1").digest()[:20]
+    assert digest("settings", request=b"1") != before
