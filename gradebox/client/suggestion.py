@@ -65,7 +65,7 @@ def bring_together(
     return calls.validate(project, _SOURCE.format(model=model), [{"completion": "", "metadata": metadata}])
 
 
-def told(outcomes: Sequence[Outcome], batch: str) -> list[Outcome]:
+def with_feedback(outcomes: Sequence[Outcome], batch: str) -> list[Outcome]:
     """The outcomes of a batch of feedback that have some. Raises GradeboxError if the model failed wherever asked."""
     said = [outcome for outcome in outcomes if outcome.reason and outcome.score is not None]
     failed = [outcome.error for outcome in outcomes if outcome.error is not None]

@@ -12,7 +12,7 @@ from gradebox.client._async.transport import AsyncTransport
 from gradebox.client._async.versions import environment_of, versions
 from gradebox.client.calls import Labels
 from gradebox.client.handles import AsyncGraderHandle
-from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion, told
+from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion, with_feedback
 from gradebox.client.threads import Thread
 from gradebox.client.versions import (
     ONE_OF,
@@ -214,7 +214,7 @@ class AsyncGraders:
         if given is None:
             return NOTHING
         await given.wait(progress=False)
-        said = told([outcome async for outcome in given.outcomes()], given.id)
+        said = with_feedback([outcome async for outcome in given.outcomes()], given.id)
         if not said:
             return NOTHING._replace(batch=given.id)
         grader = await self._transport.send(calls.get_grader(self._project, judge.key))

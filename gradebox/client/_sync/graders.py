@@ -13,7 +13,7 @@ from gradebox.client._sync.transport import Transport
 from gradebox.client._sync.versions import environment_of, versions
 from gradebox.client.calls import Labels
 from gradebox.client.handles import GraderHandle
-from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion, told
+from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion, with_feedback
 from gradebox.client.threads import Thread
 from gradebox.client.versions import (
     ONE_OF,
@@ -215,7 +215,7 @@ class Graders:
         if given is None:
             return NOTHING
         given.wait(progress=False)
-        said = told([outcome for outcome in given.outcomes()], given.id)
+        said = with_feedback([outcome for outcome in given.outcomes()], given.id)
         if not said:
             return NOTHING._replace(batch=given.id)
         grader = self._transport.send(calls.get_grader(self._project, judge.key))
