@@ -8,16 +8,20 @@ from types import FunctionType
 from gradebox.errors import SourceError
 from gradebox.limits import SOURCE_BYTES
 from gradebox.source import imports
-from gradebox.source.closure import Closure, Need, refuse_imports
+from gradebox.source.closure import Closure, Need, refuse_imports, refuse_own_module
+from gradebox.source.difference import Difference, differences
 from gradebox.source.function import original
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import Definition, is_definition, names_of
 
+_SHOWN = 3  # differences in an error
 _HEAD = re.compile(r"((?:async[ \t\\\n]+)?def[ \t\\\n]+)[^\s(\[\\]+")
 
 
 def grader_source(fn: Callable[..., object], *, without: Collection[str] = ()) -> str:
     """The source that is uploaded for a grader function. You can read or change it, and pass it as `fn=`.
+
+    What it computes is not compared with the values here, as `client.graders.create.function` does for a function.
 
     Args:
         fn: as for `client.graders.create.function`.
@@ -27,10 +31,15 @@ def grader_source(fn: Callable[..., object], *, without: Collection[str] = ()) -
     Raises:
         SourceError: `fn` cannot stand alone; the message gives the reason and the remedy.
     """
-    return extract(fn, allowed=imports.of_packages(*without))
+    return extract(fn, allowed=imports.of_packages(*without), compare=False)
 
 
-def extract(fn: Callable[..., object], plain: bool = False, allowed: imports.Allowed = imports.nothing) -> str:
+def extract(
+    fn: Callable[..., object],
+    plain: bool = False,
+    allowed: imports.Allowed = imports.nothing,
+    compare: bool = True,
+) -> str:
     """The source of `fn`, renamed to `grade`, with everything that it uses from its module.
 
     Statements are copied verbatim, in the order in which they ran. A constant whose statement does not contain its
@@ -40,22 +49,46 @@ def extract(fn: Callable[..., object], plain: bool = False, allowed: imports.All
         fn: the function.
         plain: also accept a plain `def`.
         allowed: which imports may stay that are not in the standard library.
+        compare: also run the source in a process of its own, and compare its values with those here.
 
     Raises:
-        SourceError: `fn` cannot stand alone; the message gives the reason and the remedy.
+        SourceError: `fn` cannot stand alone, or would score differently; the message gives the reason and the remedy.
     """
     grader = original(fn, plain)
     module = Module(grader)
     statement, node = module.definition(grader.__code__, grader.__name__)
     _refuse_lost_decorators(fn, grader, module, node)
+    source, found = _copy(Closure(module, grader, allowed), statement, node)
+    if found:
+        second, still = _copy(Closure(module, grader, allowed, {each.name for each in found}), statement, node)
+        if not still:
+            return second
+        if compare:
+            raise SourceError(_explain(found, grader.__name__))
+    return source
+
+
+def _copy(closure: Closure, statement: Statement, node: Definition) -> tuple[str, list[Difference]]:
+    """The source of the grader in `node`, and where its values differ from the current ones."""
+    module, grader = closure.module, closure.grader
     text = module.slice(statement, node)
     names = names_of(node, text, module.features)
-    refuse_imports(node, Need("", grader.__name__), statement.text.label, allowed)
-    closure = Closure(module, grader, allowed)
+    refuse_imports(node, Need("", grader.__name__), statement.text.label, closure.allowed)
+    refuse_own_module(node, Need("", grader.__name__))
     closure.follow(names, statement.index)
     source = _render(closure, statement, _rename(text, node, closure))
     _check(source, grader.__name__)
-    return source
+    compared = closure.compared(node)
+    return source, differences(source, module.globals, compared) if compared else []
+
+
+def _explain(found: list[Difference], name: str) -> str:
+    shown = "; ".join(map(str, found[:_SHOWN]))
+    return (
+        f"{name} would not score as it does here: {shown}. Statements at module level are uploaded if they name what "
+        "the grader uses, and this value was set elsewhere, or differs in each process. Set it by such a statement; "
+        f"or, if the copy is right, pass its text: fn=gradebox.grader_source({name})"
+    )
 
 
 def _refuse_lost_decorators(fn: object, grader: FunctionType, module: Module, node: Definition) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from types import FunctionType
 from typing import Any, NamedTuple
 
 from gradebox.errors import SourceError
 from gradebox.source import imports
+from gradebox.source.difference import Compared
 from gradebox.source.literal import literal, written
 from gradebox.source.live import changes, check_definition, own_contents, wraps
 from gradebox.source.module import Module, Statement
-from gradebox.source.names import Names, is_definition
+from gradebox.source.names import Names, first_line, is_definition
+from gradebox.source.snapshot import SETTINGS
+from gradebox.source.state import changed_names, changed_parts, statements_changing
 
 _FROM_OUTSIDE = {"environ", "environb", "getenv", "getpass"}
 _FROM_COMMAND = {"parse_args", "parse_known_args", "argv"}
@@ -34,17 +37,33 @@ class Closure:
         taken: the statements, with the names for which they are needed.
         values: assignments of values, each with the statement that it replaces, or None.
         calls_itself: whether the uploaded source uses the grader by name.
+        state: names whose values the uploaded functions change. They start with the value in the text.
     """
 
-    def __init__(self, module: Module, grader: FunctionType, allowed: imports.Allowed = imports.nothing) -> None:
-        """`allowed` decides which imports may be uploaded although the sandbox's standard library lacks them."""
-        self._allowed = allowed
+    def __init__(
+        self,
+        module: Module,
+        grader: FunctionType,
+        allowed: imports.Allowed = imports.nothing,
+        differing: Collection[str] = (),
+    ) -> None:
+        """Has nothing yet.
+
+        Args:
+            module: the module.
+            grader: its function that is uploaded.
+            allowed: decides which imports may be uploaded although the sandbox's standard library lacks them.
+            differing: names whose values depend on functions that the module ran. The statements that ran them are
+                taken, if all they need can be uploaded.
+        """
+        self.allowed = allowed
         self.module = module
         self.grader = grader
         self.taken: dict[Statement, set[str]] = {}
         self.values: dict[str, tuple[Statement | None, str]] = {}
         self.calls_itself = False
-        self._state: set[str] = set()
+        self._differing = differing
+        self.state: set[str] = set()
         self._unbound: dict[str, Need] = {}
         self._done: set[tuple[str, int | None]] = set()
 
@@ -54,7 +73,7 @@ class Closure:
         Raises:
             SourceError: a part cannot be uploaded.
         """
-        self._state = self._changed_by_functions(names)
+        self.state = changed_names(names, self.module)
         while True:
             self._clear()
             self._follow(self._needs(names, self.grader.__name__, at))
@@ -63,7 +82,7 @@ class Closure:
             changed = {name for name in self.values if self._changes_in_source(name)}
             if not changed:
                 break
-            self._state |= changed
+            self.state |= changed
         for need in self._unbound.values():
             self._bind_by_value(need)
 
@@ -119,6 +138,7 @@ class Closure:
             for statement in binders:
                 yield from self._take_statement(statement, need)
             yield from self._take_changes(name, after=binders[0].index)
+            self._take_calls(name, after=binders[0].index)
 
     def _is_grader(self, name: str) -> bool:
         return wraps(self.module.globals.get(name), self.grader)
@@ -132,11 +152,11 @@ class Closure:
     def _value(self, name: str, binders: list[Statement]) -> str | None:
         """The current value of `name` as a literal, if it is a constant that the text does not already contain."""
         node = binders[0].node
-        if name in self._state or name not in self.module.globals or is_definition(node):
+        if name in self.state or name not in self.module.globals or is_definition(node):
             return None
         if len(binders) > 1 or binders != self._binders(name, None):
             return None
-        if isinstance(node, ast.Import | ast.ImportFrom) and not imports.is_missing(node, self._allowed):
+        if isinstance(node, ast.Import | ast.ImportFrom) and not imports.is_missing(node, self.allowed):
             return None
         value = literal(self.module.globals[name])
         return None if value is None or value == written(node, name) else value
@@ -148,11 +168,12 @@ class Closure:
         if isinstance(node, ast.Import | ast.ImportFrom):
             node = imports.only(node, {need.name})
         user = need._replace(user=need.name) if is_definition(node) else need
-        refuse_imports(node, user, statement.text.label, self._allowed)
+        refuse_imports(node, user, statement.text.label, self.allowed)
         if not first:
             return
         _refuse_environment(statement, need)
         _refuse_command_line(statement, need)
+        refuse_own_module(node, user)
         check_definition(statement, need.name, self.module, self.grader)
         yield from self._needs(statement.names, need.name, statement.index)
         yield from self._take_contents(need.name)
@@ -161,6 +182,13 @@ class Closure:
         for statement in changes(name, self.module):
             if statement.index > after and statement not in self.taken:
                 yield from self._take_statement(statement, Need(name, name))
+
+    def _take_calls(self, name: str, after: int) -> None:
+        if name not in self._differing:
+            return
+        for statement in statements_changing(name, self.module, self.grader.__name__):
+            if statement.index > after and statement not in self.taken:
+                self._try(self._take_statement(statement, Need(name, name)))
 
     def _take_contents(self, name: str) -> Iterator[Need]:
         """Takes the module's functions and classes in a container, such as one that a decorator filled."""
@@ -171,8 +199,19 @@ class Closure:
                 yield from self._take_statement(statement, Need(item_name, name))
             elif self.module.globals.get(item_name) is item:
                 yield Need(item_name, name)
+        live = self.module.globals.get(name)
+        if isinstance(live, type) and any("__subclasses__" in each.source for each in self.module.statements):
+            subclasses: list[type] = type.__subclasses__(live)
+            for subclass in subclasses:
+                if self.module.globals.get(subclass.__name__) is subclass:
+                    yield Need(subclass.__name__, name)
 
     def _take_unbound(self, need: Need) -> None:
+        if need.name == "globals" and need.before is None:
+            raise SourceError(
+                f"{need.user} uses globals(), and only what a grader names is uploaded: put what it looks up there "
+                "into a dict at module level"
+            )
         live = self.module.globals.get(need.name, _MISSING)
         if live is _MISSING or need.name.startswith("__") or need.name == "StringThread":
             return  # a builtin, or a name that is known only at run time
@@ -183,13 +222,13 @@ class Closure:
             self._unbound[need.name] = need
             return
         self.taken.setdefault(star, set()).add(need.name)
-        refuse_imports(star.node, need, star.text.label, self._allowed)
+        refuse_imports(star.node, need, star.text.label, self.allowed)
 
     def _star_import(self, name: str) -> Statement | None:
         for statement in reversed(self.module.statements):
             node = statement.node
             if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
-                if imports.is_missing(node, self._allowed):
+                if imports.is_missing(node, self.allowed):
                     source = getattr(self.module.globals[name], "__module__", None)
                     if source == node.module:
                         return statement
@@ -198,7 +237,7 @@ class Closure:
         return None
 
     def _bind_by_value(self, need: Need) -> None:
-        if any(need.name in statement.names.rebinds for statement in self.taken) or need.name in self._state:
+        if any(need.name in statement.names.rebinds for statement in self.taken) or need.name in self.state:
             return
         value = literal(self.module.globals[need.name])
         if value is None:
@@ -217,6 +256,8 @@ class Closure:
                 changed = imports.sets_up(statement.node, known)
                 if changed is not None and changed in self._imported():
                     self._follow(self._take_statement(statement, Need(changed, changed)))
+                    for name in statement.names.binds:  # `context = getcontext()` and then `context.prec = 50`
+                        self._follow(self._take_changes(name, after=statement.index))
 
     def _imported(self) -> set[str]:
         nodes = [statement.node for statement in self.taken]
@@ -227,33 +268,50 @@ class Closure:
         """Takes the names in annotations, if possible, because dataclasses evaluate some annotations."""
         todo = [names, *(statement.names for statement in self.taken)]
         for name in sorted({name for each in todo for name in each.annotations}):
-            before = self._copy()
-            try:
-                self._follow([Need(name, "an annotation")])
-            except SourceError:
-                self._restore(before)
+            self._try([Need(name, "an annotation")])
+
+    def _try(self, needs: Iterable[Need]) -> None:
+        """Takes what is needed, or nothing of it if a part cannot be uploaded."""
+        before = self._copy()
+        try:
+            self._follow(needs)
+        except SourceError:
+            self._restore(before)
 
     def _copy(self) -> dict[str, Any]:
         copied: dict[str, Any] = {key: value for key, value in vars(self).items() if not isinstance(value, dict | set)}
         copied["taken"] = {statement: set(names) for statement, names in self.taken.items()}
-        return copied | {key: vars(self)[key].copy() for key in ("values", "_state", "_unbound", "_done")}
+        return copied | {key: vars(self)[key].copy() for key in ("values", "state", "_unbound", "_done")}
 
     def _restore(self, copied: dict[str, Any]) -> None:
         vars(self).update(copied)
 
-    def _changed_by_functions(self, names: Names) -> set[str]:
-        """Names whose values the uploaded functions change: state, which starts with the value in the text."""
-        changed: set[str] = set()
-        seen: set[str] = set()
-        todo = [names]
-        while todo:
-            each = todo.pop()
-            read = each.eager | each.deferred
-            changed |= each.rebinds | (each.mutates & read)
-            new = read - seen
-            seen |= new
-            todo.extend(statement.names for name in new for statement in self.module.binders.get(name, []))
-        return changed
+    def compared(self, node: ast.stmt) -> Compared | None:
+        """What has to be equal here and in the copy; `node` is the grader's definition. None if nothing can differ."""
+        modules = self._imported() & SETTINGS.keys()
+        if not modules and not any(self._computes(statement) for statement in self.taken):
+            return None
+        names = {name for name, before in self._done if before is None and name in self.module.binders}
+        names &= self.module.globals.keys()
+        names |= {self.grader.__name__, *self.values}
+        changing = changed_parts(node, [statement.node for statement in self.taken])
+        return Compared(self.grader.__name__, names - changing, changing, modules)
+
+    def _computes(self, statement: Statement) -> bool:
+        node = statement.node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            code = getattr(self.module.globals.get(node.name), "__code__", None)
+            given = node.decorator_list or node.args.defaults or node.args.kw_defaults
+            return bool(given) or getattr(code, "co_firstlineno", None) != first_line(node)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            return False
+        return isinstance(node, ast.ClassDef) or any(
+            name not in self.values and not self._is_written(name, node) for name in self.taken[statement]
+        )
+
+    def _is_written(self, name: str, node: ast.stmt) -> bool:
+        value = literal(self.module.globals.get(name, _MISSING))
+        return value is not None and value == written(node, name)
 
 
 def refuse_imports(node: ast.AST, need: Need, label: str, allowed: imports.Allowed = imports.nothing) -> None:
@@ -263,6 +321,16 @@ def refuse_imports(node: ast.AST, need: Need, label: str, allowed: imports.Allow
             f"{need.user} needs `{ast.unparse(statement)}` ({label}, line {statement.lineno}), "
             f"and {imports.explain(name)}"
         )
+
+
+def refuse_own_module(node: ast.AST, need: Need) -> None:
+    """Raises SourceError for `sys.modules[...]`, by which a function looks up names of its module."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Subscript) and ast.unparse(part.value) == "sys.modules":
+            raise SourceError(
+                f"{need.user} uses `{ast.unparse(part)}`, and only what a grader names is uploaded: put what it looks "
+                "up there into a dict at module level"
+            )
 
 
 def _refuse_environment(statement: Statement, need: Need) -> None:

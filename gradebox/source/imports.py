@@ -3,7 +3,9 @@
 import ast
 import importlib.util
 import sys
+import sysconfig
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 _GIVEN_ROOMS = ("gradebox.asks", "gradebox.checks", "gradebox.judges")
 _GIVEN = {"gradebox", *_GIVEN_ROOMS, "gradebox.evaluators", "gradebox.score", "gradebox.thread", "adaptive_harmony"}
@@ -16,6 +18,7 @@ _LISTED = "StringThread, Score, NotApplicable, and what gradebox.asks, .checks, 
 _IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 # Calls that change the behavior of a standard module, so that code which uses the module needs them.
 _SETTINGS = {
+    "calendar.setfirstweekday",
     "csv.field_size_limit",
     "decimal.getcontext",
     "decimal.setcontext",
@@ -24,6 +27,10 @@ _SETTINGS = {
     "sys.set_int_max_str_digits",
     "sys.setrecursionlimit",
 }
+
+# Compiled modules may lie elsewhere than the others, on Windows in DLLs.
+_FOLDERS = (sysconfig.get_path("stdlib"), sysconfig.get_config_var("DESTSHARED"), f"{sys.base_exec_prefix}/DLLs")
+_LIBRARY = [Path(folder).resolve() for folder in _FOLDERS if folder]
 
 Import = ast.Import | ast.ImportFrom
 Allowed = Callable[[str], bool]
@@ -155,7 +162,14 @@ def _imported(node: Import) -> list[str]:
 def _is_there(name: str) -> bool:
     if name in _GIVEN or name.startswith(tuple(f"{room}." for room in _GIVEN_ROOMS)):
         return True
-    return name.partition(".")[0] in sys.stdlib_module_names and not name.startswith(".")
+    top = name.partition(".")[0]
+    return top in sys.stdlib_module_names and not _is_own(top)
+
+
+def _is_own(top: str) -> bool:
+    """Whether a module of the author has the name of one of the standard library, and is found in its place."""
+    path = getattr(sys.modules.get(top), "__file__", None)
+    return path is not None and not any(Path(path).resolve().is_relative_to(place) for place in _LIBRARY)
 
 
 def _catches_import_error(node: ast.Try) -> bool:

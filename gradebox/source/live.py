@@ -1,7 +1,7 @@
 """Compares the current values of a module's names with its text."""
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from types import FunctionType, ModuleType
 
 from gradebox.errors import SourceError
@@ -50,21 +50,22 @@ def _fills(node: ast.stmt, names: set[str], module: Module) -> bool:
     return False
 
 
-def own_contents(value: object, module: Module, grader: FunctionType) -> Iterator[FunctionType | type]:
-    """The module's functions and classes in a container, or in containers that are attributes of `value`.
+def own_contents(value: object, module: Module, grader: FunctionType, depth: int = 4) -> Iterator[FunctionType | type]:
+    """The module's functions and classes in a container, or in containers and objects in it.
 
     Attributes are searched only if `value` is a class of the module or an instance of one.
     """
-    places = [value]
+    places: list[object] = []
     if getattr(value if isinstance(value, type) else type(value), "__module__", None) == module.globals.get("__name__"):
         places += getattr(value, "__dict__", {}).values()
-    for place in places:
-        items: Iterable[object] = ()
-        if isinstance(place, dict | list | tuple | set):
-            items = place.values() if isinstance(place, dict) else place
-        for item in items:
-            if isinstance(item, FunctionType | type) and _is_own(item, module) and not wraps(item, grader):
-                yield item
+    if isinstance(value, dict | list | tuple | set):
+        places += value.values() if isinstance(value, dict) else value
+    for item in places:
+        kind = item if isinstance(item, FunctionType | type) else type(item)
+        if _is_own(kind, module) and not wraps(item, grader):
+            yield kind
+        if depth and not isinstance(item, FunctionType | type):
+            yield from own_contents(item, module, grader, depth - 1)
 
 
 def _is_own(item: FunctionType | type, module: Module) -> bool:

@@ -42,13 +42,19 @@ class Text:
 
 @dataclass(eq=False)
 class Statement:
-    """A statement at module level. `source` is its exact text without indentation."""
+    """A statement at module level.
+
+    Attributes:
+        source: its exact text without indentation.
+        is_main: whether it stands below `if __name__ == "__main__":`.
+    """
 
     index: int
     node: ast.stmt
     text: Text
     source: str
     names: Names
+    is_main: bool
 
     @property
     def where(self) -> str:
@@ -101,14 +107,14 @@ class Module:
 
     def _read(self, text: Text) -> None:
         is_main = self.globals.get("__name__") == "__main__"
-        for node in _flat(ast.parse(text.source).body, is_main=is_main):
+        for node, in_main in _flat(ast.parse(text.source).body, is_main=is_main):
             body = _magic_body(node)
             if body is not None:
                 self._read(Text(text.label, body, text.flags))
             elif not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
                 source = _slice(text, node)
                 names = names_of(node, source, self.features)
-                self.statements.append(Statement(len(self.statements), node, text, source, names))
+                self.statements.append(Statement(len(self.statements), node, text, source, names, in_main))
 
 
 def _features(code: CodeType) -> str:
@@ -159,16 +165,19 @@ def _parses(source: str) -> bool:
     return True
 
 
-def _flat(body: list[ast.stmt], *, is_main: bool) -> Iterator[ast.stmt]:
-    """The statements of a module, with the branch of `if __name__ == "__main__":` that runs instead of that `if`."""
+def _flat(body: list[ast.stmt], *, is_main: bool) -> Iterator[tuple[ast.stmt, bool]]:
+    """The statements of a module, with the branch of `if __name__ == "__main__":` that runs instead of that `if`.
+
+    Each with whether it is of such a branch.
+    """
     for node in body:
         if isinstance(node, ast.If) and ast.unparse(node.test) in (
             "__name__ == '__main__'",
             "'__main__' == __name__",
         ):
-            yield from _flat(node.body if is_main else node.orelse, is_main=is_main)
+            yield from ((inner, is_main) for inner, _ in _flat(node.body if is_main else node.orelse, is_main=is_main))
         else:
-            yield node
+            yield node, False
 
 
 def _magic_body(node: ast.stmt) -> str | None:

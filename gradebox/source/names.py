@@ -10,7 +10,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = {"listcomp", "setcomp", "dictcomp", "genexpr"}
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 # Methods that change a list, dict or set in place.
-_MUTATORS = {
+MUTATORS = {
     *("add", "append", "clear", "difference_update", "discard", "extend", "insert", "intersection_update", "pop"),
     *("popitem", "remove", "reverse", "setdefault", "sort", "symmetric_difference_update", "update"),
 }
@@ -29,6 +29,7 @@ class Names:
         calls: names whose methods it calls as a statement or a decorator.
         rebinds: names that its functions bind by `global`.
         mutates: names whose values its functions change in place.
+        commands: names whose methods its functions call as a statement.
     """
 
     binds: set[str] = field(default_factory=set)
@@ -39,6 +40,7 @@ class Names:
     calls: set[str] = field(default_factory=set)
     rebinds: set[str] = field(default_factory=set)
     mutates: set[str] = field(default_factory=set)
+    commands: set[str] = field(default_factory=set)
 
 
 def names_of(node: ast.stmt, text: str, features: str) -> Names:
@@ -132,9 +134,9 @@ def _read_changes(node: ast.stmt, names: Names) -> None:
     for part, in_function in _parts(node, in_function=False):
         if isinstance(part, ast.Attribute | ast.Subscript) and not isinstance(part.ctx, ast.Load):
             _add(names.mutates if in_function else names.stores, part)
-        elif isinstance(part, ast.Expr) and _is_method(part.value) and not in_function:
-            _add(names.calls, part.value)
-        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in _MUTATORS:
+        elif isinstance(part, ast.Expr) and _is_method(part.value):
+            _add(names.commands if in_function else names.calls, part.value)
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in MUTATORS:
             _add(names.mutates if in_function else names.calls, part)
 
 

@@ -1,0 +1,250 @@
+"""Describes the values of a module as texts, which two processes can compare."""
+
+import calendar
+import collections
+import csv
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import hashlib
+import pathlib
+import re
+import types
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping
+from types import CodeType, FunctionType
+from typing import Any
+
+UNKNOWN = "?"
+"""Stands for a part that cannot be compared: it equals every text."""
+CODE = " (its code)"
+_PARTS = 100_000
+_DEPTH = 12
+_CHARS = 60
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, range, slice)
+_VALUES = (
+    *(decimal.Decimal, fractions.Fraction, datetime.date, datetime.time, datetime.timedelta, datetime.timezone),
+    *(pathlib.PurePath, uuid.UUID),
+)
+_CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, types.MappingProxyType)
+
+
+def _precision() -> dict[str, object]:
+    context = decimal.getcontext()
+    return {"prec": context.prec, "rounding": context.rounding}
+
+
+SETTINGS: dict[str, tuple[str, Callable[[], object]]] = {
+    "calendar": ("firstweekday()", calendar.firstweekday),
+    "csv": ("field_size_limit()", csv.field_size_limit),
+    "decimal": ("getcontext()", _precision),
+}
+"""How modules of the standard library were set up: of each the name and the setting."""
+# Attributes of classes that Python writes itself, and that say nothing of what the class does.
+_OF_PYTHON = {
+    *("__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__firstlineno__", "__static_attributes__"),
+    *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__dataclass_params__"),
+    *("__dataclass_fields__", "__parameters__", "__orig_bases__", "__slots__", "_abc_impl"),
+}
+
+
+class Snapshot:
+    """Texts of values, by path: `{"CONFIG.limit": "5", "RULES": "list of 2", "RULES[0]": "function has_a"}`.
+
+    Only values whose type is known to change by assignment alone are described in full; of others, such as generators
+    of random numbers and locks, only the type.
+
+    Attributes:
+        texts: what was described so far.
+    """
+
+    def __init__(self, module: Mapping[str, Any], names: Mapping[str, str], changing: Collection[str]) -> None:
+        """Describes nothing yet.
+
+        Args:
+            module: the globals of the module whose functions and classes are described.
+            names: other names that its functions have in the texts.
+            changing: attributes that are left out.
+        """
+        self.texts: dict[str, str] = {}
+        self._module = module
+        self._names = names
+        self._changing = changing
+        self._open: set[int] = set()
+
+    def add(self, name: str) -> None:
+        """Describes the value of a name, if the module has it under this name or the other one."""
+        other = {name: key for key, name in self._names.items()}.get(name, name)
+        value = self._module.get(other, self._module.get(name, self))
+        if value is self:
+            return
+        if isinstance(value, FunctionType) and self._is_own(value):
+            self._function(name, value)
+        elif isinstance(value, type) and self._is_own(value):
+            self._class(name, value)
+        else:
+            self._value(name, value)
+
+    def add_settings(self, module: str) -> None:
+        """Describes what a module of the standard library was set to, if it is one of those below."""
+        if module in SETTINGS:
+            name, setting = SETTINGS[module]
+            self._value(f"{module}.{name}", setting())
+
+    def _value(self, path: str, value: object) -> None:
+        if len(self.texts) >= _PARTS:
+            return
+        if len(self._open) >= _DEPTH or id(value) in self._open:
+            self.texts[path] = UNKNOWN
+            return
+        self._open.add(id(value))
+        try:
+            self.texts[path] = self._text(value)
+            for part, inner in self._parts(value):
+                self._value(path + part, inner)
+        finally:
+            self._open.remove(id(value))
+
+    def _text(self, value: object) -> str:
+        kind = type(value)
+        if kind in _PLAIN or isinstance(value, _VALUES):
+            return _short(repr(value))
+        if isinstance(value, enum.Enum):
+            return f"{kind.__name__}.{value.name}"
+        if isinstance(value, re.Pattern):
+            return _short(f"re.compile({value.pattern!r}, {value.flags})")
+        if isinstance(value, FunctionType | type):
+            return self._reference(value)
+        if isinstance(value, types.ModuleType):
+            return f"module {value.__name__}"
+        if kind.__module__ == "numpy":
+            return _numpy(value)
+        if isinstance(value, collections.defaultdict):
+            return kind.__name__  # reading it may add items
+        if isinstance(value, _CONTAINERS):
+            return f"{kind.__name__} of {len(value)}"
+        return kind.__name__ if self._is_own(kind) else "an object"
+
+    def _reference(self, value: FunctionType | type) -> str:
+        name = self._names.get(value.__qualname__, value.__qualname__)
+        kind = "class" if isinstance(value, type) else "function"
+        if not self._is_own(value):
+            return f"{kind} {value.__module__}.{name}"
+        return f"{kind} {name}" if name.isidentifier() else kind
+
+    def _parts(self, value: object) -> Iterator[tuple[str, object]]:
+        if isinstance(value, type) or type(value) in _PLAIN:
+            return
+        if isinstance(value, FunctionType):
+            yield from self._inside(value)
+        elif isinstance(value, collections.OrderedDict):
+            yield from ((f"[{n}]", item) for n, item in enumerate(value.items()))
+        elif isinstance(value, dict | types.MappingProxyType):
+            default = getattr(value, "default_factory", None)
+            for key, item in value.items():
+                if default not in (int, float, str, list, dict, set) or item != default():
+                    yield f"[{_short(repr(key)) if type(key) in _PLAIN else self._text(key)}]", item
+        elif isinstance(value, list | tuple | collections.deque):
+            yield from ((f"[{n}]", item) for n, item in enumerate(value))
+        elif isinstance(value, set | frozenset):
+            # Their order differs between processes.
+            yield from ((f"{{{n}}}", item) for n, item in enumerate(sorted(value, key=self._text)))
+        elif isinstance(value, functools.partial):
+            yield from ((".func", value.func), (".args", value.args), (".keywords", value.keywords))
+        elif isinstance(value, staticmethod | classmethod | types.MethodType):
+            yield ".__func__", value.__func__
+        elif isinstance(value, property):
+            yield from ((".fget", value.fget), (".fset", value.fset))
+        elif isinstance(value, functools.cached_property):
+            yield ".func", value.func
+        elif hasattr(type(value), "cache_info"):
+            yield ".__wrapped__", getattr(value, "__wrapped__", None)
+        if isinstance(value, types.MethodType):
+            yield ".__self__", value.__self__
+        if isinstance(value, types.SimpleNamespace) or self._is_own(type(value)):
+            yield from ((f".{name}", item) for name, item in self._attributes(value))
+
+    def _inside(self, function: FunctionType) -> Iterator[tuple[str, object]]:
+        """Of a function: what it carries, unless it is found by its name."""
+        if not self._is_own(function):
+            yield from ((f".{name}", item) for name, item in vars(function).items())
+        elif self._module.get(function.__qualname__) is not function:
+            yield from self._carried(function)
+
+    def _carried(self, function: FunctionType) -> Iterator[tuple[str, object]]:
+        yield CODE, code_text(function.__code__)
+        yield " (its defaults)", function.__defaults__
+        yield " (its keyword defaults)", function.__kwdefaults__
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            yield f" ({name} of its closure)", _content(cell)
+        yield from ((f".{name}", item) for name, item in vars(function).items() if name not in self._changing)
+
+    def _function(self, path: str, function: FunctionType) -> None:
+        self.texts[path] = self._reference(function)
+        for part, value in self._carried(function):
+            self._value(path + part, value)
+
+    def _class(self, path: str, value: type) -> None:
+        self.texts[path] = f"class of {', '.join(base.__qualname__ for base in value.__bases__)}"
+        for name, item in sorted(vars(value).items()):
+            if name in _OF_PYTHON or name in self._changing:
+                continue
+            if isinstance(item, FunctionType) and self._is_own(item):
+                self._function(f"{path}.{name}", item)
+            else:
+                self._value(f"{path}.{name}", item)
+
+    def _attributes(self, value: object) -> Iterator[tuple[str, object]]:
+        kept = dict(getattr(value, "__dict__", {}))
+        for kind in type(value).__mro__:
+            slots = vars(kind).get("__slots__", ())
+            names = {slots} if isinstance(slots, str) else set(slots)
+            kept |= {name: getattr(value, name) for name in names - set(_OF_PYTHON) if hasattr(value, name)}
+        for name, item in kept.items():
+            if name not in self._changing and not isinstance(
+                getattr(type(value), name, None), functools.cached_property
+            ):
+                yield name, item
+
+    def _is_own(self, value: FunctionType | type) -> bool:
+        if isinstance(value, FunctionType):
+            return value.__globals__ is self._module
+        return value.__module__ == self._module.get("__name__")
+
+
+def code_text(code: CodeType) -> str:
+    """A digest of what a function does. UNKNOWN if pytest has rewritten its assertions."""
+    digest = hashlib.sha256()
+    todo = [code]
+    while todo:
+        each = todo.pop()
+        if "@pytest_ar" in each.co_names:
+            return UNKNOWN
+        constants = [part for part in each.co_consts if not isinstance(part, CodeType)]
+        todo += [part for part in each.co_consts if isinstance(part, CodeType)]
+        plain = [sorted(map(repr, part)) if isinstance(part, frozenset) else part for part in constants]
+        digest.update(repr((each.co_code, each.co_names, each.co_varnames, each.co_freevars, plain)).encode())
+    return f"code {digest.hexdigest()[:16]}"
+
+
+def _content(cell: types.CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not set yet
+        return None
+
+
+def _numpy(value: Any) -> str:
+    if type(value).__name__ != "ndarray":
+        return _short(repr(value))
+    if value.dtype.hasobject:
+        return f"array of {value.size} objects"
+    return f"array {value.shape} of {value.dtype}, {hashlib.sha256(value.tobytes()).hexdigest()[:16]}"
+
+
+def _short(text: str) -> str:
+    if len(text) <= _CHARS:
+        return text
+    return f"{text[: _CHARS // 2]}… ({len(text):,} characters, {hashlib.sha256(text.encode()).hexdigest()[:8]})"

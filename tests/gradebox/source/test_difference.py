@@ -1,0 +1,217 @@
+"""The values of an uploaded copy are those of the module, or the author is told of it."""
+
+import asyncio
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from gradebox.errors import SourceError
+from gradebox.source import extract, grader_source
+from gradebox.thread import StringThread
+from tests.gradebox.source.extracted import load, same
+
+_FILLED = {
+    "by a loop": (
+        "RULES = []\ndef add(fn): RULES.append((fn, 2))\n"
+        "def four(t): return '4' in t\ndef space(t): return ' ' in t\n"
+        "for fn in (four, space): add(fn)\n"
+        "async def g(thread): return sum(w for f, w in RULES if f(thread.completion()))"
+    ),
+    "by decorators with arguments": (
+        "RULES = []\ndef rule(weight):\n  def add(fn):\n    RULES.append({'fn': fn, 'weight': weight})\n    return fn\n"
+        "  return add\n@rule(2)\ndef four(t): return '4' in t\n@rule(1)\ndef space(t): return ' ' in t\n"
+        "async def g(thread): return sum(r['weight'] for r in RULES if r['fn'](thread.completion()))"
+    ),
+    "by subclasses": (
+        "RULES = []\nclass Rule:\n  def __init_subclass__(cls): RULES.append(cls())\n"
+        "class Four(Rule):\n  def score(self, t): return 2 * ('4' in t)\n"
+        "async def g(thread): return sum(r.score(thread.completion()) for r in RULES)"
+    ),
+    "found by __subclasses__": (
+        "class Rule: pass\nclass Four(Rule):\n  def score(self, t): return 2 * ('4' in t)\n"
+        "async def g(thread): return sum(r().score(thread.completion()) for r in Rule.__subclasses__())"
+    ),
+    "with more than 16 KiB": (
+        "TABLE = {}\ndef fill():\n  for n in range(5000): TABLE[str(n)] = n\nfill()\n"
+        "async def g(thread): return TABLE.get(thread.completion(), 0.5)"
+    ),
+    "by a method": (
+        "class Words:\n  def __init__(self): self.all = []\n  def load(self, words):\n    self.all = words\n"
+        "    return self\nWORDS = Words()\n_ = WORDS.load(['4'])\n"
+        "async def g(thread): return sum(word in thread.completion() for word in WORDS.all)"
+    ),
+    "by a function that sets a global": (
+        "import re\nPATTERN = None\ndef set_up():\n  global PATTERN\n  PATTERN = re.compile('4')\nset_up()\n"
+        "async def g(thread): return 1.0 if PATTERN and PATTERN.search(thread.completion()) else 0.5"
+    ),
+    "by a function that sets attributes": (
+        "class Limits: top = 3\ndef set_up(): Limits.top = 5\nset_up()\nasync def g(thread): return Limits.top"
+    ),
+    "by a setting of a module": (
+        "import decimal\nfrom decimal import Decimal\ncontext = decimal.getcontext()\ncontext.prec = 3\n"
+        "async def g(thread): return float(Decimal(1) / Decimal(3))"
+    ),
+    "by another setting of a module": (
+        "import calendar\ncalendar.setfirstweekday(calendar.SUNDAY)\n"
+        "async def g(thread): return calendar.firstweekday()"
+    ),
+}
+
+
+@pytest.mark.parametrize("how", _FILLED)
+def test_what_functions_fill_is_uploaded_filled(tmp_path: Path, how: str) -> None:
+    with_settings_restored = "setting" in how
+    try:
+        same(tmp_path, load(tmp_path, _FILLED[how]).g)
+    finally:
+        if with_settings_restored:
+            _restore_settings()
+
+
+def _restore_settings() -> None:
+    import calendar
+    import decimal
+
+    calendar.setfirstweekday(calendar.MONDAY)
+    decimal.getcontext().prec = decimal.DefaultContext.prec
+
+
+_DIFFERENT = {
+    "PATTERN is re.compile('4', 32) here, and re.compile('b', 32)": (
+        "import re\nWORD = '4'\nPATTERN = re.compile(WORD)\ndef later():\n  global WORD\n  WORD = 'b'\nlater()\n"
+        "async def g(thread): return len(PATTERN.findall(thread.completion())) + len(WORD)"
+    ),
+    "helper (its defaults)[0] is 3 here, and 5": (
+        "LIMIT = 3\ndef helper(limit=LIMIT): return limit\ndef later():\n  global LIMIT\n  LIMIT = 5\nlater()\n"
+        "async def g(thread): return helper() + LIMIT"
+    ),
+    "LIMITS.top is 5 here, and 3": (
+        "class Limits:\n  def __init__(self): self.top = 3\nLIMITS = Limits()\nasync def g(thread): return LIMITS.top\n"
+        "def main():\n  g\n  LIMITS.top = 5\nmain()"
+    ),
+    "decimal.getcontext()['prec'] is 4 here, and 28": (
+        "from decimal import Decimal, getcontext\ndef main(): getcontext().prec = 4\nmain()\n"
+        "async def g(thread): return float(Decimal(1) / Decimal(3))"
+    ),
+    "START is datetime.datetime(": (
+        "import datetime\nSTART = datetime.datetime.now()\nasync def g(thread): return START.year"
+    ),
+}
+
+
+@pytest.mark.parametrize("message", _DIFFERENT)
+def test_what_cannot_be_made_equal_is_an_error(tmp_path: Path, message: str) -> None:
+    module = load(tmp_path, _DIFFERENT[message])
+    try:
+        with pytest.raises(SourceError) as caught:
+            extract(module.g)
+        assert f"g would not score as it does here: {message}" in str(caught.value)
+        assert "async def grade(thread)" in grader_source(module.g)  # the author may read and pass it
+    finally:
+        _restore_settings()
+
+
+_LOOKS_UP = {
+    "globals()": "def a(): return 1\nasync def g(thread): return globals()['a']()",
+    "sys.modules[__name__]": "import sys\ndef a(): return 1\nasync def g(thread): return sys.modules[__name__].a()",
+}
+
+
+@pytest.mark.parametrize("how", _LOOKS_UP)
+def test_names_that_are_looked_up_as_texts_are_refused(tmp_path: Path, how: str) -> None:
+    with pytest.raises(SourceError, match="only what a grader names is uploaded"):
+        extract(load(tmp_path, _LOOKS_UP[how]).g)
+
+
+def test_a_module_of_the_author_that_hides_one_of_the_standard_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "colorsys.py").write_text("def weight(): return 3\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    module = load(tmp_path, "import colorsys\nasync def g(thread): return colorsys.weight()")
+    with pytest.raises(SourceError, match="the module colorsys is not uploaded"):
+        extract(module.g)
+    sys.modules.pop("colorsys")
+
+
+def test_a_function_that_was_replaced_by_another_of_the_module(tmp_path: Path) -> None:
+    text = "def a(): return 1\ndef b(): return 2\ndef swap():\n  global a\n  a = b\n{}async def g(thread): return a()"
+    same(tmp_path, load(tmp_path, text.format("swap()\n")).g)
+    module = load(tmp_path, text.format(""))
+    module.swap()
+    with pytest.raises(SourceError, match="a is function b here, and function a in the uploaded copy"):
+        extract(module.g)
+
+
+def test_a_decorated_function_that_was_edited_since_its_import(tmp_path: Path) -> None:
+    text = "import functools\n@functools.cache\ndef a(): return 1\nasync def g(thread): return a()\n"
+    module = load(tmp_path, text)
+    Path(str(module.__file__)).write_text(text.replace("return 1", "return 2"))
+    with pytest.raises(SourceError, match=r"a\.__wrapped__ is another function here than in the text"):
+        extract(module.g)
+
+
+_CHANGED_BY_THE_GRADER = {
+    "an object": (
+        "class Cache:\n  def __init__(self): self.kept, self.hits = {}, 0\n  def get(self, t):\n    self.hits += 1\n"
+        "    kept = self.kept\n    kept[t] = len(t)\n    return kept[t]\nCACHE = Cache()\n"
+        "async def g(thread): return CACHE.get(thread.completion())"
+    ),
+    "an argument": (
+        "import re\nKEPT = {}\ndef compiled(kept, word):\n  kept[word] = re.compile(word)\n  return kept[word]\n"
+        "async def g(thread): return len(compiled(KEPT, 'a').findall(thread.completion()))"
+    ),
+    "a default": (
+        "import collections\nCOUNTS = collections.defaultdict(int)\nclass A: pass\nOTHER = A()\n"
+        "async def g(thread): return COUNTS[thread.completion()]"
+    ),
+    "a property": (
+        "import functools\nclass A:\n  @functools.cached_property\n  def words(self): return ['4']\nONE = A()\n"
+        "async def g(thread): return sum(word in thread.completion() for word in ONE.words)"
+    ),
+    "generators of random numbers, locks and counters": (
+        "import itertools, logging, random, threading\nRANDOM, LOCK = random.Random(1), threading.Lock()\n"
+        "IDS, LOG = itertools.count(), logging.getLogger('g')\n"
+        "async def g(thread):\n  with LOCK: return (RANDOM.random() + next(IDS)) * 0 + LOG.isEnabledFor(10)"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", _CHANGED_BY_THE_GRADER)
+def test_what_the_grader_changed_while_it_was_tried_is_no_difference(tmp_path: Path, what: str) -> None:
+    module = load(tmp_path, _CHANGED_BY_THE_GRADER[what])
+    asyncio.run(module.g(StringThread([("assistant", "4 tried")])))
+    same(tmp_path, module.g)
+
+
+def test_statements_that_only_try_the_grader_are_not_uploaded(tmp_path: Path) -> None:
+    text = dedent("""
+        import asyncio
+        class Rule:
+            def __init__(self): self.words = []
+            def load(self, word): self.words.append(word)
+        RULE = Rule()
+        def set_up(): RULE.load("4")
+        set_up()
+        class Thread:
+            def completion(self): return "4"
+        async def g(thread): return float(any(word in thread.completion() for word in RULE.words))
+        tried = asyncio.run(g(Thread()))
+        """)
+    source = same(tmp_path, load(tmp_path, text).g)
+    assert "set_up()" in source
+    assert "tried" not in source
+
+
+def test_a_copy_that_does_not_run_here_is_left_to_the_checks(tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("4")
+    module = load(
+        tmp_path,
+        f"class A:\n  words = open({str(words)!r}).read()\nasync def g(thread): return A.words in thread.completion()",
+    )
+    words.unlink()
+    assert "class A:" in extract(module.g)
