@@ -137,7 +137,7 @@ class Leases:
 
     def keep_earlier(self, lease: Lease) -> bool:
         """Ends a unit that was to be scored again and cannot be: its earlier outcomes stay. Does nothing if the lease
-        is no longer held. Returns whether the batch is finished with it.
+        is no longer held. Returns whether the batch is finished with it. Can be repeated if the reply is lost.
         """
         return bool(self._keep_earlier(args=[lease.batch, lease.unit, lease.attempt, _now()]))
 

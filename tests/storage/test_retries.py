@@ -266,3 +266,16 @@ def test_a_batch_whose_outcomes_are_lost_is_not_retried(
     with pytest.raises(OutcomesLost, match="threads 1000 to 1999"):
         retry(store, batch)
     assert store.batches.get("default", batch).state == "finished"
+
+
+def test_keeping_the_earlier_outcomes_again_because_the_answer_was_lost_says_the_same(store: Store) -> None:
+    batch = accept(store, LINES)
+    for _ in range(2):
+        lease = claim(store)
+        assert finish(store, lease, [away(one.index, one.grader) for one in outcomes_of(store, lease)])
+    assert retry(store, batch).state == "running"
+    first, last = claim(store), claim(store)
+    assert [store.leases.keep_earlier(first) for _ in range(2)] == [False, False]
+    assert [store.leases.keep_earlier(last) for _ in range(2)] == [True, True]
+    assert not store.leases.keep_earlier(first)
+    assert store.batches.get("default", batch).errors == {"model": LINES}
