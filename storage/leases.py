@@ -116,7 +116,11 @@ class Leases:
         return Lease(batch.decode(), unit, attempt, tries, part, earlier)
 
     def beat(self, leases: Iterable[Lease], lane: Lane = "") -> Beat:
-        """Extends these leases of a worker of the lane, and gives back all expired leases of any worker."""
+        """Extends these leases of a worker of the lane, and gives back all expired leases of any worker.
+
+        If no worker has called it for longer than a lease lasts, as after an outage of Redis, it extends the expired
+        leases once: their workers may live.
+        """
         returned, waiting = self._beat(args=[self._lease_ms, lane, *map(str, leases)])
         return Beat(returned, waiting)
 

@@ -1,5 +1,5 @@
 -- Shared by all scripts. The names of keys are those of storage/redis_keys.py.
-local LEASES, GARBAGE = 'gradebox:leases', 'gradebox:garbage'
+local LEASES, BEATEN, GARBAGE = 'gradebox:leases', 'gradebox:beaten', 'gradebox:garbage'
 local UPLOADS, UNTIDY = 'gradebox:uploads', 'gradebox:untidy'
 local WAITING, ACTIVE, ENDED = 'gradebox:waiting', 'gradebox:active', 'gradebox:ended'
 local STORED, UNFROZEN, FROZEN = 'gradebox:stored', 'gradebox:unfrozen', 'gradebox:frozen'

@@ -210,8 +210,27 @@ def test_a_heartbeat_keeps_the_lease(store: Store, redis: Redis) -> None:
     for _ in range(4):
         time.sleep(0.06)
         assert hasty.beat([lease]).returned == 0
-    time.sleep(0.2)
+    time.sleep(0.1)
+    assert hasty.beat([]).returned == 0  # another worker
+    time.sleep(0.1)
     assert hasty.beat([]).returned == 1
+
+
+def test_after_an_outage_workers_that_live_keep_their_leases(store: Store, redis: Redis) -> None:
+    hasty = Leases(redis, lease_ms=400)
+    accept(store, 3000)
+    mine, of_other, of_dead = (hasty.claim() for _ in range(3))
+    assert mine and of_other and of_dead
+    for _ in range(2):  # the first time, there was no heartbeat before
+        time.sleep(0.5)
+        assert hasty.beat([mine]).returned == 0
+    assert store.leases.advance(of_other, 5) == UnitStanding.ALONE
+    assert hasty.beat([of_other]).returned == 0
+    time.sleep(0.3)
+    assert hasty.beat([mine, of_other]).returned == 0
+    time.sleep(0.2)
+    assert hasty.beat([mine, of_other]).returned == 1
+    assert claim(store).unit == of_dead.unit
 
 
 def test_a_late_worker_may_finish_while_nobody_else_has_the_unit(store: Store, redis: Redis) -> None:
@@ -270,6 +289,7 @@ def test_a_deleted_batch_leaves_nothing_in_redis(store: Store, redis: Redis) -> 
     assert not store.leases.complete(lease, 0, tally(outcomes))
     store.orphan_files.swept(batch)
     assert {text(key) for key in set(redis.keys()) - before} == {
+        redis_keys.BEATEN,
         redis_keys.graders("default"),
         redis_keys.grader("default", "a"),
         redis_keys.versions("default", "a"),
