@@ -138,6 +138,14 @@ local function forget_record(batch)
   redis.call('DEL', batch, batch .. ':chunks', batch .. ':done')
 end
 
+-- Counts what the asks of a unit cost whose batch has ended without it. `spent` is a tally of no outcomes with this cost;
+-- '' for none. Does nothing if the batch is frozen or deleted.
+local function count_spent(id, batch, unit, spent)
+  if spent == '' or redis.call('EXISTS', batch) == 0 then return end
+  local graders, units = unpack(redis.call('HMGET', batch, 'grader_count', 'units'))
+  redis.call('RPUSH', tallies_key(id, math.floor(unit * graders / units)), spent)
+end
+
 -- The former counts of a unit's outcomes that are scored again (stored by retry_batch.lua). Nothing if the unit is
 -- scored for the first time, or was already scored again.
 local function take_before(batch, unit)
