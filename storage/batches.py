@@ -304,7 +304,7 @@ class Batches:
             (project, scorers, sources, trace, terms), short, (table, done), frozen, lent, is_open = pipe.execute()
         table = short or table
         if frozen is not None:
-            standing = self._standing_when_over(batch_id, Frozen(frozen))
+            standing = self.standing_when_over(batch_id, Frozen(frozen))
             return standing and (*standing, False)
         if scorers is None or table is None:
             return None
@@ -316,7 +316,8 @@ class Batches:
         plan = Plan(text(project), graders, unpack(table), text(trace or ""), batch_record.terms_of(terms))
         return plan, attempts, bool(is_open)
 
-    def _standing_when_over(self, batch_id: str, frozen: Frozen) -> tuple[Plan, list[int]] | None:
+    def standing_when_over(self, batch_id: str, frozen: Frozen) -> tuple[Plan, list[int]] | None:
+        """As `standing`, as of this frozen record of the batch. The plan has no sources."""
         try:
             chunks, done = part(frozen.table or self._spool.read_table(batch_id, frozen.table_name))
         except (FileNotFoundError, CutOff) as error:

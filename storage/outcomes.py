@@ -8,6 +8,7 @@ from storage.batch_plan import Plan
 from storage.batches import Batches
 from storage.blocks import BLOCK_BYTES, joined
 from storage.chunks import Chunk, holding
+from storage.errors import NotFound
 from storage.outcome_files import OutcomeFiles
 from storage.recorded_scores import RecordedLines
 from storage.spool import Spool
@@ -31,7 +32,7 @@ def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: 
 
     Raises:
         OutcomesLost: outcomes of these threads are gone from the spool, or cut off.
-        NotFound: the batch was deleted meanwhile.
+        NotFound: there is no such batch, or it was deleted meanwhile.
         OSError: the spool cannot be read now.
     """
     with batches.recorded.opened(batch_id) as recorded:
@@ -43,7 +44,7 @@ def _chunks(
 ) -> Iterator[bytes]:
     standing = batches.standing(batch_id)
     if standing is None:
-        return
+        raise NotFound(f"batch {batch_id!r} was deleted")
     plan, attempts = standing
     files = OutcomeFiles(batches, spool, batch_id, plan)
     first = max(holding(plan.chunks, after + 1), 0)

@@ -138,7 +138,7 @@ class Retries:
             if kept is None:
                 continue
             wanted = self._wanted(batch)
-            standing = self._batches.standing(batch_id)
+            standing = self._batches.standing_when_over(batch_id, Frozen(kept))  # another retry may begin meanwhile
             if standing is None or (again := self._again(batch, kept, *standing, wanted)) is None:
                 return self._batches.get(project, batch_id)
             units, told = again

@@ -5,7 +5,7 @@ import pytest
 
 from gradebox.outcome import Outcome
 from storage import lost_files, outcomes
-from storage.errors import OutcomesLost
+from storage.errors import NotFound, OutcomesLost
 from storage.store import Store
 from tests.storage.making import accept, claim, finish, wanted
 
@@ -55,8 +55,12 @@ def test_a_large_batch_is_read_in_blocks(store: Store) -> None:
     assert max(sizes) < 300_000
 
 
-def test_a_batch_that_is_gone_has_none(store: Store) -> None:
-    assert read(store, "nothing") == []
+def test_a_batch_that_is_gone_is_not_an_empty_one(store: Store) -> None:
+    batch = accept(store, 10)
+    blocks = outcomes.read(store.batches, store.spool, batch)
+    store.batches.delete("default", batch)
+    with pytest.raises(NotFound):
+        next(blocks)
 
 
 def test_reading_ends_after_so_many_threads(store: Store) -> None:

@@ -279,3 +279,20 @@ def test_keeping_the_earlier_outcomes_again_because_the_answer_was_lost_says_the
     assert [store.leases.keep_earlier(last) for _ in range(2)] == [True, True]
     assert not store.leases.keep_earlier(first)
     assert store.batches.get("default", batch).errors == {"model": LINES}
+
+
+def test_of_two_retries_at_once_one_begins(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = finished(store)
+    begun: list[int] = []
+    plan = store.retries._wanted
+
+    def late(of: Batch) -> Any:
+        monkeypatch.undo()
+        store.retries.begin("default", batch, lambda wanted, units: begun.append(units))
+        return plan(of)
+
+    monkeypatch.setattr(store.retries, "_wanted", late)
+    assert store.retries.begin("default", batch, lambda wanted, units: begun.append(units)).state == "running"
+    assert begun == [1]
+    assert finish(store, claim(store))
+    assert counts(store.batches.get("default", batch))[:4] == ("finished", LINES, LINES, {})
