@@ -537,3 +537,17 @@ def test_a_transfer_that_meets_a_lost_chunk_breaks_off(
         with pytest.raises(gradebox.OutcomesLost, match="score its threads again"):
             list(user.batches.get(batch).outcomes())
         assert [one.index for one in user.batches.get(batch).outcomes(limit=whole)] == list(range(whole))
+
+
+def test_a_transfer_of_a_batch_that_is_deleted_meanwhile_breaks_off(client: httpx.Client) -> None:
+    source = 'from gradebox import Score\nasync def grade(thread):\n    return Score(1, reason="x" * 1000)\n'
+    create(client, "long", source)
+    batch = submit(client, lines(20_000), "grader=long")
+    finished(client, batch)
+    with client.stream("GET", f"{URL}/{batch}/outcomes", headers={"Accept-Encoding": "identity"}) as answer:
+        blocks = answer.iter_raw()
+        assert next(blocks)
+        client.delete(f"{URL}/{batch}").raise_for_status()
+        with pytest.raises(httpx.RemoteProtocolError):
+            list(blocks)
+    problem(client.get(f"{URL}/{batch}/outcomes"), 404, "not-found")
