@@ -16,6 +16,7 @@ GradeboxError
     ├── NotFound                404: the project, grader, version or batch does not exist or is not visible to you
     ├── NotAllowed              401, 403: the API key is missing or wrong, or lacks the permission
     ├── Conflict                409: the key is taken, or the grader is locked
+    ├── OutcomesLost            410: the service has lost outcomes of the batch: score its threads again
     ├── VersionChanged          412: the grader's version is not the expected one
     └── TooLarge                413: over a limit, which the message names
 
@@ -148,6 +149,12 @@ class NotAllowed(ApiError):
 
 class Conflict(ApiError):
     """The key is taken, or the grader is locked."""
+
+
+class OutcomesLost(ApiError):
+    """The service no longer has some outcomes of a batch. The message names their threads, which are to be scored again
+    in a new batch. Outcomes of other threads can be read.
+    """
 
 
 class VersionChanged(ApiError):

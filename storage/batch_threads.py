@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 from storage.batches import Batches
 from storage.blocks import joined
 from storage.chunks import holding
-from storage.errors import Refused
+from storage.errors import NotFound, Refused
 from storage.outcomes import wanted_lines
 from storage.spool import Spool
 
 
 def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: int | None = None) -> Iterator[bytes]:
     """Whole lines of the threads after number `after`, at most `limit` of them if it is given, in blocks like those of
-    `outcomes.read`.
+    `outcomes.read`. Raises NotFound, PayloadLost and OSError.
     """
     return joined(_chunks(batches, spool, batch_id, after, limit))
 
@@ -20,7 +20,7 @@ def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: 
 def _chunks(batches: Batches, spool: Spool, batch_id: str, after: int, limit: int | None) -> Iterator[bytes]:
     standing = batches.standing(batch_id)
     if standing is None:
-        return
+        raise NotFound(f"batch {batch_id!r} was deleted")
     chunks = standing[0].chunks
     for chunk in chunks[max(holding(chunks, after + 1), 0) :]:
         wanted = wanted_lines(chunk, after, limit)
@@ -34,7 +34,7 @@ def _chunks(batches: Batches, spool: Spool, batch_id: str, after: int, limit: in
 
 def read_picked(batches: Batches, spool: Spool, batch_id: str, indices: Sequence[int]) -> Iterator[bytes]:
     """The lines of these threads, in this order, in blocks. Raises Refused before the first block if one does not
-    exist.
+    exist; else as `read` does.
     """
     return joined(_picked(batches, spool, batch_id, indices))
 
@@ -42,7 +42,7 @@ def read_picked(batches: Batches, spool: Spool, batch_id: str, indices: Sequence
 def _picked(batches: Batches, spool: Spool, batch_id: str, indices: Sequence[int]) -> Iterator[bytes]:
     standing = batches.standing(batch_id)
     if standing is None:
-        return
+        raise NotFound(f"batch {batch_id!r} was deleted")
     chunks = standing[0].chunks
     threads = chunks[-1].first_index + chunks[-1].lines
     missing = [str(index) for index in indices if index >= threads]

@@ -20,10 +20,11 @@ from storage.backlog import Backlog, ProjectBounds, Usage, Waiting
 from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of
 from storage.chunks import Chunk, pack, unpack
 from storage.connection import lua, script, text
-from storage.errors import KeyReused, NotFound, QuotaExceeded, Refused
+from storage.errors import CutOff, KeyReused, NotFound, OutcomesLost, QuotaExceeded, Refused
 from storage.frozen_batch import Frozen, part
 from storage.idempotency import MOST, Once, answered, read
 from storage.idempotency import pack as idempotent
+from storage.lost_files import is_lost
 from storage.model_limits import ModelLimits
 from storage.orphan_files import OrphanFiles
 from storage.processes import Processes
@@ -303,7 +304,7 @@ class Batches:
             (project, scorers, sources, trace, terms), short, (table, done), frozen, lent, is_open = pipe.execute()
         table = short or table
         if frozen is not None:
-            standing = self._standing_when_over(batch_id, Frozen(frozen))
+            standing = self.standing_when_over(batch_id, Frozen(frozen))
             return standing and (*standing, False)
         if scorers is None or table is None:
             return None
@@ -315,13 +316,21 @@ class Batches:
         plan = Plan(text(project), graders, unpack(table), text(trace or ""), batch_record.terms_of(terms))
         return plan, attempts, bool(is_open)
 
-    def _standing_when_over(self, batch_id: str, frozen: Frozen) -> tuple[Plan, list[int]] | None:
+    def standing_when_over(self, batch_id: str, frozen: Frozen) -> tuple[Plan, list[int]] | None:
+        """As `standing`, as of this frozen record of the batch. The plan has no sources."""
         try:
             chunks, done = part(frozen.table or self._spool.read_table(batch_id, frozen.table_name))
-        except FileNotFoundError:
-            if self._redis.hexists(redis_keys.FROZEN, batch_id):
-                raise
-            return None  # it was deleted meanwhile
+        except (FileNotFoundError, CutOff) as error:
+            now = self.frozen(batch_id)
+            if now is None:
+                return None  # it was deleted meanwhile
+            if now.table_name == frozen.table_name and is_lost(now.batch(batch_id, summary=False), self._spool):
+                _log.error("the table of batch %s is lost: %s", batch_id, error)
+                raise OutcomesLost(
+                    f"the table of the chunks of batch {batch_id!r} is gone from the spool, so that its threads and "
+                    "outcomes cannot be read: send its threads again as a new batch"
+                ) from error
+            raise
         return Plan(frozen.project, frozen.scorers, unpack(chunks)), batch_record.attempts_of(done)
 
     def tables(self, batch_id: str) -> tuple[bytes, bytes] | None:

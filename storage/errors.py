@@ -15,9 +15,11 @@ StorageError
 ├── QuotaExceeded    the project, or the service, has reached a quota
 ├── SecretKeyError   (in storage.secret_key) the key file does not match the encrypted data
 ├── PayloadLost      the spool no longer has the payload of a batch
-├── OutcomesLost     the spool no longer has the outcomes of a unit that is to be scored again
+├── OutcomesLost     the spool no longer has outcomes of a batch, or only a part of them
 ├── SpoolUnusable    the spool cannot be written, and waiting does not help
 └── UnknownFormat    the data was written by a newer gradebox
+
+CutOff is an OSError: another look, or another process, may find the file whole.
 """
 
 from runtime.errors import CannotStart
@@ -72,11 +74,15 @@ class QuotaExceeded(StorageError):
 
 
 class OutcomesLost(StorageError):
-    """The spool no longer has the outcomes of a unit that is to be scored again, or only a part of them."""
+    """The spool no longer has outcomes that count, or only a part of them."""
 
 
 class PayloadLost(StorageError):
     """The spool lacks a payload, or a part of one, that it had."""
+
+
+class CutOff(OSError):
+    """A file in the spool is shorter than it was, or changed."""
 
 
 class SpoolUnusable(StorageError, CannotStart):

@@ -11,6 +11,7 @@ from storage.batch_plan import Plan
 from storage.batch_threads import with_end
 from storage.blocks import BLOCK_BYTES
 from storage.chunks import Chunk
+from storage.outcome_files import OutcomeFiles
 from storage.spool import FileRange, Spool
 
 
@@ -43,7 +44,10 @@ class GradedChunks:
         rows: the number of outcomes.
     """
 
-    def __init__(self, batch_id: str, plan: Plan, attempts: Sequence[int], scorer: int, with_gaps: bool) -> None:
+    def __init__(
+        self, files: OutcomeFiles, batch_id: str, plan: Plan, attempts: Sequence[int], scorer: int, with_gaps: bool
+    ) -> None:
+        self._files = files
         self._batch_id = batch_id
         self.scorer = scorer
         self.chunks: list[GradedChunk] = []
@@ -62,18 +66,18 @@ class GradedChunks:
         counted = [(one.unit, one.attempt) for one in self.chunks]
         return hashlib.sha256(msgspec.msgpack.encode(counted)).hexdigest()[:16]
 
-    def outcomes(self, spool: Spool) -> Iterator[bytes]:
-        """All outcomes, in blocks."""
+    def outcomes(self) -> Iterator[bytes]:
+        """All outcomes, in blocks. Raises as `opened` does."""
         for one in self.chunks:
-            yield from self.outcomes_of(spool, one)
+            yield from self.outcomes_of(one)
 
-    def opened(self, spool: Spool, one: GradedChunk) -> IO[bytes]:
-        """The file of one chunk's outcomes, one per line."""
-        return spool.open_outcomes(self._batch_id, one.unit, one.attempt)
+    def opened(self, one: GradedChunk) -> IO[bytes]:
+        """The file of one chunk's outcomes, one per line. Raises as `OutcomeFiles.open` does."""
+        return self._files.open(one.unit, one.attempt)
 
-    def outcomes_of(self, spool: Spool, one: GradedChunk) -> Iterator[bytes]:
-        """The outcomes of one chunk, in blocks."""
-        with self.opened(spool, one) as file:
+    def outcomes_of(self, one: GradedChunk) -> Iterator[bytes]:
+        """The outcomes of one chunk, in blocks. Raises as `opened` does."""
+        with self.opened(one) as file:
             yield from iter(lambda: file.read(BLOCK_BYTES), b"")
 
     def threads(self, spool: Spool) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ import msgspec
 from redis import Redis
 from redis.exceptions import RedisError
 
+from gradebox.outcome import Spent
 from storage.batch_plan import Lane
 from storage.connection import script
 from storage.statistics import Tally, pack
@@ -116,36 +117,41 @@ class Leases:
         return Lease(batch.decode(), unit, attempt, tries, part, earlier)
 
     def beat(self, leases: Iterable[Lease], lane: Lane = "") -> Beat:
-        """Extends these leases of a worker of the lane, and gives back all expired leases of any worker."""
+        """Extends these leases of a worker of the lane, and gives back all expired leases of any worker.
+
+        If no worker has called it for longer than a lease lasts, as after an outage of Redis, it extends the expired
+        leases once: their workers may live.
+        """
         returned, waiting = self._beat(args=[self._lease_ms, lane, *map(str, leases)])
         return Beat(returned, waiting)
 
     def advance(self, lease: Lease, outcomes: int) -> UnitStanding:
         """Records how many outcomes the unit has so far."""
-        return UnitStanding(self._advance(args=[lease.batch, lease.unit, lease.attempt, outcomes]))
+        return UnitStanding(self._advance(args=[*_place(lease), outcomes]))
 
-    def release(self, lease: Lease, *, tried: bool = True, outcomes: int = 0) -> bool:
+    def release(self, lease: Lease, *, tried: bool = True, outcomes: int = 0, spent: Spent | None = None) -> bool:
         """Gives the unit back at once, for any worker to take. Does nothing if the lease is no longer held.
 
         Args:
             tried: whether the unit itself may be the cause, so that this counts as one of its tries.
             outcomes: how many outcomes the file of this attempt has, for the next attempt to continue from.
+            spent: what the asks of the unit cost; counted only if the batch has ended, and its outcomes are not wanted.
 
         Returns whether the next attempt continues from that file.
         """
-        return bool(self._release(args=[lease.batch, lease.unit, lease.attempt, int(tried), outcomes]))
+        return bool(self._release(args=[*_place(lease), int(tried), outcomes, _packed(spent)]))
 
     def keep_earlier(self, lease: Lease) -> bool:
         """Ends a unit that was to be scored again and cannot be: its earlier outcomes stay. Does nothing if the lease
-        is no longer held. Returns whether the batch is finished with it.
+        is no longer held. Returns whether the batch is finished with it. Can be repeated if the reply is lost.
         """
-        return bool(self._keep_earlier(args=[lease.batch, lease.unit, lease.attempt, _now()]))
+        return bool(self._keep_earlier(args=[*_place(lease), _now()]))
 
     def complete(self, lease: Lease, grader_number: int, counted: Tally, size: int = 0) -> Completed:
         """Makes this attempt's outcomes the ones that count. Can be repeated if the reply is lost.
 
         `counted` are the outcomes that do not count yet: if the unit is scored again, those that were retryable. `size`
-        is how many bytes all of its outcomes take in the spool.
+        is how many bytes all of its outcomes take in the spool. If the batch has ended, only their cost is counted.
         """
         (completed,) = self.complete_all([(lease, grader_number, counted, size)])
         return completed
@@ -155,8 +161,8 @@ class Leases:
         units = list(units)
         with self._redis.pipeline(transaction=False) as pipe:
             for lease, grader_number, counted, size in units:
-                items: list[str | int | float | bytes] = [lease.batch, lease.unit, lease.attempt, grader_number, _now()]
-                items += [size, pack(counted), counted.count, counted.scored]
+                items: list[str | int | float | bytes] = [*_place(lease), grader_number, _now()]
+                items += [size, pack(counted), _packed(counted.spent), counted.count, counted.scored]
                 for error in counted.errors.items():
                     items += error
                 self._complete(args=items, client=pipe)
@@ -173,6 +179,15 @@ class Leases:
             self._tallies.merge(batch_id, grader_number)
         except (RedisError, msgspec.DecodeError) as error:  # the completion must still be reported
             _log.warning("the statistics of a batch could not be merged", exc_info=error)
+
+
+def _place(lease: Lease) -> tuple[str, int, int]:
+    return lease.batch, lease.unit, lease.attempt
+
+
+def _packed(spent: Spent | None) -> bytes:
+    """A tally of no outcomes with this cost; empty if there is none."""
+    return pack(Tally(spent=spent)) if spent is not None and spent.asks else b""
 
 
 def _now() -> str:

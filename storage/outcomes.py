@@ -8,6 +8,8 @@ from storage.batch_plan import Plan
 from storage.batches import Batches
 from storage.blocks import BLOCK_BYTES, joined
 from storage.chunks import Chunk, holding
+from storage.errors import NotFound
+from storage.outcome_files import OutcomeFiles
 from storage.recorded_scores import RecordedLines
 from storage.spool import Spool
 
@@ -27,6 +29,11 @@ def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: 
 
     With several graders, each thread has one line for each, in the batch's order. These are followed by one line for
     each score of the thread that was recorded from outside.
+
+    Raises:
+        OutcomesLost: outcomes of these threads are gone from the spool, or cut off.
+        NotFound: there is no such batch, or it was deleted meanwhile.
+        OSError: the spool cannot be read now.
     """
     with batches.recorded.opened(batch_id) as recorded:
         yield from joined(_chunks(batches, spool, batch_id, after, limit, recorded))
@@ -37,19 +44,20 @@ def _chunks(
 ) -> Iterator[bytes]:
     standing = batches.standing(batch_id)
     if standing is None:
-        return
+        raise NotFound(f"batch {batch_id!r} was deleted")
     plan, attempts = standing
+    files = OutcomeFiles(batches, spool, batch_id, plan)
     first = max(holding(plan.chunks, after + 1), 0)
     for number in range(first, len(plan.chunks)):
         if limit is not None and plan.chunks[number].first_index > after + limit:
             return
-        files = _counting(plan, attempts, number)
-        if files is None:
+        counting = _counting(plan, attempts, number)
+        if counting is None:
             return
         chunk = plan.chunks[number]
         lines = wanted_lines(chunk, after, limit)
         if lines:
-            yield from _chunk(spool, batch_id, files, lines, chunk, recorded)
+            yield from _chunk(files, counting, lines, chunk, recorded)
 
 
 def wanted_lines(chunk: Chunk, after: int, limit: int | None) -> range:
@@ -67,10 +75,10 @@ def _counting(plan: Plan, attempts: list[int], chunk: int) -> list[tuple[int, in
 
 
 def _chunk(
-    spool: Spool, batch_id: str, files: list[tuple[int, int]], wanted: range, chunk: Chunk, recorded: RecordedLines
+    files: OutcomeFiles, counting: list[tuple[int, int]], wanted: range, chunk: Chunk, recorded: RecordedLines
 ) -> Iterator[bytes]:
     with ExitStack() as stack:
-        opened = [stack.enter_context(spool.open_outcomes(batch_id, unit, attempt)) for unit, attempt in files]
+        opened = [stack.enter_context(files.open(unit, attempt)) for unit, attempt in counting]
         if not recorded.are_none:
             of_threads = enumerate(zip(*opened, strict=True), chunk.first_index)
             for number, each in islice(of_threads, wanted.start, wanted.stop):

@@ -5,6 +5,9 @@ the batch's hash, so a reader sees all of an upload or none of it. The previous 
 its current readers. If a process ends before it has named its file, the janitor removes the file.
 """
 
+import errno
+import logging
+import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,18 +15,18 @@ from contextlib import ExitStack, contextmanager
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 from redis import Redis
 
 from gradebox.outcome import Outcome
 from gradebox.schemas import Summary
-from storage import redis_keys
+from storage import lost_files, redis_keys
 from storage.audit import Audit
 from storage.blocks import joined
 from storage.connection import script, text
-from storage.errors import Conflict, NotFound
+from storage.errors import Conflict, CutOff, NotFound, OutcomesLost
 from storage.quotas import Quotas
 from storage.spool import Spool
 from storage.statistics import Tally, merged, tally
@@ -35,6 +38,7 @@ _ROUNDS = 5
 _BYTES = "bytes"  # the field with the sum of all files; the other fields are labels, which contain an @
 _START = len(b'{"index":')
 _decoder = msgspec.json.Decoder(Outcome)
+_log = logging.getLogger(__name__)
 
 
 class _Kept(msgspec.Struct, array_like=True):
@@ -82,6 +86,7 @@ class RecordedScores:
             NotFound: the batch was deleted.
             Conflict: several callers record scores of this grader at once, or the batch has scores of too many graders.
             QuotaExceeded: the project has reached its quota of bytes.
+            OutcomesLost: earlier scores of the grader are gone from the spool.
             OSError: the spool cannot be written.
         """
         label = scores[0].grader
@@ -94,7 +99,8 @@ class RecordedScores:
             kept = None if before is None else msgspec.msgpack.decode(before, type=_Kept)
             try:
                 new = self._write(batch_id, kept, scores)
-            except FileNotFoundError:  # the stored file was replaced by others meanwhile
+            except (FileNotFoundError, CutOff) as error:
+                self._raise_if_not_replaced(batch_id, fields, error)
                 continue
             packed = msgspec.msgpack.encode(new)
             more = new.size - (kept.size if kept else 0)
@@ -111,7 +117,7 @@ class RecordedScores:
         name = secrets.token_hex(8)
         parts, size = [], 0
         with ExitStack() as opened:
-            there = opened.enter_context(self._spool.open_recorded(batch_id, kept.file)) if kept else ()
+            there = opened.enter_context(self._opened(batch_id, kept)) if kept else ()
             file = opened.enter_context(self._spool.writing_recorded(batch_id, name))
             lines = _replaced(iter(there), scores)
             for block in joined(lines):  # reasons may be long: all lines at once would take hundreds of megabytes
@@ -156,7 +162,13 @@ class RecordedScores:
 
     @contextmanager
     def opened(self, batch_id: str) -> Iterator[RecordedLines]:
-        """The scores recorded for a batch now, to be read along with its outcomes. May raise OSError."""
+        """The scores recorded for a batch now, to be read along with its outcomes.
+
+        Raises:
+            OutcomesLost: they are gone from the spool, or cut off.
+            Conflict: others record scores all the time.
+            OSError: the spool cannot be read now.
+        """
         with ExitStack() as opened:
             yield RecordedLines(self._open(batch_id, opened))
 
@@ -164,12 +176,43 @@ class RecordedScores:
         for _ in range(_ROUNDS):
             fields: Any = self._redis.hgetall(redis_keys.recorded(batch_id))
             labels = sorted(label for label in fields if text(label) != _BYTES)
-            files = [msgspec.msgpack.decode(fields[label], type=_Kept).file for label in labels]
+            kept = [msgspec.msgpack.decode(fields[label], type=_Kept) for label in labels]
             try:
-                return [iter(opened.enter_context(self._spool.open_recorded(batch_id, file))) for file in files]
-            except FileNotFoundError:  # they were replaced twice meanwhile
-                continue
+                return [iter(opened.enter_context(self._opened(batch_id, one))) for one in kept]
+            except (FileNotFoundError, CutOff) as error:
+                self._raise_if_not_replaced(batch_id, fields, error)
         raise Conflict(f"scores are being recorded in batch {batch_id!r} by others: read it again")
+
+    def _opened(self, batch_id: str, kept: _Kept) -> IO[bytes]:
+        """Opens the file of one grader. Raises FileNotFoundError, and CutOff if it is not whole."""
+        with ExitStack() as failing:
+            file = failing.enter_context(self._spool.open_recorded(batch_id, kept.file))
+            if (size := file.seek(0, os.SEEK_END)) != kept.size:
+                what = f"the scores {kept.file} of batch {batch_id} have {size} bytes of {kept.size}"
+                raise CutOff(errno.EIO, what)
+            file.seek(0)
+            failing.pop_all()
+        return file
+
+    def _raise_if_not_replaced(self, batch_id: str, fields: dict[bytes, bytes], error: OSError) -> None:
+        """Does nothing if others replaced a missing file meanwhile, so that the batch's hash is not `fields` any more.
+
+        Raises:
+            OutcomesLost: the file is lost.
+            OSError: `error`, because the file may only not be visible yet.
+        """
+        if self._redis.hgetall(redis_keys.recorded(batch_id)) != fields:
+            return
+        begun: Any = self._redis.zscore(redis_keys.UNTIDY, batch_id)
+        is_new = begun is not None and time.time() - begun < lost_files.SETTLED_S
+        if is_new or not self._spool.is_there(batch_id):
+            raise error
+        _log.error("recorded scores of batch %s are lost: %s", batch_id, error)
+        state = "cut off in" if isinstance(error, CutOff) else "gone from"
+        raise OutcomesLost(
+            f"scores that were recorded in batch {batch_id!r} are {state} the spool: score its threads again in a new "
+            "batch (`threads_of`), and record the scores in that"
+        ) from error
 
 
 def _replaced(there: Iterator[bytes], scores: Sequence[Outcome]) -> Iterator[bytes]:

@@ -25,6 +25,7 @@ from storage.errors import Conflict, NotFound
 from storage.freezer import Freezer
 from storage.frozen_batch import Frozen
 from storage.graders import Graders
+from storage.outcome_files import OutcomeFiles
 from storage.spending import Budget
 from storage.spool import Spool
 from storage.statistics import Tally, merged, pack, tally
@@ -120,6 +121,7 @@ class Retries:
             NotFound: the project does not have this batch.
             Conflict: it was cancelled, one of its graders was deleted, or it cannot be retried now.
             TooLarge, QueueFull: the project has too many completions waiting.
+            OutcomesLost: the spool no longer has all of its outcomes.
             OSError: the outcomes could not be read.
         """
         for _ in range(_ROUNDS):
@@ -136,7 +138,7 @@ class Retries:
             if kept is None:
                 continue
             wanted = self._wanted(batch)
-            standing = self._batches.standing(batch_id)
+            standing = self._batches.standing_when_over(batch_id, Frozen(kept))  # another retry may begin meanwhile
             if standing is None or (again := self._again(batch, kept, *standing, wanted)) is None:
                 return self._batches.get(project, batch_id)
             units, told = again
@@ -190,9 +192,10 @@ class Retries:
 
     def _found(self, batch_id: str, plan: Plan, attempts: list[int], floor: int) -> _Found:
         found = _Found([Tally() for _ in plan.scorers], [], [])
+        files = OutcomeFiles(self._batches, self._spool, batch_id, plan)
         for unit, attempt in enumerate(attempts):
             number, _ = plan.unit(unit)
-            with self._spool.open_outcomes(batch_id, unit, attempt) as file:
+            with files.open(unit, attempt) as file:
                 lines = file.read()
             outcomes = _decoder.decode_lines(lines)
             stay = tally([one for one in outcomes if not is_retryable(one)])

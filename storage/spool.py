@@ -15,7 +15,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from storage import disk
-from storage.errors import PayloadLost, SpoolUnusable
+from storage.errors import CutOff, PayloadLost, SpoolUnusable
 
 MIB = 1024 * 1024
 # No cached listings, because other processes change the files. An upload holds one block in memory.
@@ -26,6 +26,7 @@ _ATTEMPT = re.compile(r"([0-9]{1,9})-([0-9]{1,9})\.jsonl")
 _RECORDED = re.compile(r"recorded-([0-9a-f]+)\.jsonl")
 _ARCHIVE = re.compile(r"([0-9a-f]{64})\.tar.*")
 _TOGETHER_BYTES = 8 * MIB  # of ranges that are requested at once
+_OLD_TABLE = "table"  # the name of the tables of earlier releases
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -138,14 +139,18 @@ class Spool:
         """Writes the table of an ended batch (its chunks and the attempts that count) atomically. Returns its name,
         which is that of its content: a slow writer cannot replace the table of a later retry.
         """
-        name = f"table-{hashlib.sha256(table).hexdigest()[:32]}"
+        name = _table_name(table)
         self._write_whole(f"{self._root}/outcomes/{batch_id}/{name}", BytesIO(table))
         return name
 
     def read_table(self, batch_id: str, name: str) -> bytes:
-        """Reads the table that `write_table` wrote. Raises FileNotFoundError."""
+        """Reads the table that `write_table` wrote. Raises FileNotFoundError, and CutOff if it is not whole."""
+        path = f"{self._root}/outcomes/{batch_id}/{name}"
         with self._as_os_errors():
-            return cast(bytes, self._files.cat_file(f"{self._root}/outcomes/{batch_id}/{name}"))
+            table = cast(bytes, self._files.cat_file(path))
+        if name not in (_table_name(table), _OLD_TABLE):
+            raise CutOff(errno.EIO, "the table is cut off or changed", path)
+        return table
 
     def tables(self, batch_id: str) -> list[str]:
         """The names of a batch's tables, including partial files of interrupted writes."""
@@ -192,7 +197,7 @@ class Spool:
 
         Raises:
             PayloadLost: a payload does not exist, or ends before the range does.
-            FileNotFoundError: a file other than a payload does not exist.
+            FileNotFoundError, CutOff: another file does not exist, or ends before the range does.
         """
         if self._is_folder:
             yield from (_whole(one, _read(one)) for one in ranges)
@@ -276,6 +281,13 @@ class Spool:
         with suppress(FileNotFoundError), self._as_os_errors():
             self._files.rm(f"{self._root}/outcomes/{batch_id}", recursive=True)
 
+    def is_there(self, batch_id: str) -> bool:
+        """Whether the spool itself is there: it has the payload of this batch, or the mark of its owner. A network file
+        system that is not mounted looks like an empty folder.
+        """
+        with self._as_os_errors():
+            return bool(self._files.exists(self._payload(batch_id)) or self._files.exists(self._owner))
+
     def batches(self) -> set[str]:
         """The ids of all batches and other uploads that have files."""
         folders = ("payloads", "outcomes", "environments")
@@ -291,12 +303,11 @@ class Spool:
         """The mark of the Redis that the spool belongs to: the first claim that was written. Writes `claim` if there is
         none.
         """
-        path = f"{self._root}/owner"
         with self._as_os_errors():
-            if not self._files.exists(path):
+            if not self._files.exists(self._owner):
                 self._files.makedirs(self._root, exist_ok=True)
-                self._files.pipe_file(path, claim.encode())
-            return str(self._files.cat_file(path)[:64].decode("ascii", "replace"))
+                self._files.pipe_file(self._owner, claim.encode())
+            return str(self._files.cat_file(self._owner)[:64].decode("ascii", "replace"))
 
     def _files_of(self, batch_id: str) -> list[str]:
         """The names of the files of a batch, except its payload."""
@@ -352,6 +363,10 @@ class Spool:
     def _check_room(self, least: int) -> None:
         if self._is_folder and least and (free := shutil.disk_usage(self._root).free) < least:
             raise OSError(errno.ENOSPC, f"{free} bytes are free, and {least} must stay free", self._root)
+
+    @property
+    def _owner(self) -> str:
+        return f"{self._root}/owner"
 
     def _payload(self, batch_id: str) -> str:
         return f"{self._root}/payloads/{batch_id}.jsonl"
@@ -426,6 +441,10 @@ class Spool:
                 disk.sync_folder(Path(paths[0]).parent)
 
 
+def _table_name(table: bytes) -> str:
+    return f"table-{hashlib.sha256(table).hexdigest()[:32]}"
+
+
 def _read(one: FileRange) -> bytes | OSError:
     try:
         with Path(one.path).open("rb") as file:
@@ -441,7 +460,7 @@ def _whole(one: FileRange, found: bytes | BaseException) -> bytes:
         return found
     if isinstance(found, bytes):
         what = f"is cut off in the spool at {one.start + len(found)} bytes"
-        found = OSError(errno.EIO, f"the file {what}", one.path)
+        found = CutOff(errno.EIO, f"the file {what}", one.path)
     elif isinstance(found, FileNotFoundError):
         what = "is gone from the spool"
     elif isinstance(found, OSError) and found.errno == errno.EINVAL:

@@ -4,10 +4,10 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import msgspec
-from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -34,15 +34,18 @@ async def as_csv(request: Request) -> Response:
 async def _file(request: Request, kind: str, media_type: str, made: Any) -> Response:
     who = await visit(request)
     batch_id = request.path_params["batch"]
-    blocks = await run_sync(_blocks, who.services.store, who.project, batch_id)
+    answers = who.services.large_answers
+    blocks = await answers.make(request, _blocks, who.services.store, who.project, batch_id)
     headers = {"Content-Disposition": f'attachment; filename="{batch_id}.{kind}"'}
-    sent = who.services.large_answers.stream(request, made(blocks))
+    sent = answers.stream(request, made(blocks))
     return StreamingResponse(sent, headers=headers, media_type=media_type)
 
 
 def _blocks(store: Store, project: str, batch_id: str) -> Iterator[bytes]:
+    """The outcomes, of which the first block is already read: an error after the headers would only break it off."""
     store.batches.get(project, batch_id, summary=False)
-    return outcomes.read(store.batches, store.spool, batch_id)
+    blocks = outcomes.read(store.batches, store.spool, batch_id)
+    return chain((next(blocks, b""),), blocks)
 
 
 def _csv(blocks: Iterator[bytes]) -> Iterator[bytes]:

@@ -6,6 +6,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from gradebox.outcome import Spent
 from gradebox.schemas import Version
 from models.asker import Asker
 from models.asking_scorer import AskingScorer
@@ -31,6 +32,11 @@ class LoadedGrader:
     grading: Scorer
     asks: bool = False
     slice_size: SliceSize = field(default_factory=SliceSize)
+
+    @property
+    def left_spent(self) -> Spent:
+        """The cost of the last call's asks for threads that have no outcome in its result."""
+        return self.grading.left_spent if isinstance(self.grading, AskingScorer) else Spent()
 
 
 class GraderCache:

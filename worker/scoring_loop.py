@@ -105,6 +105,6 @@ class ScoringLoop:
             return
         self._made_room = watch.leaving
         if scored is None:
-            self._queue.give_back(lease, tried=not watch.leaving)
+            self._queue.give_back(lease, tried=not watch.leaving, spent=watch.spent)
         else:
             self._writer.add(scored)

@@ -7,7 +7,7 @@ from time import monotonic
 import msgspec
 import structlog
 
-from gradebox.outcome import Outcome, OutcomeError
+from gradebox.outcome import Outcome, OutcomeError, sum_of
 from runtime import tracing
 from sandbox.errors import InfrastructureError
 from sandbox.thread_ids import read_ids
@@ -236,8 +236,12 @@ def _score_lines(
             return True
         if len(outcomes) < chunk.lines:
             watch.is_enough(len(outcomes))
-            if watch.over or watch.leaving:
-                return not watch.over
+            if watch.over:
+                known = [outcome.spent for outcome in outcomes if outcome.spent is not None]
+                watch.spent = sum_of([*known, loaded.left_spent])
+                return False
+            if watch.leaving:
+                return True
         if len(outcomes) != first + lines:
             raise InfrastructureError(f"{len(outcomes) - first} outcomes came back for {lines} threads")
     return True

@@ -28,6 +28,7 @@ from storage.errors import (
     Locked,
     NotFound,
     NotRunnable,
+    OutcomesLost,
     PayloadLost,
     QueueFull,
     QuotaExceeded,
@@ -48,6 +49,7 @@ _log = logging.getLogger(__name__)
 _STORAGE = {
     NotFound: (404, "not-found"),
     PayloadLost: (404, "not-found"),
+    OutcomesLost: (410, "outcomes-lost"),
     Locked: (409, "locked"),
     NotRunnable: (409, "not-runnable"),
     KeyNeeded: (409, "api-key-needed"),

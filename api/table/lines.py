@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
+from storage.errors import CutOff
 from storage.graded_chunks import GradedChunks
 from storage.outcome_index import OutcomeIndex
 from storage.spool import Spool
@@ -14,7 +15,7 @@ Lines = tuple[bytes, bytes | None]
 
 
 def by_index(spool: Spool, graded: GradedChunks, index: OutcomeIndex, rows: Sequence[int]) -> Iterator[Lines]:
-    """The lines of any rows. Raises OSError and Conflict."""
+    """The lines of any rows. Raises OSError, Conflict and OutcomesLost."""
     places = zip(rows, index.places(rows), strict=True)
     ranges = [graded.ranges(spool, row, before, at) for row, (before, at) in places]
     is_long = [thread.end - thread.start > THREAD_BYTES for _, thread in ranges]
@@ -23,17 +24,22 @@ def by_index(spool: Spool, graded: GradedChunks, index: OutcomeIndex, rows: Sequ
         for long, (outcome, thread) in zip(is_long, ranges, strict=True)
     ]
     read = spool.read_ranges(chain.from_iterable(shown))
-    for long, outcome, thread in zip(is_long, read, read, strict=True):
-        yield outcome, None if long else thread
+    try:
+        for long, outcome, thread in zip(is_long, read, read, strict=True):
+            yield outcome, None if long else thread
+    except (FileNotFoundError, CutOff):
+        for row in rows:
+            graded.opened(graded.holding(row)).close()  # raises if outcomes are lost
+        raise
 
 
 def in_order(spool: Spool, graded: GradedChunks, rows: range) -> Iterator[Lines]:
-    """The lines of consecutive rows, read from their chunks without an index. Raises OSError."""
+    """The lines of consecutive rows, read from their chunks without an index. Raises OSError and OutcomesLost."""
     for one in graded.chunks:
         some = range(max(rows.start - one.first_row, 0), min(rows.stop - one.first_row, one.chunk.lines))
         if not some:
             continue
         threads = b"".join(graded.threads_of(spool, one)).split(b"\n")
-        with graded.opened(spool, one) as outcomes:
+        with graded.opened(one) as outcomes:
             for outcome, thread in zip(islice(outcomes, some.start, some.stop), threads[some.start :], strict=False):
                 yield outcome, None if len(thread) > THREAD_BYTES else thread

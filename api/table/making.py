@@ -11,6 +11,7 @@ from api.numbers.process import IsGone
 from gradebox.schemas import Batch
 from storage.errors import NotFound
 from storage.graded_chunks import GradedChunks
+from storage.outcome_files import OutcomeFiles
 from storage.outcome_index import OutcomeIndex
 from storage.store import Store
 
@@ -36,7 +37,8 @@ class GraderTable:
         plan, attempts = standing
         self.is_over = settled == attempts
         labels = [scorer.label for scorer in plan.scorers]
-        self.graded = GradedChunks(batch.id, plan, attempts, labels.index(grader), with_gaps=self.is_over)
+        files = OutcomeFiles(store.batches, store.spool, batch.id, plan)
+        self.graded = GradedChunks(files, batch.id, plan, attempts, labels.index(grader), with_gaps=self.is_over)
         self.index = OutcomeIndex(store.spool, batch.id, self.graded)
         self._spool = store.spool
 
@@ -46,7 +48,7 @@ class GraderTable:
             return
         job = IndexJob(self.grader, self._lines)
         with TemporaryFile() as made:
-            process.run_into(made, job, [self.graded.outcomes(self._spool), self.graded.threads(self._spool)], is_gone)
+            process.run_into(made, job, [self.graded.outcomes(), self.graded.threads(self._spool)], is_gone)
             made.seek(0)
             self._spool.write_index(self.batch, self.index.name, made)
         self.index.remove_older()
@@ -58,7 +60,7 @@ class GraderTable:
 
     def _by_chunk(self) -> Iterator[Iterable[bytes]]:
         for one in self.graded.chunks:
-            yield self.graded.outcomes_of(self._spool, one)
+            yield self.graded.outcomes_of(one)
             yield self.graded.threads_of(self._spool, one)
 
     @property

@@ -16,6 +16,7 @@ from gradebox.errors import (
     GradeboxError,
     NotAllowed,
     NotFound,
+    OutcomesLost,
     TooLarge,
     ValidationError,
     VersionChanged,
@@ -25,7 +26,15 @@ from gradebox.schemas import Problem, Report
 T = TypeVar("T")
 Params = Sequence[tuple[str, str]]
 
-_KINDS = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 409: Conflict, 412: VersionChanged, 413: TooLarge}
+_KINDS = {
+    401: NotAllowed,
+    403: NotAllowed,
+    404: NotFound,
+    409: Conflict,
+    410: OutcomesLost,
+    412: VersionChanged,
+    413: TooLarge,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ end
 local function lend_one(id, batch, unit)
   local attempt = redis.call('HINCRBY', batch .. ':attempts', unit, 1)
   local tries = attempt - (redis.call('HGET', batch .. ':untried', unit) or 0)
+  redis.call('SET', BEATEN, now_ms(), 'NX')  -- Redis may go away before the first heartbeat
   redis.call('ZADD', LEASES, now_ms() + ARGV[1], id .. ':' .. unit .. ':' .. attempt)
   local part_attempt, outcomes = part_of(batch, unit)
   local mark = redis.call('GETRANGE', batch .. ':done', unit * 2, unit * 2 + 1)

@@ -1,5 +1,5 @@
 -- Shared by all scripts. The names of keys are those of storage/redis_keys.py.
-local LEASES, GARBAGE = 'gradebox:leases', 'gradebox:garbage'
+local LEASES, BEATEN, GARBAGE = 'gradebox:leases', 'gradebox:beaten', 'gradebox:garbage'
 local UPLOADS, UNTIDY = 'gradebox:uploads', 'gradebox:untidy'
 local WAITING, ACTIVE, ENDED = 'gradebox:waiting', 'gradebox:active', 'gradebox:ended'
 local STORED, UNFROZEN, FROZEN = 'gradebox:stored', 'gradebox:unfrozen', 'gradebox:frozen'
@@ -136,6 +136,14 @@ local function forget_record(batch)
     redis.call('DEL', batch .. ':tallies:' .. grader)
   end
   redis.call('DEL', batch, batch .. ':chunks', batch .. ':done')
+end
+
+-- Counts what the asks of a unit cost whose batch has ended without it. `spent` is a tally of no outcomes with this cost;
+-- '' for none. Does nothing if the batch is frozen or deleted.
+local function count_spent(id, batch, unit, spent)
+  if spent == '' or redis.call('EXISTS', batch) == 0 then return end
+  local graders, units = unpack(redis.call('HMGET', batch, 'grader_count', 'units'))
+  redis.call('RPUSH', tallies_key(id, math.floor(unit * graders / units)), spent)
 end
 
 -- The former counts of a unit's outcomes that are scored again (stored by retry_batch.lua). Nothing if the unit is

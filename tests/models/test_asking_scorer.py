@@ -331,6 +331,35 @@ def test_when_no_more_is_wanted_asks_are_given_up_and_the_first_outcomes_kept(po
             timer.cancel()
 
 
+def test_what_answers_cost_is_known_even_if_their_outcomes_are_not_wanted(pool: Pool) -> None:
+    quick, slow = Scripted(polite), Scripted(polite, 3.0)
+
+    class Half(Scripted):
+        def ask(self, request: bytes, who: Who, wanted: Callable[[], bool]) -> Future[Answer]:
+            return (slow if b"slow" in request else quick).ask(request, who, wanted)
+
+    source = """
+from gradebox import Model
+
+judge = Model("small-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    said = thread.completion()
+    await judge.chat(said)
+    if said == "b":
+        await judge.chat("slow")
+    return 1.0
+"""
+    scorer = AskingScorer(partial(pool.grading, GraderSource(source, project="p")), Half(polite), WHO)
+    began = monotonic()
+    outcomes = scorer.score(lines("a", "b", "slow", "c"), 0, "g@1", stop=lambda _: monotonic() - began > 1)
+    assert [outcome.spent for outcome in outcomes] == [Spent(1, 0, 10, 2, 0.5)]
+    assert scorer.left_spent == Spent(2, 0, 20, 4, 1.0)  # the first ask of b, and that of c
+    scorer.score(lines("a"), 0, "g@1")
+    assert scorer.left_spent == Spent()
+
+
 def test_a_sandbox_is_not_held_while_a_model_is_waited_for(pool: Pool) -> None:
     held: list[int] = []
     asker = Scripted(polite, 1.0)

@@ -1,14 +1,15 @@
 import random
 import statistics
 import time
+from pathlib import Path
 
 import msgspec
 import pytest
 from redis import Redis
 
-from storage import redis_keys
+from storage import lost_files, redis_keys
 from storage.chunks import Chunk
-from storage.errors import NotFound, PayloadLost
+from storage.errors import NotFound, OutcomesLost, PayloadLost
 from storage.janitor import Janitor
 from storage.statistics import unpack
 from storage.store import Store
@@ -142,3 +143,24 @@ def test_an_upload_that_broke_off_is_swept_away(store: Store, monkeypatch: pytes
         store.spool.read_payload(batch_id, 0, 3)
     assert store.spool.read_payload(kept, 0, 1) == b"{"
     assert store.orphan_files.due() == []
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_table_that_is_lost_is_not_the_end_of_the_outcomes(
+    store: Store, monkeypatch: pytest.MonkeyPatch, is_gone: bool
+) -> None:
+    batch = accept(store, 40_000)
+    while lease := store.leases.claim():
+        finish(store, lease)
+    store.freezer.freeze(batch)
+    (name,) = store.spool.tables(batch)
+    path = Path(store.spool._payload(batch)).parents[1] / "outcomes" / batch / name
+    if is_gone:
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(OSError, match=r"cut off|No such file"):
+        store.batches.standing(batch)
+    monkeypatch.setattr(lost_files, "SETTLED_S", 0.0)
+    with pytest.raises(OutcomesLost, match="the table of the chunks"):
+        store.batches.standing(batch)

@@ -168,7 +168,8 @@ def test_a_frozen_batch_can_be_kept_and_let_go_and_deleted(store: Store, redis: 
     store.orphan_files.swept(batch)
     assert redis.keys(f"*{batch}*") == []
     assert not redis.exists(redis_keys.STORED)
-    assert read(store, batch) == b""
+    with pytest.raises(NotFound):
+        read(store, batch)
     store.freezer.freeze(batch)  # by a late process
     assert redis.keys(f"*{batch}*") == []
 

@@ -1,7 +1,11 @@
+from pathlib import Path
+
 import msgspec
+import pytest
 
 from gradebox.outcome import Outcome
-from storage import outcomes
+from storage import lost_files, outcomes
+from storage.errors import NotFound, OutcomesLost
 from storage.store import Store
 from tests.storage.making import accept, claim, finish, wanted
 
@@ -51,8 +55,12 @@ def test_a_large_batch_is_read_in_blocks(store: Store) -> None:
     assert max(sizes) < 300_000
 
 
-def test_a_batch_that_is_gone_has_none(store: Store) -> None:
-    assert read(store, "nothing") == []
+def test_a_batch_that_is_gone_is_not_an_empty_one(store: Store) -> None:
+    batch = accept(store, 10)
+    blocks = outcomes.read(store.batches, store.spool, batch)
+    store.batches.delete("default", batch)
+    with pytest.raises(NotFound):
+        next(blocks)
 
 
 def test_reading_ends_after_so_many_threads(store: Store) -> None:
@@ -69,3 +77,18 @@ def test_a_limit_needs_no_chunk_behind_it(store: Store) -> None:
     finish(store, claim(store))
     assert [index for index, _ in read(store, batch, 10, 5)] == list(range(11, 16))
     assert [index for index, _ in read(store, batch, 998, 5)] == [999]
+
+
+@pytest.mark.parametrize("names", ["a", "ab"])
+def test_outcomes_that_are_cut_off_are_not_the_end(store: Store, monkeypatch: pytest.MonkeyPatch, names: str) -> None:
+    monkeypatch.setattr(lost_files, "SETTLED_S", 0.0)
+    batch = accept(store, 2500, *(wanted(store, name) for name in names))
+    while lease := store.leases.claim():
+        finish(store, lease)
+    path = Path(store.spool._outcomes(batch, 1, 1))
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:400]))
+    for after, limit in ((-1, None), (1000, 5), (1000, None)):
+        with pytest.raises(OutcomesLost, match="threads 1000 to 1999"):
+            read(store, batch, after, limit)
+    assert [index for index, _ in read(store, batch, 1999)][:: len(names)] == list(range(2000, 2500))
+    assert [index for index, _ in read(store, batch, -1, 1000)][:: len(names)] == list(range(1000))

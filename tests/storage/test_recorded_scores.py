@@ -2,14 +2,15 @@ import threading
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import msgspec
 import pytest
 from redis import Redis
 
 from gradebox.outcome import Outcome
-from storage import outcomes, redis_keys
-from storage.errors import Conflict, NotFound, QuotaExceeded
+from storage import lost_files, outcomes, redis_keys
+from storage.errors import Conflict, NotFound, OutcomesLost, QuotaExceeded
 from storage.janitor import TIDY_S, Janitor
 from storage.quotas import Quotas
 from storage.recorded_scores import MOST_GRADERS, RecordedScores
@@ -205,3 +206,25 @@ def test_what_a_process_leaves_that_is_killed_as_it_records_is_removed(
     assert (human.count, human.mean) == (1, 1.0)
     store.recorded.record("default", batch, scored("human@1", _3=0.0))
     assert files(store, batch) == 2
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_scores_that_are_lost_are_an_error_that_stays(
+    store: Store, monkeypatch: pytest.MonkeyPatch, is_gone: bool
+) -> None:
+    batch = over(store, 10)
+    store.recorded.record("default", batch, scored("human@1", _1=0.25, _5=0.25, _9=0.25))
+    (name,) = store.spool.recorded_files(batch)
+    path = Path(store.spool._recorded(batch, name))
+    if is_gone:
+        path.unlink()
+    else:
+        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    with pytest.raises(OSError, match=r"No such file|bytes of"):
+        read(store, batch)
+    monkeypatch.setattr(lost_files, "SETTLED_S", 0.0)
+    with pytest.raises(OutcomesLost, match="record the scores in that"):
+        read(store, batch)
+    with pytest.raises(OutcomesLost):
+        store.recorded.record("default", batch, scored("human@1", _0=1.0))
+    assert [one.count for one in store.batches.get("default", batch).recorded] == [3]

@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -5,11 +6,11 @@ import pytest
 
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch
-from storage import outcomes, redis_keys
+from storage import lost_files, outcomes, redis_keys
 from storage.backlog import Waiting
 from storage.batch_plan import AskTerms
 from storage.chunks import CHUNK_LINES
-from storage.errors import Conflict
+from storage.errors import Conflict, OutcomesLost
 from storage.janitor import Janitor
 from storage.leases import Completed, Lease
 from storage.spending import Budget
@@ -249,3 +250,49 @@ def test_a_table_that_is_written_late_does_not_undo_a_retry(store: Store, monkey
     assert (0, 2) in store.spool.outcome_files(batch)
     assert len(store.spool.tables(batch)) == 1
     assert b'"error"' not in b"".join(lines(store, batch))
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_batch_whose_outcomes_are_lost_is_not_retried(
+    store: Store, monkeypatch: pytest.MonkeyPatch, is_gone: bool
+) -> None:
+    monkeypatch.setattr(lost_files, "SETTLED_S", 0.0)
+    batch = finished(store)
+    path = Path(store.spool._outcomes(batch, 1, 1))
+    if is_gone:
+        path.unlink()
+    else:
+        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:400]))
+    with pytest.raises(OutcomesLost, match="threads 1000 to 1999"):
+        retry(store, batch)
+    assert store.batches.get("default", batch).state == "finished"
+
+
+def test_keeping_the_earlier_outcomes_again_because_the_answer_was_lost_says_the_same(store: Store) -> None:
+    batch = accept(store, LINES)
+    for _ in range(2):
+        lease = claim(store)
+        assert finish(store, lease, [away(one.index, one.grader) for one in outcomes_of(store, lease)])
+    assert retry(store, batch).state == "running"
+    first, last = claim(store), claim(store)
+    assert [store.leases.keep_earlier(first) for _ in range(2)] == [False, False]
+    assert [store.leases.keep_earlier(last) for _ in range(2)] == [True, True]
+    assert not store.leases.keep_earlier(first)
+    assert store.batches.get("default", batch).errors == {"model": LINES}
+
+
+def test_of_two_retries_at_once_one_begins(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = finished(store)
+    begun: list[int] = []
+    plan = store.retries._wanted
+
+    def late(of: Batch) -> Any:
+        monkeypatch.undo()
+        store.retries.begin("default", batch, lambda wanted, units: begun.append(units))
+        return plan(of)
+
+    monkeypatch.setattr(store.retries, "_wanted", late)
+    assert store.retries.begin("default", batch, lambda wanted, units: begun.append(units)).state == "running"
+    assert begun == [1]
+    assert finish(store, claim(store))
+    assert counts(store.batches.get("default", batch))[:4] == ("finished", LINES, LINES, {})

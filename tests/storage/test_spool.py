@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from storage import disk
-from storage.errors import PayloadLost, SpoolUnusable
+from storage.errors import CutOff, PayloadLost, SpoolUnusable
 from storage.spool import MIB, Spool
 from tests.object_store import object_store
 
@@ -232,3 +232,27 @@ def test_what_waiting_does_not_help_is_told_from_what_may_pass(bucket: str, monk
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     with pytest.raises(SpoolUnusable, match="give credentials that may write there"):
         Spool(bucket).check_usable()
+
+
+def test_a_table_that_is_cut_off_is_noticed(spool: Spool) -> None:
+    name = spool.write_table("b1", b"0123456789")
+    assert spool.read_table("b1", name) == b"0123456789"
+    path = f"{spool._root}/outcomes/b1/{name}"
+    spool._files.rm_file(path)
+    with spool._files.open(path, "wb") as file:
+        file.write(b"01234567")
+    with pytest.raises(CutOff):
+        spool.read_table("b1", name)
+    with spool._files.open(f"{spool._root}/outcomes/b1/table", "wb") as file:  # of an earlier release, without a digest
+        file.write(b"0123")
+    assert spool.read_table("b1", "table") == b"0123"
+
+
+def test_a_spool_with_the_payload_of_a_batch_or_its_mark_is_there(spool: Spool) -> None:
+    assert not spool.is_there("b1")
+    with spool.writing_payload("b1") as file:
+        file.write(b"0")
+    assert spool.is_there("b1")
+    assert not spool.is_there("b2")
+    spool.owner("mark")
+    assert spool.is_there("b2")

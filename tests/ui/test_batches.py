@@ -12,6 +12,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from storage import lost_files
 from tests.api.conftest import PROJECT, Service, create, finished
 from tests.ui.conftest import shoot
 
@@ -269,6 +270,33 @@ def test_outcomes_are_downloaded_and_formulas_are_none(browse: httpx.Client, cli
     assert [json.loads(line)["reason"] for line in lines] == said
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_download_of_outcomes_that_are_lost_is_an_error(
+    browse: httpx.Client, client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    batch = submit(client, 10)
+    finished(client, batch)
+    Path(service.store.spool._outcomes(batch, 0, 1)).unlink()
+    monkeypatch.setattr(lost_files, "SETTLED_S", 0.0)
+    answer = browse.get(f"{BATCHES}/{batch}/outcomes.{kind}")
+    assert answer.status_code == 410
+    assert "score its threads again" in answer.text
+
+
+def test_a_download_that_meets_a_lost_chunk_breaks_off(
+    browse: httpx.Client, client: httpx.Client, service: Service
+) -> None:
+    create(client)
+    batch = score(client, 8000, "exact")
+    finished(client, batch)
+    plan = service.store.batches.plan(batch)
+    assert plan is not None
+    Path(service.store.spool._outcomes(batch, len(plan.chunks) - 1, 1)).unlink()
+    for kind in ("csv", "jsonl"):
+        with pytest.raises(httpx.RemoteProtocolError):  # no file that looks complete
+            browse.get(f"{BATCHES}/{batch}/outcomes.{kind}")
+
+
 @pytest.mark.parametrize(
     ("query", "said"),
     [
@@ -325,13 +353,12 @@ def test_a_payload_that_is_lost_is_said(browse: httpx.Client, client: httpx.Clie
         ("", 503, "a part of it is unavailable"),
         ("/rows/3", 404, "is gone from the spool"),
         ("/agreement?label=metadata.good", 503, "a part of it is unavailable"),
+        ("/outcomes.csv", 503, "a part of it is unavailable"),
+        ("/outcomes.jsonl", 503, "a part of it is unavailable"),
     ):
         answer = browse.get(f"{BATCHES}/{batch}{path}")
         assert answer.status_code == status, path
         assert said in answer.text
-    for kind in ("csv", "jsonl"):
-        with pytest.raises(httpx.RemoteProtocolError):  # no file that looks complete
-            browse.get(f"{BATCHES}/{batch}/outcomes.{kind}")
 
 
 def test_what_is_not_there_is_said(browse: httpx.Client, client: httpx.Client) -> None:

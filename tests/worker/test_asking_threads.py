@@ -8,6 +8,7 @@ import pytest
 
 from examples.model_server import ModelServer, Script
 from gradebox.schemas import ModelDefaults
+from storage import redis_keys
 from storage.store import Store
 from tests.worker.conftest import Worker, over, scores, submit, wait_until
 from worker.dispatch import Dispatch
@@ -52,3 +53,28 @@ def test_a_second_batch_begins_at_once_while_the_first_waits_for_its_model(
         for lines, batch in enumerate(batches, 1):
             over(store, batch)
             assert scores(store, batch) == [1.0] * lines
+
+
+PATIENT = SLOW.replace("    await", "    for number in range(50):\n        await").replace(
+    "thread.completion()", 'f"{thread.completion()}: {number}"'
+)
+
+
+def test_a_cancelled_batch_says_what_its_unfinished_chunks_cost(
+    store: Store, dispatch: Dispatch, start: Callable[[], Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("QUEUE", "asking"), ("MODEL_HOSTS", "*"), ("MODEL_PRIVATE", "on")):
+        monkeypatch.setenv(f"GRADEBOX_{name}", value)
+    with ModelServer(Script(latency_s=0.2)) as server:
+        store.models.create("default", "slow-judge", server.base_url, "m", "", ModelDefaults(), 30, keep_replies=False)
+        start()
+        batch = submit(store, dispatch, 20, PATIENT, asks=["model:slow-judge"])
+        wait_until(lambda: len(server.bodies) >= 60)
+        store.batches.cancel("default", batch)
+        wait_until(lambda: not store.redis.exists(redis_keys.LEASES))
+        (summary,) = store.batches.get("default", batch).summary
+        (paid,) = store.spending.of_batch(batch).values()
+        assert summary.count == 0
+        assert summary.spent is not None
+        assert 30 <= paid.asks - 20 <= summary.spent.asks <= paid.asks  # an answer may arrive as the batch is cancelled
+        assert summary.spent.output_tokens > 0

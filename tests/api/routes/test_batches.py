@@ -5,15 +5,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+import gradebox
 from api import progress_events
 from api.intake import bodies
 from gradebox.schemas import Batch
-from storage import batch_threads, redis_keys
+from storage import batch_threads, lost_files, redis_keys
 from storage.backlog import Waiting
 from storage.chunks import ASKING_CHUNK_LINES
 from storage.errors import NotFound, PayloadLost
@@ -480,3 +482,72 @@ def test_a_batch_is_kept_and_no_longer(client: httpx.Client) -> None:
     assert not client.patch(f"{URL}/{batch}", json={"kept": False}).json()["kept"]
     problem(client.patch(f"{URL}/{batch}", json={"kept": True, "state": "finished"}), 422, "invalid-request")
     problem(client.patch(f"{URL}/{'0' * 20}", json={"kept": True}), 404, "not-found")
+
+
+def damage(service: Service, batch: str, unit: int, is_gone: bool) -> None:
+    path = Path(service.store.spool._outcomes(batch, unit, 1))
+    if is_gone:
+        path.unlink()
+    else:
+        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_outcomes_that_are_lost_are_an_error_that_stays(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch, is_gone: bool
+) -> None:
+    create(client)
+    batch = submit(client, lines(100))
+    finished(client, batch)
+    damage(service, batch, 0, is_gone)
+    problem(client.get(f"{URL}/{batch}/outcomes"), 503, "unavailable")  # perhaps only this process does not see it yet
+    monkeypatch.setattr(lost_files, "SETTLED_S", 0.0)
+    lost = problem(client.get(f"{URL}/{batch}/outcomes"), 410, "outcomes-lost")
+    assert "threads 0 to 99" in lost
+    assert "score its threads again" in lost
+    assert client.get(f"{URL}/{batch}").json()["state"] == "finished"
+    again = client.post(URL, json={"graders": [{"key": "exact"}], "threads_of": batch})
+    assert finished(client, again.json()["id"])["done"] == 100
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+def test_a_transfer_that_meets_a_lost_chunk_breaks_off(
+    client: httpx.Client,
+    service: Service,
+    secret: str,
+    monkeypatch: pytest.MonkeyPatch,
+    is_gone: bool,
+    encoding: str,
+) -> None:
+    create(client)
+    batch = submit(client, lines(8000))
+    finished(client, batch)
+    plan = service.store.batches.plan(batch)
+    assert plan is not None
+    damage(service, batch, len(plan.chunks) - 1, is_gone)
+    monkeypatch.setattr(lost_files, "SETTLED_S", 0.0)
+    url = f"{URL}/{batch}/outcomes"
+    with client.stream("GET", url, headers={"Accept-Encoding": encoding}) as answer:
+        assert answer.status_code == 200
+        with pytest.raises(httpx.RemoteProtocolError):
+            answer.read()
+    whole = plan.chunks[-1].first_index
+    with gradebox.Client(service.url, api_key=secret) as user:
+        with pytest.raises(gradebox.OutcomesLost, match="score its threads again"):
+            list(user.batches.get(batch).outcomes())
+        assert [one.index for one in user.batches.get(batch).outcomes(limit=whole)] == list(range(whole))
+
+
+def test_a_transfer_of_a_batch_that_is_deleted_meanwhile_breaks_off(client: httpx.Client) -> None:
+    source = 'from gradebox import Score\nasync def grade(thread):\n    return Score(1, reason="x" * 1000)\n'
+    create(client, "long", source)
+    batch = submit(client, lines(20_000), "grader=long")
+    finished(client, batch)
+    with client.stream("GET", f"{URL}/{batch}/outcomes", headers={"Accept-Encoding": "identity"}) as answer:
+        blocks = answer.iter_raw()
+        assert next(blocks)
+        client.delete(f"{URL}/{batch}").raise_for_status()
+        with pytest.raises(httpx.RemoteProtocolError):
+            list(blocks)
+    problem(client.get(f"{URL}/{batch}/outcomes"), 404, "not-found")

@@ -5,6 +5,7 @@ import httpx
 import pytest
 
 import gradebox
+from storage import lost_files
 from tests.api.conftest import PROJECT, Service, create, finished, problem
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
@@ -183,3 +184,24 @@ def test_a_page_of_threads_that_are_gone_or_cut_off_is_not_shown_without_their_c
     assert "is cut off in the spool" in problem(client.get(url, params=page), 404, "not-found")
     payload.unlink()
     assert "is gone from the spool" in problem(client.get(url, params=page), 404, "not-found")
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+@pytest.mark.parametrize("has_index", [True, False])
+def test_outcomes_that_are_lost_are_an_error_that_stays(
+    service: Service, client: httpx.Client, batch: str, monkeypatch: pytest.MonkeyPatch, is_gone: bool, has_index: bool
+) -> None:
+    url = f"{URL}/{batch}/table?grader=number"
+    if has_index:
+        assert client.get(url).json()["total"] == 12
+    path = Path(service.store.spool._outcomes(batch, 0, 1))
+    if is_gone:
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-20])
+    problem(client.get(url), 503, "unavailable")  # the batch has just ended
+    monkeypatch.setattr(lost_files, "SETTLED_S", 0.0)
+    assert "score its threads again" in problem(client.get(url), 410, "outcomes-lost")
+    if not has_index:
+        agreement = client.get(f"{URL}/{batch}/agreement?grader=number&label=exact")
+        assert "score its threads again" in problem(agreement, 410, "outcomes-lost")

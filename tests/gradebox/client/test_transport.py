@@ -20,6 +20,7 @@ from gradebox.errors import (
     GradeboxError,
     NotAllowed,
     NotFound,
+    OutcomesLost,
     TooLarge,
     ValidationError,
 )
@@ -48,7 +49,15 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(401, NotAllowed), (403, NotAllowed), (404, NotFound), (409, Conflict), (413, TooLarge), (415, ApiError)],
+    [
+        (401, NotAllowed),
+        (403, NotAllowed),
+        (404, NotFound),
+        (409, Conflict),
+        (410, OutcomesLost),
+        (413, TooLarge),
+        (415, ApiError),
+    ],
 )
 def test_a_problem_becomes_its_exception(status: int, kind: type[ApiError]) -> None:
     with pytest.raises(kind, match=r"do this .*request r1") as raised:

@@ -1,0 +1,80 @@
+from pathlib import Path
+
+import pytest
+
+from storage import lost_files
+from storage.errors import CutOff, NotFound, OutcomesLost
+from storage.outcome_files import OutcomeFiles
+from storage.store import Store
+from tests.storage.making import accept, claim, finish
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that is over has been so for long enough."""
+    monkeypatch.setattr(lost_files, "SETTLED_S", 0.0)
+
+
+def scored(store: Store) -> tuple[str, OutcomeFiles, Path]:
+    """A finished batch of two chunks, its files, and the path of the second."""
+    batch = accept(store, 1500)
+    for _ in range(2):
+        assert finish(store, claim(store))
+    plan = store.batches.plan(batch)
+    assert plan is not None
+    path = Path(store.spool._outcomes(batch, 1, 1))
+    return batch, OutcomeFiles(store.batches, store.spool, batch, plan), path
+
+
+def test_a_whole_file_is_opened_at_its_beginning(store: Store) -> None:
+    _, files, path = scored(store)
+    with files.open(1, 1) as file:
+        assert file.read() == path.read_bytes()
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_file_that_is_gone_is_lost(store: Store) -> None:
+    batch, files, path = scored(store)
+    path.unlink()
+    for is_frozen in (False, True):
+        if is_frozen:
+            store.freezer.freeze(batch)
+        with pytest.raises(OutcomesLost, match=r"threads 1000 to 1499 of .* by exact@1 are gone from the spool: score"):
+            files.open(1, 1)
+        files.open(0, 1).close()
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.parametrize("at_line_end", [True, False])
+def test_a_file_that_is_cut_off_is_lost(store: Store, at_line_end: bool) -> None:
+    _, files, path = scored(store)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]) if at_line_end else b"".join(lines)[:-5])
+    with pytest.raises(OutcomesLost, match="are cut off in the spool"):
+        files.open(1, 1)
+
+
+def test_a_file_of_a_batch_that_has_just_ended_may_not_be_visible_yet(store: Store) -> None:
+    _, files, path = scored(store)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    with pytest.raises(CutOff, match="has 499 outcomes of 500"):
+        files.open(1, 1)
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        files.open(1, 1)
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_file_that_counts_no_more_is_not_lost(store: Store) -> None:
+    _, files, _ = scored(store)
+    with pytest.raises(FileNotFoundError):
+        files.open(1, 2)
+
+
+def test_the_files_of_a_deleted_batch_are_not_found(store: Store) -> None:
+    batch, files, _ = scored(store)
+    store.batches.delete("default", batch)
+    store.spool.remove(batch)
+    with pytest.raises(NotFound, match="was deleted"):
+        files.open(1, 1)
