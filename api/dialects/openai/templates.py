@@ -54,9 +54,9 @@ def _refused(template: str, start: int, close: str, param: str) -> OpenAIProblem
         end += 1
     found = template[start:end] if end - start <= _QUOTED else f"{template[start : start + _QUOTED]}…"
     return OpenAIProblem(
-        f"{param} has {found}, which is no placeholder: write {{{{ item.NAME }}}} or {{{{ sample.output_text }}}}, with "
-        ".NAME and [NUMBER] for what lies deeper, and no filters, conditions or comments. Text with such braces belongs "
-        "in the item, whose values are inserted unchanged",
+        f"{param} has {found}, which is no placeholder: write {{{{ item.NAME }}}} or {{{{ sample.output_text }}}}, "
+        "with .NAME and [NUMBER] for what lies deeper, and no filters, conditions or comments. Text with such braces "
+        "belongs in the item, whose values are inserted unchanged",
         param,
     )
 

@@ -62,7 +62,9 @@ def test_values_are_inserted_unchanged(value: str) -> None:
     assert templates.render(template, names, "grader.input") == value * 2
 
 
-@pytest.mark.parametrize("part", ["{{item.a}}", "{%", "{#", "{% a", "{ sample.output_text", "{{" + " " * 1000, "{sample"])
+@pytest.mark.parametrize(
+    "part", ["{{item.a}}", "{%", "{#", "{% a", "{ sample.output_text", "{{" + " " * 1000, "{sample"]
+)
 def test_a_long_template_is_checked_in_time(part: str) -> None:
     started = time.monotonic()
     try:
