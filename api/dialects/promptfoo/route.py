@@ -20,6 +20,7 @@ from gradebox.thread_forms import ROLES
 
 THRESHOLD = 0.5
 _CHAT_BYTES, _CHAT_MESSAGES = 1_000_000, 1000  # of a prompt that is parsed
+_NULL = msgspec.Raw(b"null")
 
 router = APIRouter(prefix="/promptfoo/v1", include_in_schema=False)
 
@@ -27,7 +28,7 @@ router = APIRouter(prefix="/promptfoo/v1", include_in_schema=False)
 class Context(msgspec.Struct):
     """The test case: its prompt as it was sent, and its variables."""
 
-    prompt: msgspec.Raw = msgspec.Raw(b"null")
+    prompt: msgspec.Raw = _NULL
     vars: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -40,7 +41,10 @@ class Webhook(msgspec.Struct):
 
 class _Message(msgspec.Struct):
     role: str
-    content: msgspec.Raw
+    content: msgspec.Raw = _NULL
+    tool_calls: msgspec.Raw = _NULL
+    function_call: msgspec.Raw = _NULL
+    refusal: msgspec.Raw = _NULL
 
 
 class AssertionResult(msgspec.Struct):
@@ -104,4 +108,9 @@ def _is_message(text: bytes) -> bool:
         message = msgspec.json.decode(text, type=_Message)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return False
-    return message.role in ROLES and bytes(message.content)[:1] in (b'"', b"[")
+    if message.role not in ROLES:
+        return False
+    if bytes(message.content) != b"null":
+        return bytes(message.content)[:1] in (b'"', b"[")
+    in_place_of_content = (message.tool_calls, message.function_call, message.refusal)
+    return any(bytes(member)[:1] in (b'"', b"[", b"{") for member in in_place_of_content)
