@@ -39,8 +39,8 @@ def plain_in(value: object, place: str) -> Any:
 
 
 def plain(value: Any, deep: int = 0) -> Any:
-    """Convert the value to JSON types: arrays to lists, dates and times to ISO 8601, a Decimal or UUID to its text, and
-    NaN, which marks a missing value, to None. Raises NotPlain.
+    """Convert the value to JSON types: arrays to lists, dates and times to ISO 8601, a Decimal or UUID to its text,
+    pydantic's models to dicts, and NaN, which marks a missing value, to None. Raises NotPlain.
     """
     if deep > _DEEPEST:
         raise NotPlain(f"more than {_DEEPEST} levels")
@@ -67,6 +67,8 @@ def plain(value: Any, deep: int = 0) -> Any:
         return str(value)
     if callable(tolist := getattr(value, "tolist", None)):  # NumPy arrays and tensors
         return plain(tolist(), deep + 1)
+    if callable(dump := getattr(value, "model_dump", None)):
+        return plain(dump(mode="json"), deep + 1)
     raise NotPlain(f"a value of type {type(value).__name__}")
 
 
