@@ -8,18 +8,18 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from api.access.callers import Caller
 from api.dialects.json_text import is_text, text_of
+from api.dialects.message_json import are_messages
 from api.dialects.one_score import score_one
 from api.dialects.reward.access import Scored, Target
 from api.http.problems import invalid
 from api.http.query import known_alone
-from api.intake import bodies, json_cut
+from api.intake import bodies
 from api.intake.batch_upload import named
 from api.services import Served, Services
 from gradebox.limits import REQUEST_BYTES
-from gradebox.thread_forms import ROLES
 
 THRESHOLD = 0.5
-_CHAT_BYTES, _CHAT_MESSAGES = 1_000_000, 1000  # of a prompt that is parsed
+_CHAT_BYTES = 1_000_000  # of a prompt that is parsed
 _NULL = msgspec.Raw(b"null")
 
 router = APIRouter(prefix="/promptfoo/v1", include_in_schema=False)
@@ -37,14 +37,6 @@ class Webhook(msgspec.Struct):
 
     output: msgspec.Raw
     context: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-class _Message(msgspec.Struct):
-    role: str
-    content: msgspec.Raw = _NULL
-    tool_calls: msgspec.Raw = _NULL
-    function_call: msgspec.Raw = _NULL
-    refusal: msgspec.Raw = _NULL
 
 
 class AssertionResult(msgspec.Struct):
@@ -96,21 +88,4 @@ def _prompt(sent: bytes) -> bytes:
     if not is_text(sent) or len(sent) > _CHAT_BYTES:
         return sent
     text = json.loads(sent).encode("utf-8", "surrogatepass")
-    try:
-        messages = json_cut.elements(text, _CHAT_MESSAGES, _CHAT_BYTES)
-    except (msgspec.MsgspecError, json_cut.TooManyError, UnicodeDecodeError):
-        return sent
-    return text if messages and all(map(_is_message, messages)) else sent
-
-
-def _is_message(text: bytes) -> bool:
-    try:
-        message = msgspec.json.decode(text, type=_Message)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return False
-    if message.role not in ROLES:
-        return False
-    if bytes(message.content) != b"null":
-        return bytes(message.content)[:1] in (b'"', b"[")
-    in_place_of_content = (message.tool_calls, message.function_call, message.refusal)
-    return any(bytes(member)[:1] in (b'"', b"[", b"{") for member in in_place_of_content)
+    return text if are_messages(text) else sent
