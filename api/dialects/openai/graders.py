@@ -197,6 +197,12 @@ def _check_model(grader: ScoreModel | LabelModel, param: str) -> None:
     labels = grader.labels
     if len(labels) < 2 or len(set(labels)) < len(labels) or not all(map(str.strip, labels)):
         raise OpenAIProblem("labels must be at least two different texts", f"{param}.labels")
+    if template := next((label for label in labels if "{{" in label), None):
+        raise OpenAIProblem(
+            f"the label {template[:100]!r} looks like a template, and labels are not filled in: write the text itself, "
+            "or compare by a python grader",
+            f"{param}.labels",
+        )
     if not set(grader.passing_labels) <= set(labels) or not grader.passing_labels:
         raise OpenAIProblem("passing_labels must be at least one of the labels", f"{param}.passing_labels")
 

@@ -94,6 +94,11 @@ def test_sources_as_people_send_them(graders: Graders, source: str) -> None:
         (asking("score_model", input=[{"role": "user", "content": "{{x}}"}]), "{{x}}, which is no", "grader.input[0]"),
         (asking("score_model", input=[{"role": "user", "content": [IMAGE]}]), "is not text", "grader.input[0]"),
         (asking("label_model", labels=["a"], passing_labels=["a"]), "two different", "grader.labels"),
+        (
+            asking("label_model", labels=["a", "{{item.a}}"], passing_labels=["{{item.a}}"]),
+            "the label '{{item.a}}' looks like a template",
+            "grader.labels",
+        ),
         (asking("label_model", labels=["a", "b"], passing_labels=["c"]), "at least one of", "grader.passing_labels"),
         (asking("label_model", labels=["a", "b"], passing_labels=[]), "at least one of", "grader.passing_labels"),
         (
