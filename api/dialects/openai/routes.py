@@ -36,7 +36,7 @@ async def _scores(request: Request, services: Served, openai_project: Annotated[
 _Project = Annotated[str, Depends(_scores)]
 
 
-class GraderToValidate(msgspec.Struct, forbid_unknown_fields=True):
+class GraderToValidate(msgspec.Struct):
     """A grader to be validated."""
 
     grader: msgspec.Raw
