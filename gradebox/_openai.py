@@ -38,12 +38,13 @@ async def grade(thread: "StringThread") -> "float":
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = None
-    message = {"role": "assistant", "content": text}
+    calls = thread.raw_messages()[-1].get("tool_calls") or []
+    message = {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
     sample = {
-        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        "choices": [{"index": 0, "finish_reason": "tool_calls" if calls else "stop", "message": message}],
         "output_text": text,
         "output_json": value,
-        "output_tools": [],
+        "output_tools": calls,
         "output_audio": None,
     }
     score = _gradebox_given(sample, thread.metadata)
@@ -57,7 +58,8 @@ grade.__code__ = grade.__code__.replace(co_filename="gradebox")
 def openai_grader(fn: Callable[..., object] | str, packages: bool = False) -> str:
     """Return the source of a gradebox grader that calls this `grade(sample, item)`.
 
-    `sample` holds the completion (`output_text`, `output_json`, `choices`), `item` is the thread's metadata.
+    `sample` holds the completion (`output_text`, `output_json`, `output_tools`, `choices`), `item` is the thread's
+    metadata.
 
     Args:
         fn: the function or its source. A function is extracted together with the names it uses from its module.

@@ -146,11 +146,15 @@ class AsyncRewardFunctions(_Named):
 def _verifiers_reward(together: AsyncTogether, columns: Columns) -> Callable[..., Awaitable[float]]:
     # Assigned in the body of a class, this function becomes a method: `_owner` takes the instance.
     async def reward(*_owner: Any, trace: Any = None, task: Any = None, state: Any = None, **more: Any) -> float:
-        if trace is not None:
-            thread = verifiers.of_trace(trace, task, columns)
-        else:
-            thread = verifiers.of_rubric({"task": task, **more}, columns)
-        return verifiers.number(await together.score(thread), state)
+        try:
+            if trace is not None:
+                thread = verifiers.of_trace(trace, task, columns)
+            else:
+                thread = verifiers.of_rubric({"task": task, "state": state, **more}, columns)
+            return verifiers.number(await together.score(thread))
+        except Exception as error:
+            verifiers.note(error, state)
+            raise
 
     return reward
 

@@ -39,8 +39,8 @@ def plain_in(value: object, place: str) -> Any:
 
 
 def plain(value: Any, deep: int = 0) -> Any:
-    """Convert the value to JSON types: arrays to lists, dates and times to ISO 8601, a Decimal or UUID to its text, and
-    NaN, which marks a missing value, to None. Raises NotPlain.
+    """Convert the value to JSON types: arrays to lists, dates and times to ISO 8601, a Decimal or UUID to its text,
+    pydantic's models to dicts, and NaN, which marks a missing value, to None. Raises NotPlain.
     """
     if deep > _DEEPEST:
         raise NotPlain(f"more than {_DEEPEST} levels")
@@ -67,10 +67,12 @@ def plain(value: Any, deep: int = 0) -> Any:
         return str(value)
     if callable(tolist := getattr(value, "tolist", None)):  # NumPy arrays and tensors
         return plain(tolist(), deep + 1)
+    if callable(dump := getattr(value, "model_dump", None)):
+        return plain(dump(mode="json"), deep + 1)
     raise NotPlain(f"a value of type {type(value).__name__}")
 
 
-_MEMBERS = ("tool_calls", "tool_call_id", "name")  # fields of messages besides role and content
+_MEMBERS = ("tool_calls", "tool_call_id", "name", "function_call", "refusal")  # besides role and content
 
 
 def messages(turns: Sequence[Any], place: str) -> list[dict[str, Any]]:
@@ -84,7 +86,10 @@ def messages(turns: Sequence[Any], place: str) -> list[dict[str, Any]]:
 
 
 def _message(turn: Any, place: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"role": str(_get(turn, "role")), "content": _content(_get(turn, "content"), place)}
+    content = _get(turn, "content")
+    if content is None and not isinstance(_get(turn, "refusal"), str):
+        content = ""
+    found: dict[str, Any] = {"role": str(_get(turn, "role")), "content": _content(content, place)}
     for name in _MEMBERS:
         if (value := _get(turn, name)) is not None:
             found[name] = plain_in(value, f"{place}.{name}")
@@ -94,7 +99,7 @@ def _message(turn: Any, place: str) -> dict[str, Any]:
 def _content(content: Any, place: str) -> Any:
     """The text; or the parts, if some are not text."""
     if content is None or isinstance(content, str):
-        return content or ""
+        return content
     parts = [part if isinstance(part, str) else _part(part, place) for part in content]
     texts = [text for part in parts if isinstance(text := part if isinstance(part, str) else part.get("text"), str)]
     return "".join(texts) if len(texts) == len(parts) else parts

@@ -26,7 +26,7 @@ def of_trace(trace: Any, task: Any, only: Columns = None) -> dict[str, Any]:
 def of_rubric(named: Mapping[str, Any], only: Columns = None) -> dict[str, Any]:
     """Make a thread from prompt and completion. The metadata is `info`, and every column of the dataset."""
     info = named.get("info")
-    columns = {name: value for name, value in named.items() if name not in _OURS}
+    columns = {name: named[name] for name in _columns(named) if name not in _OURS}
     reported = {**(info if isinstance(info, Mapping) else {}), **columns}
     prompt, completion = named.get("prompt") or [], named["completion"]
     return {
@@ -36,21 +36,33 @@ def of_rubric(named: Mapping[str, Any], only: Columns = None) -> dict[str, Any]:
     }
 
 
-def number(outcome: Outcome, state: Any) -> float:
-    """The score as a reward; verifiers has no way to express a missing reward.
+def _columns(named: Mapping[str, Any]) -> list[str]:
+    """The names of the dataset's columns. The others are objects of the rubric, such as the client of a judge.
 
-    A `Task` records the exception as the rollout's error. A `Rubric` logs it and uses 0.0, so the exception is also
-    stored in `state`, as for rollouts that failed.
-
-    Raises:
-        ScoreMissing: there is no score.
+    From verifiers 0.1.8 on, `state["input"]` is the row. Without it, all names are columns.
     """
-    if outcome.score is not None:
-        return outcome.score
-    missing = ScoreMissing(outcome)
+    state, task = named.get("state"), named.get("task")
+    row = state.get("input") if isinstance(state, Mapping) else None
+    if not isinstance(row, Mapping):
+        return list(named)
+    known = {"answer", "task", *row, *(task if isinstance(task, Mapping) else ())}
+    return [name for name in named if name in known]
+
+
+def number(outcome: Outcome) -> float:
+    """The score as a reward; verifiers has no way to express a missing reward. Raises ScoreMissing."""
+    if outcome.score is None:
+        raise ScoreMissing(outcome)
+    return outcome.score
+
+
+def note(error: Exception, state: Any) -> None:
+    """Store the error in a rollout's `state`, as for rollouts that failed: a `Rubric` logs it and uses 0.0.
+
+    A `Task` has no `state`: it records the exception as the rollout's error.
+    """
     if isinstance(state, dict) and state.get("error") is None:
-        state["error"] = missing
-    raise missing
+        state["error"] = error
 
 
 def _turns(value: Any, place: str) -> Any:

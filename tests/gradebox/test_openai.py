@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -56,6 +57,23 @@ def test_a_source_or_a_coroutine_function(client: Client, key: str) -> None:
     assert [outcome.score for outcome in client.score(key, ROWS)] == [1.0, 0.0]
     assert client.graders.update(key, fn=gradebox.openai_grader(awaited), threads=ROWS).version == 2
     assert [outcome.score for outcome in client.score(key, ROWS)] == [0.5, 0.0]
+
+
+def test_tool_calls_of_the_completion(client: Client, key: str) -> None:
+    source = """
+def grade(sample, item):
+    (choice,) = sample["choices"]
+    assert choice["message"].get("tool_calls", []) == sample["output_tools"]
+    assert (choice["finish_reason"] == "tool_calls") == bool(sample["output_tools"])
+    return float([call["function"]["name"] for call in sample["output_tools"]] == ["add"])
+"""
+    asks = {"role": "user", "content": "2+2?"}
+    call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    calls = {"role": "assistant", "content": None, "tool_calls": [call]}
+    answers = [{"role": "tool", "tool_call_id": "c", "content": "4"}, {"role": "assistant", "content": "4"}]
+    rows: list[dict[str, Any]] = [{"messages": [asks, calls]}, {"messages": [asks, calls, *answers]}, ROWS[0]]
+    client.graders.create.python(key=key, source=source, threads=rows)
+    assert [outcome.score for outcome in client.score(key, rows)] == [1.0, 0.0, 0.0]
 
 
 def test_awaiting(service: Service, key: str) -> None:

@@ -37,6 +37,12 @@ class Code(msgspec.Struct):
     source: msgspec.Raw
 
 
+class Payload(msgspec.Struct):
+    """What is evaluated."""
+
+    observation: msgspec.Raw
+
+
 class EvaluationRequest(msgspec.Struct):
     """One evaluation. The parts that tenants write are passed on unparsed."""
 
@@ -54,6 +60,6 @@ class EvaluationRequest(msgspec.Struct):
     def line(self) -> bytes:
         """The evaluator's thread, with the payload as its metadata. Raises ProblemError."""
         payload = bytes(self.payload)
-        if payload[:1] != b"{":
-            raise invalid("`payload` must be an object with the member `observation`")
+        if bytes(bodies.parse(payload, Payload).observation)[:1] != b"{":
+            raise invalid("`payload.observation` must be an object")
         return bodies.line_of(b'{"messages":[],"metadata":%b}' % payload, BODY_BYTES)

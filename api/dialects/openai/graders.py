@@ -1,6 +1,7 @@
 """The grader definitions in requests, as specified in OpenAI's reference."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 import msgspec
@@ -51,11 +52,12 @@ class Python(msgspec.Struct):
     name: _Named = ""
 
 
-class Message(msgspec.Struct):
+class Message(msgspec.Struct, forbid_unknown_fields=True):
     """One turn of a model's prompt. The content is a text, a part with a text, or a list of these."""
 
     role: Literal["user", "assistant", "system", "developer"]
     content: str | dict[str, Any] | list[Any]
+    type: Literal["message"] | None = None
 
 
 class Sampling(msgspec.Struct, forbid_unknown_fields=True):
@@ -92,6 +94,7 @@ class LabelModel(msgspec.Struct):
     input: Annotated[list[Message], msgspec.Meta(min_length=1, max_length=MESSAGES)]
     labels: list[str]
     passing_labels: list[str]
+    sampling_params: Sampling = msgspec.field(default_factory=Sampling)
     name: _Named = ""
 
 
@@ -114,13 +117,15 @@ Single = StringCheck | TextSimilarity | Python | ScoreModel | LabelModel
 Grader = Single | Multi
 
 _SINGLE: dict[str, type[Single]] = {kind.kind: kind for kind in get_args(Single)}
+_WITHOUT_EFFECT = ("type", "id", "pass_threshold", "image_tag")
+"""Members of OpenAI's graders that change no reward. Its evals add the `id` and use the `pass_threshold`."""
 _KINDS = ", ".join([*_SINGLE, "multi"])
 _TEXT_PARTS = ("text", "input_text", "output_text")
 _OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "string_check": {"operation": get_args(Operation)},
     "text_similarity": {"evaluation_metric": get_args(Metric)},
 }
-_T = TypeVar("_T")
+_T = TypeVar("_T", bound=msgspec.Struct)
 
 
 def read(value: Mapping[str, Any]) -> Grader:
@@ -146,7 +151,7 @@ def _single(value: Mapping[str, Any], param: str) -> Single:
     if kind == "text_similarity" and value.get("evaluation_metric") == "cosine":
         raise OpenAIProblem(_NO_COSINE, f"{param}.evaluation_metric", "unsupported-grader")
     for field, options in _OPTIONS.get(kind, {}).items():
-        if value.get(field) not in options:
+        if field in value and value[field] not in options:
             raise OpenAIProblem(f"{field} is one of {', '.join(options)}", f"{param}.{field}")
     grader: Single = _convert(value, _SINGLE[kind], param)
     if isinstance(grader, ScoreModel | LabelModel):
@@ -177,21 +182,27 @@ def _check_model(grader: ScoreModel | LabelModel, param: str) -> None:
     for number, message in enumerate(grader.input):
         for text in texts_of(message.content, f"{param}.input[{number}]"):
             templates.check(text, f"{param}.input[{number}]")
+    for name in ("top_p", "reasoning_effort"):
+        if getattr(grader.sampling_params, name) is not None:
+            raise OpenAIProblem(
+                f"{name} cannot be sent with a grader's ask: leave it out", f"{param}.sampling_params.{name}"
+            )
     if isinstance(grader, ScoreModel):
         low, high = grader.range
         if not low < high:
             raise OpenAIProblem(
                 f"the range from {low} to {high} contains no numbers: write the lower bound first", f"{param}.range"
             )
-        for name in ("top_p", "reasoning_effort"):
-            if getattr(grader.sampling_params, name) is not None:
-                raise OpenAIProblem(
-                    f"{name} cannot be sent with a grader's ask: leave it out", f"{param}.sampling_params.{name}"
-                )
         return
     labels = grader.labels
     if len(labels) < 2 or len(set(labels)) < len(labels) or not all(map(str.strip, labels)):
         raise OpenAIProblem("labels must be at least two different texts", f"{param}.labels")
+    if template := next((label for label in labels if "{{" in label), None):
+        raise OpenAIProblem(
+            f"the label {template[:100]!r} looks like a template, and labels are not filled in: write the text itself, "
+            "or compare by a python grader",
+            f"{param}.labels",
+        )
     if not set(grader.passing_labels) <= set(labels) or not grader.passing_labels:
         raise OpenAIProblem("passing_labels must be at least one of the labels", f"{param}.passing_labels")
 
@@ -214,7 +225,19 @@ def _named(graders: dict[str, Any] | list[dict[str, Any]]) -> dict[str, dict[str
 
 
 def _convert(value: Mapping[str, Any], kind: type[_T], param: str) -> _T:
+    """Parses a grader. Some clients send null for each member that is not set."""
+    sent = {name: member for name, member in value.items() if member is not None}
+    known = [field.name for field in msgspec.structs.fields(kind)]
+    for name in sent:
+        if name not in known and name not in _WITHOUT_EFFECT:
+            raise _unknown(name[:100], known, param)
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(sent, kind)
     except msgspec.ValidationError as error:
         raise OpenAIProblem(f"the grader is invalid: {error}", param) from error
+
+
+def _unknown(name: str, known: list[str], param: str) -> OpenAIProblem:
+    near = get_close_matches(name, known, 1)
+    advice = f"did you mean {near[0]!r}?" if near else f"this type of grader has {', '.join(known)}"
+    return OpenAIProblem(f"the grader has an unknown member {name!r}: {advice}", f"{param}.{name}")

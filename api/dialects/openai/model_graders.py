@@ -71,7 +71,7 @@ MODEL = Model({model!r})
 
 async def grade(thread: StringThread) -> float:
     messages = [{{"role": role, "content": content}} for role, content in thread.get_turns()]
-    verdict = await MODEL.choose(messages, {labels!r})
+    verdict = await MODEL.choose(messages, {labels!r}, **{options!r})
     return float(verdict.option in {passing!r})
 """
 
@@ -109,12 +109,12 @@ def _ask(grader: ScoreModel | LabelModel) -> str:
 
 
 def _source_of(project: str, grader: ScoreModel | LabelModel, param: str) -> GraderSource:
+    options = grader.sampling_params.options()
     if isinstance(grader, LabelModel):
         passing = tuple(grader.passing_labels)
-        text = _LABEL.format(model=grader.model, labels=grader.labels, passing=passing)
+        text = _LABEL.format(model=grader.model, labels=grader.labels, passing=passing, options=options)
     else:
         low, high = grader.range
-        options = grader.sampling_params.options()
         text = _SCORE.format(model=grader.model, schema=_SCHEMA, how=_HOW, options=options, low=low, high=high)
     try:
         source = from_bytes(text.encode())

@@ -42,11 +42,12 @@ class GraderToValidate(msgspec.Struct):
     grader: msgspec.Raw
 
 
-class GraderToRun(GraderToValidate):
-    """A grader, the sample to be graded, and the sample's row of the dataset."""
+class GraderToRun(GraderToValidate, forbid_unknown_fields=True):
+    """A grader, the sample to be graded, and the sample's row of the dataset. Older clients send a reference answer."""
 
     model_sample: msgspec.Raw
     item: msgspec.Raw = msgspec.Raw(b"null")
+    reference_answer: msgspec.Raw = msgspec.Raw(b"null")
 
 
 @router.post("/fine_tuning/alpha/graders/validate")
@@ -104,6 +105,12 @@ def _validate(caller: Caller, services: Services, body: bytes) -> bytes:
 
 def _run(caller: Caller, services: Services, body: bytes) -> bytes:
     sent = bodies.parse(body, GraderToRun)
+    if bytes(sent.reference_answer) != b"null":
+        raise OpenAIProblem(
+            "reference_answer is not read: send item={'reference_answer': …}, for {{ item.reference_answer }}",
+            "reference_answer",
+            "invalid-request",
+        )
     _, grader = _grader(sent)
     item = bytes(sent.item)
     item = b"{}" if item == b"null" else item

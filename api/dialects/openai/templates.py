@@ -10,9 +10,12 @@ from api.dialects.openai.refused import OpenAIProblem
 
 CHARACTERS = 1 << 20  # the limit of a rendered template, which may repeat a name a thousand times
 
-_PLACE = re.compile(r"\{\{([^{}]{0,500})\}\}")
-_PATH = re.compile(r"\s*(item|sample)((?:\.[\w-]+|\[\d{1,6}\])+)\s*", re.ASCII)
+_PLACEHOLDER = re.compile(r"\{\{\s*(item|sample)((?:\.[\w-]+|\[\d{1,6}\])+)\s*\}\}", re.ASCII)
 _STEP = re.compile(r"\.([\w-]+)|\[(\d+)\]", re.ASCII)
+# Tags and comments of Jinja. They need an end, because LaTeX has `{%` at line ends, and `{#1}`.
+_TAGS = ((re.compile(r"\{%[-+]?\s*[A-Za-z]"), "%}"), (re.compile(r"\{#"), "#}"))
+_SINGLE_BRACES = re.compile(r"(?<![{$])\{\s*sample\.output_(?:text|json|tools)\b[\w.\[\]-]*\s*\}")
+_QUOTED = 80  # characters of a template in an error
 
 Names = Mapping[str, Any]
 """The two namespaces, `item` and `sample`."""
@@ -27,14 +30,35 @@ class Unresolved(Exception):
 
 
 def check(template: str, param: str) -> None:
-    """Raises OpenAIProblem if a placeholder of the template is not a valid path."""
-    for place in _PLACE.findall(template):
-        if not _PATH.fullmatch(place):
-            raise OpenAIProblem(
-                f"{{{{{place}}}}} is no name: write {{{{ item.NAME }}}} or {{{{ sample.output_text }}}}, "
-                "with .NAME and [NUMBER] for what lies deeper",
-                param,
-            )
+    """Raises OpenAIProblem if the template has `{{` that begins no placeholder, a tag or a comment.
+
+    All other braces are text, also `}}` and an unclosed `{%` or `{#`.
+    """
+    end = 0
+    while (start := template.find("{{", end)) >= 0:
+        place = _PLACEHOLDER.match(template, start)
+        if place is None:
+            raise _refused(template, start, "}}", param)
+        end = place.end()
+    for begin, close in _TAGS:
+        if (found := begin.search(template)) and template.find(close, found.end()) >= 0:
+            raise _refused(template, found.start(), close, param)
+    if single := _SINGLE_BRACES.search(template):
+        raise _refused(template, single.start(), "}", param)
+
+
+def _refused(template: str, start: int, close: str, param: str) -> OpenAIProblem:
+    end = template.find(close, start)
+    end = end + len(close) if end >= 0 else len(template)
+    while template.startswith("}", end):
+        end += 1
+    found = template[start:end] if end - start <= _QUOTED else f"{template[start : start + _QUOTED]}…"
+    return OpenAIProblem(
+        f"{param} has {found}, which is no placeholder: write {{{{ item.NAME }}}} or {{{{ sample.output_text }}}}, "
+        "with .NAME and [NUMBER] for what lies deeper, and no filters, conditions or comments. Text with such braces "
+        "belongs in the item, whose values are inserted unchanged",
+        param,
+    )
 
 
 def render(template: str, names: Names, param: str) -> str:
@@ -46,8 +70,8 @@ def render(template: str, names: Names, param: str) -> str:
     """
     pieces: list[str] = []
     length = end = 0
-    for place in _PLACE.finditer(template):
-        for piece in (template[end : place.start()], _text(place[1], names)):
+    for place in _PLACEHOLDER.finditer(template):
+        for piece in (template[end : place.start()], _text(place, names)):
             length += len(piece)
             _check_length(length, param)
             pieces.append(piece)
@@ -56,12 +80,9 @@ def render(template: str, names: Names, param: str) -> str:
     return "".join(pieces) + template[end:]
 
 
-def _text(place: str, names: Names) -> str:
-    path = _PATH.fullmatch(place)
-    if path is None:
-        raise Unresolved(place.strip())
-    value, shown = names[path[1]], path[1]
-    for step in _STEP.finditer(path[2]):
+def _text(place: re.Match[str], names: Names) -> str:
+    value, shown = names[place[1]], place[1]
+    for step in _STEP.finditer(place[2]):
         shown += step[0]
         value = _deeper(value, step[1], step[2], shown)
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -8,18 +8,19 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from api.access.callers import Caller
 from api.dialects.json_text import is_text, text_of
+from api.dialects.message_json import are_messages
 from api.dialects.one_score import score_one
 from api.dialects.reward.access import Scored, Target
 from api.http.problems import invalid
 from api.http.query import known_alone
-from api.intake import bodies, json_cut
+from api.intake import bodies
 from api.intake.batch_upload import named
 from api.services import Served, Services
 from gradebox.limits import REQUEST_BYTES
-from gradebox.thread_forms import ROLES
 
 THRESHOLD = 0.5
-_CHAT_BYTES, _CHAT_MESSAGES = 1_000_000, 1000  # of a prompt that is parsed
+_CHAT_BYTES = 1_000_000  # of a prompt that is parsed
+_NULL = msgspec.Raw(b"null")
 
 router = APIRouter(prefix="/promptfoo/v1", include_in_schema=False)
 
@@ -27,7 +28,7 @@ router = APIRouter(prefix="/promptfoo/v1", include_in_schema=False)
 class Context(msgspec.Struct):
     """The test case: its prompt as it was sent, and its variables."""
 
-    prompt: msgspec.Raw = msgspec.Raw(b"null")
+    prompt: msgspec.Raw = _NULL
     vars: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -36,11 +37,6 @@ class Webhook(msgspec.Struct):
 
     output: msgspec.Raw
     context: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-class _Message(msgspec.Struct):
-    role: str
-    content: msgspec.Raw
 
 
 class AssertionResult(msgspec.Struct):
@@ -92,16 +88,4 @@ def _prompt(sent: bytes) -> bytes:
     if not is_text(sent) or len(sent) > _CHAT_BYTES:
         return sent
     text = json.loads(sent).encode("utf-8", "surrogatepass")
-    try:
-        messages = json_cut.elements(text, _CHAT_MESSAGES, _CHAT_BYTES)
-    except (msgspec.MsgspecError, json_cut.TooManyError, UnicodeDecodeError):
-        return sent
-    return text if messages and all(map(_is_message, messages)) else sent
-
-
-def _is_message(text: bytes) -> bool:
-    try:
-        message = msgspec.json.decode(text, type=_Message)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return False
-    return message.role in ROLES and bytes(message.content)[:1] in (b'"', b"[")
+    return text if are_messages(text) else sent

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from api.dialects.json_text import is_text, text_of
+from api.dialects.message_json import are_messages, is_message
 from api.dialects.weave.wire import ScoringRequest, ScoringTarget
 from api.http.problems import ProblemError, invalid
 from api.intake import bodies, json_cut
@@ -58,7 +59,10 @@ def _call(request: ScoringRequest) -> Call:
 def _completion(call: Call, mapping: WeaveMapping) -> bytes:
     """Returns a JSON string, or a list of messages."""
     if (path := call.own(mapping.completion)) is not None:
-        return text_of(_mapped(call, "completion", path))
+        mapped = _mapped(call, "completion", path)
+        if is_message(mapped):
+            return _list([mapped])
+        return mapped if are_messages(mapped) else text_of(mapped)
     if call.is_turn:
         found = _messages(_turn(call).get("output", b"null"), "assistant", "output")
         if not found:
@@ -85,6 +89,8 @@ def _prompt(call: Call, mapping: WeaveMapping) -> bytes | None:
     """Returns a JSON string or a list of messages; None if there is no prompt."""
     if (path := call.own(mapping.prompt)) is not None:
         found = _mapped(call, "prompt", path)
+        if is_message(found):
+            return _list([found])
         return found if _is_messages(found) else text_of(found)
     if call.is_turn:
         turn = _turn(call)

@@ -12,7 +12,7 @@ import cloudpickle
 import pytest
 
 import gradebox
-from gradebox import Client, GraderHandle
+from gradebox import Client, GraderHandle, StringThread
 from gradebox.rewards import trl
 from tests.gradebox.conftest import Service
 from tests.gradebox.rewards.conftest import awaiting
@@ -45,6 +45,15 @@ def test_texts_and_columns(grader: GraderHandle) -> None:
     assert math.isnan(rewards[2])
     with pytest.raises(ValueError, match="row 0, column 'image': it holds a value of type object"):
         calculate_rewards(grader.as_trl_reward(), inputs, ["4", "5", "bad"])
+
+
+def test_members_of_messages() -> None:
+    called = [{"role": "assistant", "content": None, "function_call": {"name": "add", "arguments": "{}"}}]
+    refused = [{"role": "assistant", "content": None, "refusal": "I cannot add."}]
+    empty = [{"role": "assistant", "content": None}]
+    rows = [StringThread.from_object(row) for row in trl.threads(["2+2?"] * 3, [called, refused, empty], {})]
+    assert [[call.name for call in row.tool_calls] for row in rows] == [["add"], [], []]
+    assert [row.completion() for row in rows] == ["", "I cannot add.", ""]
 
 
 def test_conversations(grader: GraderHandle) -> None:

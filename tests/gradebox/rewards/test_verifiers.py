@@ -2,22 +2,33 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from gradebox import GraderHandle, ScoreMissing
+from gradebox import GraderHandle, Outcome, ScoreMissing, StringThread
+from gradebox.client.reward_functions import RewardFunctions
+from gradebox.client.threads import Thread
+from gradebox.rewards import verifiers
 from tests.gradebox.conftest import Service
 from tests.gradebox.rewards.conftest import awaiting
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
 
+class ToolCall(BaseModel):
+    id: str
+    name: str
+    arguments: str
+
+
 class Message(BaseModel):
     role: str
     content: str | list[dict[str, str]] | None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
 
 
 class TaskData(BaseModel):
@@ -57,10 +68,10 @@ async def score(fn: Callable[..., Any], *traces: Trace) -> list[Any]:
     )
 
 
-async def call_individual_reward_func(func: Callable[..., Any], state: dict[str, Any]) -> float:
+async def call_individual_reward_func(func: Callable[..., Any], state: dict[str, Any], **objects: object) -> float:
     """`Rubric._call_individual_reward_func` (verifiers 0.1, verifiers/rubrics/rubric.py)."""
     row = {"prompt": state["prompt"], "completion": state["completion"], "answer": state["answer"], "state": state}
-    merged = {"info": state["info"], "difficulty": 3, "parser": object(), "task": "sums", **row}
+    merged = {"info": state["info"], "difficulty": 3, "parser": object(), "task": "sums", **objects, **row}
     assert any(p.kind == p.VAR_KEYWORD for p in inspect.signature(func).parameters.values())
     assert not set(inspect.signature(func).parameters) & {"states", "prompts", "completions", "tasks"}  # no group
     try:
@@ -97,6 +108,49 @@ def test_rewards_of_a_rubric(grader: GraderHandle) -> None:
 
     assert asyncio.run(score_group()) == [1.0, 0.0, 0.0]
     assert [type(state["error"]) for state in states] == [type(None), type(None), ScoreMissing]
+
+
+class Unreachable(RewardFunctions):
+    def _reward_name(self) -> str:
+        return "same"
+
+    def score(self, threads: Iterable[Thread]) -> list[Outcome]:
+        raise ConnectionError("no service")
+
+
+def test_other_errors_of_a_rubric(grader: GraderHandle) -> None:
+    """A `Rubric` turns these into 0.0, too."""
+    image, no_role, unreachable = rollout("4"), rollout("4"), rollout("4")
+    image["info"] = {"image": object()}
+    no_role["completion"] = [{"content": "4"}]
+    for given, state in ((grader, image), (grader, no_role), (Unreachable(), unreachable)):
+        assert asyncio.run(call_individual_reward_func(given.as_verifiers_reward(), state)) == 0.0
+    assert "column 'image'" in str(image["error"])
+    assert "role 'None'" in str(no_role["error"])
+    assert str(unreachable["error"]) == "no service"
+
+
+def test_what_a_rubric_passes_besides_the_row(grader: GraderHandle) -> None:
+    """From verifiers 0.1.8 on, `state["input"]` is the row. `JudgeRubric` and others pass objects of their own."""
+    reward = grader.as_verifiers_reward()
+    state = rollout("4")
+    state["input"] = {"prompt": state["prompt"], "answer": "4", "difficulty": 3}
+    assert asyncio.run(call_individual_reward_func(reward, state, judge_client=object())) == 1.0
+    thread = verifiers.of_rubric({**state, "state": state, "judge": object(), "difficulty": 3, "task": "sums"})
+    assert thread["metadata"] == {"level": 1, "answer": "4", "difficulty": 3, "task": "sums"}
+
+
+def test_tool_calls_are_objects(grader: GraderHandle) -> None:
+    calls = [ToolCall(id="c", name="add", arguments="{}")]
+    messages = [
+        Message(role="assistant", content=None, tool_calls=calls),
+        Message(role="tool", content="4", tool_call_id="c"),
+        Message(role="assistant", content="4"),
+    ]
+    one = Trace(task=Task(data=TaskData()), messages=messages)
+    assert asyncio.run(score(grader.as_verifiers_reward(), one)) == [1.0]
+    (call,) = StringThread.from_object(verifiers.of_trace(one, None)).tool_calls
+    assert (call.name, call.arguments, call.result) == ("add", {}, "4")
 
 
 def test_awaited(service: Service, grader: GraderHandle) -> None:

@@ -205,7 +205,9 @@ def test_refusals_have_names_that_langfuse_knows(service: Service, functions: An
     wrong = lambda_client(f"{service.url}/langfuse/v1", secret="another-secret-of-this-length")
     with pytest.raises(wrong.exceptions.ClientError, match=r"AccessDeniedException.*GRADEBOX_LANGFUSE_SECRET"):
         wrong.invoke(FunctionName=PYTHON_FUNCTION, Payload=json.dumps(evaluation()))
-    for body in (b"{", b'{"scope": {}}', json.dumps(evaluation() | {"payload": []}).encode()):
+    payloads: list[Any] = [[], {}, {"observation": None}, {"observations": [{"output": "Paris"}]}]
+    evaluations = [json.dumps(evaluation() | {"payload": payload}).encode() for payload in payloads]
+    for body in (b"{", b'{"scope": {}}', *evaluations):
         with pytest.raises(functions.exceptions.InvalidParameterValueException):
             functions.invoke(FunctionName=PYTHON_FUNCTION, Payload=body)
     with pytest.raises(functions.exceptions.InvalidParameterValueException, match="RequestResponse"):

@@ -114,6 +114,15 @@ def test_a_label_passes_or_does_not(graders: Graders, says: Any, label: str, rew
     assert (answer.reward, flags(answer)) == (reward, set())
 
 
+def test_a_label_is_asked_for_with_the_sampling_parameters(graders: Graders, says: Any) -> None:
+    server = says('{"reasoning": "so", "option": "right"}')
+    sampling = {"temperature": 0, "seed": 7, "max_completions_tokens": 99}
+    answer = run(graders, asking("label_model", **LABELS, sampling_params=sampling))
+    assert (answer.reward, flags(answer)) == (1.0, set())
+    assert {(body["temperature"], body["seed"]) for body in server.bodies} == {(0, 7)}
+    assert {body.get("max_tokens") or body.get("max_completion_tokens") for body in server.bodies} == {99}
+
+
 def test_no_label_is_taken_for_the_one_that_it_is_most_alike(graders: Graders, says: Any) -> None:
     server = says("not right")
     answer = run(graders, asking("label_model", **LABELS))
@@ -156,5 +165,9 @@ def test_messages_that_are_too_long_are_refused(graders: Graders, model_server: 
 
 
 def test_validate_gives_the_grader_back(graders: Graders, model_server: ModelServer) -> None:
-    for grader in (asking("score_model"), asking("label_model", **LABELS)):
+    turn = {"type": "message", "role": "user", "content": {"type": "input_text", "text": "{{sample.output_text}}"}}
+    unset = {"seed": None, "temperature": None, "top_p": None, "max_completions_tokens": None, "reasoning_effort": None}
+    more: dict[str, Any] = {"input": [turn], "range": None, "sampling_params": None}
+    sent = (asking("score_model", **more), asking("score_model", sampling_params=unset, range=[0, 1]))
+    for grader in (*sent, asking("label_model", **LABELS), asking("label_model", **LABELS, sampling_params=unset)):
         assert graders.with_raw_response.validate(grader=grader).http_response.json() == {"grader": grader}

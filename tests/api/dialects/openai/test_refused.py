@@ -91,16 +91,38 @@ def test_sources_as_people_send_them(graders: Graders, source: str) -> None:
         (asking("score_model", range=[1, 1]), "contains no numbers", "grader.range"),
         (asking("score_model", sampling_params={"top_p": 0.5}), "cannot be sent", "grader.sampling_params.top_p"),
         (asking("score_model", sampling_params={"n": 2}), "unknown field `n`", "grader"),
-        (asking("score_model", input=[{"role": "user", "content": "{{x}}"}]), "is no name", "grader.input[0]"),
+        (asking("score_model", input=[{"role": "user", "content": "{{x}}"}]), "{{x}}, which is no", "grader.input[0]"),
         (asking("score_model", input=[{"role": "user", "content": [IMAGE]}]), "is not text", "grader.input[0]"),
         (asking("label_model", labels=["a"], passing_labels=["a"]), "two different", "grader.labels"),
+        (
+            asking("label_model", labels=["a", "{{item.a}}"], passing_labels=["{{item.a}}"]),
+            "the label '{{item.a}}' looks like a template",
+            "grader.labels",
+        ),
         (asking("label_model", labels=["a", "b"], passing_labels=["c"]), "at least one of", "grader.passing_labels"),
         (asking("label_model", labels=["a", "b"], passing_labels=[]), "at least one of", "grader.passing_labels"),
+        (
+            asking("label_model", labels=["a", "b"], passing_labels=["a"], sampling_params={"top_p": 0.5}),
+            "cannot be sent",
+            "grader.sampling_params.top_p",
+        ),
         (similar("cosine"), "cosine compares embeddings", "grader.evaluation_metric"),
         (similar("levenshtein"), "one of fuzzy_match, bleu", "grader.evaluation_metric"),
         (check("neq"), "operation is one of eq, ne, like, ilike", "grader.operation"),
-        (check(input="{{ output_text }}"), "{{ output_text }} is no name", "grader.input"),
-        (check(input="{{ item.x|upper }}"), "is no name", "grader.input"),
+        (check(input="{{ output_text }}"), "grader.input has {{ output_text }}, which is no", "grader.input"),
+        (check(reference="{{{item.a}}}"), "grader.reference has {{{item.a}}}, which is no", "grader.reference"),
+        (similar("bleu", input="{% if item.a %}1{% endif %}"), "has {% if item.a %}, which", "grader.input"),
+        (multi("a", a=check(input="{{item.x")), "has {{item.x, which", "grader.graders.a.input"),
+        (asking("score_model", rnage=[1, 5]), "unknown member 'rnage': did you mean 'range'?", "grader.rnage"),
+        (
+            {"type": "text_similarity", "input": "", "reference": "", "evaluation_metrics": "bleu"},
+            "'evaluation_metrics': did you mean 'evaluation_metric'?",
+            "grader.evaluation_metrics",
+        ),
+        (check() | {"tolerance": 1}, "'tolerance': this type of grader has input, reference", "grader.tolerance"),
+        (multi("a", a=check() | {"operaton": "ne"}), "did you mean 'operation'?", "grader.graders.a.operaton"),
+        (multi("a", a=check()) | {"invalid_grade": 0.0}, "unknown member 'invalid_grade'", "grader.invalid_grade"),
+        (asking("label_model", input=[{"role": "user", "content": "", "contents": "x"}]), "`contents`", "grader"),
         ({"type": "string_check", "operation": "eq", "input": 1, "reference": ""}, "`$.input`", "grader"),
         ({"type": "regex"}, "string_check, text_similarity, python, score_model, label_model, multi", "grader.type"),
         ({}, "string_check, text_similarity, python, score_model, label_model, multi", "grader.type"),
@@ -118,7 +140,10 @@ def test_graders_that_cannot_be_run(graders: Graders, grader: Any, said: str, pa
 
 
 def test_validate_gives_the_grader_back(graders: Graders) -> None:
-    for grader in (check(), similar("bleu"), python(image_tag="2025-05-08")):
+    of_evals = {"id": "check-c4fdf789", "pass_threshold": 0.5}
+    unset = {"pass_threshold": None, "image_tag": None, "range": None}
+    graders_sent = (check() | of_evals, similar("bleu") | of_evals, multi("a", a=check()) | of_evals)
+    for grader in (*graders_sent, check() | unset, python(image_tag="2025-05-08")):
         validated = graders.with_raw_response.validate(grader=grader)
         assert validated.http_response.json() == {"grader": grader}
     del grader["name"]
@@ -170,6 +195,14 @@ def test_samples_of_another_kind(client: OpenAI) -> None:
         graders.run(grader=check(), model_sample=4)
     with pytest.raises(openai.BadRequestError, match="item must be an object"):
         graders.run(grader=check(), model_sample="4", item=["4"])
+
+
+def test_requests_with_unknown_members(graders: Graders) -> None:
+    with pytest.raises(openai.BadRequestError, match="unknown field `items`"):
+        graders.run(grader=python(), model_sample="4", extra_body={"items": {"answer": "4"}})
+    with pytest.raises(openai.BadRequestError, match=r"item=\{'reference_answer': …\}"):
+        graders.run(grader=python(), model_sample="4", extra_body={"reference_answer": "4"})
+    graders.validate(grader=python(), extra_body={"item": {"answer": "4"}})  # the body of a run will do
 
 
 def test_an_item_that_no_sandbox_takes(graders: Graders) -> None:

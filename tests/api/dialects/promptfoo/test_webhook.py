@@ -19,6 +19,14 @@ async def grade(thread: StringThread) -> float:
     seen = [thread.get_turns(), thread.metadata]
     return Score(thread.metadata.get("score", 0.5), reason=json.dumps(seen))
 """
+SHOWS_CALLS = """
+import json
+from gradebox import Score
+
+async def grade(thread: StringThread) -> float:
+    calls = [[call.name, call.arguments, call.result] for call in thread.tool_calls]
+    return Score(1, reason=json.dumps([thread.get_turns(), calls]))
+"""
 FAILS = "async def grade(thread):\n    return 1 / len(thread.metadata)\n"
 
 
@@ -27,6 +35,7 @@ def url(service: Service, project: str) -> str:
     """The URL of a project's webhooks, with a key."""
     graders = service.client(project=project).graders
     graders.create.function(key="shows", fn=SHOWS)
+    graders.create.function(key="calls", fn=SHOWS_CALLS)
     graders.create.function(key="plain", fn="async def grade(thread):\n    return 0.25\n")
     graders.create.function(key="fails", fn=FAILS, threads=[{"completion": "x", "metadata": {"a": 1}}])
     return f"{service.url.replace('://', f'://any:{service.key}@')}/promptfoo/v1/{project}"
@@ -50,6 +59,31 @@ def test_what_is_sent_is_a_thread(url: str) -> None:
         turns, _ = json.loads(answer["reason"]) if len(prompt) < 1000 else ([["user", prompt], ["assistant", "42"]], {})
         assert turns == [["user", prompt], ["assistant", "42"]]
     assert httpx.post(f"{url}/shows", json={"output": "42"}).json()["pass"]
+
+
+@pytest.mark.parametrize(
+    ("asks", "name"),
+    [
+        ({"content": None, "tool_calls": [{"id": "c", "function": {"name": "now", "arguments": "{}"}}]}, "now"),
+        ({"tool_calls": [{"id": "c", "function": {"name": "now", "arguments": "{}"}}]}, "now"),
+        ({"content": None, "function_call": {"name": "now", "arguments": "{}"}}, "now"),
+        ({"content": None, "refusal": "no"}, None),
+    ],
+)
+def test_a_chat_prompt_with_messages_without_content(url: str, asks: dict[str, Any], name: str | None) -> None:
+    tool = [{"role": "tool", "tool_call_id": "c", "content": "noon"}] if "tool_calls" in asks else []
+    chat = json.dumps([{"role": "user", "content": "time?"}, {"role": "assistant", **asks}, *tool])
+    answer = httpx.post(f"{url}/calls", json=webhook("It is noon.", chat)).json()
+    turns, calls = json.loads(answer["reason"])
+    told = [["assistant", asks.get("refusal", "")], *([["tool", "noon"]] if tool else [])]
+    assert turns == [["user", "time?"], *told, ["assistant", "It is noon."]]
+    assert calls == ([] if name is None else [[name, {}, "noon" if tool else None]])
+
+
+def test_a_list_of_people_is_no_chat_prompt(url: str) -> None:
+    for people in ([{"role": "user", "name": "Bob"}], [{"role": "user", "content": None, "tool_calls": None}]):
+        answer = httpx.post(f"{url}/calls", json=webhook("42", json.dumps(people))).json()
+        assert json.loads(answer["reason"])[0][0] == ["user", json.dumps(people)]
 
 
 def test_the_threshold_is_in_the_url(url: str) -> None:

@@ -149,6 +149,23 @@ def test_a_mapping_says_where_the_parts_are(shows: Scorer) -> None:
     assert shows.seen(version_1())["turns"] == [["assistant", "It is 42."]]
 
 
+def test_a_mapping_may_lead_to_messages(shows: Scorer) -> None:
+    shows.client.graders.map_weave("shows", completion="output.said")
+    said = {"role": "assistant", "content": "42"}
+    for found in (said, [said]):
+        assert shows.seen(version_1(output={"said": found}))["turns"] == [["assistant", "42"]]
+    for other in ({"role": "engineer", "content": "42"}, {"role": "user", "years": 42}, [], [said, 42]):
+        (turn,) = shows.seen(version_1(output={"said": other}))["turns"]
+        assert (turn[0], json.loads(turn[1])) == ("assistant", other)
+    asked = {"role": "user", "content": "6 x 7?"}
+    shows.client.graders.map_weave("shows", completion="output.said", prompt="inputs.asked")
+    for prompt in (asked, [asked]):
+        seen = shows.seen(version_1(inputs={"asked": prompt}, output={"said": said}))
+        assert seen["turns"] == [["user", "6 x 7?"], ["assistant", "42"]]
+    shows.client.graders.map_weave("shows", completion="output.said")
+    assert "no completion" in problem(shows.post(version_1(output={"said": asked})), 422, "not-scored")
+
+
 @pytest.mark.parametrize(
     ("output", "said"),
     [
