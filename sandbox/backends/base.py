@@ -20,7 +20,7 @@ ENVIRONMENT = {
 # be bound again in each child, which copies pages.
 AT_START = {**ENVIRONMENT, "LD_BIND_NOW": "1"}
 INTERPRETER = (str(image.PYTHON), "-s", "-S", "-P", "-B", "-X", "utf8")
-COMMAND = (*INTERPRETER, f"{image.GUEST}/start.py")
+COMMAND = (*INTERPRETER, f"{image.GUEST}/start")
 
 
 class Sandbox(Protocol):

@@ -47,7 +47,7 @@ _SEEN = {
     "finders": "str(sys.meta_path)",
     "collector": "[gc.isenabled(), gc.get_threshold(), gc.get_debug(), len(gc.callbacks)]",
     "threads": "[thread.name for thread in threading.enumerate()]",
-    "modules": "[sys.modules[name].__spec__.origin for name in ('os', 'gradebox.thread', 'sandbox.guest.child.main')]",
+    "modules": "[sys.modules[name].__spec__.origin for name in ('os', 'gradebox.thread', 'gradebox._guest.child')]",
 }
 _EXECUTES = """
 import json
@@ -221,7 +221,7 @@ def test_the_zygote_hears_and_keeps_nothing_of_what_a_sandbox_is_for(forking: Bu
     assert Grader(session).load(f"SECRET = {secret!r}\n{_EXECUTES}").ask(f"answer = {secret!r}") == secret
     if os.geteuid() == 0:
         memory = _memory(forking.zygote.pid)
-        assert b"sandbox.guest.supervisor.main" in memory
+        assert b"gradebox._guest.supervisor.main" in memory
         assert secret.encode() not in memory
         assert set(_descriptors(forking.zygote.pid)) == {"0", "1", "2", "3"}
     session.end()
