@@ -37,7 +37,11 @@ class Sandbox(Protocol):
         """Whether a process was killed since the last call because all processes together needed too much memory."""
 
     def end(self) -> None:
-        """Kills everything inside and releases all resources of the sandbox. May be called twice."""
+        """Kills everything inside and releases all resources of the sandbox. May be called twice.
+
+        Raises:
+            StillRunning: it has not exited yet. Another call waits for it again.
+        """
 
 
 class Backend(Protocol):
