@@ -2,6 +2,7 @@
 
 import io
 import os
+import sys
 import tarfile
 import tomllib
 from pathlib import Path
@@ -210,6 +211,12 @@ def test_deep_folders_are_refused_and_removed(builds: Builds, unpacked: Path, tm
     assert [path.name for path in unpacked.iterdir() if path.name.startswith(".build")] == []
 
 
+def test_a_module_with_warnings_is_compiled(builds: Builds, unpacked: Path, tmp_path: Path) -> None:
+    make_wheel(tmp_path, "warns", {"warns.py": "x = 1 is 1\n"})
+    folder = unpacked / builds(tmp_path, ["warns"]).sha256
+    assert (folder / f"__pycache__/warns.{sys.implementation.cache_tag}.pyc").exists()
+
+
 def test_byte_code_takes_no_more_than_there_is_room_for(
     builds: Builds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,6 +254,28 @@ def test_versions_of_uv_that_write_elsewhere_are_not_installed(version: str) -> 
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
     [uv] = [one for one in map(Requirement, project["optional-dependencies"]["server"]) if one.name == "uv"]
     assert not uv.specifier.contains(version)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {".gradebox-environment/a": "x"},
+        {"a/__pycache__/__pycache__/b.py": ""},
+        {"a/b.pyc/c.pyc": ""},
+        {"odd-1.0.dist-info/direct_url.json/a": ""},
+    ],
+    ids=["mark", "byte code", "compiled", "note"],
+)
+def test_what_has_the_name_of_a_removed_file_is_removed(
+    builds: Builds, unpacked: Path, tmp_path: Path, files: dict[str, str]
+) -> None:
+    make_wheel(tmp_path, "odd", {"odd.py": "", "sitecustomize.cpython-311-x86_64-linux-gnu.so": "", **files})
+    folder = unpacked / builds(tmp_path, ["odd"]).sha256
+    left = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert {path for path in left if "dist-info" not in path} == {
+        *("odd.py", f"__pycache__/odd.{sys.implementation.cache_tag}.pyc", ".gradebox-environment")
+    }
+    assert not any("direct_url" in path for path in left)
 
 
 def test_links_are_refused(tmp_path: Path) -> None:
