@@ -3,7 +3,8 @@
 SandboxError
 ├── IsolationUnavailable   this machine lacks a layer that safety needs; the message explains how to get it
 ├── InfrastructureError    no sandbox is available, or one ended for a reason other than the grader: try again
-│   └── Busy               everything that may be used at once was in use for too long
+│   ├── Busy               everything that may be used at once was in use for too long
+│   └── StillRunning       a killed sandbox has not exited yet
 └── Stopped                the caller cancelled the work
 """
 
@@ -31,6 +32,10 @@ class Busy(InfrastructureError):
     def __init__(self, message: str, is_own: bool = False) -> None:
         super().__init__(message)
         self.is_own = is_own
+
+
+class StillRunning(InfrastructureError):
+    """A sandbox was killed and has not exited yet, because a process of it hangs in the kernel."""
 
 
 class Stopped(SandboxError):

@@ -49,6 +49,14 @@ _FOR_WHEELS = (
 )  # fmt: skip
 _CACHED_LINE = re.compile(r"^\t(\S+) \(([^)]*)\) => (/\S+)$", re.MULTILINE)
 _LIBRARY_LINE = re.compile(r"(?:=> )?(/\S+) \(0x")
+# Packages of the guest, and their names inside a sandbox. Graders and the packages of environments may use the first
+# names, and the guest imports some of its modules only after the grader has run.
+_INSIDE = {
+    "sandbox.guest": "gradebox._guest",
+    "validators": "gradebox._validators",
+    "dotpromptz_handlebars": "gradebox._handlebars",
+}
+_IMPORT = re.compile(rf"^(\s*(?:from|import) )({'|'.join(map(re.escape, _INSIDE))})\b", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -137,7 +145,7 @@ def _decoder() -> Path:
 
 
 def _template_engine() -> Path:
-    """The package that fills in the templates of judges. It is pure Python and is copied beside the guest's modules."""
+    """The package that fills in the templates of judges. It is pure Python and is copied like the guest's modules."""
     found = importlib.util.find_spec("dotpromptz_handlebars")
     if found is None or found.origin is None:
         raise IsolationUnavailable(
@@ -182,18 +190,15 @@ def _short_hash(data: bytes) -> str:
 
 def _guest_files() -> list[tuple[Path, Path]]:
     """Each file of the guest, with its path below `GUEST`."""
-    rooms = [
-        *sorted((_ROOMS / "sandbox" / "guest").rglob("*.py")),
-        *sorted((_ROOMS / "validators").glob("*.py")),
-    ]
-    files = [(path, path.relative_to(_ROOMS)) for path in rooms]
-    files.append((_ROOMS / "sandbox" / "__init__.py", Path("sandbox/__init__.py")))
     package = _gradebox_package()
-    files += [(package / name, Path("gradebox") / name) for name in _SHOWN]
+    files = [(package / name, Path("gradebox") / name) for name in _SHOWN]
     for room in ("asks", "checks", "judges"):
         files += [(path, Path("gradebox") / room / path.name) for path in sorted((package / room).glob("*.py"))]
-    engine = _template_engine()
-    return files + [(path, Path(engine.name) / path.name) for path in sorted(engine.glob("*.py"))]
+    folders = (_ROOMS / "sandbox" / "guest", _ROOMS / "validators", _template_engine())
+    for folder, name in zip(folders, _INSIDE.values(), strict=True):
+        inside = Path(*name.split("."))
+        files += [(path, inside / path.relative_to(folder)) for path in sorted(folder.rglob("*.py"))]
+    return files
 
 
 # Modules of the package gradebox that graders see.
@@ -212,21 +217,25 @@ def _gradebox_package() -> Path:
 def _copy_guest(target: Path) -> None:
     for source, place in _guest_files():
         (target / place).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target / place)
+        (target / place).write_text(_IMPORT.sub(_named_inside, source.read_text("utf-8")), "utf-8")
     (target / "adaptive_harmony.py").write_text(
         '"""So that graders written for Adaptive run unchanged."""\n\n'
         "from gradebox.thread import StringThread, StringTurn\n\n"
         '__all__ = ["StringThread", "StringTurn"]\n'
     )
     for program, module in (("start", "supervisor.main"), ("zygote", "zygote")):
-        (target / f"{program}.py").write_text(
+        (target / program).write_text(  # no `.py`: graders could import it
             # Imported objects stay alive. With the garbage collector on, a sandbox would spend a tenth of its start on
             # collections.
             "import gc\nimport sys\n\ngc.disable()\n"
-            f'sys.path.insert(0, "{GUEST}")\n\nfrom sandbox.guest.{module} import main\n\nmain()\n'
+            f'sys.path.insert(0, "{GUEST}")\n\nfrom gradebox._guest.{module} import main\n\nmain()\n'
         )
     compileall.compile_dir(target, quiet=1, stripdir=str(target), prependdir=str(GUEST))
     open_to_read(target)
+
+
+def _named_inside(found: re.Match[str]) -> str:
+    return found[1] + _INSIDE[found[2]]
 
 
 def _copy_interpreter(target: Path) -> None:

@@ -3,13 +3,14 @@
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from math import inf
 from pathlib import Path
 from time import monotonic
 
 from sandbox.backends.base import Backend
 from sandbox.counts import Counts
-from sandbox.errors import InfrastructureError, Stopped
+from sandbox.errors import InfrastructureError, StillRunning, Stopped
 from sandbox.fair_shares import Shares
 from sandbox.grader_source import GraderSource
 from sandbox.idle_sandboxes import IdleSandboxes, largest
@@ -189,13 +190,29 @@ class ReadySandboxes:
             raise Stopped("the caller no longer waits")
 
     def end(self, session: Session, why: str) -> None:
-        """Ends a sandbox, and counts the reason `why`."""
+        """Ends a sandbox, and counts the reason `why`. One that does not exit keeps its place until it has exited."""
+        self._counts.ended[why].inc()
+        try:
+            self._end(session)
+        except StillRunning as error:
+            self._counts.ends_failed.inc()
+            _log.error("a sandbox keeps its place: %s", error)
+            threading.Thread(target=self._await_end, args=(session,), name="sandbox-end", daemon=True).start()
+
+    def _await_end(self, session: Session) -> None:
+        while True:
+            with suppress(StillRunning):
+                self._end(session)
+                return
+
+    def _end(self, session: Session) -> None:
         try:
             session.end()
+        except StillRunning:
+            raise
         except Exception:  # noqa: BLE001  # in spite of any error its scores count, and other sandboxes can be started
             self._counts.ends_failed.inc()
             _log.exception("a sandbox could not be ended, parts of it may remain")
-        self._counts.ended[why].inc()
         with self._changed:
             self._alive -= 1
             self._changed.notify_all()

@@ -308,7 +308,7 @@ class Session:
             self._unsettled = False
 
     def end(self) -> None:
-        """Ends the sandbox."""
+        """Ends the sandbox. Raises StillRunning if it has not exited yet; another call waits for it again."""
         self.sandbox.end()
         if self._shared is not None:
             self._shared.close()

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
 
+from validators.candidate import MODULE
 from validators.syntax_tree import nodes
 
 _GIVEN = frozenset(("gradebox", "adaptive_harmony", "__future__"))
@@ -29,6 +30,10 @@ _ALONE = (
 _NOT_AMONG = (
     "line {line}: `{name}` cannot be imported, as no package of the environment has it: where the error is caught, the "
     "grader goes on without it. To have it, add its package to the environment (`gradebox environments update`)"
+)
+_ITSELF = (
+    "line {line}: `grader` is the grader's own module, which hides the environment's package of that name: the grader "
+    "goes on without the package. Use a package with another import name"
 )
 _NO_NETWORK = (
     "line {line}: `{name}` needs a network, and the sandbox has none: where the error is caught, the grader goes on "
@@ -55,14 +60,19 @@ def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
             managers.append(line)
         elif top == "multiprocessing":
             managers += _uses(tree, "Manager")
+        elif top == MODULE:
+            if _is_among(top, packages):
+                told.setdefault(top, _ITSELF.format(line=line))
         elif top not in told and not _is_there(top, packages):
             told[top] = (_NOT_AMONG if packages else _ALONE).format(line=line, name=top[:100])
     return [*told.values(), *(_NO_MANAGER.format(line=line) for line in sorted(managers)[:1])]
 
 
 def _is_there(top: str, packages: str) -> bool:
-    if top in _GIVEN or top in sys.stdlib_module_names:
-        return True
+    return top in _GIVEN or top in sys.stdlib_module_names or _is_among(top, packages)
+
+
+def _is_among(top: str, packages: str) -> bool:
     return bool(packages) and PathFinder.find_spec(top, [packages]) is not None
 
 

@@ -27,7 +27,7 @@ from sandbox.source_bytes import SourceRefused, from_bytes
 from storage.statistics import Tally, merged, tally
 from storage.summary import summarise
 from worker.environments import cached, requirements
-from worker.environments.known import may_run_text
+from worker.environments.known import Settled, settle
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed
 
@@ -42,7 +42,7 @@ def main() -> int:
     try:
         source = from_bytes(read_source(arguments.file, arguments.contract).encode())
         with open_pool(settings_or_exit(warm_sandboxes=0)) as pool:
-            return _run(pool, _grader(source, pool, arguments), arguments)
+            return _run(pool, *_grader(source, pool, arguments), arguments)
     except SourceRefused as refused:
         return _report(refused.report, None, arguments.json)
     except typer.BadParameter as error:
@@ -69,23 +69,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _grader(source: str, pool: Pool, arguments: argparse.Namespace) -> GraderSource:
+def _grader(source: str, pool: Pool, arguments: argparse.Namespace) -> tuple[GraderSource, Settled]:
     """The grader, in an environment if it needs packages or data. Raises what building the environment raises."""
     if not arguments.package and arguments.data is None:
         memory_mb = arguments.memory_mb or MEMORY_MB
-        return GraderSource(source, arguments.isolation, arguments.timeout_s, memory_mb, project="")
+        plain = GraderSource(source, arguments.isolation, arguments.timeout_s, memory_mb, project="")
+        return plain, settle(arguments.isolation, ())
     data = None if arguments.data is None else zipped(arguments.data)
     wanted = requirements.read(arguments.package)
     built = cached.environment_of(wanted, data, pool, EnvironmentSettings(), _Steps())
-    runs_text = arguments.isolation == "auto" and may_run_text(built.packages)
-    return GraderSource(
-        source,
-        "completion" if runs_text else arguments.isolation,
-        arguments.timeout_s,
-        arguments.memory_mb or ENVIRONMENT_MEMORY_MB,
-        project="",
-        environment=built.sha256,
-    )
+    settled = settle(arguments.isolation, built.packages)
+    memory_mb = arguments.memory_mb or ENVIRONMENT_MEMORY_MB
+    limits = settled.isolation, arguments.timeout_s, memory_mb
+    return GraderSource(source, *limits, project="", environment=built.sha256), settled
 
 
 class _Steps:
@@ -101,12 +97,12 @@ class _Steps:
         self._last = step
 
 
-def _run(pool: Pool, grader: GraderSource, arguments: argparse.Namespace) -> int:
+def _run(pool: Pool, grader: GraderSource, settled: Settled, arguments: argparse.Namespace) -> int:
     if arguments.threads and arguments.output:
         output.refuse_same_file(arguments.threads, arguments.output)
     slices = _slices(arguments.threads, arguments.column) if arguments.threads else iter(())
     first = next(slices, None)
-    report = pool.prove(grader, first[:TEST_THREADS] if first else None)
+    report = settled.warn(pool.prove(grader, first[:TEST_THREADS] if first else None))
     if not report.valid or first is None:
         return _report(report, None, arguments.json)
     counted = Tally()

@@ -4,23 +4,18 @@ import re
 from typing import NamedTuple
 
 from api.http.problems import invalid
-from gradebox.schemas import EnvironmentUse, Isolation
+from gradebox.schemas import EnvironmentUse
 from sandbox.limits import ENVIRONMENT_MEMORY_MB, MEMORY_MB
 from storage.environments import Environments
-from worker.environments.known import may_run_text
 
 _NAMED = re.compile(r"([a-z0-9][a-z0-9._-]{0,63})(?:@([1-9][0-9]{0,8}))?")
 
 
 class Chosen(NamedTuple):
-    """One build. `runs_text`: one of its packages may execute code from a completion."""
+    """One build, and the names of its packages."""
 
     use: EnvironmentUse
-    runs_text: bool
-
-    def settle(self, isolation: Isolation) -> Isolation:
-        """Resolves `auto` to `completion` if a package may execute text; else the guest resolves it from the source."""
-        return "completion" if isolation == "auto" and self.runs_text else isolation
+    packages: tuple[str, ...]
 
 
 def choose(environments: Environments, project: str, named: str) -> Chosen | None:
@@ -39,7 +34,7 @@ def choose(environments: Environments, project: str, named: str) -> Chosen | Non
             f"{named!r} is not the name of an environment: write its key, such as `math`, or a build, such as `math@2`"
         )
     use, build = environments.usable(project, found[1], int(found[2]) if found[2] else None)
-    return Chosen(use, may_run_text(package.name for package in build.packages))
+    return Chosen(use, tuple(package.name for package in build.packages))
 
 
 def default_memory_mb(chosen: Chosen | None) -> int:

@@ -22,6 +22,7 @@ from sandbox.grader_source import GraderSource
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
 from sandbox.source_bytes import from_bytes
 from storage.grader_content import CONFIG_BYTES
+from worker.environments.known import settle
 
 FILE_BYTES = bodies.MIB  # more than any source, so that a source over 64 KiB still gets a report
 _TOO_LONG = f"a source is at most {SOURCE_BYTES} bytes long"
@@ -187,15 +188,16 @@ def prove(
     answering: ProjectAnswering | None = None,
 ) -> Report:
     """Runs the five checks. Raises SourceRefused if the source cannot be run at all, and what `Pool.prove` raises."""
+    resolved = settle(isolation, environment.packages if environment else ())
     source = GraderSource(
         sent.text(),
-        environment.settle(isolation) if environment else isolation,
+        resolved.isolation,
         timeout_s,
         memory_mb,
         project=caller.project,
         environment=environment.use.sha256 if environment else "",
     )
     try:
-        return services.pool.prove(source, sent.threads, caller.should_stop, answering)
+        return resolved.warn(services.pool.prove(source, sent.threads, caller.should_stop, answering))
     except Stopped as stopped:
         raise caller.why("the checks did not finish") from stopped

@@ -20,7 +20,7 @@ ENVIRONMENT = {
 # be bound again in each child, which copies pages.
 AT_START = {**ENVIRONMENT, "LD_BIND_NOW": "1"}
 INTERPRETER = (str(image.PYTHON), "-s", "-S", "-P", "-B", "-X", "utf8")
-COMMAND = (*INTERPRETER, f"{image.GUEST}/start.py")
+COMMAND = (*INTERPRETER, f"{image.GUEST}/start")
 
 
 class Sandbox(Protocol):
@@ -37,7 +37,11 @@ class Sandbox(Protocol):
         """Whether a process was killed since the last call because all processes together needed too much memory."""
 
     def end(self) -> None:
-        """Kills everything inside and releases all resources of the sandbox. May be called twice."""
+        """Kills everything inside and releases all resources of the sandbox. May be called twice.
+
+        Raises:
+            StillRunning: it has not exited yet. Another call waits for it again.
+        """
 
 
 class Backend(Protocol):

@@ -1,5 +1,6 @@
 """The code that runs inside a sandbox, mounted read-only. It depends on nothing but the standard library and msgspec
-(child/thread_decoder.py).
+(child/thread_decoder.py). There its name is `gradebox._guest` (image.py), so that an environment may have a package of
+any name.
 
     host, sandbox/session.py
      │  one socket: frames in both directions, and the descriptor of the memory of each batch

@@ -14,6 +14,7 @@ from gradebox.errors import (
     Conflict,
     EnvironmentFailed,
     GradeboxError,
+    GraderWarning,
     NotFound,
     SourceError,
     ValidationError,
@@ -62,7 +63,8 @@ def shouting(client: Client) -> str:
 
 
 def test_a_grader_imports_what_its_environment_has(client: Client, shouting: str) -> None:
-    grader = client.graders.create.function(key="loud", fn=SOURCE, environment=shouting)
+    with pytest.warns(GraderWarning, match='in a process of its own.*: shouting. If .* isolation "batch"'):
+        grader = client.graders.create.function(key="loud", fn=SOURCE, environment=shouting)
 
     assert (grader.environment and grader.environment.label) == "shouting@1"
     assert grader.isolation == "completion"  # the package may run text as code
@@ -70,6 +72,12 @@ def test_a_grader_imports_what_its_environment_has(client: Client, shouting: str
     assert [outcome.score for outcome in grader.score([{"completion": "a"}])] == [0.25]
     batch = client.batches.create("loud", [{"completion": "a"}] * 3)
     assert batch.rewards() == [0.25] * 3
+
+
+@pytest.mark.filterwarnings("error::gradebox.GraderWarning")
+def test_who_chooses_an_isolation_is_not_warned_of_it(client: Client, shouting: str) -> None:
+    grader = client.graders.create.function(key="chosen", fn=SOURCE, environment=shouting, isolation="batch")
+    assert grader.isolation == "batch"
 
 
 def test_a_new_build_leaves_the_versions_that_are_there_as_they_are(client: Client, shouting: str) -> None:

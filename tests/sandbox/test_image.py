@@ -1,5 +1,7 @@
+import ast
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -37,11 +39,26 @@ def test_it_is_made_once(folder: Path, built: image.Image) -> None:
 
 def test_it_holds_the_standard_library_and_nothing_of_this_machine(built: image.Image) -> None:
     names = {path.name for path in _all(built)}
-    assert {"json", "os.py", "asyncio", "adaptive_harmony.py", "zygote.py", "thread.py"} <= names
+    assert {"json", "os.py", "asyncio", "adaptive_harmony.py", "zygote", "thread.py"} <= names
     assert not names & {"site-packages", "dist-packages", "test", "tests", "pydantic", "session.py", "idlelib"}
     # only compiled code is checked: the interpreter's configuration may contain paths of its build
     here = str(Path(image.__file__).parent.parent).encode()
     assert not [path for path in _all(built) if path.suffix == ".pyc" and here in path.read_bytes()]
+
+
+def test_the_guest_is_part_of_gradebox(built: image.Image) -> None:
+    """Graders and packages may have modules of any other name."""
+    assert {path.name for path in built.guest.iterdir()} - {"__pycache__"} == {
+        *("adaptive_harmony.py", "gradebox", "start", "zygote")
+    }
+    imported = {  # also by code that is for type checkers alone
+        name.partition(".")[0]
+        for path in built.guest.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
+    }
+    assert imported - sys.stdlib_module_names <= {"gradebox", "msgspec", "typing_extensions"}
 
 
 def test_everyone_can_read_it_and_only_its_owner_can_change_it(built: image.Image) -> None:
@@ -62,7 +79,7 @@ def _run_inside(built: image.Image, script: str) -> subprocess.CompletedProcess[
     begin = f"""
 import sys
 sys.path.insert(0, {str(built.guest)!r})
-from sandbox.guest.child.thread_decoder import PLACE, hidden_decoder
+from gradebox._guest.child.thread_decoder import PLACE, hidden_decoder
 decode = hidden_decoder({str(built.root)!r} + PLACE).decode
 LINE = b'{{"messages": [], "metadata": {{"a": [1]}}}}'
 """

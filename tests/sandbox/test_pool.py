@@ -14,7 +14,7 @@ import pytest
 from sandbox import pool as pool_module
 from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox
 from sandbox.counts import ENDS
-from sandbox.errors import Busy, InfrastructureError
+from sandbox.errors import Busy, InfrastructureError, StillRunning
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
 from sandbox.pool import Pool, open_pool
@@ -309,6 +309,31 @@ def test_a_sandbox_that_cannot_be_ended_costs_no_score(monkeypatch: pytest.Monke
         assert grade(pool, source(2))[0] == 2.0
         monkeypatch.undo()
         assert told(pool, "sandbox_ends_failed") >= 2
+
+
+def test_a_killed_sandbox_keeps_its_place_until_it_has_exited(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, opened = counted(most_sandboxes=1)
+    end, hangs = BubblewrapSandbox.end, threading.Event()
+    hangs.set()
+
+    def waits(sandbox: BubblewrapSandbox) -> None:
+        if hangs.is_set():
+            time.sleep(0.05)
+            raise StillRunning("it hangs")
+        end(sandbox)
+
+    with opened as pool:
+        monkeypatch.setattr(BubblewrapSandbox, "end", waits)
+        with suppress(KeyError), pool.grading(source(1)) as grading:
+            assert grading.score(_LINE, 0, "g@1")[0].score == 1.0
+            raise KeyError
+        assert (pool.alive, told(pool, "sandbox_ends_failed")) == (1, 1)
+        monkeypatch.setattr("sandbox.ready_sandboxes.WAIT_S", 0.3)
+        with pytest.raises(InfrastructureError, match="no sandbox was started"):
+            grade(pool, source(2))
+        hangs.clear()
+        assert eventually(lambda: pool.alive == 0)
+        assert grade(pool, source(2))[0] == 2.0
 
 
 def _grades(pool: Pool) -> bool:

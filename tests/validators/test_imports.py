@@ -1,4 +1,6 @@
 import ast
+import importlib
+from pathlib import Path
 
 import pytest
 
@@ -53,10 +55,21 @@ def test_what_needs_a_network_is_warned_of(text: str) -> None:
         "from adaptive_harmony import StringThread",
         "from urllib.parse import urlsplit",
         "from . import helper",
+        "import grader",
     ],
 )
 def test_what_is_there_is_not(text: str) -> None:
     assert imports.warnings(ast.parse(text)) == []
+
+
+def test_a_package_that_the_grader_itself_hides_is_warned_of(tmp_path: Path) -> None:
+    tree = ast.parse("import os\nfrom grader import grade_answer\nimport grader")
+    assert imports.warnings(tree, str(tmp_path)) == []
+    (tmp_path / "grader").mkdir()
+    (tmp_path / "grader" / "__init__.py").touch()
+    importlib.invalidate_caches()
+    (warning,) = imports.warnings(tree, str(tmp_path))
+    assert warning.startswith("line 2: `grader` is the grader's own module, which hides the environment's package")
 
 
 def test_each_package_is_told_once() -> None:

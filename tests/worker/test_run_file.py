@@ -147,6 +147,7 @@ def test_packages_and_data_are_built_once(folder: Path) -> None:
     assert [json.loads(done.stdout)["score"] for done in (first, again, other)] == [0.75, 0.75, 1.0], first.stderr
     assert "environment: compiling" in first.stderr
     assert "environment:" not in again.stderr
+    assert "packages of the environment may run text as code: shouting." in again.stderr
     assert len(built) == 2
     assert (none.returncode, unclear.returncode, missing.returncode) == (2, 2, 2)
     assert "no-such-package" in none.stderr

@@ -72,7 +72,7 @@ class EnvironmentBuilder(threading.Thread):
                 self._builds.give_back(claim)
         except (OSError, SandboxError) as error:
             _log.warning("an environment could not be built", environment=label, error=str(error))
-            self._builds.fail(claim, f"the service could not build it: {error}. Update it to try again")
+            self._builds.fail(claim, f"the service could not build it: {_reason(error)}. Update it to try again")
         else:
             self._builds.finish(claim, made)
             took = round(time.monotonic() - began, 1)
@@ -98,6 +98,11 @@ class EnvironmentBuilder(threading.Thread):
     def end(self) -> None:
         """Once `stopping` is set, waits up to `stop_s` until the current build is given back."""
         self.join(timeout=self._context.stop_s)
+
+
+def _reason(error: OSError | SandboxError) -> str:
+    """The text of an error for a tenant: without the paths of this machine that an OSError names."""
+    return error.strerror or type(error).__name__ if isinstance(error, OSError) else str(error)
 
 
 class _Progress:

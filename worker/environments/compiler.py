@@ -2,6 +2,7 @@
 
 import base64
 import py_compile
+import warnings
 import zlib
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from gradebox import Score, StringThread
 PLACE = "/usr/lib/environment/"
 PART = 48_000  # bytes of one answer; 64,000 in base64
 _BY_HASH = py_compile.PycInvalidationMode.UNCHECKED_HASH
+warnings.simplefilter("ignore")  # a printed SyntaxWarning would spoil the answer
 _last: dict[str, bytes] = {}  # the last requested module, because long ones are requested in parts
 
 

@@ -16,7 +16,8 @@ from sandbox.limits import ENVIRONMENT_FILES, MIB
 from worker.environments.uv import BuildFailed
 
 # In the folder itself: programs, and modules that Python runs at startup. Sandboxes run neither. Data is added later.
-_REMOVED = {DATA, "bin", "include", ".lock", "sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"}
+_REMOVED = {DATA, MARK, "bin", "include", ".lock"}
+_AT_STARTUP = {"sitecustomize", "usercustomize"}
 # Files in which uv records the origin of a package and the time of its installation. They would make archives of equal
 # contents differ.
 _NOTES = {"uv_cache.json", "direct_url.json", "INSTALLER", "REQUESTED"}
@@ -35,21 +36,30 @@ def tidy(folder: Path) -> None:
             raise BuildFailed(f"{path.relative_to(folder)} is neither a file nor a folder")
     for path in [*folder.iterdir()]:
         # Python finds modules of the standard library first, except those that sandboxes lack, such as tkinter.
-        is_of_python = path.name.partition(".")[0] in sys.stdlib_module_names
+        module = path.name.partition(".")[0]
+        is_of_python = module in sys.stdlib_module_names or module in _AT_STARTUP
         if path.name in _REMOVED or path.suffix == ".pth" or is_of_python:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            _remove(path)
         elif path.name.endswith(".dist-info") and path.is_dir():
             for note in _NOTES:
-                (path / note).unlink(missing_ok=True)
+                _remove(path / note)
     for path in [*folder.rglob("__pycache__")]:  # the byte code in a package may differ from its source
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        _remove(path)
     for path in [*folder.rglob("*")]:
         if path.suffix == ".pyc":
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            _remove(path)
         elif path.is_file():
             path.chmod(0o644)  # not executable
     (folder / MARK).write_text(BUILT_FOR)
     image.open_to_read(folder)
+
+
+def _remove(path: Path) -> None:
+    """Removes a file or a folder, which may have been removed with a folder above it."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def measure(folder: Path, most_mb: int) -> tuple[int, int]:

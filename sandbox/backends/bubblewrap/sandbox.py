@@ -5,7 +5,10 @@ from collections.abc import Callable
 
 from sandbox.backends.bubblewrap.first_process import First
 from sandbox.cgroups import Cgroup
+from sandbox.errors import StillRunning
 from sandbox.memory_monitor import Monitor
+
+END_S = 10.0
 
 
 class BubblewrapSandbox:
@@ -49,10 +52,19 @@ class BubblewrapSandbox:
         self._first.kill()
 
     def end(self) -> None:
-        """Kills everything inside and releases all resources of the sandbox."""
+        """Kills everything inside and releases all resources of the sandbox.
+
+        Raises:
+            StillRunning: it has not exited within `END_S`, and keeps its user id and control group.
+        """
         self._monitor.forget(self)
         self._first.kill()
         self.channel.close()
+        if not self._first.has_ended(int(END_S * 1000)):
+            raise StillRunning(
+                f"the sandbox of process {self.pid} was killed and has not exited within {END_S:g} s: look for a disk "
+                "or file system that does not answer (`ps` shows the state D)"
+            )
         self._first.end()
         if self._cgroup is not None:
             self._cgroup.remove()

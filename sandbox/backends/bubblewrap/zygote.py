@@ -24,7 +24,7 @@ from sandbox.errors import InfrastructureError
 from sandbox.guest.zygote import ASKED, MOST_TOLD
 from sandbox.image import Image
 
-_PROGRAM = (*INTERPRETER, f"{image.GUEST}/zygote.py")
+_PROGRAM = (*INTERPRETER, f"{image.GUEST}/zygote")
 _NAMESPACES = ("user", "mnt", "net", "ipc", "uts")
 _NS_GET_USERNS = 0xB701  # ioctl_ns(2)
 _CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")

@@ -6,7 +6,7 @@ import select
 import signal
 from contextlib import suppress
 from struct import pack
-from time import monotonic
+from time import monotonic, sleep
 from typing import NamedTuple
 
 from sandbox.guest.child import output, shared_records
@@ -29,6 +29,7 @@ from sandbox.guest.template.process import LOOK_S, SpareTemplate, make_note, sta
 _GRACE_S = 1.0  # a template that takes longer than this to answer is ended
 _HURRY_S = 0.001  # wait for an exit status while a process waits for a pipe to be emptied
 _EXIT_S = 5.0  # timeout for all processes to exit once they were killed
+_EXIT_LOOK_S = 0.0005
 _MOST_PID = 1 << 22
 _SETTLED = (bytes([BATCH]), bytes([COMPLETION]))
 
@@ -167,12 +168,20 @@ class GraderProcesses:
             return b""
 
     def _reap_template(self) -> int:
-        """Reaps the template, and returns its wait status. It has closed its socket, and is killed in case it runs."""
-        with suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)
-        _, status = os.waitpid(self._template, 0)
+        """Reaps the template, and returns its wait status. It has closed its socket, and is killed in case it runs.
+
+        Returns NO_STATUS if it does not exit in time; `end` then raises Lost.
+        """
+        deadline = monotonic() + _EXIT_S
+        pid = 0
+        while not pid and monotonic() < deadline:
+            with suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+            pid, status = os.waitpid(self._template, os.WNOHANG)
+            if not pid:
+                sleep(_EXIT_LOOK_S)
         self._template = 0
-        return status
+        return status if pid else NO_STATUS
 
     @property
     def alive(self) -> bool:
@@ -318,8 +327,10 @@ class GraderProcesses:
             while monotonic() < deadline:
                 with suppress(ProcessLookupError):
                     os.kill(-1, signal.SIGKILL)
-                os.waitpid(-1, 0)
-            raise Lost
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+                sleep(_EXIT_LOOK_S)  # WNOHANG: a process that hangs in the kernel does not exit when it is killed
+            raise Lost(f"a killed process has not exited within {_EXIT_S:g} s")
 
 
 def _is_check(message: bytes, number: int) -> bool:

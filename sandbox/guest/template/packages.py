@@ -15,7 +15,7 @@ _ONE_THREAD = (
 def allow() -> None:
     """Lets this process import the packages and find the data besides them.
 
-    They are last in the search path, so they shadow no module of the guest or the standard library.
+    They are last in the search path, so they shadow no module of the standard library, or of gradebox with the guest.
     """
     sys.path.append(PLACE)
     if os.path.isdir(DATA):

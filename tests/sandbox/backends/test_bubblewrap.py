@@ -22,7 +22,7 @@ from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox, bwrap_run
 from sandbox.backends.bubblewrap.bwrap_run import BwrapRun
 from sandbox.backends.bubblewrap.first_process import First
 from sandbox.cgroups import Cgroup, Cgroups
-from sandbox.errors import InfrastructureError
+from sandbox.errors import InfrastructureError, StillRunning
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
 from sandbox.session import Ended, Session
@@ -47,7 +47,7 @@ _SEEN = {
     "finders": "str(sys.meta_path)",
     "collector": "[gc.isenabled(), gc.get_threshold(), gc.get_debug(), len(gc.callbacks)]",
     "threads": "[thread.name for thread in threading.enumerate()]",
-    "modules": "[sys.modules[name].__spec__.origin for name in ('os', 'gradebox.thread', 'sandbox.guest.child.main')]",
+    "modules": "[sys.modules[name].__spec__.origin for name in ('os', 'gradebox.thread', 'gradebox._guest.child')]",
 }
 _EXECUTES = """
 import json
@@ -221,7 +221,7 @@ def test_the_zygote_hears_and_keeps_nothing_of_what_a_sandbox_is_for(forking: Bu
     assert Grader(session).load(f"SECRET = {secret!r}\n{_EXECUTES}").ask(f"answer = {secret!r}") == secret
     if os.geteuid() == 0:
         memory = _memory(forking.zygote.pid)
-        assert b"sandbox.guest.supervisor.main" in memory
+        assert b"gradebox._guest.supervisor.main" in memory
         assert secret.encode() not in memory
         assert set(_descriptors(forking.zygote.pid)) == {"0", "1", "2", "3"}
     session.end()
@@ -476,6 +476,24 @@ def test_warm_sandboxes_that_went_with_their_zygote_are_missed() -> None:
         assert made.zygote is not None
         os.kill(made.zygote.pid, signal.SIGKILL)
         assert pool.prove(GraderSource("async def grade(thread):\n    return 1.0\n")).valid
+
+
+def test_one_that_does_not_exit_keeps_what_it_has(forking: Bubblewrap, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = forking.start()
+    os.kill(made.pid, signal.SIGSTOP)
+    monkeypatch.setattr("sandbox.backends.bubblewrap.sandbox.END_S", 0.1)
+    given_back: list[int] = []
+    give_back = forking._give_back
+    monkeypatch.setattr(forking, "_give_back", lambda uid: [give_back(uid), given_back.append(uid)])  # type: ignore[func-returns-value]
+    with monkeypatch.context() as patch:
+        patch.setattr(First, "kill", lambda _: None)
+        for _ in range(2):
+            with pytest.raises(StillRunning, match=r"has not exited within 0\.1 s"):
+                made.end()
+    assert given_back == []
+    made.end()
+    made.end()
+    assert len(given_back) == 1
 
 
 @pytest.mark.parametrize("zygote", [True, False])

@@ -176,7 +176,7 @@ coroutine = many()
 def test_forged_records_cost_their_own_completion(asking: Asking, body: str) -> None:
     code = f"""
 import os
-from sandbox.guest.protocol.frames import ASKED, REQUESTS, pack_record
+from gradebox._guest.protocol.frames import ASKED, REQUESTS, pack_record
 record = pack_record(ASKED, 1, 1.0, [(REQUESTS, {body})])
 for descriptor in range(3, 64):
     try:

@@ -128,7 +128,7 @@ async def grade(thread):
 _HOLDS = """
 import gc
 gc.unfreeze()
-from sandbox.guest.template.fork_per_line import ForkPerLine
+from gradebox._guest.template.fork_per_line import ForkPerLine
 held = [bytes(found._message) for found in gc.get_objects() if isinstance(found, ForkPerLine)]
 answer = [len(held), any(b"sec" + b"ret" in part for part in held), any(b"answer" in part for part in held)]
 """

@@ -231,7 +231,7 @@ def test_scores_that_fill_their_room_arrive_beside_much_that_is_printed(session:
 
 
 FORGED = """
-from sandbox.guest.protocol.frames import pack_record
+from gradebox._guest.protocol.frames import pack_record
 import os, sys
 frame = sys._getframe()
 while not hasattr(frame.f_locals.get("self"), "_tell"):

@@ -42,7 +42,7 @@ REFUSED = {
     "a pair of TCP sockets": "socket.socketpair(socket.AF_INET)",
     "writing below /usr": "open('/usr/written', 'w')",
     "writing over the interpreter": "open('/usr/bin/python3', 'r+b')",
-    "writing over the guest": "open('/usr/lib/gradebox/start.py', 'a')",
+    "writing over the guest": "open('/usr/lib/gradebox/start', 'a')",
     "a file in the root": "open('/written', 'w')",
     "a file in /dev": "open('/dev/written', 'w')",
     "a device": "os.mknod('/tmp/sda', 0o60666, os.makedev(8, 0))",

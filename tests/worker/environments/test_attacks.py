@@ -94,9 +94,8 @@ from gradebox import Score
 async def grade(thread):
     return Score(1.0, reason=json.dumps(attack.FOUND))
 """
-_SHADOWED = (
-    "json", "random", "re", "zlib", "_socket", "asyncio", "sandbox", "validators", "gradebox", "adaptive_harmony",
-)  # fmt: skip
+_SHADOWED = ("json", "random", "re", "zlib", "_socket", "asyncio", "gradebox", "adaptive_harmony")
+_TRAPS = ("sandbox", "validators", "dotpromptz_handlebars", "start", "zygote")  # names of the guest's in the repository
 _NAMES_WHO = """
 import json, sys
 import {names}
@@ -132,7 +131,7 @@ def attacker(builds: Builds, unpacked: Path, tmp_path_factory: pytest.TempPathFa
         "usercustomize.py": "import os; os._exit(1)\n",
         "attack-1.0.data/scripts/attack": "#!/bin/sh\nexit 1\n",
     }
-    shadows = {f"{name}.py" if name != "sandbox" else "sandbox/__init__.py": "SHADOW = True\n" for name in _SHADOWED}
+    shadows = {f"{name}.py": "SHADOW = True\n" for name in (*_SHADOWED, *_TRAPS)}
     make_wheel(wheels, "attack", files | shadows)
     return builds(wheels, ["attack"]).sha256
 
@@ -164,7 +163,7 @@ def test_a_package_shadows_no_module_of_ours_or_of_python(anywhere: Pool, attack
     found = _found(anywhere, attacker, _NAMES_WHO.format(names=names))
 
     assert found.pop("shadows") == []
-    own = {name: found[name] for name in ("sandbox", "validators", "gradebox", "adaptive_harmony")}
+    own = {name: found[name] for name in ("gradebox", "adaptive_harmony")}
     assert all(path.startswith("/usr/lib/gradebox/") for path in own.values()), own
     assert not any((path or "").startswith("/usr/lib/environment") for path in found.values()), found
 

@@ -2,6 +2,7 @@
 
 import io
 import os
+import sys
 import tarfile
 import tomllib
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from gradebox.schemas import Isolation
 from sandbox.grader_source import GraderSource
 from sandbox.limits import MIB
 from sandbox.pool import Pool
@@ -128,6 +130,68 @@ def test_a_package_takes_the_place_of_no_module_of_python(builds: Builds, builde
         assert grading.score(b'{"completion": ""}', 0, "a@1")[0].score == 1.0
 
 
+_OURS = ("sandbox", "validators", "dotpromptz_handlebars", "start", "zygote")
+_LOADS_OURS = """
+import sandbox, validators, dotpromptz_handlebars, start, zygote
+from sandbox.guest import VALUE
+from gradebox.judges.templates import Template
+
+FIRST = Template("{{a}}").render({"a": 1})  # loads the guest's copy of the engine
+"""
+_GRADES = """
+async def grade(thread):
+    import validators.guest
+    return VALUE if (validators.guest.VALUE, FIRST) == (0.5, "1") else 0.0
+"""
+_GRADES_GROUPS = """
+async def grade(threads: list[StringThread]) -> list[float]:
+    return [VALUE for _ in threads]
+"""
+_ASKS = """
+from gradebox import Model
+
+judge = Model("judge")
+
+async def grade(thread):
+    return await judge.chat("?")
+"""
+
+
+@pytest.fixture(scope="module")
+def named_like_ours(builds: Builds, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The SHA-256 of a wheel with packages that have the names of the guest's in this repository."""
+    index = tmp_path_factory.mktemp("named-like-ours")
+    empty = {f"{name}/__init__.py": "" for name in _OURS}
+    make_wheel(
+        index, "validators", {**empty, "sandbox/guest.py": "VALUE = 0.75\n", "validators/guest.py": "VALUE = 0.5\n"}
+    )
+    return builds(index, ["validators"]).sha256
+
+
+@pytest.mark.parametrize("isolation", ["batch", "completion"])
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [(_GRADES, b'{"completion": "a"}'), (_GRADES_GROUPS, b'{"prompt": "?", "completions": ["a", "b"]}')],
+    ids=["threads", "groups"],
+)
+def test_a_package_may_have_the_name_of_one_of_ours(
+    builder: Pool, named_like_ours: str, isolation: Isolation, source: str, line: bytes
+) -> None:
+    with builder.grading(GraderSource(_LOADS_OURS + source, isolation, environment=named_like_ours)) as grading:
+        outcomes = grading.score(line + b"\n" + line, 0, "a@1")
+    assert [outcome.score for outcome in outcomes] == [0.75, 0.75], outcomes
+
+
+@pytest.mark.parametrize("isolation", ["batch", "completion"])
+def test_the_guest_imports_its_own_modules_after_the_grader_has_run(
+    builder: Pool, named_like_ours: str, isolation: Isolation
+) -> None:
+    """In `completion`, the guest rehearses asks: it imports most of its late modules."""
+    with builder.grading(GraderSource(_LOADS_OURS + _ASKS, isolation, environment=named_like_ours)) as grading:
+        loaded = grading.load()
+        assert (loaded.isolation is not None, loaded.asks) == (True, ("model:judge",)), loaded
+
+
 def test_a_module_whose_name_is_long_stays_without_byte_code(builds: Builds, tmp_path: Path) -> None:
     long = "m" * 245
     make_wheel(tmp_path, "long", {f"{long}.py": "", "short_one.py": ""})
@@ -145,6 +209,12 @@ def test_deep_folders_are_refused_and_removed(builds: Builds, unpacked: Path, tm
     with pytest.raises(BuildFailed, match="folders of more than"):
         builds(tmp_path, ["deep"])
     assert [path.name for path in unpacked.iterdir() if path.name.startswith(".build")] == []
+
+
+def test_a_module_with_warnings_is_compiled(builds: Builds, unpacked: Path, tmp_path: Path) -> None:
+    make_wheel(tmp_path, "warns", {"warns.py": "x = 1 is 1\n"})
+    folder = unpacked / builds(tmp_path, ["warns"]).sha256
+    assert (folder / f"__pycache__/warns.{sys.implementation.cache_tag}.pyc").exists()
 
 
 def test_byte_code_takes_no_more_than_there_is_room_for(
@@ -184,6 +254,28 @@ def test_versions_of_uv_that_write_elsewhere_are_not_installed(version: str) -> 
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
     [uv] = [one for one in map(Requirement, project["optional-dependencies"]["server"]) if one.name == "uv"]
     assert not uv.specifier.contains(version)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {".gradebox-environment/a": "x"},
+        {"a/__pycache__/__pycache__/b.py": ""},
+        {"a/b.pyc/c.pyc": ""},
+        {"odd-1.0.dist-info/direct_url.json/a": ""},
+    ],
+    ids=["mark", "byte code", "compiled", "note"],
+)
+def test_what_has_the_name_of_a_removed_file_is_removed(
+    builds: Builds, unpacked: Path, tmp_path: Path, files: dict[str, str]
+) -> None:
+    make_wheel(tmp_path, "odd", {"odd.py": "", "sitecustomize.cpython-311-x86_64-linux-gnu.so": "", **files})
+    folder = unpacked / builds(tmp_path, ["odd"]).sha256
+    left = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert {path for path in left if "dist-info" not in path} == {
+        *("odd.py", f"__pycache__/odd.{sys.implementation.cache_tag}.pyc", ".gradebox-environment")
+    }
+    assert not any("direct_url" in path for path in left)
 
 
 def test_links_are_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -13,6 +14,8 @@ from storage.settings import StorageSettings
 from storage.store import Store
 from tests.wheels import folder_for_environments, make_wheel
 from tests.worker.conftest import Worker, wait_until, workers
+from worker.environments.builder import EnvironmentBuilder
+from worker.environments.settings import EnvironmentSettings
 
 pytestmark = pytest.mark.sandbox
 
@@ -52,6 +55,16 @@ def test_a_worker_builds_and_keeps_what_it_built(store: Store, start: Callable[[
     (build,) = _now(store, "small").builds
     assert build.state == "ready", build.reason
     assert store.spool.archives() == {build.sha256}
+
+
+def test_a_tenant_is_told_no_path_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    context, claim = MagicMock(), MagicMock()
+    builder = EnvironmentBuilder(context, EnvironmentSettings())
+    monkeypatch.setattr(builder, "_make", MagicMock(side_effect=OSError(28, "No space left on device", "/srv/secret")))
+    builder.build(claim)
+    context.store.builds.fail.assert_called_once_with(
+        claim, "the service could not build it: No space left on device. Update it to try again"
+    )
 
 
 def test_what_a_killed_worker_was_building_is_built_by_another(

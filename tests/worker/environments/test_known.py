@@ -1,0 +1,30 @@
+import pytest
+
+from gradebox.schemas import Isolation, Report
+from worker.environments.known import Settled, settle
+
+LOADED = Report(valid=True, checks=[], isolation="completion", warnings=["other"])
+
+
+def test_packages_that_may_run_text_are_named() -> None:
+    settled = settle("auto", ["sympy", "regex", "mpmath", "numpy", "scipy"])
+    assert settled.isolation == "completion"
+    other, warning = settled.warn(LOADED).warnings
+    assert other == "other"
+    assert "mpmath, numpy, scipy, and 1 more. If" in warning
+    assert 'choose isolation "batch"' in warning
+
+
+@pytest.mark.parametrize(
+    ("isolation", "packages"),
+    [("auto", []), ("auto", ["regex", "rapidfuzz"]), ("batch", ["numpy"]), ("completion", ["numpy"])],
+)
+def test_what_was_chosen_and_known_packages_change_nothing(isolation: Isolation, packages: list[str]) -> None:
+    assert settle(isolation, packages) == Settled(isolation, "")
+    assert settle(isolation, packages).warn(LOADED) is LOADED
+
+
+@pytest.mark.parametrize("told", [{"isolation": None, "valid": False}, {"asks": ["model:judge"]}])
+def test_where_the_isolation_costs_little_nothing_is_said(told: dict[str, object]) -> None:
+    report = LOADED.model_copy(update=told)
+    assert settle("auto", ["numpy"]).warn(report) is report
