@@ -45,6 +45,7 @@ def summarise(grader: str, weight: float, counted: Tally, past: Sequence[Past] =
         count=counted.count,
         scored=counted.scored,
         errors=counted.errors,
+        retryable=counted.retryable if counted.errors else 0,
         not_applicable=counted.not_applicable,
         mean=_finite(counted.mean) if some else None,
         interval=normal(counted.mean, math.sqrt(counted.m2 / counted.scored), counted.scored) if some else None,

@@ -138,8 +138,7 @@ def note_errors(batch: "BatchHandle") -> None:
         if not left:
             break
     note(f"all errors: gradebox batches errors {batch.id}")
-    errors = (outcome.error for outcome in islice(batch.outcomes(), FIRST_OUTCOMES))
-    if any(error is not None and error.retryable for error in errors):
+    if batch.status.retryable:
         note(f"to score again only the outcomes whose errors may be temporary: gradebox batches retry {batch.id}")
 
 

@@ -386,6 +386,40 @@ def test_the_list_of_graders_has_the_numbers_of_the_last_batch(browse: httpx.Cli
     assert "none" in row and "of 2<" in row
 
 
+def test_what_is_not_applicable_has_a_column_where_there_is_some(page: Page, client: httpx.Client) -> None:
+    finished(client, submit(client, 10))
+    page.goto(BATCHES)
+    expect(page.locator("tr[data-row]")).to_have_count(1)
+    assert "not applicable" not in page.locator("th").all_inner_texts()
+    source = "from gradebox import NotApplicable\n\n\nasync def grade(thread):\n"
+    source += "    if int(thread.completion()) % 4:\n        raise NotApplicable('no multiple of 4')\n    return 1\n"
+    finished(client, submit(client, 10, "some", source))
+    page.goto(BATCHES)
+    headings = page.locator("th").all_inner_texts()
+    column = page.locator(f"tr[data-row] td:nth-child({headings.index('not applicable') + 1})")
+    assert column.all_inner_texts() == ["7", "0"]
+    shoot(page, "batches")
+
+
+def test_a_retry_is_offered_where_it_scores_something(browse: httpx.Client, client: httpx.Client) -> None:
+    source = (
+        "import time\n\nfrom gradebox import ModelError\n\n\nasync def grade(thread):\n"
+        "    number = int(thread.completion())\n    if number < {away}:\n"
+        "        raise ModelError('unreachable', 'the server is away', retryable=True)\n"
+        "    if number == 5:\n        raise ModelError('refused', 'the server does not want to')\n"
+        "    if number == 6:\n        time.sleep(60)\n    return 1\n"
+    )
+    for away, said in ((0, ""), (1, "Retry 1 error<"), (3, "Retry 3 errors<")):
+        content = {"key": f"away{away}", "source": source.format(away=away), "timeout_s": 0.5}
+        client.post(f"{PROJECT}/graders", json=content).raise_for_status()
+        batch = score(client, 8, f"away{away}")
+        errors = finished(client, batch)["errors"]
+        assert errors == {"model": away + 1, "timeout": 1}
+        shown = browse.get(f"{BATCHES}/{batch}").text
+        assert ("/retry" in shown) == bool(away)
+        assert said in shown
+
+
 def test_each_grader_has_a_column_and_numbers_are_held_beside_numbers(page: Page, client: httpx.Client) -> None:
     number = "    return Score(int(thread.completion()), reason='it is ' + thread.completion())\n"
     create(client, "number", f"from gradebox import Score\n\n\nasync def grade(thread):\n{number}")
