@@ -148,7 +148,7 @@ def test_large_groups_are_shown_in_little_time_and_space(browse: httpx.Client, c
     deep = '{"completion": "x", "metadata": {"a%d": %s}}'
     lines = [
         json.dumps({"prompt": turns, "completions": [""] * 1024}),
-        '{"threads": [%s]}' % ", ".join(deep % (n, "[" * 300 + "]" * 300) for n in range(300)),
+        '{"threads": [' + ", ".join(deep % (n, "[" * 300 + "]" * 300) for n in range(300)) + "]}",
         json.dumps({"threads": [{"turns": [["user", str(n)], *[["assistant", ""]] * 200]} for n in range(50)]}),
     ]
     batch = made(client, "".join(f"{line}\n" for line in lines).encode(), "each", EACH)
