@@ -172,7 +172,14 @@ def columns(named: list[str] | None) -> dict[str, str] | None:
     wrong = [one for one in named if "=" not in one]
     if wrong:
         raise typer.BadParameter(f"{wrong[0]!r}: write NAME=MEMBER, as in question=prompt", param_hint="--column")
-    return dict(one.split("=", 1) for one in named)
+    pairs = [one.split("=", 1) for one in named]
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise typer.BadParameter(
+                f"the column {name!r} is named twice: one column is one member of a thread", param_hint="--column"
+            )
+    return dict(pairs)
 
 
 def watch(batch: "BatchHandle") -> BatchFailed | None:
