@@ -12,7 +12,6 @@ _VARIES = re.compile(
     r"""
     (?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w))*'(?!\w)  # with apostrophes, as in 'it's 4'
     | (?<!\w)"(?:[^"\n]|(?<=\w)"(?=\w))*"(?!\w)
-    | `[^`\n]*`
     | (?<![^\W_])(?=[a-zA-Z]*[0-9])(?:
         [0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}
         | 0x[0-9a-fA-F]+
@@ -23,8 +22,8 @@ _VARIES = re.compile(
     )""",
     re.VERBOSE,
 )
-_UNENDED = re.compile(r"""(?<!\w)(?:'[^'\n]*|"[^"\n]*|`[^`\n]*)\Z""")
-_REPEATED = re.compile(r"""(#|'…'|"…"|`…`)(?:, ?\1)+""")
+_UNENDED = re.compile(r"""(?<!\w)(?:'[^'\n]*|"[^"\n]*)\Z""")
+_REPEATED = re.compile(r"""(#|'…'|"…")(?:, ?\1)+""")
 
 
 class Similar(NamedTuple):
@@ -56,4 +55,4 @@ def group_of(message: str) -> Similar:
 
 def _general(found: re.Match[str]) -> str:
     first = found[0][0]
-    return f"{first}…{first}" if first in "'\"`" else "#"
+    return f"{first}…{first}" if first in "'\"" else "#"

@@ -129,12 +129,14 @@ def _why_none(batch: "BatchHandle", path: Path | None) -> str:
 
 
 def note_errors(batch: "BatchHandle") -> None:
-    """Prints on stderr the first error of each kind, among the first outcomes."""
-    left = {kind for kind, count in batch.status.errors.items() if count}
+    """Prints on stderr the first error of each kind and grader, among the first outcomes."""
+    left = {(one.grader, kind) for one in batch.status.summary for kind, count in one.errors.items() if count}
     for outcome in islice(batch.outcomes(), FIRST_OUTCOMES):
-        if outcome.error is not None and outcome.error.kind in left:
-            left.remove(outcome.error.kind)
-            note(f"{outcome.error.kind}, first at thread {outcome.index}: {outcome.error.message}")
+        error = outcome.error
+        if error is not None and (outcome.grader, error.kind) in left:
+            left.remove((outcome.grader, error.kind))
+            of = f" of {outcome.grader}" if len(batch.status.graders) > 1 else ""
+            note(f"{error.kind}{of}, first at thread {outcome.index}: {error.message}")
         if not left:
             break
     note(f"all errors: gradebox batches errors {batch.id}")

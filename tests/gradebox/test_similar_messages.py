@@ -16,7 +16,11 @@ from gradebox.similar_messages import group_of
         ("it doesn't know utf8 and float64, can't", "it doesn't know utf8 and float64, can't", None),
         ("no line (line x)", "no line (line x)", None),
         ("'It's 4.' isn't 'it'", "'…' isn't '…'", None),
-        ("`a b` of chatcmpl-9aXk2Lq8 in row_17 and q17, 0000002a", "`…` of chatcmpl-# in row_# and #, …", None),
+        (
+            "`timeout_s` of chatcmpl-9aXk2Lq8 in row_17 and q17, 0000002a",
+            "`timeout_s` of chatcmpl-# in row_# and #, …",
+            None,
+        ),
         ("no 123e4567-e89b-12d3-a456-426614174000, sha256", "no #, sha256", None),
         ("[1, 2.5, 3] of ['a', 'b'] and (4) (line 1)", "[#, …] of ['…', …] and (#)", 1),
         (f"no number in '{'It is. ' * 100}' (line 2)", "no number in '…'", 2),

@@ -83,6 +83,7 @@ def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
     page.click("summary:has-text('exception')")
     first = page.locator("details.panel table tr").first
     expect(first.locator(".cut")).to_contain_text("number # is bad")
+    expect(first.locator(".cut")).to_contain_text("number 3 is bad")
     expect(first.locator("a").first).to_have_text("line 7")
     page.click(".chip:has-text('exception 200')")
     assert set(rows(page)) <= {str(n) for n in range(1000) if n % 10 in (3, 7)}
@@ -115,6 +116,7 @@ def test_a_batch_is_watched_and_ended(page: Page, client: httpx.Client) -> None:
     shoot(page, "batch-running")
     page.click("button:has-text('Cancel')")
     expect(page.locator(".chip").first).to_have_text("cancelled")
+    expect(page.locator(".bar .warn").first).to_contain_text("of 2,000 outcomes; the others were not scored")
     quick = score(client, 20, "slow")
     page.goto(f"{BATCHES}/{quick}")
     expect(page.locator(".chip").first).to_have_text("finished", timeout=15_000)  # without a reload
@@ -398,6 +400,13 @@ def test_what_is_not_applicable_has_a_column_where_there_is_some(page: Page, cli
     headings = page.locator("th").all_inner_texts()
     column = page.locator(f"tr[data-row] td:nth-child({headings.index('not applicable') + 1})")
     assert column.all_inner_texts() == ["7", "0"]
+    page.locator("tr[data-row] a").first.click()
+    expect(page.locator("dl.facts")).to_contain_text("7 not applicable")
+    expect(page.locator("main")).not_to_contain_text("weighted sum")
+    expect(page.locator("main")).not_to_contain_text("were not scored")
+    page.goto("/ui/projects/default/graders")
+    expect(page.locator("tr[data-row]").last).to_contain_text("none of 10, 7 not applicable")
+    page.goto(BATCHES)
     shoot(page, "batches")
 
 

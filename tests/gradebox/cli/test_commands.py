@@ -358,7 +358,7 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
 
     assert done.returncode == 0, done.stderr
     assert "weighted sum of the means: 1.5 (each mean is of the completions that its grader scored)" in done.stdout
-    assert "exception, first at thread 3: KeyError: 'n'" in done.stderr
+    assert f"exception of {reads}@1, first at thread 3: KeyError: 'n'" in done.stderr
     batch = done.stderr.split("gradebox batches errors ")[1].split()[0]
     found = json.loads(service.run("batches", "errors", batch, "--json").stdout)
     assert [(each["grader"], each["kind"], each["count"]) for each in found["errors"]] == [
