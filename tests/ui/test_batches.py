@@ -293,6 +293,25 @@ def test_a_view_that_is_none_says_why(browse: httpx.Client, client: httpx.Client
     assert said in answer.text
 
 
+def test_rows_that_are_left_out_of_numbers_are_counted(browse: httpx.Client, client: httpx.Client) -> None:
+    create(client, "mixed", MIXED)
+    threads = b"".join(b'{"id": "t%d", "completion": "%d"}\n' % (n // 2, n) for n in range(20))
+    sent = [client.post(f"{PROJECT}/batches?grader=mixed", content=threads, headers=LINES) for _ in range(2)]
+    batch, again = (answer.json()["id"] for answer in sent)
+    for each in (batch, again):
+        finished(client, each)
+    compared = browse.get(f"/ui/projects/default/compare?a={batch}&b={again}").text
+    assert "4 are scored by neither." in compared
+    assert " rows have an id that an earlier row has: they are paired in order." in compared
+    agreement = browse.get(f"{BATCHES}/{batch}/agreement?label=metadata.nothing").text
+    assert "0 of 20; 16 lack a label, 0 a score, 4 both" in agreement
+    assert "No row has a score and a label." in agreement
+    assert "More than 20" not in agreement
+    errors = browse.get(f"{BATCHES}/{batch}").text
+    assert "number 3 is bad (line 7)" in errors.partition("<h2>Outcomes")[0]
+    assert errors.partition("<h2>Outcomes")[0].count("&#39;missing&#39;") == 1
+
+
 def test_large_scores_and_thresholds_stay_what_they_are(browse: httpx.Client, client: httpx.Client) -> None:
     source = "async def grade(thread):\n    return float(thread.metadata.get('good', 0)) * 1e20\n"
     batch = submit(client, 6, "large", source)
