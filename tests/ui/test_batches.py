@@ -443,6 +443,9 @@ def test_a_retry_is_offered_where_it_scores_something(browse: httpx.Client, clie
         batch = score(client, 8, f"away{away}")
         errors = finished(client, batch)["errors"]
         assert errors == {"model": away + 1, "timeout": 1}
+        for path in (BATCHES, "/ui/projects/default/graders", f"/ui/projects/default/compare?a={batch}&b={batch}"):
+            listed = re.sub("<[^>]*>", "", browse.get(path).text)
+            assert f"{away + 1} model, 1 timeout" in listed, path
         shown = browse.get(f"{BATCHES}/{batch}").text
         assert ("/retry" in shown) == bool(away)
         assert said in shown
