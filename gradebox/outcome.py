@@ -4,6 +4,7 @@ Batches have millions of outcomes, so they are msgspec structs: reading or writi
 """
 
 from collections.abc import Iterable
+from math import fsum, inf
 from typing import Any, Literal
 
 import msgspec
@@ -72,6 +73,20 @@ def sum_of(parts: Iterable[Spent]) -> Spent:
     """Return the sum of several costs."""
     found = [(one.asks, one.kept, one.input_tokens, one.output_tokens, one.cost) for one in parts]
     return Spent(*map(sum, zip(*found, strict=True)))
+
+
+def weighted_sum(parts: Iterable[tuple[float, float | None]]) -> float | None:
+    """Return the sum of scores, each multiplied by the weight before it. It is rounded once, so the order does not
+    matter. None if a score is missing; infinite if the sum is too large.
+    """
+    weighted = [None if score is None else weight * score for weight, score in parts]
+    present = [one for one in weighted if one is not None]
+    if len(present) < len(weighted):
+        return None
+    try:
+        return fsum(present)
+    except (OverflowError, ValueError):  # the sum overflows, or adds both infinities
+        return inf
 
 
 class CompletionScore(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -55,10 +55,10 @@ class TablePage(msgspec.Struct, frozen=True):
 
 
 class ErrorGroup(msgspec.Struct, frozen=True):
-    """Errors of one kind whose messages differ only in numbers and quoted text.
+    """Errors of one kind whose messages differ only in numbers, ids and quoted text.
 
     Attributes:
-        message: the message with # in place of numbers and '…' in place of quoted text.
+        message: the message with # in place of numbers and ids, and '…' in place of quoted text.
         line: line of the grader's source, if the message names one.
         example: the message of the first error, cut at 300 characters.
         indices: indices of the first few threads.

@@ -350,6 +350,9 @@ class Summary(_Schema):
     count: int = Field(description="number of outcomes, with or without a score")
     scored: int
     errors: dict[str, int] = Field(description="number of errors by kind")
+    retryable: int | None = Field(
+        None, description="number of errors that another try may mend; null if an earlier version did not count them"
+    )
     not_applicable: int = Field(
         0, description="outcomes without score and error: the grader does not apply to the thread"
     )
@@ -464,6 +467,12 @@ class Batch(_Schema):
         [], description="summaries of recorded scores: one for each grader of kind `custom` that has some"
     )
     summary_error: str | None = Field(None, description="why the summary of a grader is missing")
+
+    @property
+    def retryable(self) -> int | None:
+        """Number of errors that another try may mend; None if a summary is missing or does not have it."""
+        known = [one.retryable for one in self.summary if one.retryable is not None]
+        return sum(known) if len(known) == len(self.graders) else None
 
     def _repr_html_(self) -> str:
         caption = f"batch {self.id}: {self.state}, {self.done:,} of {self.total:,} outcomes"

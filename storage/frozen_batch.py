@@ -80,6 +80,7 @@ class _Graded(msgspec.Struct, array_like=True):
     options_left_out: int = 0
     bias_checked: int = 0
     bias_detected: int = 0
+    retryable: int | None = None
 
     @property
     def not_applicable(self) -> int:
@@ -228,6 +229,7 @@ def _graded(grader: BatchGrader, summary: Summary) -> _Graded:
         summary.options_left_out,
         summary.positional_bias.checked if summary.positional_bias is not None else 0,
         summary.positional_bias.detected if summary.positional_bias is not None else 0,
+        summary.retryable,
     )
 
 
@@ -239,6 +241,7 @@ def _summary(one: _Graded) -> Summary:
         count=one.count,
         scored=one.scored,
         errors=one.errors,
+        retryable=one.retryable if one.errors else 0,
         not_applicable=one.not_applicable,
         mean=one.mean,
         deviation=one.deviation,

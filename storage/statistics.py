@@ -60,6 +60,8 @@ class Tally(msgspec.Struct, array_like=True):
     """Number of these decisions that differ between the orders."""
     groups_differ: bool = False
     """Whether completions within a group have different scores; the scores of the groups may still be equal."""
+    retryable: int | None = None
+    """Number of retryable errors; None if there are no errors, or a part is from a release that did not count them."""
 
     @property
     def not_applicable(self) -> int:
@@ -72,7 +74,9 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
     scores = [outcome.score for outcome in outcomes if outcome.score is not None]
     counted = Tally(count=len(outcomes), scored=len(scores), run_ms=sum([outcome.run_ms for outcome in outcomes]))
     if len(scores) < len(outcomes):
-        counted.errors = Counter([outcome.error.kind for outcome in outcomes if outcome.error is not None])
+        errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+        counted.errors = Counter([error.kind for error in errors])
+        counted.retryable = sum([error.retryable for error in errors]) if errors else None
     if spent := [outcome.spent for outcome in outcomes if outcome.spent is not None]:
         counted.spent = sum_of(spent)
     counted.unanswered = len([outcome for outcome in outcomes if outcome.no_completion])
@@ -118,8 +122,8 @@ def merged(parts: Iterable[Tally]) -> Tally:
     for part in parts:
         total.count += part.count
         total.run_ms += part.run_ms
-        for kind, count in part.errors.items():
-            total.errors[kind] = total.errors.get(kind, 0) + count
+        if part.errors:
+            _add_errors(total, part)
         total.unanswered += part.unanswered
         total.left_out += part.left_out
         if part.spent is not None:
@@ -139,6 +143,19 @@ def merged(parts: Iterable[Tally]) -> Tally:
     return total
 
 
+def _add_errors(total: Tally, part: Tally) -> None:
+    if not total.errors:
+        total.retryable = part.retryable
+    else:
+        total.retryable = _sum_or_none(total.retryable, part.retryable)
+    for kind, count in part.errors.items():
+        total.errors[kind] = total.errors.get(kind, 0) + count
+
+
+def _sum_or_none(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b
+
+
 def _add_moments(total: Tally, part: Tally) -> None:
     """Combines the means and spreads of two parts by Chan's formula, which avoids cancellation."""
     a, n = total.scored, part.scored
@@ -150,7 +167,7 @@ def _add_moments(total: Tally, part: Tally) -> None:
         total.m2 = part.m2 + total.m2 + delta * delta * a * n / both
         total.mean += delta * n / both
         total.minimum, total.maximum = min(part.minimum, total.minimum), max(part.maximum, total.maximum)
-        total.passed = None if total.passed is None or part.passed is None else total.passed + part.passed
+        total.passed = _sum_or_none(total.passed, part.passed)
     total.scored = a + n
     _set_equal(total)
 

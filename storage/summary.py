@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import asdict
 
-from gradebox.outcome import Spent
+from gradebox.outcome import Spent, weighted_sum
 from gradebox.schemas import BiasCount, HistogramBin, SpentSummary, Summary, ValueSummary
 from storage.normal_interval import normal
 from storage.reward_drift import Past, concerns
@@ -45,6 +45,7 @@ def summarise(grader: str, weight: float, counted: Tally, past: Sequence[Past] =
         count=counted.count,
         scored=counted.scored,
         errors=counted.errors,
+        retryable=counted.retryable if counted.errors else 0,
         not_applicable=counted.not_applicable,
         mean=_finite(counted.mean) if some else None,
         interval=normal(counted.mean, math.sqrt(counted.m2 / counted.scored), counted.scored) if some else None,
@@ -138,10 +139,7 @@ def bins(low: float, high: float, counts: Sequence[int]) -> list[HistogramBin]:
 
 def weighted_mean(summaries: Sequence[Summary]) -> float | None:
     """The sum of weight times mean; None if there is no grader or one has no mean."""
-    means = [(summary.weight, summary.mean) for summary in summaries]
-    if not means or any(mean is None for _, mean in means):
-        return None
-    return sum(weight * mean for weight, mean in means if mean is not None)
+    return weighted_sum((summary.weight, summary.mean) for summary in summaries) if summaries else None
 
 
 def _share(score: float, low: float, high: float) -> float:

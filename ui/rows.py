@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 
 from api.http.problems import invalid, too_large
 from api.services import Services
-from gradebox import thread_forms
+from gradebox import group_forms, thread_forms
 from gradebox.outcome import Outcome
 from gradebox.outcome_table import MOST_PICKED
 from gradebox.schemas import Batch
@@ -25,17 +25,33 @@ from ui.visits import visit
 
 _PARSED_BYTES = 256 * 1024  # longer threads are shown as the raw line
 _TURNS_SHOWN = 500
+_MEMBERS_SHOWN = 50  # completions of a group
 RANDOM = 20  # number of threads picked at random
 _decode = msgspec.json.Decoder(Outcome).decode
 
 
+_Turns = Sequence[tuple[str, str]]
+
+
+class _Member(NamedTuple):
+    """A thread of a group for display. Its turns and metadata are without those that the whole group has."""
+
+    turns: _Turns
+    metadata: str
+    more_turns: int
+
+
 class _Thread(NamedTuple):
-    """A thread for display: its turns and metadata; or only the raw line if it is not a thread or is too long."""
+    """A thread or a group for display: its turns and metadata, and the members of a group; or only the raw line if it
+    is neither, or is too long.
+    """
 
     line: str
-    turns: Sequence[tuple[str, str]] = ()
+    turns: _Turns = ()
     metadata: str = ""
     more_turns: int = 0
+    members: Sequence[_Member] = ()
+    more_members: int = 0
 
 
 async def show(request: Request) -> Response:
@@ -54,8 +70,9 @@ async def show(request: Request) -> Response:
         "outcomes": sorted(said, key=lambda one: (one.grader not in graders, one.grader)),
         "thread": thread,
         "of": asked if (asked := request.query_params.get("grader")) in graders else graders[0],
+        "in_dialog": "hx-request" in request.headers,
     }
-    if "hx-request" in request.headers:
+    if values["in_dialog"]:
         return HTMLResponse(rendered("_row.html", **values))
     return page("row.html", here="batches", **values)
 
@@ -81,11 +98,51 @@ def _shown(line: bytes) -> _Thread:
     if len(line) > _PARSED_BYTES:
         return _Thread(cut)
     try:
-        turns, metadata, _ = thread_forms.read(json.loads(text), keep_unknown=True)
+        value = json.loads(text)
+        return _group(cut, value) if _is_group(value) else _single(cut, value)
     except (ValueError, RecursionError):
         return _Thread(cut)
-    shown = [(str(role), str(content)) for role, content in turns[:_TURNS_SHOWN]]
-    return _Thread(cut, shown, as_json(metadata) if metadata else "", len(turns) - len(shown))
+
+
+def _is_group(value: object) -> bool:
+    return type(value) is dict and thread_forms.is_group(value)
+
+
+def _single(cut: str, value: object) -> _Thread:
+    turns, metadata, _ = thread_forms.read(value, keep_unknown=True)
+    shown, more = _texts(turns, _TURNS_SHOWN)
+    return _Thread(cut, shown, as_json(metadata) if metadata else "", more)
+
+
+def _group(cut: str, value: object) -> _Thread:
+    """A group, with the turns and the metadata that all members share only once."""
+    members = group_forms.members(value)
+    read = [thread_forms.read(one, keep_unknown=True) for one in members[:_MEMBERS_SHOWN]]
+    shared = _shared([turns for turns, _, _ in read])
+    same = read[0][1]
+    has_same = all(metadata == same for _, metadata, _ in read)
+    most_turns, most_text = _TURNS_SHOWN // len(read), MOST_SHOWN // len(read)
+    shown = [
+        _Member(texts, as_json(metadata, most_text) if metadata and not has_same else "", more)
+        for turns, metadata, _ in read
+        for texts, more in [_texts(turns[shared:], most_turns)]
+    ]
+    above, more_turns = _texts(read[0][0][:shared], _TURNS_SHOWN)
+    metadata = as_json(same) if same and has_same else ""
+    return _Thread(cut, above, metadata, more_turns, shown, len(members) - len(shown))
+
+
+def _shared(threads: Sequence[_Turns]) -> int:
+    """The number of first turns that all threads have, without the last turn of any."""
+    most = max(0, min(map(len, threads)) - 1)
+    first = threads[0]
+    return next((n for n in range(most) if any(turns[n] != first[n] for turns in threads)), most)
+
+
+def _texts(turns: _Turns, most: int) -> tuple[_Turns, int]:
+    """The first `most` turns, and the number of the others."""
+    shown = [(str(role), str(content)) for role, content in turns[:most]]
+    return shown, len(turns) - len(shown)
 
 
 def samples(services: Services, project: str, place: str) -> str:

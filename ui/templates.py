@@ -23,14 +23,14 @@ def _number(value: float | None, digits: int = 4) -> str:
     return "–" if value is None else number_text(value, digits)
 
 
-def as_json(value: object) -> str:
-    """Format a value as indented JSON, cut at `MOST_SHOWN` characters: deeply nested values are mostly indentation."""
+def as_json(value: object, most: int = MOST_SHOWN) -> str:
+    """Format a value as indented JSON, cut at `most` characters: deeply nested values are mostly indentation."""
     pieces, size = [], 0
     for piece in _encoder.iterencode(value):  # the cut comes before the recursion gets too deep
         pieces.append(piece)
         size += len(piece)
-        if size > MOST_SHOWN:
-            return "".join(pieces)[:MOST_SHOWN] + "…"
+        if size > most:
+            return "".join(pieces)[:most] + "…"
     return "".join(pieces)
 
 

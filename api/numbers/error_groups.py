@@ -1,30 +1,20 @@
-"""Groups errors with the same message, apart from numbers and quoted text."""
+"""Groups errors with similar messages."""
 
-import re
 from collections import Counter
 from time import perf_counter
 
 import msgspec
 
 from gradebox.outcome_table import TEXT_CHARACTERS, ErrorGroup, ErrorGroups, KindGroups
+from gradebox.similar_messages import Similar, group_of
 
 GROUPS = 50
 """The groups of a kind that are returned."""
 INDICES = 5
 _COUNTED = 10_000  # groups per kind: errors of further groups only count as others
-_LOOKED_AT = 500  # characters of a message that are compared
 _TIME_S = 20.0  # for all messages: later errors count as others, unless their group is cached
-_REMEMBERED = 20_000  # messages whose group is cached
-
-_LINE_CHARACTERS = 20  # the most characters of the line number at the end of a message
-_LINE = re.compile(r" \(line (\d{1,9})\)$")
-_VARIES = re.compile(
-    r"""(?<!\w)'[^'\n]*'(?!\w) | (?<!\w)"[^"\n]*"(?!\w)"""
-    r""" | (?<!\w) (?: 0x[0-9a-fA-F]+ | \d+ (?:[.,]\d+)* (?:e[+-]?\d+)? )""",
-    re.VERBOSE,
-)
-
-Key = tuple[str, int | None]
+_REMEMBERED = 20_000  # messages whose group is cached, of at most `_SHORT` characters
+_SHORT = 500
 
 
 class _Group:
@@ -41,8 +31,8 @@ class ErrorCounter:
         self._grader = grader
         self._left_s = time_s
         self._counts: Counter[str] = Counter()
-        self._groups: dict[str, dict[Key, _Group]] = {}
-        self._keys: dict[str, Key] = {}
+        self._groups: dict[str, dict[Similar, _Group]] = {}
+        self._keys: dict[str, Similar] = {}
 
     def add(self, index: int, kind: str, message: str) -> None:
         """Counts the error of a thread."""
@@ -60,13 +50,13 @@ class ErrorCounter:
         if len(group.indices) < INDICES:
             group.indices.append(index)
 
-    def _key(self, message: str) -> Key | None:
+    def _key(self, message: str) -> Similar | None:
         found = self._keys.get(message)
         if found is None and self._left_s > 0:
             started = perf_counter()
             found = group_of(message)
             self._left_s -= perf_counter() - started
-            if len(self._keys) < _REMEMBERED and len(message) <= _LOOKED_AT:
+            if len(self._keys) < _REMEMBERED and len(message) <= _SHORT:
                 self._keys[message] = found
         return found
 
@@ -80,17 +70,3 @@ class ErrorCounter:
         groups = [ErrorGroup(message, line, one.count, one.example, one.indices) for (message, line), one in largest]
         told = sum(one.count for one in groups)
         return KindGroups(kind, count, groups, count - told)  # type: ignore[arg-type]  # validated when it was read
-
-
-def group_of(message: str) -> Key:
-    """The message without its numbers and quoted text, and the source line it names."""
-    end = message[-_LINE_CHARACTERS:]
-    where = _LINE.search(end)
-    said = message if where is None else message[: len(message) - len(end) + where.start()]
-    said = _VARIES.sub(_general, said[:_LOOKED_AT])
-    return said[:TEXT_CHARACTERS], None if where is None else int(where[1])
-
-
-def _general(found: re.Match[str]) -> str:
-    first = found[0][0]
-    return f"{first}…{first}" if first in "'\"" else "#"

@@ -157,9 +157,9 @@ def list_errors(
     invocation: Invocation,
     batch: Id,
     kind: Annotated[str | None, typer.Option(help="Only errors of this kind, such as exception.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of messages.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of groups.")] = 20,
 ) -> None:
-    """The errors of a batch: each message with its count, the most frequent first."""
+    """The errors of a batch in groups, the largest first. In a group, only numbers, ids and quoted text differ."""
     from gradebox.cli.errors import ErrorCounts
 
     counts = ErrorCounts(kind)
@@ -169,10 +169,10 @@ def list_errors(
     left_out = counts.total - sum(group.count for group in groups)
     if invocation.json:
         return as_json({"errors": [group.as_dict() for group in groups], "left_out": left_out})
-    rows = [(g.first.grader, g.kind, g.count, g.first.index, g.first.id, g.message) for g in groups]
-    table(["grader", "kind", "count", "first thread", "its id", "message"], rows)
+    rows = [(g.first.grader, g.kind, g.count, g.first.index, g.first.id, g.example) for g in groups]
+    table(["grader", "kind", "count", "first thread", "its id", "its message"], rows)
     if left_out:
-        note(f"{left_out:,} errors with other messages are left out: --limit shows more")
+        note(f"{left_out:,} errors are in further groups: --limit shows more")
     return None
 
 

@@ -1,4 +1,4 @@
-"""The options of every client command: service, key, project, and JSON output."""
+"""The class of all commands, and the options of client commands: service, key, project, and JSON output."""
 
 import inspect
 from collections.abc import Callable
@@ -6,11 +6,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 if TYPE_CHECKING:
     from gradebox.client import Client
 
 P = ParamSpec("P")
+
+
+class Command(TyperCommand):
+    """A command that refuses an option with two values, unless it takes several: the first would be lost."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses the arguments. Raises UsageError."""
+        if not ctx.resilient_parsing:
+            _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+            single = [one for one in given if isinstance(one, TyperOption) and not (one.is_flag or one.multiple)]
+            for number, option in enumerate(single):
+                if option in single[:number]:
+                    ctx.fail(f"{max(option.opts, key=len)} is given twice, and takes one value: leave one out")
+        return super().parse_args(ctx, args)
 
 
 @dataclass(frozen=True)
@@ -66,7 +81,7 @@ def client_command(
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         run.__doc__ = function.__doc__
         run.__name__ = function.__name__
-        app.command(name)(run)
+        app.command(name, cls=Command)(run)
         return function
 
     return add

@@ -1,30 +1,33 @@
-"""Counts the errors of a batch by message."""
+"""Counts the errors of a batch, similar messages together."""
 
 from dataclasses import dataclass
 
 from gradebox.outcome import Outcome
+from gradebox.similar_messages import Similar, group_of
 
-MESSAGES = 10_000  # distinct messages that are counted: a grader's messages may differ in every outcome
+GROUPS = 10_000  # groups that are counted: a grader's messages may all differ
 
 
 @dataclass
 class CountedError:
-    """Outcomes of one grader with the same error."""
+    """Outcomes of one grader with errors of one kind and similar messages."""
 
     kind: str
-    message: str
+    similar: Similar
+    example: str
     first: Outcome
     count: int = 0
 
     def as_dict(self) -> dict[str, object]:
-        """A dict for JSON output, with the stdout of the first outcome."""
-        first = {"index": self.first.index, "id": self.first.id, "stdout": self.first.stdout}
+        """A dict for JSON output, with the message and the stdout of the first outcome."""
         return {
             "grader": self.first.grader,
             "kind": self.kind,
             "count": self.count,
-            "message": self.message,
-            "first": first,
+            "message": self.similar.message,
+            "line": self.similar.line,
+            "example": self.example,
+            "first": {"index": self.first.index, "id": self.first.id, "stdout": self.first.stdout},
         }
 
 
@@ -38,7 +41,7 @@ class ErrorCounts:
     def __init__(self, kind: str | None) -> None:
         self.total = 0
         self._kind = kind
-        self._groups: dict[tuple[str, str, str], CountedError] = {}
+        self._groups: dict[tuple[str, str, Similar], CountedError] = {}
 
     def add(self, outcome: Outcome) -> None:
         """Counts an outcome."""
@@ -46,10 +49,11 @@ class ErrorCounts:
         if error is None or self._kind not in (None, error.kind):
             return
         self.total += 1
-        key = outcome.grader, error.kind, error.message
-        if key in self._groups or len(self._groups) < MESSAGES:
-            self._groups.setdefault(key, CountedError(error.kind, error.message, outcome)).count += 1
+        similar = group_of(error.message)
+        key = outcome.grader, error.kind, similar
+        if key in self._groups or len(self._groups) < GROUPS:
+            self._groups.setdefault(key, CountedError(error.kind, similar, error.message, outcome)).count += 1
 
     def most_frequent(self, limit: int) -> list[CountedError]:
-        """The most frequent messages, at most `limit`."""
+        """The largest groups, at most `limit`."""
         return sorted(self._groups.values(), key=lambda group: -group.count)[:limit]

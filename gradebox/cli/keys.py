@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.command import Command, Invocation, client_command
 from gradebox.cli.output import as_json, fail, note, say, table
 from gradebox.cli.server import DataDir
 
@@ -70,7 +70,7 @@ def rotate(invocation: Invocation, key: Annotated[str, typer.Argument(metavar="I
     return say(new.secret or "")
 
 
-@app.command()
+@app.command(cls=Command)
 def recover(data_dir: DataDir = None) -> None:
     """Makes a key for every project if all keys are lost: on the service's machine, as owner of its data folder.
 

@@ -129,17 +129,18 @@ def _why_none(batch: "BatchHandle", path: Path | None) -> str:
 
 
 def note_errors(batch: "BatchHandle") -> None:
-    """Prints on stderr the first error of each kind, among the first outcomes."""
-    left = {kind for kind, count in batch.status.errors.items() if count}
+    """Prints on stderr the first error of each kind and grader, among the first outcomes."""
+    left = {(one.grader, kind) for one in batch.status.summary for kind, count in one.errors.items() if count}
     for outcome in islice(batch.outcomes(), FIRST_OUTCOMES):
-        if outcome.error is not None and outcome.error.kind in left:
-            left.remove(outcome.error.kind)
-            note(f"{outcome.error.kind}, first at thread {outcome.index}: {outcome.error.message}")
+        error = outcome.error
+        if error is not None and (outcome.grader, error.kind) in left:
+            left.remove((outcome.grader, error.kind))
+            of = f" of {outcome.grader}" if len(batch.status.graders) > 1 else ""
+            note(f"{error.kind}{of}, first at thread {outcome.index}: {error.message}")
         if not left:
             break
     note(f"all errors: gradebox batches errors {batch.id}")
-    errors = (outcome.error for outcome in islice(batch.outcomes(), FIRST_OUTCOMES))
-    if any(error is not None and error.retryable for error in errors):
+    if batch.status.retryable:
         note(f"to score again only the outcomes whose errors may be temporary: gradebox batches retry {batch.id}")
 
 
@@ -173,7 +174,14 @@ def columns(named: list[str] | None) -> dict[str, str] | None:
     wrong = [one for one in named if "=" not in one]
     if wrong:
         raise typer.BadParameter(f"{wrong[0]!r}: write NAME=MEMBER, as in question=prompt", param_hint="--column")
-    return dict(one.split("=", 1) for one in named)
+    pairs = [one.split("=", 1) for one in named]
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise typer.BadParameter(
+                f"the column {name!r} is named twice: one column is one member of a thread", param_hint="--column"
+            )
+    return dict(pairs)
 
 
 def watch(batch: "BatchHandle") -> BatchFailed | None:

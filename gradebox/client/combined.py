@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from math import fsum, inf, isfinite
+from math import isfinite
 
 from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._sync.scoring import Scoring
 from gradebox.client.reward_functions import AsyncRewardFunctions, RewardFunctions
 from gradebox.client.threads import Thread, each_of
 from gradebox.frame import Outcomes
-from gradebox.outcome import Outcome, OutcomeError, sum_of
+from gradebox.outcome import Outcome, OutcomeError, sum_of, weighted_sum
 from gradebox.schemas import BatchGrader
 
 
@@ -87,7 +87,7 @@ def _combined(name: str, graders: Sequence[BatchGrader], outcomes: Sequence[Outc
         values |= {f"{part}/{value}": number for value, number in (outcome.values or {}).items()}
         if outcome.score is not None:
             values[part] = outcome.score
-    total = _total(graders, outcomes)
+    total = weighted_sum((one.weight, outcome.score) for one, outcome in zip(graders, outcomes, strict=True))
     error = _error(outcomes)
     if total is not None and not isfinite(total):
         total, error = None, OutcomeError("bad_return", _NOT_FINITE)
@@ -106,17 +106,6 @@ def _combined(name: str, graders: Sequence[BatchGrader], outcomes: Sequence[Outc
         "\n".join(passed_over) if passed_over and error is None else None,
         spent=sum_of(spent) if spent else None,
     )
-
-
-def _total(graders: Sequence[BatchGrader], outcomes: Sequence[Outcome]) -> float | None:
-    """The weighted sum, which may be infinite; None if a score is missing."""
-    weighted = [one.weight * each.score for one, each in zip(graders, outcomes, strict=True) if each.score is not None]
-    if len(weighted) < len(graders):
-        return None
-    try:
-        return fsum(weighted)
-    except (OverflowError, ValueError):  # the sum overflows, or adds both infinities
-        return inf
 
 
 def _error(outcomes: Sequence[Outcome]) -> OutcomeError | None:

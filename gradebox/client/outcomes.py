@@ -6,7 +6,7 @@ from math import isfinite
 from msgspec.structs import replace
 
 from gradebox.errors import GradeboxError
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, weighted_sum
 from gradebox.schemas import Batch
 
 
@@ -36,7 +36,8 @@ class Rewards:
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
         self._weights = {f"{grader.key}@{grader.version}": grader.weight for grader in batch.graders}
-        self._sums: list[float | None] = [0.0] * batch.threads
+        self._rewards: list[float | None] = [None] * batch.threads
+        self._parts: dict[int, list[tuple[float, float | None]]] = {}
         self._missing = batch.total
 
     def add(self, outcome: Outcome) -> None:
@@ -45,11 +46,13 @@ class Rewards:
         if weight is None:  # a recorded score, not one of the batch's graders
             return
         self._missing -= 1
-        before, score = self._sums[outcome.index], outcome.score
-        total = None if before is None or score is None else before + weight * score
-        self._sums[outcome.index] = total if total is not None and isfinite(total) else None
+        parts = self._parts.setdefault(outcome.index, [])
+        parts.append((weight, outcome.score))
+        if len(parts) == len(self._weights):
+            total = weighted_sum(self._parts.pop(outcome.index))
+            self._rewards[outcome.index] = total if total is not None and isfinite(total) else None
 
     def result(self) -> list[float | None]:
         """The rewards, in the order of the threads. Raises GradeboxError if outcomes are missing."""
         _raise_if(self._missing, self._batch)
-        return self._sums
+        return self._rewards

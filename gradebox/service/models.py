@@ -67,6 +67,15 @@ def read_endpoint(text: str, environment: Mapping[str, str]) -> ServedEndpoint:
     return ServedEndpoint(match["key"], match["url"], api_key)
 
 
+def refuse_same_key(served: Sequence[ServedModel | ServedEndpoint]) -> None:
+    """Raises CannotServe if two models or two endpoints have the same key: the second would replace the first."""
+    named = [(type(one), one.key) for one in served]
+    for number, one in enumerate(served):
+        if named[number] in named[:number]:
+            option = "--model" if isinstance(one, ServedModel) else "--endpoint"
+            raise CannotServe(f"{option} names {one.key!r} twice: give each its own key")
+
+
 def register(served: Sequence[ServedModel | ServedEndpoint], url: str, data_dir: Path) -> None:
     """Registers each model and endpoint, or updates the existing one. Raises CannotServe if the service refuses one."""
     if not served:

@@ -7,7 +7,7 @@ import pytest
 from examples.model_server import ModelServer, Script
 from gradebox import ModelDefaults, Price
 from gradebox.errors import CannotServe, Conflict, NotAllowed
-from gradebox.service.models import read, read_endpoint
+from gradebox.service.models import read, read_endpoint, refuse_same_key
 from tests.gradebox.conftest import serving
 
 SECRET = "sk-very-secret-of-a-model-0123456789"
@@ -130,6 +130,16 @@ def test_how_serve_is_told_of_a_model() -> None:
         with pytest.raises(CannotServe, match="KEY=NAME@BASE_URL") as error:
             read(text, {})
         assert "pw" not in str(error.value)
+
+
+def test_serve_takes_no_two_models_of_one_key() -> None:
+    models = [read(f"{key}=m@http://127.0.0.1:{port}/v1", {}) for key, port in (("a", 1), ("b", 2), ("a", 3))]
+    endpoints = [read_endpoint(f"{key}=http://127.0.0.1:1", {}) for key in ("a", "b", "b")]
+    refuse_same_key([*models[:2], *endpoints[:2]])
+    with pytest.raises(CannotServe, match="--model names 'a' twice"):
+        refuse_same_key(models)
+    with pytest.raises(CannotServe, match="--endpoint names 'b' twice"):
+        refuse_same_key(endpoints)
 
 
 def test_how_serve_is_told_of_an_endpoint() -> None:

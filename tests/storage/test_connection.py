@@ -135,7 +135,7 @@ def test_statistics_of_format_3_are_as_they_were(redis: Redis, store: Store) -> 
     assert [one.warning_kinds for one in found.summary] == [["jump"], ["jump"]]  # compared with format 3's past
     assert [(one.passed, one.pass_rate) for one in found.summary] == [(None, None)] * 2  # format 3 did not count them
     assert [(one.passed, one.pass_rate) for one in before.summary] == [(19, 19 / 30)] * 2  # 0.9999999 does not pass
-    plain = {"warnings", "warning_kinds", "passed", "pass_rate"}
+    plain = {"warnings", "warning_kinds", "passed", "pass_rate", "retryable"}
     assert [one.model_dump(exclude=plain) for one in found.summary] == [
         one.model_dump(exclude=plain) for one in before.summary
     ]

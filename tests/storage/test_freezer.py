@@ -5,7 +5,7 @@ import msgspec
 import pytest
 from redis import Redis
 
-from gradebox.outcome import Outcome, Spent
+from gradebox.outcome import Outcome, OutcomeError, Spent
 from gradebox.schemas import Batch, SpentSummary
 from storage import frozen_batch, outcomes, redis_keys
 from storage.batch_plan import Wanted
@@ -94,6 +94,23 @@ def test_what_is_not_applicable_and_what_was_spent_stay_apart(store: Store) -> N
     assert store.batches.newest("default", 10)[0].not_applicable == 4
 
 
+def test_the_number_of_retryable_errors_stays(store: Store) -> None:
+    batch = accept(store, 10, wanted(store, "a"), wanted(store, "b"))
+    again = OutcomeError("model", "the server is away", retryable=True, cause="unreachable")
+    while lease := store.leases.claim():
+        made = [
+            msgspec.structs.replace(one, score=None, error=again) if one.index < 3 else failed(one.index, one.grader)
+            for one in outcomes_of(store, lease)
+        ]
+        finish(store, lease, made if made[0].grader == "a@1" else outcomes_of(store, lease))
+    before = store.batches.get("default", batch)
+    assert [one.retryable for one in before.summary] == [3, 0]
+    store.freezer.freeze(batch)
+    after = store.batches.get("default", batch)
+    assert after == before
+    assert after.retryable == 3
+
+
 def test_a_record_of_an_earlier_release_is_read() -> None:
     # Frozen before graders could ask: 10 outcomes of one grader, of which 9 have a score.
     packed = (
@@ -104,6 +121,7 @@ def test_a_record_of_an_earlier_release_is_read() -> None:
     found = frozen_batch.Frozen(kept).batch("b", summary=True)
     assert (found.scored, found.errors, found.not_applicable) == (9, {"exception": 1}, 0)
     assert (found.summary[0].count, found.summary[0].spent) == (10, None)
+    assert (found.summary[0].retryable, found.retryable) == (None, None)
 
 
 def test_a_large_batch_of_sixteen_graders_keeps_little_in_redis(store: Store, redis: Redis) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gradebox.outcome import CompletionScore, Outcome, Spent
+from gradebox.outcome import CompletionScore, Outcome, OutcomeError, Spent
 from storage.reward_drift import concerns
 from storage.statistics import MOST_NAMES, MOST_OPTIONS, OPTION_CHARACTERS, merged, pack, tally, unpack
 from storage.summary import summarise
@@ -147,6 +147,18 @@ def test_passes_are_unknown_where_an_earlier_version_counted_a_part() -> None:
     earlier = unpack(msgspec.msgpack.encode(msgspec.msgpack.decode(pack(tally(scored(1.0))))[:13]))
     assert (earlier.scored, earlier.passed) == (1, None)
     assert merged([tally(scored(1.0)), earlier, tally(scored(0.0))]).passed is None
+
+
+def test_retryable_errors_are_counted_whichever_way_they_are_merged() -> None:
+    again = OutcomeError("timeout", "it got little processor time", retryable=True)
+    outcomes = [*scored(1.0), failed(1, "g@1"), *[Outcome(n, "g@1", None, 2.0, error=again) for n in (2, 3)]]
+    for counted in (tally(outcomes), merged([tally(outcomes[:2]), unpack(pack(tally(outcomes[2:])))])):
+        assert (counted.errors, counted.retryable) == ({"exception": 1, "timeout": 2}, 2)
+        assert summarise("g@1", 1.0, counted).retryable == 2
+    assert summarise("g@1", 1.0, tally(scored(1.0))).retryable == 0
+    earlier = unpack(msgspec.msgpack.encode(msgspec.msgpack.decode(pack(tally(outcomes)))[:18]))
+    assert merged([tally(outcomes), earlier, tally(scored(0.0))]).retryable is None
+    assert summarise("g@1", 1.0, merged([tally(outcomes), earlier])).retryable is None
 
 
 def test_equal_scores_have_no_spread_and_are_their_mean() -> None:

@@ -10,7 +10,7 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import Summary
 from storage import summary as summaries
 from storage.statistics import Tally, tally
-from storage.summary import summarise
+from storage.summary import summarise, weighted_mean
 from tests.storage.making import failed
 
 
@@ -108,3 +108,10 @@ def test_the_interval_of_the_mean_is_normal() -> None:
     for few in ([], [0.5], [0.5, 0.5]):
         assert summary_of(*few).interval is None
     assert (summary_of().passed, summary_of().pass_rate) == (0, None)
+
+
+def test_the_weighted_mean_is_rounded_once() -> None:
+    parts = [summarise(f"g{number}@1", 0.1, tally([Outcome(0, f"g{number}@1", 1.0, 1.0)])) for number in range(10)]
+    assert weighted_mean(parts) == 1.0
+    assert weighted_mean([*parts, summarise("g@1", 0.1, tally([]))]) is None
+    assert weighted_mean([]) is None

@@ -84,6 +84,7 @@ def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
     page.click("summary:has-text('exception')")
     first = page.locator("details.panel table tr").first
     expect(first.locator(".cut")).to_contain_text("number # is bad")
+    expect(first.locator(".cut")).to_contain_text("number 3 is bad")
     expect(first.locator("a").first).to_have_text("line 7")
     page.click(".chip:has-text('exception 200')")
     assert set(rows(page)) <= {str(n) for n in range(1000) if n % 10 in (3, 7)}
@@ -116,6 +117,7 @@ def test_a_batch_is_watched_and_ended(page: Page, client: httpx.Client) -> None:
     shoot(page, "batch-running")
     page.click("button:has-text('Cancel')")
     expect(page.locator(".chip").first).to_have_text("cancelled")
+    expect(page.locator(".bar .warn").first).to_contain_text("of 2,000 outcomes; the others were not scored")
     quick = score(client, 20, "slow")
     page.goto(f"{BATCHES}/{quick}")
     expect(page.locator(".chip").first).to_have_text("finished", timeout=15_000)  # without a reload
@@ -319,6 +321,25 @@ def test_a_view_that_is_none_says_why(browse: httpx.Client, client: httpx.Client
     assert said in answer.text
 
 
+def test_rows_that_are_left_out_of_numbers_are_counted(browse: httpx.Client, client: httpx.Client) -> None:
+    create(client, "mixed", MIXED)
+    threads = b"".join(b'{"id": "t%d", "completion": "%d"}\n' % (n // 2, n) for n in range(20))
+    sent = [client.post(f"{PROJECT}/batches?grader=mixed", content=threads, headers=LINES) for _ in range(2)]
+    batch, again = (answer.json()["id"] for answer in sent)
+    for each in (batch, again):
+        finished(client, each)
+    compared = browse.get(f"/ui/projects/default/compare?a={batch}&b={again}").text
+    assert "4 are scored by neither." in compared
+    assert " rows have an id that an earlier row has: they are paired in order." in compared
+    agreement = browse.get(f"{BATCHES}/{batch}/agreement?label=metadata.nothing").text
+    assert "0 of 20; 16 lack a label, 0 a score, 4 both" in agreement
+    assert "No row has a score and a label." in agreement
+    assert "More than 20" not in agreement
+    errors = browse.get(f"{BATCHES}/{batch}").text
+    assert "number 3 is bad (line 7)" in errors.partition("<h2>Outcomes")[0]
+    assert errors.partition("<h2>Outcomes")[0].count("&#39;missing&#39;") == 1
+
+
 def test_large_scores_and_thresholds_stay_what_they_are(browse: httpx.Client, client: httpx.Client) -> None:
     source = "async def grade(thread):\n    return float(thread.metadata.get('good', 0)) * 1e20\n"
     batch = submit(client, 6, "large", source)
@@ -411,6 +432,50 @@ def test_the_list_of_graders_has_the_numbers_of_the_last_batch(browse: httpx.Cli
     row = browse.get("/ui/projects/default/graders").text.partition("data-row")[2].partition("</tr>")[0]
     assert re.findall(r"<td class=\"number\">(.*?)</td>", row) == ["1", "0.05"]
     assert "none" in row and "of 2<" in row
+
+
+def test_what_is_not_applicable_has_a_column_where_there_is_some(page: Page, client: httpx.Client) -> None:
+    finished(client, submit(client, 10))
+    page.goto(BATCHES)
+    expect(page.locator("tr[data-row]")).to_have_count(1)
+    assert "not applicable" not in page.locator("th").all_inner_texts()
+    source = "from gradebox import NotApplicable\n\n\nasync def grade(thread):\n"
+    source += "    if int(thread.completion()) % 4:\n        raise NotApplicable('no multiple of 4')\n    return 1\n"
+    finished(client, submit(client, 10, "some", source))
+    page.goto(BATCHES)
+    headings = page.locator("th").all_inner_texts()
+    column = page.locator(f"tr[data-row] td:nth-child({headings.index('not applicable') + 1})")
+    assert column.all_inner_texts() == ["7", "0"]
+    page.locator("tr[data-row] a").first.click()
+    expect(page.locator("dl.facts")).to_contain_text("7 not applicable")
+    expect(page.locator("main")).not_to_contain_text("weighted sum")
+    expect(page.locator("main")).not_to_contain_text("were not scored")
+    page.goto("/ui/projects/default/graders")
+    expect(page.locator("tr[data-row]").last).to_contain_text("none of 10, 7 not applicable")
+    page.goto(BATCHES)
+    shoot(page, "batches")
+
+
+def test_a_retry_is_offered_where_it_scores_something(browse: httpx.Client, client: httpx.Client) -> None:
+    source = (
+        "import time\n\nfrom gradebox import ModelError\n\n\nasync def grade(thread):\n"
+        "    number = int(thread.completion())\n    if number < {away}:\n"
+        "        raise ModelError('unreachable', 'the server is away', retryable=True)\n"
+        "    if number == 5:\n        raise ModelError('refused', 'the server does not want to')\n"
+        "    if number == 6:\n        time.sleep(60)\n    return 1\n"
+    )
+    for away, said in ((0, ""), (1, "Retry 1 error<"), (3, "Retry 3 errors<")):
+        content = {"key": f"away{away}", "source": source.format(away=away), "timeout_s": 0.5}
+        client.post(f"{PROJECT}/graders", json=content).raise_for_status()
+        batch = score(client, 8, f"away{away}")
+        errors = finished(client, batch)["errors"]
+        assert errors == {"model": away + 1, "timeout": 1}
+        for path in (BATCHES, "/ui/projects/default/graders", f"/ui/projects/default/compare?a={batch}&b={batch}"):
+            listed = re.sub("<[^>]*>", "", browse.get(path).text)
+            assert f"{away + 1} model, 1 timeout" in listed, path
+        shown = browse.get(f"{BATCHES}/{batch}").text
+        assert ("/retry" in shown) == bool(away)
+        assert said in shown
 
 
 def test_each_grader_has_a_column_and_numbers_are_held_beside_numbers(page: Page, client: httpx.Client) -> None:

@@ -286,6 +286,15 @@ def test_what_was_saved_and_not_answered_is_no_conflict(browse: httpx.Client, cl
     assert client.get(f"{PROJECT}/graders/exact").json()["version"] == 2
 
 
+def test_the_same_without_the_page_is_asked_of_this_service(browse: httpx.Client, client: httpx.Client) -> None:
+    create(client)
+    url = str(client.base_url).rstrip("/").removesuffix("/v1")
+    shown = browse.get("/ui/projects/default/graders/exact").text
+    assert f'gradebox.Client("{url}", project="default").graders.update(' in shown
+    assert f"grader.py --url {url} --project default" in shown
+    assert f"'{url}/v1/projects/default/graders/exact'" in shown
+
+
 def test_a_limit_is_shown_whole(browse: httpx.Client, client: httpx.Client) -> None:
     new = {"key": "exact", "source": GOOD, "timeout_s": 1.23456789}
     client.post(f"{PROJECT}/graders", json=new).raise_for_status()

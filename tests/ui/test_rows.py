@@ -94,11 +94,69 @@ def test_groups_are_shown_and_tried(browse: httpx.Client, client: httpx.Client) 
     batch = made(client, json.dumps(group).encode() + b"\n", "group", source)
     row = browse.get(f"{BATCHES}/{batch}/rows/0")
     assert row.status_code == 200
-    assert "completions" in row.text
+    assert "completions&#34;" not in row.text  # no JSON
+    assert ">Say<" in row.text
     assert "&#34;&lt;b&gt;&#34;: 2" in row.text
-    assert browse.get(f"{BATCHES}/{batch}").status_code == 200
+    assert "data-close" not in row.text  # a page is not closed
+    assert ">3 completions<" in browse.get(f"{BATCHES}/{batch}").text
     assert browse.get(f"{GRADERS}/group?sample={batch}:0").status_code == 200
     fields = {"grader": "group", "version": "1", "samples": json.dumps(group), "isolation": "auto", "source": source}
     checked = browse.post("/ui/projects/default/check?full=true", data=fields)
     assert checked.status_code == 200
     assert "version 1" in checked.text
+
+
+EACH = "async def grade(threads: list[StringThread]) -> list[float]:\n    return [n / 8 for n in range(len(threads))]\n"
+
+
+def test_the_completions_of_a_group_are_shown_as_turns(browse: httpx.Client, client: httpx.Client) -> None:
+    system, asked = {"role": "system", "content": "Be terse"}, {"role": "user", "content": "Say <i>"}
+    said = [[{"role": "assistant", "content": f"so {n}"}] for n in range(3)]
+    threads = [
+        {"messages": [system, {"role": "user", "content": f"ask {n}"}, *said[n]], "metadata": {"n": n}}
+        for n in range(2)
+    ]
+    groups = [
+        {"prompt": [system, asked], "completions": said, "metadata": {"right": "so 2"}},
+        {"threads": threads},
+        {"prompt": "Say", "completions": ["alone"]},
+        {"prompt": "Say", "completions": [f"number {n}" for n in range(60)]},
+        {"prompt": "Say", "completions": "none"},
+    ]
+    batch = made(client, b"".join(json.dumps(group).encode() + b"\n" for group in groups), "each", EACH)
+
+    def shown(index: int) -> str:
+        answer = browse.get(f"{BATCHES}/{batch}/rows/{index}", headers={"HX-Request": "true"})
+        assert answer.status_code == 200
+        return answer.text
+
+    first = shown(0)
+    assert "<h1>Group 0</h1>" in first
+    assert first.count(">Be terse<") == first.count(">Say &lt;i&gt;<") == first.count("&#34;right&#34;: ") == 1
+    assert 'Completion 2 <span class="quiet">each@1 0.25</span></h2>' in first
+    assert [first.count(f">so {n}<") for n in range(3)] == [1, 1, 1]
+    second = shown(1)
+    assert (second.count(">Be terse<"), second.count(">ask 0<"), second.count(">ask 1<")) == (1, 1, 1)
+    assert second.index("&#34;n&#34;: 0") < second.index(">ask 1<") < second.index("&#34;n&#34;: 1")
+    assert (shown(2).count(">Say<"), shown(2).count(">alone<")) == (1, 1)
+    assert ">number 49<" in shown(3) and ">number 50<" not in shown(3) and "and 10 more completions" in shown(3)
+    assert "as it was sent" in shown(4)
+
+
+def test_large_groups_are_shown_in_little_time_and_space(browse: httpx.Client, client: httpx.Client) -> None:
+    turns = [{"role": "user", "content": ""}] * 5000
+    deep = '{"completion": "x", "metadata": {"a%d": %s}}'
+    lines = [
+        json.dumps({"prompt": turns, "completions": [""] * 1024}),
+        '{"threads": [' + ", ".join(deep % (n, "[" * 300 + "]" * 300) for n in range(300)) + "]}",
+        json.dumps({"threads": [{"turns": [["user", str(n)], *[["assistant", ""]] * 200]} for n in range(50)]}),
+    ]
+    batch = made(client, "".join(f"{line}\n" for line in lines).encode(), "each", EACH)
+    for index, line in enumerate(lines):
+        assert len(line) < 256 * 1024
+        began = time.monotonic()
+        answer = browse.get(f"{BATCHES}/{batch}/rows/{index}")
+        assert answer.status_code == 200
+        assert len(answer.text) < 800_000
+        assert "more completions" in answer.text or "more turns" in answer.text
+        assert time.monotonic() - began < 3

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from api.numbers.error_groups import ErrorCounter, group_of
+from api.numbers.error_groups import ErrorCounter
 from api.numbers.index_job import bucket_starts
 from storage.index_file import MOST_BUCKETS
 
@@ -31,20 +31,6 @@ def test_no_bucket_but_one_of_a_single_value_is_large(scores: list[float]) -> No
         assert low < high
         assert low == 0 or ascending[low - 1] < ascending[low]
         assert high - low <= len(ascending) / 32 + 1 or ascending[low] == ascending[high - 1]
-
-
-@pytest.mark.parametrize(
-    ("message", "said", "line"),
-    [
-        ("KeyError: 'answer' (line 12)", "KeyError: '…'", 12),
-        ('ValueError: could not convert "1,5" to float (line 3)', 'ValueError: could not convert "…" to float', 3),
-        ("took 5.02 s at 0x7f3a of -3", "took # s at # of -#", None),
-        ("it doesn't know utf8 and float64, can't", "it doesn't know utf8 and float64, can't", None),
-        ("no line (line x)", "no line (line x)", None),
-    ],
-)
-def test_a_message_without_what_varies(message: str, said: str, line: int | None) -> None:
-    assert group_of(message) == (said, line)
 
 
 def test_errors_are_grouped_within_bounds() -> None:

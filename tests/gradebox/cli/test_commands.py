@@ -358,7 +358,7 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
 
     assert done.returncode == 0, done.stderr
     assert "weighted sum of the means: 1.5 (each mean is of the completions that its grader scored)" in done.stdout
-    assert "exception, first at thread 3: KeyError: 'n'" in done.stderr
+    assert f"exception of {reads}@1, first at thread 3: KeyError: 'n'" in done.stderr
     batch = done.stderr.split("gradebox batches errors ")[1].split()[0]
     found = json.loads(service.run("batches", "errors", batch, "--json").stdout)
     assert [(each["grader"], each["kind"], each["count"]) for each in found["errors"]] == [
@@ -391,6 +391,7 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
         (["has=x"], "a weight is a number, as in has=0.5"),
         (["has=0.7,is,has=0.2"], "the grader 'has' is named twice: name it once, with one weight"),
         (["has", "--column", "said"], "write NAME=MEMBER"),
+        (["has", "--column", "a=prompt", "--column", "a=id"], "the column 'a' is named twice"),
         (["has", "--column", "said=reply"], "and no 'reply'"),
         (["has", "--detach", "-o", "x"], "does not wait for outcomes"),
         (["has", "-o", "/"], "cannot be written: Is a directory"),

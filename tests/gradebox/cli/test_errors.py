@@ -1,29 +1,45 @@
-from gradebox.cli.errors import MESSAGES, ErrorCounts
+from gradebox.cli.errors import GROUPS, ErrorCounts
 from gradebox.outcome import Outcome, OutcomeError
 
 
-def outcome(index: int, kind: str | None, message: str = "") -> Outcome:
+def outcome(index: int, kind: str | None, message: str = "", grader: str = "a@1") -> Outcome:
     error = None if kind is None else OutcomeError(kind, message)  # type: ignore[arg-type]  # the kind is valid
-    return Outcome(index, "a@1", None if error else 1.0, 0.1, error=error)
+    return Outcome(index, grader, None if error else 1.0, 0.1, f"id {index}", error=error)
 
 
-def test_errors_are_counted_by_what_they_say() -> None:
+def test_similar_errors_are_counted_together() -> None:
     counts = ErrorCounts(None)
-    for index, (kind, message) in enumerate([(None, ""), ("crash", "x"), ("exception", "y"), ("exception", "y")]):
-        counts.add(outcome(index, kind, message))
+    said = "ValueError: no number in '{}', id {} (line {})"
+    counts.add(outcome(0, None))
+    counts.add(outcome(0, "crash", "x"))
+    for index in range(1, 1000):
+        counts.add(outcome(index, "exception", said.format(f"it's {index}", f"{index:032x}", 4)))
+    counts.add(outcome(1000, "exception", said.format("it", 1, 5)))
+    counts.add(outcome(1001, "exception", said.format("it", 1, 4), "b@1"))
 
     groups = counts.most_frequent(10)
-    assert [(group.kind, group.message, group.count, group.first.index) for group in groups] == [
-        ("exception", "y", 2, 2),
-        ("crash", "x", 1, 1),
+    assert [(one.first.grader, one.kind, one.similar.line, one.count, one.first.index) for one in groups] == [
+        ("a@1", "exception", 4, 999, 1),
+        ("a@1", "crash", None, 1, 0),
+        ("a@1", "exception", 5, 1, 1000),
+        ("b@1", "exception", 4, 1, 1001),
     ]
+    assert groups[0].as_dict() == {
+        "grader": "a@1",
+        "kind": "exception",
+        "count": 999,
+        "message": "ValueError: no number in '…', id #",
+        "line": 4,
+        "example": said.format("it's 1", f"{1:032x}", 4),
+        "first": {"index": 1, "id": "id 1", "stdout": None},
+    }
     assert len(counts.most_frequent(1)) == 1
 
 
 def test_messages_that_all_differ_take_bounded_memory() -> None:
     counts = ErrorCounts("exception")
-    for index in range(MESSAGES + 5):
-        counts.add(outcome(index, "exception", str(index)))
+    for index in range(GROUPS + 5):
+        counts.add(outcome(index, "exception", "".join("abcdefghij"[int(digit)] for digit in str(index))))
     counts.add(outcome(0, "crash"))
 
-    assert (counts.total, len(counts.most_frequent(MESSAGES * 2))) == (MESSAGES + 5, MESSAGES)
+    assert (counts.total, len(counts.most_frequent(GROUPS * 2))) == (GROUPS + 5, GROUPS)

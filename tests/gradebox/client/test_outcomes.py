@@ -1,3 +1,4 @@
+import random
 from datetime import UTC, datetime
 
 import msgspec
@@ -5,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradebox.client.combined import combined
 from gradebox.client.line_readers import OutcomeReader, SentThreadReader
 from gradebox.client.outcomes import Rewards, checked
 from gradebox.errors import ConnectionFailed, GradeboxError
@@ -75,6 +77,19 @@ def test_a_reward_is_the_weighted_sum_and_none_where_a_score_is_missing() -> Non
         rewards.add(Outcome(index, "b@2", b, 0.1, error=None if b is not None else crash))
 
     assert rewards.result() == [0.0, None, None]
+
+
+def test_rewards_of_a_batch_are_those_of_a_reward_to_the_last_bit() -> None:
+    chance = random.Random(1)
+    graders = [BatchGrader(key=f"g{number}", version=1, weight=chance.uniform(-1, 1)) for number in range(7)]
+    parts = [[Outcome(n, str(grader), chance.uniform(0, 1), 0.1) for n in range(200)] for grader in graders]
+    expected = [outcome.score for outcome in combined("reward", graders, parts)]
+    one_by_one = [outcome for part in parts for outcome in part]
+    for outcomes in (one_by_one, chance.sample(one_by_one, len(one_by_one))):
+        rewards = Rewards(batch(200, *graders))
+        for outcome in outcomes:
+            rewards.add(outcome)
+        assert rewards.result() == expected
 
 
 def test_a_reward_that_is_not_finite_is_none() -> None:

@@ -1,0 +1,43 @@
+"""Tests of what all commands have in common."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from gradebox.cli import app
+from gradebox.cli.command import Command
+
+
+def commands(command: Any) -> Iterator[Any]:
+    below = getattr(command, "commands", None)
+    yield from [command] if below is None else [one for each in below.values() for one in commands(each)]
+
+
+def test_no_command_takes_the_last_of_two_values() -> None:
+    found = list(commands(typer.main.get_command(app)))
+    assert len(found) > 50
+    assert [command.name for command in found if not isinstance(command, Command)] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["score", "a", "--threads-of", "b", "--threads-of=c"], "--threads-of is given twice"),
+        (["score", "a", "-o", "b", "--output", "c"], "--output is given twice, and takes one value: leave one out"),
+        (["graders", "create", "a", "--criteria", "b", "--criteria", "c"], "--criteria is given twice"),
+        (["serve", "--port", "1", "--port", "1"], "--port is given twice"),
+    ],
+)
+def test_an_option_that_takes_one_value_is_given_once(arguments: list[str], said: str) -> None:
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2
+    assert said in done.output
+
+
+def test_flags_and_lists_may_be_repeated() -> None:
+    done = CliRunner().invoke(app, ["keys", "create", "--covers", "a", "--covers", "b", "--json", "--json", "--help"])
+    assert done.exit_code == 0
+    assert "given twice" not in done.output
