@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from gradebox.errors import SourceError
 from gradebox.source import imports
-from gradebox.source.difference import Compared
+from gradebox.source.difference import ComparedNames
 from gradebox.source.literal import literal, written
 from gradebox.source.live import changes, check_definition, own_contents, wraps
 from gradebox.source.module import Module, Statement
@@ -286,7 +286,7 @@ class Closure:
     def _restore(self, copied: dict[str, Any]) -> None:
         vars(self).update(copied)
 
-    def compared(self, node: ast.stmt) -> Compared | None:
+    def compared(self, node: ast.stmt) -> ComparedNames | None:
         """What has to be equal here and in the copy; `node` is the grader's definition. None if nothing can differ."""
         modules = self._imported() & SETTINGS.keys()
         if not modules and not any(self._computes(statement) for statement in self.taken):
@@ -295,7 +295,7 @@ class Closure:
         names &= self.module.globals.keys()
         names |= {self.grader.__name__, *self.values}
         changing = changed_parts(node, [statement.node for statement in self.taken])
-        return Compared(self.grader.__name__, names - changing, changing, modules)
+        return ComparedNames(self.grader.__name__, names - changing, changing, modules)
 
     def _computes(self, statement: Statement) -> bool:
         node = statement.node

@@ -16,7 +16,7 @@ _START = "import json, sys; request = json.load(sys.stdin); sys.path[:] = reques
 _CHILD = _START + "from gradebox.source.difference import run; run(request)"
 
 
-class Compared(NamedTuple):
+class ComparedNames(NamedTuple):
     """What is compared.
 
     Attributes:
@@ -50,7 +50,7 @@ class Difference(NamedTuple):
         return f"{self.path} is {self.here or 'not set'} here, and {self.there or 'not set'} in the uploaded copy"
 
 
-def differences(source: str, module: Mapping[str, Any], compared: Compared) -> list[Difference]:
+def differences(source: str, module: Mapping[str, Any], compared: ComparedNames) -> list[Difference]:
     """Where the current values of a module differ from those that `source` gives them: at most one for each name.
 
     The source runs in a process of its own, with this Python and its packages. If it does not run there, or not within
@@ -77,13 +77,13 @@ def run(request: dict[str, Any]) -> None:
     sys.modules[module.__name__] = module  # dataclasses look up their module
     # The author's own code, in a process of the author.
     exec(compile(request["source"], "<grader>", "exec", dont_inherit=True), module.__dict__)  # noqa: S102
-    compared = Compared(*request["compared"])
+    compared = ComparedNames(*request["compared"])
     snapshot = Snapshot(module.__dict__, {"grade": compared.grader}, compared.changing)
     print("\n" + json.dumps(_texts(snapshot, compared)), end="", flush=True)  # noqa: T201
     os._exit(0)  # without what the source does at exit
 
 
-def _texts(snapshot: Snapshot, compared: Compared) -> dict[str, str]:
+def _texts(snapshot: Snapshot, compared: ComparedNames) -> dict[str, str]:
     for name in sorted(compared.names):
         snapshot.add(name)
     for module in sorted(compared.modules):
@@ -91,7 +91,7 @@ def _texts(snapshot: Snapshot, compared: Compared) -> dict[str, str]:
     return snapshot.texts
 
 
-def _texts_of_source(source: str, module: str, compared: Compared) -> dict[str, str] | None:
+def _texts_of_source(source: str, module: str, compared: ComparedNames) -> dict[str, str] | None:
     request = {
         "path": sys.path,
         "source": source,
