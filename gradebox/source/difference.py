@@ -9,7 +9,7 @@ import types
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from gradebox.source.snapshot import CODE, UNKNOWN, Snapshot
+from gradebox.source.snapshot import CODE, MOST_PARTS, UNKNOWN, Snapshot
 
 _SECONDS = 20
 _START = "import json, sys; request = json.load(sys.stdin); sys.path[:] = request['path']; "
@@ -60,8 +60,9 @@ def differences(source: str, module: Mapping[str, Any], compared: ComparedNames)
     if there is None:
         return []
     here = _texts(Snapshot(module, {}, compared.changing), compared)
+    whole = max(len(here), len(there)) < MOST_PARTS
     found: dict[str, Difference] = {}
-    for path in [*here, *there]:
+    for path in [*here, *there] if whole else here.keys() & there.keys():
         difference = Difference(path, here.get(path), there.get(path))
         if difference.here != difference.there and UNKNOWN not in difference:
             found.setdefault(difference.name, difference)

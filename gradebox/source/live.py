@@ -62,7 +62,7 @@ def own_contents(value: object, module: Module, grader: FunctionType, depth: int
         places += value.values() if isinstance(value, dict) else value
     for item in places:
         kind = item if isinstance(item, FunctionType | type) else type(item)
-        if _is_own(kind, module) and not wraps(item, grader):
+        if _is_own(kind, module) and not wraps(kind, grader):
             yield kind
         if depth and not isinstance(item, FunctionType | type):
             yield from own_contents(item, module, grader, depth - 1)

@@ -20,7 +20,8 @@ from typing import Any
 UNKNOWN = "?"
 """Stands for a part that cannot be compared: it equals every text."""
 CODE = " (its code)"
-_PARTS = 100_000
+MOST_PARTS = 100_000
+"""With as many texts, further parts are left out."""
 _DEPTH = 12
 _CHARS = 60
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, slice)
@@ -47,6 +48,7 @@ _OF_PYTHON = {
     *("__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__firstlineno__", "__static_attributes__"),
     *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__dataclass_params__"),
     *("__dataclass_fields__", "__parameters__", "__orig_bases__", "__slots__", "_abc_impl"),
+    "_value2member_map_",  # it is also a cache of combined flags
 }
 
 
@@ -94,7 +96,7 @@ class Snapshot:
             self._value(f"{module}.{name}", setting())
 
     def _value(self, path: str, value: object) -> None:
-        if len(self.texts) >= _PARTS:
+        if len(self.texts) >= MOST_PARTS:
             return
         if len(self._open) >= _DEPTH or id(value) in self._open:
             self.texts[path] = UNKNOWN
@@ -104,6 +106,8 @@ class Snapshot:
             self.texts[path] = self._text(value)
             for part, inner in self._parts(value):
                 self._value(path + part, inner)
+        except Exception:  # noqa: BLE001  # what a class of the author raises when it is looked at
+            self.texts[path] = UNKNOWN
         finally:
             self._open.remove(id(value))
 
@@ -144,13 +148,12 @@ class Snapshot:
         elif isinstance(value, dict | types.MappingProxyType):
             default = getattr(value, "default_factory", None)
             for key, item in value.items():
-                if default not in (int, float, str, list, dict, set) or item != default():
-                    yield f"[{_short(repr(key)) if type(key) in _PLAIN else self._text(key)}]", item
+                if type(item) is not default or item:
+                    yield from ((f"[{text}]", item) for text in self._key(key))
         elif isinstance(value, list | tuple | collections.deque):
             yield from ((f"[{n}]", item) for n, item in enumerate(value))
         elif isinstance(value, set | frozenset):
-            # Their order differs between processes.
-            yield from ((f"{{{n}}}", item) for n, item in enumerate(sorted(value, key=self._text)))
+            yield from ((f"{{{text}}}", None) for item in value for text in self._key(item))
         elif isinstance(value, functools.partial):
             yield from ((".func", value.func), (".args", value.args), (".keywords", value.keywords))
         elif isinstance(value, staticmethod | classmethod | types.MethodType):
@@ -166,6 +169,17 @@ class Snapshot:
         if isinstance(value, types.SimpleNamespace) or self._is_own(type(value)):
             yield from ((f".{name}", item) for name, item in self._attributes(value))
 
+    def _key(self, key: object) -> list[str]:
+        """The text of a key or a member of a set; none if its text does not tell it from others."""
+        if isinstance(key, tuple | frozenset):
+            parts = [self._key(part) for part in key]
+            texts = ["".join(part) for part in parts]
+            text = ", ".join(texts if isinstance(key, tuple) else sorted(texts))
+            return [_short(f"({text})")] if all(parts) else []
+        if type(key) in _PLAIN or isinstance(key, (*_VALUES, enum.Enum, FunctionType, type)):
+            return [self._text(key)]
+        return []
+
     def _inside(self, function: FunctionType) -> Iterator[tuple[str, object]]:
         """Of a function: what it carries, unless it is found by its name."""
         if not self._is_own(function):
@@ -178,7 +192,9 @@ class Snapshot:
         yield " (its defaults)", function.__defaults__
         yield " (its keyword defaults)", function.__kwdefaults__
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            yield f" ({name} of its closure)", _content(cell)
+            content = _content(cell)
+            if not isinstance(content, dict | list | set):  # which the function may fill, as a cache
+                yield f" ({name} of its closure)", content
         yield from ((f".{name}", item) for name, item in vars(function).items() if name not in self._changing)
 
     def _function(self, path: str, function: FunctionType) -> None:

@@ -168,6 +168,14 @@ _CHANGED_BY_THE_GRADER = {
         "import collections\nCOUNTS = collections.defaultdict(int)\nclass A: pass\nOTHER = A()\n"
         "async def g(thread): return COUNTS[thread.completion()]"
     ),
+    "what a decorator keeps": (
+        "def kept(fn):\n  cache = {}\n  def inner(t):\n    if t not in cache: cache[t] = fn(t)\n    return cache[t]\n"
+        "  return inner\n@kept\ndef length(t): return len(t)\nasync def g(thread): return length(thread.completion())"
+    ),
+    "combined flags": (
+        "import enum\nclass Kind(enum.Flag):\n  A = 1\n  B = 2\n  C = 4\n"
+        "async def g(thread): return (Kind.A | Kind.C).value"
+    ),
     "a property": (
         "import functools\nclass A:\n  @functools.cached_property\n  def words(self): return ['4']\nONE = A()\n"
         "async def g(thread): return sum(word in thread.completion() for word in ONE.words)"
@@ -185,6 +193,32 @@ def test_what_the_grader_changed_while_it_was_tried_is_no_difference(tmp_path: P
     module = load(tmp_path, _CHANGED_BY_THE_GRADER[what])
     asyncio.run(module.g(StringThread([("assistant", "4 tried")])))
     same(tmp_path, module.g)
+
+
+_EQUAL = {
+    "sets, whose order differs": (
+        "class A: pass\nA.pairs = {(a, b) for a in 'abcd' for b in 'efgh'}\nA.by = {p: 1 for p in A.pairs}\n"
+        "async def g(thread): return len(A.pairs) + A.by['a', 'e']"
+    ),
+    "objects that cannot be looked at": (
+        "class A:\n  def __getattr__(self, name): raise OSError(name)\n  def __eq__(self, other): raise OSError\n"
+        "  def __hash__(self): return 1\n  def __repr__(self): raise OSError\n"
+        "ALL = {A(): A(), 'b': {A()}}\nasync def g(thread): return len(ALL)"
+    ),
+    "more parts than are described": (
+        "class A: pass\nA.pairs = {str(n): [n] for n in {str(n) for n in range(60_000)}}\n"
+        "async def g(thread): return len(A.pairs)"
+    ),
+    "objects in a circle": (
+        "class A: pass\nONE, TWO = A(), A()\nONE.other, TWO.other = TWO, ONE\nTWO.all = [ONE, TWO]\n"
+        "async def g(thread): return len(ONE.other.all)"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", _EQUAL)
+def test_equal_values_are_no_difference(tmp_path: Path, what: str) -> None:
+    same(tmp_path, load(tmp_path, _EQUAL[what]).g)
 
 
 def test_statements_that_only_try_the_grader_are_not_uploaded(tmp_path: Path) -> None:
