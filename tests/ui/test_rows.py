@@ -159,4 +159,4 @@ def test_large_groups_are_shown_in_little_time_and_space(browse: httpx.Client, c
         assert answer.status_code == 200
         assert len(answer.text) < 800_000
         assert "more completions" in answer.text or "more turns" in answer.text
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 5
