@@ -13,15 +13,14 @@ from gradebox.source.difference import Difference, differences
 from gradebox.source.function import original
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import Definition, is_definition, names_of
+from gradebox.warn import warn
 
-_SHOWN = 3  # differences in an error
+_SHOWN = 3  # differences in a warning
 _HEAD = re.compile(r"((?:async[ \t\\\n]+)?def[ \t\\\n]+)[^\s(\[\\]+")
 
 
 def grader_source(fn: Callable[..., object], *, without: Collection[str] = ()) -> str:
     """The source that is uploaded for a grader function. You can read or change it, and pass it as `fn=`.
-
-    What it computes is not compared with the values here, as `client.graders.create.function` does for a function.
 
     Args:
         fn: as for `client.graders.create.function`.
@@ -43,16 +42,18 @@ def extract(
     """The source of `fn`, renamed to `grade`, with everything that it uses from its module.
 
     Statements are copied verbatim, in the order in which they ran. A constant whose statement does not contain its
-    value literally, because it was computed or changed since, is written with its current value.
+    value literally, because it was computed or changed since, is written with its current value. If other values
+    differ from those here, statements that run functions such as `fill()` are added, provided that this makes them
+    equal.
 
     Args:
         fn: the function.
         plain: also accept a plain `def`.
         allowed: which imports may stay that are not in the standard library.
-        compare: also run the source in a process of its own, and compare its values with those here.
+        compare: warn (GraderWarning) of values that still differ.
 
     Raises:
-        SourceError: `fn` cannot stand alone, or would score differently; the message gives the reason and the remedy.
+        SourceError: `fn` cannot stand alone; the message gives the reason and the remedy.
     """
     grader = original(fn, plain)
     module = Module(grader)
@@ -60,15 +61,18 @@ def extract(
     _refuse_lost_decorators(fn, grader, module, node)
     source, found = _copy(Closure(module, grader, allowed), statement, node)
     if found:
-        second, still = _copy(Closure(module, grader, allowed, {each.name for each in found}), statement, node)
-        if not still:
+        try:
+            second, still = _copy(Closure(module, grader, allowed, {each.name for each in found}), statement, node)
+        except SourceError:  # with more statements it is too long
+            still = None
+        if still == []:
             return second
         if compare:
-            raise SourceError(_explain(found, grader.__name__))
+            warn(_explain(found, grader.__name__))
     return source
 
 
-def _copy(closure: Closure, statement: Statement, node: Definition) -> tuple[str, list[Difference]]:
+def _copy(closure: Closure, statement: Statement, node: Definition) -> tuple[str, list[Difference] | None]:
     """The source of the grader in `node`, and where its values differ from the current ones."""
     module, grader = closure.module, closure.grader
     text = module.slice(statement, node)
@@ -85,9 +89,9 @@ def _copy(closure: Closure, statement: Statement, node: Definition) -> tuple[str
 def _explain(found: list[Difference], name: str) -> str:
     shown = "; ".join(map(str, found[:_SHOWN]))
     return (
-        f"{name} would not score as it does here: {shown}. Statements at module level are uploaded if they name what "
-        "the grader uses, and this value was set elsewhere, or differs in each process. Set it by such a statement; "
-        f"or, if the copy is right, pass its text: fn=gradebox.grader_source({name})"
+        f"{name} may score differently once it is uploaded: {shown}. Statements at module level are uploaded if they "
+        "name what the grader uses, and this value was set elsewhere, perhaps by a call of the grader itself. Set what "
+        f"it needs by such a statement. gradebox.grader_source({name}) shows the copy"
     )
 
 

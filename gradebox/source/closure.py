@@ -63,6 +63,7 @@ class Closure:
         self.values: dict[str, tuple[Statement | None, str]] = {}
         self.calls_itself = False
         self._differing = differing
+        self._set_up: set[str] = set()
         self.state: set[str] = set()
         self._unbound: dict[str, Need] = {}
         self._done: set[tuple[str, int | None]] = set()
@@ -256,6 +257,7 @@ class Closure:
                 changed = imports.sets_up(statement.node, known)
                 if changed is not None and changed in self._imported():
                     self._follow(self._take_statement(statement, Need(changed, changed)))
+                    self._set_up.add(changed)
                     for name in statement.names.binds:  # `context = getcontext()` and then `context.prec = 50`
                         self._follow(self._take_changes(name, after=statement.index))
 
@@ -288,14 +290,14 @@ class Closure:
 
     def compared(self, node: ast.stmt) -> ComparedNames | None:
         """What has to be equal here and in the copy; `node` is the grader's definition. None if nothing can differ."""
-        modules = self._imported() & SETTINGS.keys()
+        modules = (self._imported() & SETTINGS.keys()) - self._set_up
         if not modules and not any(self._computes(statement) for statement in self.taken):
             return None
         names = {name for name, before in self._done if before is None and name in self.module.binders}
         names &= self.module.globals.keys()
         names |= {self.grader.__name__, *self.values}
-        changing = changed_parts(node, [statement.node for statement in self.taken])
-        return ComparedNames(self.grader.__name__, names - changing, changing, modules)
+        changed, attributes = changed_parts(node, [statement.node for statement in self.taken])
+        return ComparedNames(self.grader.__name__, names - changed, attributes, modules)
 
     def _computes(self, statement: Statement) -> bool:
         node = statement.node

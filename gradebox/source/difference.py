@@ -44,35 +44,48 @@ class Difference(NamedTuple):
         """The name at module level."""
         return re.split(r"\W", self.path, maxsplit=1)[0]
 
+    @property
+    def place(self) -> str:
+        """The path without an index at its end, because the order of items may differ too."""
+        return re.sub(r"(\[[^][]*\]|\{[^{}]*\})$", "", self.path)
+
     def __str__(self) -> str:
         if self.path.endswith(CODE):
             return f"{self.path.removesuffix(CODE)} is another function here than in the text"
         return f"{self.path} is {self.here or 'not set'} here, and {self.there or 'not set'} in the uploaded copy"
 
 
-def differences(source: str, module: Mapping[str, Any], compared: ComparedNames) -> list[Difference]:
+def differences(source: str, module: Mapping[str, Any], compared: ComparedNames) -> list[Difference] | None:
     """Where the current values of a module differ from those that `source` gives them: at most one for each name.
 
-    The source runs in a process of its own, with this Python and its packages. If it does not run there, or not within
-    20 seconds, nothing is compared: the service's checks run it too.
+    The source runs in a process of its own, with this Python and its packages. Values that differ between two such
+    processes are left out. None if it does not run there, or not within 20 seconds: the service's checks run it too.
     """
-    there = _texts_of_source(source, module.get("__name__", "__main__"), compared)
+    there = _texts_of_source(source, module, compared, seed=1)
     if there is None:
-        return []
+        return None
     here = _texts(Snapshot(module, {}, compared.changing), compared)
+    if found := _differing(here, there):
+        for seed in (2, 3):
+            other = _texts_of_source(source, module, compared, seed)
+            vary = {each.place for each in _differing(there, other)} if other is not None else set()
+            found = [each for each in found if each.place not in vary]
+    first = {difference.name: difference for difference in reversed(found)}
+    return list(reversed(first.values()))
+
+
+def _differing(here: Mapping[str, str], there: Mapping[str, str]) -> list[Difference]:
     whole = max(len(here), len(there)) < MOST_PARTS
-    found: dict[str, Difference] = {}
-    for path in [*here, *there] if whole else here.keys() & there.keys():
-        difference = Difference(path, here.get(path), there.get(path))
-        if difference.here != difference.there and UNKNOWN not in difference:
-            found.setdefault(difference.name, difference)
-    return list(found.values())
+    paths = dict.fromkeys([*here, *there]) if whole else [path for path in here if path in there]
+    both = (Difference(path, here.get(path), there.get(path)) for path in paths)
+    return [each for each in both if each.here != each.there and UNKNOWN not in each]
 
 
 def run(request: dict[str, Any]) -> None:
     """Runs a source and prints the texts of its values as the last line. The process does nothing else."""
     from gradebox.thread import StringThread
 
+    stdout = os.dup(1)  # the source may replace or close its own
     module = types.ModuleType(request["module"])
     module.__dict__["StringThread"] = StringThread
     sys.modules[module.__name__] = module  # dataclasses look up their module
@@ -80,7 +93,8 @@ def run(request: dict[str, Any]) -> None:
     exec(compile(request["source"], "<grader>", "exec", dont_inherit=True), module.__dict__)  # noqa: S102
     compared = ComparedNames(*request["compared"])
     snapshot = Snapshot(module.__dict__, {"grade": compared.grader}, compared.changing)
-    print("\n" + json.dumps(_texts(snapshot, compared)), end="", flush=True)  # noqa: T201
+    with os.fdopen(stdout, "wb") as file:
+        file.write(b"\n" + json.dumps(_texts(snapshot, compared)).encode())
     os._exit(0)  # without what the source does at exit
 
 
@@ -92,23 +106,28 @@ def _texts(snapshot: Snapshot, compared: ComparedNames) -> dict[str, str]:
     return snapshot.texts
 
 
-def _texts_of_source(source: str, module: str, compared: ComparedNames) -> dict[str, str] | None:
+def _texts_of_source(
+    source: str, module: Mapping[str, Any], compared: ComparedNames, seed: int
+) -> dict[str, str] | None:
     request = {
         "path": sys.path,
         "source": source,
-        "module": module,
+        "module": module.get("__name__", "__main__"),
         "compared": [part if isinstance(part, str) else sorted(part) for part in compared],
     }
     if not sys.executable:  # an embedded Python
         return None
-    command = [sys.executable, *["-O"] * sys.flags.optimize, "-c", _CHILD]
+    command = [sys.executable, "-P", *["-O"] * sys.flags.optimize, "-c", _CHILD]
     try:
         done = subprocess.run(
-            command, input=json.dumps(request), capture_output=True, encoding="utf-8", timeout=_SECONDS, check=False
+            command,
+            input=json.dumps(request).encode(),
+            capture_output=True,
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            timeout=_SECONDS,
+            check=False,
         )
-    except (subprocess.TimeoutExpired, OSError):
+        texts = json.loads(done.stdout.rpartition(b"\n")[2])
+    except (subprocess.TimeoutExpired, OSError, ValueError):  # ValueError: it ended before its last line
         return None
-    if done.returncode != 0:
-        return None
-    texts: dict[str, str] = json.loads(done.stdout.rpartition("\n")[2])
-    return texts
+    return texts if done.returncode == 0 and isinstance(texts, dict) else None

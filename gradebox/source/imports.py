@@ -130,6 +130,18 @@ def full_names(nodes: Iterable[ast.stmt]) -> dict[str, str]:
     return found
 
 
+def modules_by_name(nodes: Iterable[ast.stmt]) -> dict[str, str]:
+    """The package of each imported name, also of imports in blocks: `{"getcontext": "decimal", "m": "math"}`."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        for part in ast.walk(node):
+            if isinstance(part, ast.ImportFrom):
+                found |= {bound_name(alias, part): (part.module or "").partition(".")[0] for alias in part.names}
+            elif isinstance(part, ast.Import):
+                found |= {bound_name(alias, part): alias.name.partition(".")[0] for alias in part.names}
+    return found
+
+
 def is_missing(node: Import, allowed: Allowed = nothing) -> bool:
     """Whether the import fails in a sandbox."""
     return any(True for _ in missing(node, allowed))

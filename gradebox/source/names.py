@@ -12,6 +12,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 # Methods that change a list, dict or set in place.
 MUTATORS = {
     *("add", "append", "clear", "difference_update", "discard", "extend", "insert", "intersection_update", "pop"),
+    *("appendleft", "extendleft", "move_to_end", "popleft", "rotate", "subtract", "__setitem__"),
     *("popitem", "remove", "reverse", "setdefault", "sort", "symmetric_difference_update", "update"),
 }
 

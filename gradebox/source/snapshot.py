@@ -2,9 +2,9 @@
 
 import calendar
 import collections
-import csv
 import datetime
 import decimal
+import dis
 import enum
 import fractions
 import functools
@@ -24,7 +24,7 @@ MOST_PARTS = 100_000
 """With as many texts, further parts are left out."""
 _DEPTH = 12
 _CHARS = 60
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, range, slice)
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, range, slice)
 _VALUES = (
     *(decimal.Decimal, fractions.Fraction, datetime.date, datetime.time, datetime.timedelta, datetime.timezone),
     *(pathlib.PurePath, uuid.UUID),
@@ -39,10 +39,14 @@ def _precision() -> dict[str, object]:
 
 SETTINGS: dict[str, tuple[str, Callable[[], object]]] = {
     "calendar": ("firstweekday()", calendar.firstweekday),
-    "csv": ("field_size_limit()", csv.field_size_limit),
     "decimal": ("getcontext()", _precision),
 }
 """How modules of the standard library were set up: of each the name and the setting."""
+# Classes of the standard library whose objects are their attributes.
+_OF_ATTRIBUTES = {
+    *("argparse.Namespace", "collections.ChainMap", "collections.UserDict", "statistics.NormalDist", "string.Template"),
+    "types.SimpleNamespace",
+}
 # Attributes of classes that Python writes itself, and that say nothing of what the class does.
 _OF_PYTHON = {
     *("__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__firstlineno__", "__static_attributes__"),
@@ -105,6 +109,8 @@ class Snapshot:
         try:
             self.texts[path] = self._text(value)
             for part, inner in self._parts(value):
+                if len(self.texts) >= MOST_PARTS:
+                    break
                 self._value(path + part, inner)
         except Exception:  # noqa: BLE001  # what a class of the author raises when it is looked at
             self.texts[path] = UNKNOWN
@@ -121,6 +127,8 @@ class Snapshot:
             return _short(f"re.compile({value.pattern!r}, {value.flags})")
         if isinstance(value, FunctionType | type):
             return self._reference(value)
+        if isinstance(value, types.BuiltinMethodType):
+            return f"function {value.__qualname__}"
         if isinstance(value, types.ModuleType):
             return f"module {value.__name__}"
         if kind.__module__ == "numpy":
@@ -146,8 +154,11 @@ class Snapshot:
         elif isinstance(value, collections.OrderedDict):
             yield from ((f"[{n}]", item) for n, item in enumerate(value.items()))
         elif isinstance(value, dict | types.MappingProxyType):
+            items = dict.items(value) if isinstance(value, dict) else value.items()
             default = getattr(value, "default_factory", None)
-            for key, item in value.items():
+            if isinstance(default, FunctionType):
+                return  # reading may have added items
+            for key, item in items:
                 if type(item) is not default or item:
                     yield from ((f"[{text}]", item) for text in self._key(key))
         elif isinstance(value, list | tuple | collections.deque):
@@ -164,9 +175,9 @@ class Snapshot:
             yield ".func", value.func
         elif hasattr(type(value), "cache_info"):
             yield ".__wrapped__", getattr(value, "__wrapped__", None)
-        if isinstance(value, types.MethodType):
+        if isinstance(value, types.MethodType | types.BuiltinMethodType):
             yield ".__self__", value.__self__
-        if isinstance(value, types.SimpleNamespace) or self._is_own(type(value)):
+        if f"{type(value).__module__}.{type(value).__name__}" in _OF_ATTRIBUTES or self._is_own(type(value)):
             yield from ((f".{name}", item) for name, item in self._attributes(value))
 
     def _key(self, key: object) -> list[str]:
@@ -189,11 +200,17 @@ class Snapshot:
 
     def _carried(self, function: FunctionType) -> Iterator[tuple[str, object]]:
         yield CODE, code_text(function.__code__)
-        yield " (its defaults)", function.__defaults__
-        yield " (its keyword defaults)", function.__kwdefaults__
+        # Containers are left out: the function may fill them, as a cache.
+        for n, value in enumerate(function.__defaults__ or ()):
+            if not isinstance(value, dict | list | set):
+                yield f" (its default {n + 1})", value
+        for name, value in (function.__kwdefaults__ or {}).items():
+            if not isinstance(value, dict | list | set):
+                yield f" (its default {name})", value
+        rebound = {each.argval for each in dis.get_instructions(function.__code__) if each.opname == "STORE_DEREF"}
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             content = _content(cell)
-            if not isinstance(content, dict | list | set):  # which the function may fill, as a cache
+            if name not in rebound and not isinstance(content, dict | list | set):
                 yield f" ({name} of its closure)", content
         yield from ((f".{name}", item) for name, item in vars(function).items() if name not in self._changing)
 
@@ -209,7 +226,7 @@ class Snapshot:
                 continue
             if isinstance(item, FunctionType) and self._is_own(item):
                 self._function(f"{path}.{name}", item)
-            else:
+            elif name != "__init__":  # `typing` writes one into classes of protocols when the first object is made
                 self._value(f"{path}.{name}", item)
 
     def _attributes(self, value: object) -> Iterator[tuple[str, object]]:
@@ -238,7 +255,10 @@ def code_text(code: CodeType) -> str:
         each = todo.pop()
         if "@pytest_ar" in each.co_names:
             return UNKNOWN
-        constants = [part for part in each.co_consts if not isinstance(part, CodeType)]
+        # Names of nested classes begin with that of the function, which the copy has renamed.
+        constants = [
+            part for part in each.co_consts if not isinstance(part, CodeType) and ".<locals>." not in str(part)
+        ]
         todo += [part for part in each.co_consts if isinstance(part, CodeType)]
         plain = [sorted(map(repr, part)) if isinstance(part, frozenset) else part for part in constants]
         digest.update(repr((each.co_code, each.co_names, each.co_varnames, each.co_freevars, plain)).encode())
@@ -253,8 +273,10 @@ def _content(cell: types.CellType) -> object:
 
 
 def _numpy(value: Any) -> str:
-    if type(value).__name__ != "ndarray":
+    if hasattr(value, "item") and type(value).__name__ != "ndarray":
         return _short(repr(value))
+    if type(value).__name__ != "ndarray":
+        return "an object"
     if value.dtype.hasobject:
         return f"array of {value.size} objects"
     return f"array {value.shape} of {value.dtype}, {hashlib.sha256(value.tobytes()).hexdigest()[:16]}"

@@ -3,10 +3,19 @@
 import ast
 from collections.abc import Iterable, Iterator
 
+from gradebox.source import imports
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import MUTATORS, Names, is_definition, root
 
 _CONSTRUCTORS = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"}
+# Functions that reach outside of the process.
+_PROGRAM = {"open", "print", "input", "exec", "eval", "compile", "breakpoint", "exit", "quit", "__import__"}
+# Modules that only compute, so that a statement which uses them can run again.
+_OF_VALUES = {
+    *("abc", "bisect", "calendar", "collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions"),
+    *("functools", "heapq", "html", "itertools", "json", "keyword", "math", "numbers", "numpy", "operator", "random"),
+    *("re", "statistics", "string", "textwrap", "types", "typing", "unicodedata"),
+}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -28,11 +37,16 @@ def changed_names(names: Names, module: Module) -> set[str]:
 def statements_changing(name: str, module: Module, grader: str) -> Iterator[Statement]:
     """The statements that change a value by the functions of the module that they run: `fill()`, `@rule(2.0)`.
 
-    Those that run the grader only use the value, and those below `if __name__ == "__main__":` are the program.
+    Without those that run the grader, which only use the value, those below `if __name__ == "__main__":`, and those
+    that use more than values: a program that trains, uploads or writes files is not a part of the grader.
     """
+    imported = imports.modules_by_name(statement.node for statement in module.statements)
     for statement in module.statements:
-        if not statement.is_main and _calls(statement.node) and name in _changed_by(statement, module, grader):
-            yield statement
+        if not statement.is_main and _calls(statement.node):
+            changed, used = _effects(statement, module)
+            modules = {imported[each] for each in used & imported.keys()}
+            if name in changed and grader not in used and not used & _PROGRAM and modules <= _OF_VALUES:
+                yield statement
 
 
 def _calls(node: ast.stmt) -> bool:
@@ -41,21 +55,20 @@ def _calls(node: ast.stmt) -> bool:
     return any(isinstance(part, ast.Call) for part in ast.walk(node))
 
 
-def _changed_by(statement: Statement, module: Module, grader: str) -> set[str]:
-    """What the functions that the statement names change, and those that they use; nothing if the grader is one."""
+def _effects(statement: Statement, module: Module) -> tuple[set[str], set[str]]:
+    """The names that the functions change which a statement runs, and all names that it uses."""
     changed = _objects_used(statement, module)
-    todo, seen = set(statement.names.eager), set(statement.names.binds)
+    todo, used = set(statement.names.eager), set[str]()
     while todo:
         name = todo.pop()
-        if name == grader:
-            return set()
-        seen.add(name)
+        used.add(name)
         for binder in module.binders.get(name, []):
-            if is_definition(binder.node):
-                names = binder.names
-                changed |= names.rebinds | names.mutates | names.commands
-                todo |= (names.eager | names.deferred) - seen
-    return changed
+            if binder is statement:
+                continue
+            names = binder.names
+            changed |= names.rebinds | names.mutates | names.commands
+            todo |= (names.eager | names.deferred) - used
+    return changed, used
 
 
 def _objects_used(statement: Statement, module: Module) -> set[str]:
@@ -66,16 +79,13 @@ def _objects_used(statement: Statement, module: Module) -> set[str]:
     return {name for name in names if type(module.globals.get(name)).__module__ == own}
 
 
-def changed_parts(grader: ast.stmt, definitions: Iterable[ast.stmt]) -> set[str]:
-    """The names and attributes that the grader changes in place, also by functions and methods of the definitions.
+def changed_parts(grader: ast.stmt, definitions: Iterable[ast.stmt]) -> tuple[set[str], set[str]]:
+    """The names, and the attributes, that the grader changes in place, also by functions and methods of definitions.
 
-    A method counts if its name is used as an attribute. An argument counts if the function changes its parameter.
+    A method counts if its name is used as an attribute, a constructor if that of its class is used. An argument counts
+    if the function changes its parameter.
     """
-    functions: dict[str, list[Function]] = {}
-    for definition in definitions:
-        for part in ast.walk(definition):
-            if isinstance(part, Function) and part.name not in _CONSTRUCTORS:
-                functions.setdefault(part.name, []).append(part)
+    functions = _functions(definitions)
     todo: list[ast.AST] = [grader]
     reached: list[ast.AST] = []
     for name in list(functions):
@@ -86,7 +96,21 @@ def changed_parts(grader: ast.stmt, definitions: Iterable[ast.stmt]) -> set[str]
         reached.append(node)
         for part in ast.walk(node):
             todo += functions.pop(_used_name(part), [])
-    return {name for node in reached for name in _changed(node, reached)}
+    changed = {part for node in reached for part in _changed(node, reached)}
+    return {part for part in changed if part[:1] != "."}, {part[1:] for part in changed if part[:1] == "."}
+
+
+def _functions(definitions: Iterable[ast.stmt]) -> dict[str, list[ast.AST]]:
+    functions: dict[str, list[ast.AST]] = {}
+    for definition in definitions:
+        for part in ast.walk(definition):
+            if isinstance(part, ast.ClassDef):
+                functions.setdefault(part.name, []).extend(
+                    node for node in part.body if isinstance(node, Function) and node.name in _CONSTRUCTORS
+                )
+            elif isinstance(part, Function) and part.name not in _CONSTRUCTORS:
+                functions.setdefault(part.name, []).append(part)
+    return functions
 
 
 def _used_name(part: ast.AST) -> str:
@@ -96,21 +120,32 @@ def _used_name(part: ast.AST) -> str:
 
 
 def _changed(node: ast.AST, reached: list[ast.AST]) -> Iterator[str]:
+    """What a function changes: names of the module, and attributes with a dot before them."""
     changed = set(_changed_in_place(node))
-    yield from changed
-    yield from (name for part in ast.walk(node) if isinstance(part, ast.Global) for name in part.names)
+    yield from changed - _local_names(node)
     for part in ast.walk(node):
+        if isinstance(part, ast.Global):
+            yield from part.names
         # `kept = self.kept` and then `kept[key] = value`
-        if isinstance(part, ast.Assign) and any(isinstance(to, ast.Name) and to.id in changed for to in part.targets):
-            yield _used_name(part.value)
+        elif isinstance(part, ast.Assign) and any(isinstance(to, ast.Name) and to.id in changed for to in part.targets):
+            yield _container(part.value)
         elif isinstance(part, ast.Call):
             yield from _changed_arguments(part, reached)
 
 
+def _local_names(node: ast.AST) -> set[str]:
+    parts = list(ast.walk(node))
+    stored = {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    declared = {name for part in parts if isinstance(part, ast.Global) for name in part.names}
+    return (stored | {part.arg for part in parts if isinstance(part, ast.arg)}) - declared
+
+
 def _changed_in_place(node: ast.AST) -> Iterator[str]:
+    is_constructor = isinstance(node, Function) and node.name in _CONSTRUCTORS
     for part in ast.walk(node):
         if isinstance(part, ast.Attribute) and not isinstance(part.ctx, ast.Load):
-            yield part.attr
+            if not (is_constructor and root(part) == "self"):  # that of a new object
+                yield f".{part.attr}"
         elif isinstance(part, ast.Subscript) and not isinstance(part.ctx, ast.Load):
             yield _container(part.value)
         elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in MUTATORS:
@@ -118,10 +153,10 @@ def _changed_in_place(node: ast.AST) -> Iterator[str]:
 
 
 def _container(node: ast.expr) -> str:
-    """`kept` of `self.kept` and of `self.kept["a"]["b"]`."""
+    """`.kept` of `self.kept` and of `self.kept["a"]["b"]`, `kept` of `kept["a"]`."""
     while isinstance(node, ast.Subscript):
         node = node.value
-    return _used_name(node)
+    return f".{node.attr}" if isinstance(node, ast.Attribute) else _used_name(node)
 
 
 def _changed_arguments(call: ast.Call, reached: list[ast.AST]) -> Iterator[str]:
@@ -132,4 +167,5 @@ def _changed_arguments(call: ast.Call, reached: list[ast.AST]) -> Iterator[str]:
             parameters = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
             if isinstance(call.func, ast.Attribute) and parameters[:1] in (["self"], ["cls"]):
                 del parameters[0]
-            yield from (_used_name(given) for to, given in zip(parameters, call.args, strict=False) if to in changed)
+            yield from (_container(given) for to, given in zip(parameters, call.args, strict=False) if to in changed)
+            yield from (_container(given.value) for given in call.keywords if given.arg in changed)

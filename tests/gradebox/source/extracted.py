@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import gradebox.score
 import gradebox.thread
 import gradebox.thread_forms
+from gradebox.errors import GraderWarning
 from gradebox.source import extract
 from gradebox.thread import StringThread
 
@@ -66,9 +68,11 @@ def run(folder: Path, source: str, completions: list[str], metadata: dict[str, A
 
 
 def same(folder: Path, fn: Any, *completions: str) -> str:
-    """Asserts that the extracted source scores as the function does. Returns the source."""
+    """Asserts that the extracted source scores as the function does, without a warning. Returns the source."""
     texts = list(completions) or ["4", "a b c", ""]
-    source = extract(fn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GraderWarning)
+        source = extract(fn)
     expected = [float(asyncio.run(fn(StringThread([("assistant", text)])))) for text in texts]
     assert run(folder, source, texts) == expected
     return source
