@@ -22,8 +22,8 @@ class ComparedNames(NamedTuple):
     Attributes:
         grader: the name of the grader in its module. In the source it is `grade`.
         names: names at module level.
-        changing: names and attributes that the grader changes while it runs; they are left out.
-        modules: modules of the standard library that the source imports. Some have settings.
+        changing: attributes that the grader changes while it runs; they are left out.
+        modules: modules of the standard library whose settings are compared.
     """
 
     grader: str
