@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Callable, Collection
+from time import monotonic
 from types import FunctionType
 
 from gradebox.errors import SourceError
@@ -15,6 +16,7 @@ from gradebox.source.module import Module, Statement
 from gradebox.source.names import Definition, is_definition, names_of
 from gradebox.warn import warn
 
+_COMPARISON_S = 20.0  # for all runs of the copies
 _SHOWN = 3  # differences in a warning
 _HEAD = re.compile(r"((?:async[ \t\\\n]+)?def[ \t\\\n]+)[^\s(\[\\]+")
 
@@ -59,10 +61,12 @@ def extract(
     module = Module(grader)
     statement, node = module.definition(grader.__code__, grader.__name__)
     _refuse_lost_decorators(fn, grader, module, node)
-    source, found = _copy(Closure(module, grader, allowed), statement, node)
+    deadline = monotonic() + _COMPARISON_S
+    source, found = _copy(Closure(module, grader, allowed), statement, node, deadline)
     if found:
         try:
-            second, still = _copy(Closure(module, grader, allowed, {each.name for each in found}), statement, node)
+            longer = Closure(module, grader, allowed, {each.name for each in found})
+            second, still = _copy(longer, statement, node, deadline)
         except SourceError:  # with more statements it is too long
             still = None
         if still == []:
@@ -72,7 +76,9 @@ def extract(
     return source
 
 
-def _copy(closure: Closure, statement: Statement, node: Definition) -> tuple[str, list[Difference] | None]:
+def _copy(
+    closure: Closure, statement: Statement, node: Definition, deadline: float
+) -> tuple[str, list[Difference] | None]:
     """The source of the grader in `node`, and where its values differ from the current ones."""
     module, grader = closure.module, closure.grader
     text = module.slice(statement, node)
@@ -83,7 +89,7 @@ def _copy(closure: Closure, statement: Statement, node: Definition) -> tuple[str
     source = _render(closure, statement, _rename(text, node, closure))
     _check(source, grader.__name__)
     compared = closure.compared(node)
-    return source, differences(source, module.globals, compared) if compared else []
+    return source, differences(source, module.globals, compared, deadline) if compared else []
 
 
 def _explain(found: list[Difference], name: str) -> str:

@@ -7,11 +7,11 @@ import subprocess
 import sys
 import types
 from collections.abc import Collection, Mapping
+from time import monotonic
 from typing import Any, NamedTuple
 
 from gradebox.source.snapshot import CODE, MOST_PARTS, UNKNOWN, Snapshot
 
-_SECONDS = 20
 _START = "import json, sys; request = json.load(sys.stdin); sys.path[:] = request['path']; "
 _CHILD = _START + "from gradebox.source.difference import run; run(request)"
 
@@ -55,23 +55,27 @@ class Difference(NamedTuple):
         return f"{self.path} is {self.here or 'not set'} here, and {self.there or 'not set'} in the uploaded copy"
 
 
-def differences(source: str, module: Mapping[str, Any], compared: ComparedNames) -> list[Difference] | None:
+def differences(
+    source: str, module: Mapping[str, Any], compared: ComparedNames, deadline: float
+) -> list[Difference] | None:
     """Where the current values of a module differ from those that `source` gives them: at most one for each name.
 
-    The source runs in a process of its own, with this Python and its packages. Values that differ between two such
-    processes are left out. None if it does not run there, or not within 20 seconds: the service's checks run it too.
+    The source runs in a process of its own, with this Python and its packages. Values that differ between several such
+    processes are left out. None if it does not run there, or not until `deadline`, a time of `time.monotonic`: the
+    service's checks run it too.
     """
-    there = _texts_of_source(source, module, compared, seed=1)
+    there = _texts_of_source(source, module, compared, deadline, seed=1)
     if there is None:
         return None
-    here = _texts(Snapshot(module, {}, compared.changing), compared)
-    if found := _differing(here, there):
-        for seed in (2, 3):
-            other = _texts_of_source(source, module, compared, seed)
-            vary = {each.place for each in _differing(there, other)} if other is not None else set()
-            found = [each for each in found if each.place not in vary]
-    first = {difference.name: difference for difference in reversed(found)}
-    return list(reversed(first.values()))
+    found = _differing(_texts(Snapshot(module, {}, compared.changing), compared), there)
+    for seed in (2, 3) if found else ():
+        other = _texts_of_source(source, module, compared, deadline, seed)
+        vary = {each.place for each in _differing(there, other)} if other is not None else set()
+        found = [each for each in found if each.place not in vary]
+    first: dict[str, Difference] = {}
+    for each in found:
+        first.setdefault(each.name, each)
+    return list(first.values())
 
 
 def _differing(here: Mapping[str, str], there: Mapping[str, str]) -> list[Difference]:
@@ -107,7 +111,7 @@ def _texts(snapshot: Snapshot, compared: ComparedNames) -> dict[str, str]:
 
 
 def _texts_of_source(
-    source: str, module: Mapping[str, Any], compared: ComparedNames, seed: int
+    source: str, module: Mapping[str, Any], compared: ComparedNames, deadline: float, seed: int
 ) -> dict[str, str] | None:
     request = {
         "path": sys.path,
@@ -124,7 +128,7 @@ def _texts_of_source(
             input=json.dumps(request).encode(),
             capture_output=True,
             env={**os.environ, "PYTHONHASHSEED": str(seed)},
-            timeout=_SECONDS,
+            timeout=max(0.0, deadline - monotonic()),
             check=False,
         )
         texts = json.loads(done.stdout.rpartition(b"\n")[2])

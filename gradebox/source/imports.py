@@ -32,6 +32,17 @@ _SETTINGS = {
 _FOLDERS = (sysconfig.get_path("stdlib"), sysconfig.get_config_var("DESTSHARED"), f"{sys.base_exec_prefix}/DLLs")
 _LIBRARY = [Path(folder).resolve() for folder in _FOLDERS if folder]
 
+# Modules and names that only compute. Others may train, wait, or reach outside of the process.
+_COMPUTING = {
+    *("__future__", "abc", "array", "base64", "binascii", "bisect", "calendar", "cmath", "collections", "colorsys"),
+    *("contextlib", "copy", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools"),
+    *("graphlib", "hashlib", "heapq", "html", "inspect", "itertools", "json", "keyword", "math", "numbers", "numpy"),
+    *("operator", "pprint", "random", "rapidfuzz", "re", "regex", "shlex", "statistics", "string", "struct"),
+    *("sympy", "textwrap", "types", "typing", "typing_extensions", "unicodedata", "uuid", "weakref", "zlib"),
+    "adaptive_harmony",
+}
+_COMPUTING_NAMES = {f"gradebox.{name}" for name in ("NotApplicable", "Score", "StringThread", "StringTurn", "checks")}
+
 Import = ast.Import | ast.ImportFrom
 Allowed = Callable[[str], bool]
 """Returns whether an import of a module outside the standard library may be uploaded."""
@@ -119,27 +130,22 @@ def _is_installed(top: str) -> bool:
     return any("site-packages" in place or "dist-packages" in place for place in places)
 
 
-def full_names(nodes: Iterable[ast.stmt]) -> dict[str, str]:
-    """The full name of each imported name: `{"getcontext": "decimal.getcontext", "m": "math"}`."""
+def full_names(nodes: Iterable[ast.AST]) -> dict[str, str]:
+    """The full name of each imported name: `{"getcontext": "decimal.getcontext", "m": "math", "os": "os"}`."""
     found: dict[str, str] = {}
     for node in nodes:
         if isinstance(node, ast.ImportFrom):
             found |= {bound_name(alias, node): f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
-            found |= {alias.asname: alias.name for alias in node.names if alias.asname}
+            found |= {
+                bound_name(each, node): each.name if each.asname else bound_name(each, node) for each in node.names
+            }
     return found
 
 
-def modules_by_name(nodes: Iterable[ast.stmt]) -> dict[str, str]:
-    """The package of each imported name, also of imports in blocks: `{"getcontext": "decimal", "m": "math"}`."""
-    found: dict[str, str] = {}
-    for node in nodes:
-        for part in ast.walk(node):
-            if isinstance(part, ast.ImportFrom):
-                found |= {bound_name(alias, part): (part.module or "").partition(".")[0] for alias in part.names}
-            elif isinstance(part, ast.Import):
-                found |= {bound_name(alias, part): alias.name.partition(".")[0] for alias in part.names}
-    return found
+def only_computes(name: str) -> bool:
+    """Whether what has this full name is known to do nothing but compute, so that it can be called again."""
+    return name in _COMPUTING_NAMES or name.partition(".")[0] in _COMPUTING or name.startswith("gradebox.checks")
 
 
 def is_missing(node: Import, allowed: Allowed = nothing) -> bool:

@@ -8,14 +8,8 @@ from gradebox.source.module import Module, Statement
 from gradebox.source.names import MUTATORS, Names, is_definition, root
 
 _CONSTRUCTORS = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"}
-# Functions that reach outside of the process.
+# Functions that reach outside of the process, or whose effect no reader of the text knows.
 _PROGRAM = {"open", "print", "input", "exec", "eval", "compile", "breakpoint", "exit", "quit", "__import__"}
-# Modules that only compute, so that a statement which uses them can run again.
-_OF_VALUES = {
-    *("abc", "bisect", "calendar", "collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions"),
-    *("functools", "heapq", "html", "itertools", "json", "keyword", "math", "numbers", "numpy", "operator", "random"),
-    *("re", "statistics", "string", "textwrap", "types", "typing", "unicodedata"),
-}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -40,12 +34,14 @@ def statements_changing(name: str, module: Module, grader: str) -> Iterator[Stat
     Without those that run the grader, which only use the value, those below `if __name__ == "__main__":`, and those
     that use more than values: a program that trains, uploads or writes files is not a part of the grader.
     """
-    imported = imports.modules_by_name(statement.node for statement in module.statements)
+    imported = imports.full_names(part for statement in module.statements for part in ast.walk(statement.node))
     for statement in module.statements:
         if not statement.is_main and _calls(statement.node):
             changed, used = _effects(statement, module)
-            modules = {imported[each] for each in used & imported.keys()}
-            if name in changed and grader not in used and not used & _PROGRAM and modules <= _OF_VALUES:
+            is_program = used & _PROGRAM or not all(
+                imports.only_computes(imported[each]) for each in used & imported.keys()
+            )
+            if name in changed and grader not in used and not is_program:
                 yield statement
 
 

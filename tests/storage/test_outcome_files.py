@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import lost_files
+from storage import lost_files, outcome_files
 from storage.errors import CutOff, NotFound, OutcomesLost
 from storage.outcome_files import OutcomeFiles
 from storage.store import Store
@@ -30,6 +30,19 @@ def test_a_whole_file_is_opened_at_its_beginning(store: Store) -> None:
     _, files, path = scored(store)
     with files.open(1, 1) as file:
         assert file.read() == path.read_bytes()
+
+
+def test_a_file_with_much_text_is_whole_too(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, files, path = scored(store)
+    whole = path.read_bytes()
+    for at_once in (len(whole) - 1, len(whole), len(whole) + 1, 10):
+        monkeypatch.setattr(outcome_files, "_AT_ONCE_BYTES", at_once)
+        with files.open(1, 1) as file:
+            assert file.read() == whole
+        path.write_bytes(whole[:-5])
+        with pytest.raises(CutOff, match="has 499 outcomes of 500"):
+            files.open(1, 1)
+        path.write_bytes(whole)
 
 
 @pytest.mark.usefixtures("settled")

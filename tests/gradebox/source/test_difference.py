@@ -3,11 +3,13 @@
 import asyncio
 import os
 import sys
+import time
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from gradebox import source
 from gradebox.errors import GraderWarning, SourceError
 from gradebox.source import extract
 from gradebox.thread import StringThread
@@ -29,6 +31,13 @@ _FILLED = {
         "RULES = []\nclass Rule:\n  def __init_subclass__(cls): RULES.append(cls())\n"
         "class Four(Rule):\n  def score(self, t): return 2 * ('4' in t)\n"
         "async def g(thread): return sum(r.score(thread.completion()) for r in RULES)"
+    ),
+    "with functions that use modules which only compute": (
+        "from difflib import SequenceMatcher\nfrom gradebox import Score\nRULES = []\n"
+        "def add(fn): RULES.append((2, fn))\n"
+        "def near(t): return Score(SequenceMatcher(None, '4', t).ratio())\nadd(near)\n"
+        "RULES[:] = [(w, f) for w, f in RULES]\n"
+        "async def g(thread): return sum(w * f(thread.completion()) for w, f in RULES)"
     ),
     "found by __subclasses__": (
         "class Rule: pass\nclass Four(Rule):\n  def score(self, t): return 2 * ('4' in t)\n"
@@ -276,9 +285,9 @@ def test_statements_that_only_try_the_grader_are_not_uploaded(tmp_path: Path) ->
         async def g(thread): return float(any(word in thread.completion() for word in RULE.words))
         tried = asyncio.run(g(Thread()))
         """)
-    source = same(tmp_path, load(tmp_path, text).g)
-    assert "set_up()" in source
-    assert "tried" not in source
+    copied = same(tmp_path, load(tmp_path, text).g)
+    assert "set_up()" in copied
+    assert "tried" not in copied
 
 
 def test_a_copy_that_does_not_run_here_is_left_to_the_checks(tmp_path: Path) -> None:
@@ -324,6 +333,15 @@ def test_programs_are_not_run_again(tmp_path: Path, what: str) -> None:
     with pytest.warns(GraderWarning, match=r"CONFIG\['n'\] is 5 here, and 1 in the uploaded copy"):
         assert "main()" not in extract(module.g)
     assert not written.exists()
+
+
+def test_a_slow_copy_holds_up_nothing_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_COMPARISON_S", 1.0)
+    text = f"import os, time\nclass A: one = 1 if os.getpid() == {os.getpid()} else time.sleep(60)\n"
+    module = load(tmp_path, text + "async def g(thread): return A.one")
+    began = time.monotonic()
+    assert "class A" in extract(module.g)
+    assert time.monotonic() - began < 10
 
 
 def test_what_would_be_too_long_is_not_added(tmp_path: Path) -> None:
