@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from validators import imports, variables
 from validators.candidate import Candidate, CheckFailed
+from validators.syntax_tree import nodes
 
 _EXAMPLE = "Write `async def grade(thread: StringThread) -> float:` at the top level of the source."
 
@@ -58,26 +59,10 @@ def _blocks(node: _ast.AST) -> list[_ast.AST]:
 
 
 def _missing(tree: _ast.Module) -> str:
-    for node in _walk(tree):
+    for node in nodes(tree):
         if isinstance(node, _ast.FunctionDef | _ast.AsyncFunctionDef) and node.name == "grade":
             return f"`grade` on line {node.lineno} is inside a function or a class. {_EXAMPLE}"
     names = [node.name for node in _top_level(tree.body) if isinstance(node, _ast.AsyncFunctionDef)]
     if names:
         return f"there is no `async def grade`, but `async def {names[-1][:100]}`: call it `grade`."
     return f"there is no `async def grade`. {_EXAMPLE}"
-
-
-def _walk(tree: _ast.AST) -> Iterator[_ast.AST]:
-    waiting: list[_ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting.extend(child for field in node._fields for child in _children(getattr(node, field, None)))
-
-
-def _children(value: object) -> list[_ast.AST]:
-    if isinstance(value, _ast.AST):
-        return [value]
-    if isinstance(value, list):
-        return [item for item in value if isinstance(item, _ast.AST)]
-    return []

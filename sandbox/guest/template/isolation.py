@@ -5,7 +5,8 @@ scores.
 """
 
 import _ast
-from collections.abc import Iterator
+
+from validators.syntax_tree import nodes
 
 _CALLS = frozenset({"exec", "eval", "compile", "__import__"})
 _MODULES = frozenset({
@@ -20,7 +21,7 @@ _ELSEWHERE = frozenset({"create_subprocess_exec", "create_subprocess_shell"})  #
 
 def runs_code(tree: _ast.Module) -> bool:
     """Whether anything in this source can run code that it receives."""
-    return any(_suspicious(node) for node in _nodes(tree))
+    return any(_suspicious(node) for node in nodes(tree))
 
 
 def _suspicious(node: _ast.AST) -> bool:
@@ -40,16 +41,3 @@ def _suspicious(node: _ast.AST) -> bool:
 
 def _is_os(node: _ast.expr) -> bool:
     return isinstance(node, _ast.Name) and node.id in ("os", "_os")
-
-
-def _nodes(tree: _ast.AST) -> Iterator[_ast.AST]:
-    waiting: list[_ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for field in node._fields:
-            value = getattr(node, field, None)
-            if isinstance(value, _ast.AST):
-                waiting.append(value)
-            elif isinstance(value, list):
-                waiting.extend(item for item in value if isinstance(item, _ast.AST))
