@@ -75,13 +75,14 @@ def take_channel(where: str) -> Channel:
 
 
 def _filter(channel: Channel) -> bytes:
-    kind, length = FRAME.unpack(_receive(channel, FRAME.size))
+    kind, length = FRAME.unpack(receive(channel, FRAME.size))
     if kind != FILTER:
         os._exit(1)
-    return _receive(channel, length)
+    return receive(channel, length)
 
 
-def _receive(channel: Channel, length: int) -> bytes:
+def receive(channel: Channel, length: int) -> bytes:
+    """Receives this many bytes. Ends the process if the host has closed the channel."""
     buffer = bytearray(length)
     view = memoryview(buffer)
     while view:

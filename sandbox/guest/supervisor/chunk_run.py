@@ -115,7 +115,8 @@ class ChunkRun:
                 if overdue := self._overdue():
                     return overdue
                 hurried = self._make_room(child) < _LOOK_MS
-            return self._ended(child, status)
+            self._collect(child, settled=True)
+            return None if self._records.passed_on == self._records.share else how_it_ended(status)
         except Malformed:
             return _SPOILED
         except Lost:
@@ -214,11 +215,6 @@ class ChunkRun:
                 "or raise `timeout_s` of the grader.",
             )
         return Failure(MEMORY, too_many_files(self._limits)) if self._processes.crowded() else None
-
-    def _ended(self, child: ChildHandle, status: int) -> Failure | None:
-        """Collects the record of a child of one line that has ended. Returns the failure if there is none."""
-        self._collect(child, settled=True)
-        return None if self._records.passed_on == self._records.share else how_it_ended(status)
 
     def _end_child(self, child: ChildHandle, failure: Failure | None) -> None:
         """Ends a child that failed or leaves. If it failed at a completion, adds the record that it could not write."""

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from sandbox.guest.child.thread_decoder import hidden_decoder
 from sandbox.guest.kernel import lockdown, scratch
-from sandbox.guest.protocol.channel import Channel, take_channel
+from sandbox.guest.protocol.channel import Channel, receive, take_channel
 from sandbox.guest.protocol.chunk import SentChunk
 from sandbox.guest.protocol.frames import (
     BATCH,
@@ -81,7 +81,7 @@ class Supervisor:
             try:
                 self._wait()
                 kind, length = FRAME.unpack(self._receive_head())
-                payload = self._receive(length)
+                payload = receive(self._channel, length)
                 if kind == LOAD:
                     self._load(payload)
                 elif kind in (GRADE, GRADE_SHARED):
@@ -121,17 +121,7 @@ class Supervisor:
                 if self._shared >= 0:
                     os.close(self._shared)
                 (self._shared,) = _RIGHT.unpack(data)
-        return head + self._receive(FRAME.size - len(head))
-
-    def _receive(self, length: int) -> bytes:
-        buffer = bytearray(length)
-        view = memoryview(buffer)
-        while view:
-            received = self._channel.recv_into(view)
-            if not received:
-                os._exit(0)
-            view = view[received:]
-        return bytes(buffer)
+        return head + receive(self._channel, FRAME.size - len(head))
 
     def _send_frame(self, kind: int, payload: bytes = b"") -> None:
         self._channel.sendall(FRAME.pack(kind, len(payload)) + payload)

@@ -254,10 +254,9 @@ class GraderProcesses:
             raise Lost from error
         if message is None:
             return None
-        if message[:1] != SENT_EXIT or len(message) != 1 + STATUS.size:
-            raise Lost
+        status = _status_of(message)
         self._grading = False
-        return int(STATUS.unpack(message[1:])[0])
+        return status
 
     def end_single(self) -> None:
         """Ends the child of `start_single`, unless it has already ended, and all processes that it left.
@@ -283,13 +282,10 @@ class GraderProcesses:
         Raises:
             Lost: the template has ended, or has sent an unexpected message.
         """
-        message = self._next_message(0)
-        if message is None or message[:1] != SENT_EXIT or len(message) != 1 + STATUS.size:
-            raise Lost
-        return int(STATUS.unpack(message[1:])[0])
+        return _status_of(self._next_message(0))
 
-    def sweep(self) -> int:
-        """Ends the child and all processes that it left. Returns its wait status.
+    def sweep(self) -> None:
+        """Ends the child and all processes that it left.
 
         Raises:
             Lost: the template did not answer; all processes are dead then.
@@ -301,10 +297,9 @@ class GraderProcesses:
                 pass  # the child ended by itself meanwhile
         except OSError:
             message = None
-        if message is None or message[:1] != SENT_SWEPT or len(message) != 1 + STATUS.size:
+        if message != SENT_SWEPT:
             self.end()
             raise Lost
-        return int(STATUS.unpack(message[1:])[0])
 
     def rest(self, resting: bool) -> None:
         """Stops the template while it is not needed, with any threads that the grader has started, or resumes it."""
@@ -331,6 +326,13 @@ class GraderProcesses:
                     pass
                 sleep(_EXIT_LOOK_S)  # WNOHANG: a process that hangs in the kernel does not exit when it is killed
             raise Lost(f"a killed process has not exited within {_EXIT_S:g} s")
+
+
+def _status_of(message: bytes | None) -> int:
+    """The wait status in the template's message that a child has ended. Raises Lost if this is another message."""
+    if message is None or message[:1] != SENT_EXIT or len(message) != 1 + STATUS.size:
+        raise Lost
+    return int(STATUS.unpack(message[1:])[0])
 
 
 def _is_check(message: bytes, number: int) -> bool:

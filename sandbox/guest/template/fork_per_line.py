@@ -29,7 +29,7 @@ RIGHTS = Struct("ii")
 # Replies: a child has exited, with its status; all processes have ended.
 SENT_EXIT, SENT_SWEPT = b"x", b"s"
 STATUS = Struct("!I")  # a wait status; in the note, the pid of the child
-NO_STATUS = 0xFFFFFFFF
+NO_STATUS = 0xFFFFFFFF  # in place of a wait status that is not known
 OUT_OF_MEMORY = 77  # exit code of a child without the memory to report it
 
 CONTROL, NOTE = 3, 4  # descriptors of the template, which no child keeps
@@ -103,7 +103,7 @@ class ForkPerLine:
         if message != SWEEP:
             os._exit(0)  # the supervisor has exited
         reap_all()
-        self._control.send(SENT_SWEPT + STATUS.pack(NO_STATUS))
+        self._control.send(SENT_SWEPT)
 
     def _receive_rest(self, length: int) -> memoryview | None:
         """Receives the rest of a line longer than a message. Returns the whole line; None if memory is lacking."""

@@ -79,7 +79,6 @@ class TemplateProcess:
         self._limits = limits
         self._child = 0
         self._child_descriptor = -1
-        self._status = NO_STATUS
         self._left_open: frozenset[int] = frozenset()  # by the module body; children may use them
         self._handlers: signals.Handlers = {}
         self._output = ChildOutput()
@@ -180,8 +179,7 @@ class TemplateProcess:
             for descriptor, _ in poll.poll():
                 if descriptor == self._child_descriptor:
                     poll.unregister(descriptor)
-                    self._end_child()
-                    self._control.send(SENT_EXIT + STATUS.pack(self._status))
+                    self._control.send(SENT_EXIT + STATUS.pack(self._end_child()))
                     break  # the other events of this poll may be outdated
             else:
                 self._handle_request(child)
@@ -196,8 +194,7 @@ class TemplateProcess:
         elif message == SWEEP:
             if self._child_descriptor >= 0:
                 self._end_child()
-            self._control.send(SENT_SWEPT + STATUS.pack(self._status))
-            self._status = NO_STATUS
+            self._control.send(SENT_SWEPT)
         else:
             os._exit(0)  # the supervisor has exited
 
@@ -211,7 +208,6 @@ class TemplateProcess:
         shared: int = -1,
         slots: int = -1,
     ) -> None:
-        self._status = NO_STATUS
         self._child = os.fork()
         if self._child:
             for descriptor in (channel, results, reading, writing, shared, slots):
@@ -230,13 +226,9 @@ class TemplateProcess:
             os._exit(OUT_OF_MEMORY)
         os._exit(0)
 
-    def _end_child(self) -> None:
-        """Ends the child and all processes that it left, and stores its wait status."""
+    def _end_child(self) -> int:
+        """Ends the child and all processes that it left. Returns its wait status."""
         os.close(self._child_descriptor)
         self._child_descriptor = -1
-        pid, status = os.waitpid(self._child, os.WNOHANG)
-        later = reap_all(self._child)
-        if pid:
-            self._status = status
-        elif later is not None:
-            self._status = later
+        status = reap_all(self._child)
+        return NO_STATUS if status is None else status
