@@ -2,6 +2,7 @@
 
 import os
 from functools import partial
+from typing import Protocol
 
 import structlog
 
@@ -18,16 +19,16 @@ from storage.janitor import Janitor
 from storage.processes import ROLES, Presence
 from storage.settings import StorageSettings
 from storage.store import Store, open_store
-from worker.asking_threads import AskingCalls, AskingThread
+from worker.asking_calls import AskingCalls
 from worker.context import WorkerContext, use
 from worker.dispatch import Dispatch
 from worker.environments.builder import EnvironmentBuilder
 from worker.environments.settings import EnvironmentSettings
+from worker.further_loops import FurtherLoop, asking_loops, unserved_loops
 from worker.heartbeat import Heartbeat
 from worker.janitor import JanitorThread
 from worker.process import WorkerProcess
 from worker.settings import WorkerSettings
-from worker.unserved_projects import UnservedProjectsLoop
 
 _ASKING_NICE = 5  # added in the lane `asking`, whose graders wait longer for models than for a processor
 
@@ -58,53 +59,44 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     heartbeat = Heartbeat(store, dispatch, metrics)
     context = WorkerContext(store, pool, dispatch, heartbeat, metrics, stop_s=own.stop_s)
     use(context)
-    presence = Presence(store.processes, ROLES[lane], lambda: pool.trouble() or heartbeat.trouble())
-    others = _asking_threads(context, own) if lane == "asking" else []
-    metrics_file = None if own.metrics_file is None else MetricsFile(metrics.registry, own.metrics_file)
-    unserved_loops = _unserved_loops(context, own)
-    builder = EnvironmentBuilder(context, EnvironmentSettings())
-    builder.start()
-    for unserved_loop in unserved_loops:
-        unserved_loop.start()
-    for thread in others:
+    threads: list[_WorkerThread] = [
+        EnvironmentBuilder(context, EnvironmentSettings()),
+        *unserved_loops(context, own.asking_chunks),
+        *_asking_threads(context, own.asking_chunks),
+        JanitorThread(Janitor(store, settings.retention_s)),
+        heartbeat,
+        Presence(store.processes, ROLES[lane], lambda: pool.trouble() or heartbeat.trouble()),
+    ]
+    if own.metrics_file is not None:
+        threads.append(MetricsFile(metrics.registry, own.metrics_file))
+    for thread in threads:
         thread.start()
-    heartbeat.start()
-    presence.start()
-    if metrics_file is not None:
-        metrics_file.start()
-    janitor = JanitorThread(Janitor(store, settings.retention_s))
-    janitor.start()
     _log.info("waiting for batches")
     try:
         WorkerProcess(context, settings.redis_url).run()
     finally:
         context.stopping.set()
-        builder.end()
-        for unserved_loop in unserved_loops:
-            unserved_loop.end()
-        for thread in others:
+        for thread in threads:
             thread.end()
         if context.asker is not None:
             context.asker.close()
-        janitor.end()
-        heartbeat.end()
-        presence.end()
-        if metrics_file is not None:
-            metrics_file.end()
         tracing.stop()
 
 
-def _unserved_loops(context: WorkerContext, own: WorkerSettings) -> list[UnservedProjectsLoop]:
-    """The loops for unserved projects of the worker: one, or in the lane `asking` as many as chunks may be in flight.
-
-    A chunk that asks is not interrupted, and a slow model delays its end. With a single one, one project with a
-    slow chunk could block all other waiting projects.
-    """
-    return [UnservedProjectsLoop(context) for _ in range(own.asking_chunks if context.lane == "asking" else 1)]
-
-
-def _asking_threads(context: WorkerContext, own: WorkerSettings) -> list[AskingThread | AskingCalls]:
-    """The threads that keep further chunks in flight while the chunk of the main loop waits for models."""
+def _asking_threads(context: WorkerContext, asking_chunks: int) -> list[FurtherLoop | AskingCalls]:
+    """The further threads of a worker in the lane `asking`. Other workers have none, and answer no asks."""
+    if context.lane != "asking":
+        return []
     context.asker = asker_of(context.store, ModelSettings(), context.pool)
     context.metrics.registry.register(context.asker.counts.registry)
-    return [AskingCalls(context), *(AskingThread(context, number) for number in range(2, own.asking_chunks + 1))]
+    return [AskingCalls(context), *asking_loops(context, asking_chunks)]
+
+
+class _WorkerThread(Protocol):
+    """A thread that runs as long as the worker."""
+
+    def start(self) -> None:
+        """Starts the thread."""
+
+    def end(self) -> None:
+        """Ends the thread, or asks it to end."""

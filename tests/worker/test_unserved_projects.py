@@ -21,10 +21,9 @@ from tests.worker.conftest import wait_until
 from worker import scoring_loop, unit_watch
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
+from worker.further_loops import unserved_loops
 from worker.heartbeat import Heartbeat
-from worker.main import _unserved_loops
 from worker.scoring_loop import ScoringLoop
-from worker.settings import WorkerSettings
 
 pytestmark = pytest.mark.sandbox
 SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.1)\n    return 1.0\n"
@@ -51,7 +50,7 @@ def working(store: Store, pool: Pool, asker: Asker | None = None) -> Iterator[Wo
                 if not loop.work():
                     time.sleep(0.01)
 
-    first, others = threading.Thread(target=work), _unserved_loops(context, WorkerSettings())
+    first, others = threading.Thread(target=work), unserved_loops(context, asking_chunks=8)
     for thread in [first, *others]:
         thread.start()
     try:
