@@ -33,9 +33,10 @@ class ScoringLoop:
     def __init__(self, context: WorkerContext, *, starving: bool = False) -> None:
         self._context = context
         self.cache = GraderCache(context.store, context.pool, context.asker)
-        self._queue = UnitQueue(context, starving=starving)
+        self._queue = UnitQueue(context)
         self._writer = ResultWriter(context, self._queue)
         self._open = ExitStack()
+        self._starving = starving
         self._made_room = False
 
     def __enter__(self) -> Self:
@@ -56,7 +57,9 @@ class ScoringLoop:
         if self._context.stopping.is_set():
             return False
         # A loop that made room for a waiting project serves that one, even if the project it left has an earlier turn.
-        lease = (self._queue.next(starving=True) if self._made_room else None) or self._queue.next()
+        lease = self._queue.next(starving=True) if self._starving or self._made_room else None
+        if lease is None and not self._starving:
+            lease = self._queue.next()
         if lease is None:
             return False
         self._context.heartbeat.called.set()  # there may be more

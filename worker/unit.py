@@ -1,6 +1,7 @@
 """One unit of work: the lines of one chunk, scored by one grader."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 
@@ -79,11 +80,12 @@ def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: UnitW
         "gradebox.grader": scorer.label,
     }
     with tracing.span("score chunk", "consumer", plan.trace, values):
-        kept, outcomes = _kept(context.store, lease)
+        unit = _Unit(context.store, cache, lease, watch, scorer, chunk)
+        kept, outcomes = unit.kept()
         before = len(outcomes)
         reason = _why_given_up(context.store, lease, plan.project)
         if lease.earlier:
-            rest = _retried(context, cache, lease, scorer, chunk, watch, outcomes, reason)
+            rest = unit.score_again(outcomes, reason)
             if rest is None:
                 return None
             new, again, places = rest
@@ -91,8 +93,8 @@ def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: UnitW
             counted = tally([outcomes[place] for place in places if place < len(outcomes)])
         else:
             if reason is not None:
-                outcomes += _given_up(context.store, lease, scorer, chunk, before, reason)
-            elif not _score_rest(context, cache, lease, scorer, chunk, watch, outcomes):
+                outcomes += unit.given_up(before, reason)
+            elif not unit.score(outcomes):
                 return None
             new, counted = _encoder.encode_lines(outcomes[before:]), tally(outcomes)
     if len(outcomes) == before < chunk.lines:
@@ -109,142 +111,133 @@ def _why_given_up(store: Store, lease: Lease, project: str) -> str | None:
     return None if store.backlog.has_room(project) else _NO_ROOM
 
 
-def _retried(
-    context: WorkerContext,
-    cache: GraderCache,
-    lease: Lease,
-    scorer: PlannedGrader,
-    chunk: Chunk,
-    watch: UnitWatch,
-    kept: list[Outcome],
-    given_up: str | None,
-) -> tuple[bytes, list[Outcome], list[int]] | None:
-    """Scores the retryable outcomes of a unit again, as far as `watch` allows.
+@dataclass(frozen=True)
+class _Unit:
+    """The lines of `chunk`, to be scored by `scorer` as far as `watch` allows."""
 
-    Returns the outcomes after those in `kept`, encoded and as objects, and the places of all retryable outcomes of the
-    unit. The retryable outcomes are replaced by new ones; the others stay the same to the byte. All stay the same if
-    the unit is given up. Returns None if the outcomes are not wanted any more.
-    """
-    lines, outcomes = _earlier(context.store, lease, chunk)
-    places = [place for place in range(chunk.lines) if is_retryable(outcomes[place])]
-    before = len(kept)
-    again = [kept[place] for place in places if place < before]
-    had = len(again)
-    reached = chunk.lines
-    if given_up is not None:
-        _log.warning("a chunk is not scored again", lease=str(lease), reason=given_up)
-    elif had < len(places):
-        if not _score_places(context, cache, lease, scorer, chunk, watch, places, again):
-            return None
-        if len(again) < len(places):
-            reached = places[len(again)] if len(again) > had else before
-    for place, outcome in zip(places[had:], again[had:], strict=False):
-        outcomes[place] = msgspec.structs.replace(outcome, index=chunk.first_index + place)
-        lines[place] = _encoder.encode_lines([outcomes[place]])
-    return b"".join(lines[before:reached]), outcomes[before:reached], places
+    store: Store
+    cache: GraderCache
+    lease: Lease
+    watch: UnitWatch
+    scorer: PlannedGrader
+    chunk: Chunk
 
+    def kept(self) -> tuple[bytes, list[Outcome]]:
+        """The outcomes that an earlier attempt has kept, encoded and as objects."""
+        lease = self.lease
+        if lease.part is None:
+            return b"", []
+        try:
+            with self.store.spool.open_outcomes(lease.batch, lease.unit, lease.part.attempt) as file:
+                lines = file.read()
+            outcomes = _decoder.decode_lines(lines)
+        except (FileNotFoundError, *_UNREADABLE) as error:
+            _log.warning(
+                "the finished outcomes of a chunk are lost, scoring it from the start",
+                lease=str(lease),
+                error=str(error),
+            )
+            return b"", []
+        if len(outcomes) != lease.part.outcomes:
+            _log.warning(
+                "the finished outcomes of a chunk are cut off, scoring it from the start",
+                lease=str(lease),
+                outcomes=len(outcomes),
+            )
+            return b"", []
+        return lines, outcomes
 
-def _earlier(store: Store, lease: Lease, chunk: Chunk) -> tuple[list[bytes], list[Outcome]]:
-    """The outcomes of a unit that count so far, encoded and as objects."""
-    try:
-        with store.spool.open_outcomes(lease.batch, lease.unit, lease.earlier) as file:
-            lines = file.read().splitlines(keepends=True)
-        outcomes = [_decoder.decode(line) for line in lines]
-    except (FileNotFoundError, *_UNREADABLE) as error:
-        if isinstance(error, FileNotFoundError) and lease.tries <= store.leases.attempts:
-            raise  # perhaps only this worker does not see the spool
-        raise OutcomesLost(f"the outcomes of unit {lease.unit} cannot be read: {error}") from error
-    if len(outcomes) != chunk.lines:
-        raise OutcomesLost(f"unit {lease.unit} has {len(outcomes)} outcomes of {chunk.lines}")
-    return lines, outcomes
-
-
-def _score_places(
-    context: WorkerContext,
-    cache: GraderCache,
-    lease: Lease,
-    scorer: PlannedGrader,
-    chunk: Chunk,
-    watch: UnitWatch,
-    places: list[int],
-    outcomes: list[Outcome],
-) -> bool:
-    """Appends the missing outcomes of the lines at these places of a chunk, numbered from 0. False if they are not
-    wanted any more.
-    """
-    loaded = cache.load(lease, scorer)
-    if loaded is None:
-        return False
-    threads = context.store.spool.read_payload(lease.batch, chunk.offset, chunk.length).split(b"\n")
-    payload = b"".join(threads[place] + b"\n" for place in places)
-    return _score_lines(loaded, scorer, Chunk(0, len(payload), 0, len(places)), payload, watch, outcomes)
-
-
-def _kept(store: Store, lease: Lease) -> tuple[bytes, list[Outcome]]:
-    """The outcomes of the unit that an earlier attempt has kept, encoded and as objects."""
-    if lease.part is None:
-        return b"", []
-    try:
-        with store.spool.open_outcomes(lease.batch, lease.unit, lease.part.attempt) as file:
-            lines = file.read()
-        outcomes = _decoder.decode_lines(lines)
-    except (FileNotFoundError, *_UNREADABLE) as error:
-        _log.warning(
-            "the finished outcomes of a chunk are lost, scoring it from the start", lease=str(lease), error=str(error)
-        )
-        return b"", []
-    if len(outcomes) != lease.part.outcomes:
-        _log.warning(
-            "the finished outcomes of a chunk are cut off, scoring it from the start",
-            lease=str(lease),
-            outcomes=len(outcomes),
-        )
-        return b"", []
-    return lines, outcomes
-
-
-def _score_rest(
-    context: WorkerContext,
-    cache: GraderCache,
-    lease: Lease,
-    scorer: PlannedGrader,
-    chunk: Chunk,
-    watch: UnitWatch,
-    outcomes: list[Outcome],
-) -> bool:
-    """Appends the missing outcomes of a chunk. False if they are not wanted any more."""
-    loaded = cache.load(lease, scorer)
-    if loaded is None:
-        return False
-    payload = context.store.spool.read_payload(lease.batch, chunk.offset, chunk.length)
-    return _score_lines(loaded, scorer, chunk, payload, watch, outcomes)
-
-
-def _score_lines(
-    loaded: LoadedGrader, scorer: PlannedGrader, chunk: Chunk, payload: bytes, watch: UnitWatch, outcomes: list[Outcome]
-) -> bool:
-    """Appends the missing outcomes of these lines. False if they are not wanted any more."""
-    done = len(outcomes)
-    for first, lines, piece in _slices(loaded, payload, chunk, done):
-        stop = partial(_is_enough, watch, first)
-        outcomes += loaded.grading.score(piece, chunk.first_index + first, scorer.label, lines, stop=stop)
-        if (failed := _failed_here(outcomes, first)) is not None:
-            # The service failed in the middle of a piece: keep the outcomes before the failure, and retry the rest.
-            if failed == done:
-                raise InfrastructureError("no sandbox was left for the rest of a chunk")
-            del outcomes[failed:]
-            return True
-        if len(outcomes) < chunk.lines:
-            watch.is_enough(len(outcomes))
-            if watch.over:
-                known = [outcome.spent for outcome in outcomes if outcome.spent is not None]
-                watch.spent = sum_of([*known, loaded.left_spent])
-                return False
-            if watch.leaving:
+    def score(self, outcomes: list[Outcome], places: list[int] | None = None) -> bool:
+        """Appends the missing outcomes of all lines, or of those at these places of the chunk, numbered from 0. False
+        if they are not wanted any more.
+        """
+        loaded = self.cache.load(self.lease, self.scorer)
+        if loaded is None:
+            return False
+        chunk, payload = self._lines(places)
+        done = len(outcomes)
+        for first, lines, piece in _slices(loaded, payload, chunk, done):
+            stop = partial(_is_enough, self.watch, first)
+            outcomes += loaded.grading.score(piece, chunk.first_index + first, self.scorer.label, lines, stop=stop)
+            if (failed := _failed_here(outcomes, first)) is not None:
+                # The service failed in the middle of a piece: keep the outcomes before the failure, and retry the rest.
+                if failed == done:
+                    raise InfrastructureError("no sandbox was left for the rest of a chunk")
+                del outcomes[failed:]
                 return True
-        if len(outcomes) != first + lines:
-            raise InfrastructureError(f"{len(outcomes) - first} outcomes came back for {lines} threads")
-    return True
+            if len(outcomes) < chunk.lines:
+                self.watch.is_enough(len(outcomes))
+                if self.watch.over:
+                    known = [outcome.spent for outcome in outcomes if outcome.spent is not None]
+                    self.watch.spent = sum_of([*known, loaded.left_spent])
+                    return False
+                if self.watch.leaving:
+                    return True
+            if len(outcomes) != first + lines:
+                raise InfrastructureError(f"{len(outcomes) - first} outcomes came back for {lines} threads")
+        return True
+
+    def _lines(self, places: list[int] | None) -> tuple[Chunk, bytes]:
+        payload = self.store.spool.read_payload(self.lease.batch, self.chunk.offset, self.chunk.length)
+        if places is None:
+            return self.chunk, payload
+        threads = payload.split(b"\n")
+        payload = b"".join(threads[place] + b"\n" for place in places)
+        return Chunk(0, len(payload), 0, len(places)), payload
+
+    def score_again(self, kept: list[Outcome], given_up: str | None) -> tuple[bytes, list[Outcome], list[int]] | None:
+        """Scores the retryable outcomes again.
+
+        Returns the outcomes after those in `kept`, encoded and as objects, and the places of all retryable outcomes of
+        the unit. The retryable outcomes are replaced by new ones; the others stay the same to the byte. All stay the
+        same if the unit is given up. Returns None if the outcomes are not wanted any more.
+        """
+        lines, outcomes = self._earlier()
+        places = [place for place in range(self.chunk.lines) if is_retryable(outcomes[place])]
+        before = len(kept)
+        again = [kept[place] for place in places if place < before]
+        had = len(again)
+        reached = self.chunk.lines
+        if given_up is not None:
+            _log.warning("a chunk is not scored again", lease=str(self.lease), reason=given_up)
+        elif had < len(places):
+            if not self.score(again, places):
+                return None
+            if len(again) < len(places):
+                reached = places[len(again)] if len(again) > had else before
+        for place, outcome in zip(places[had:], again[had:], strict=False):
+            outcomes[place] = msgspec.structs.replace(outcome, index=self.chunk.first_index + place)
+            lines[place] = _encoder.encode_lines([outcomes[place]])
+        return b"".join(lines[before:reached]), outcomes[before:reached], places
+
+    def _earlier(self) -> tuple[list[bytes], list[Outcome]]:
+        """The outcomes that count so far, encoded and as objects."""
+        lease = self.lease
+        try:
+            with self.store.spool.open_outcomes(lease.batch, lease.unit, lease.earlier) as file:
+                lines = file.read().splitlines(keepends=True)
+            outcomes = [_decoder.decode(line) for line in lines]
+        except (FileNotFoundError, *_UNREADABLE) as error:
+            if isinstance(error, FileNotFoundError) and lease.tries <= self.store.leases.attempts:
+                raise  # perhaps only this worker does not see the spool
+            raise OutcomesLost(f"the outcomes of unit {lease.unit} cannot be read: {error}") from error
+        if len(outcomes) != self.chunk.lines:
+            raise OutcomesLost(f"unit {lease.unit} has {len(outcomes)} outcomes of {self.chunk.lines}")
+        return lines, outcomes
+
+    def given_up(self, done: int, message: str) -> list[Outcome]:
+        """An error for each line after the first `done`."""
+        chunk = self.chunk
+        error = OutcomeError("infrastructure", message, retryable=True)
+        try:
+            ids = read_ids(self.store.spool.read_payload(self.lease.batch, chunk.offset, chunk.length), chunk.lines)
+        except (PayloadLost, OSError) as lost:
+            _log.warning("the outcomes of an abandoned chunk lack their ids", lease=str(self.lease), error=str(lost))
+            ids = [None] * chunk.lines
+        return [
+            Outcome(chunk.first_index + number, self.scorer.label, None, 0.0, ids[number], error=error)
+            for number in range(done, chunk.lines)
+        ]
 
 
 def _failed_here(outcomes: list[Outcome], first: int) -> int | None:
@@ -281,18 +274,3 @@ def _end_of(payload: bytes, start: int, lines: int) -> int:
         if end == 0:
             return len(payload)
     return end
-
-
-def _given_up(
-    store: Store, lease: Lease, scorer: PlannedGrader, chunk: Chunk, done: int, message: str
-) -> list[Outcome]:
-    error = OutcomeError("infrastructure", message, retryable=True)
-    try:
-        ids = read_ids(store.spool.read_payload(lease.batch, chunk.offset, chunk.length), chunk.lines)
-    except (PayloadLost, OSError) as lost:
-        _log.warning("the outcomes of an abandoned chunk lack their ids", lease=str(lease), error=str(lost))
-        ids = [None] * chunk.lines
-    return [
-        Outcome(chunk.first_index + number, scorer.label, None, 0.0, ids[number], error=error)
-        for number in range(done, chunk.lines)
-    ]

@@ -10,14 +10,10 @@ from worker.redis_retry import retry_redis
 
 
 class UnitQueue:
-    """The leases of a loop. The heartbeat renews each until its unit counts, is given back, or the block ends.
+    """The leases of a loop. The heartbeat renews each until its unit counts, is given back, or the block ends."""
 
-    `starving`: takes only units of projects that have no lease.
-    """
-
-    def __init__(self, context: WorkerContext, *, starving: bool = False) -> None:
+    def __init__(self, context: WorkerContext) -> None:
         self._context = context
-        self._starving = starving
         self._held: set[Lease] = set()
 
     def __enter__(self) -> Self:
@@ -29,7 +25,6 @@ class UnitQueue:
 
     def next(self, *, starving: bool = False) -> Lease | None:
         """Leases a unit; None if none waits. With `starving`, only a unit of a project that has no lease."""
-        starving = starving or self._starving
         lease = retry_redis(
             self._context, lambda: self._context.store.leases.claim(starving=starving, lane=self._context.lane)
         )
