@@ -4,8 +4,9 @@ Hash seed, time zone and locale are set by the environment that the interpreter 
 """
 
 import sys
-from collections.abc import Callable
 from types import ModuleType
+
+from sandbox.guest.child.after_import import AfterImport
 
 _SEED = 0
 _SEEDED = ("random", "numpy.random")
@@ -25,27 +26,6 @@ def _seed(module: ModuleType) -> None:
         seed(_SEED)
 
 
-class SeedAtImport:
-    """A finder for `sys.meta_path` that also seeds generators which a grader imports inside `grade`."""
-
-    @classmethod
-    def find_spec(cls, name: str, path: object = None, target: object = None) -> object:
-        """Delegates to the other finders, and seeds the module after it has been executed."""
-        if name not in _SEEDED:
-            return None
-        for finder in sys.meta_path:
-            spec = None if getattr(finder, "__name__", "") == cls.__name__ else finder.find_spec(name, path)  # type: ignore[arg-type]  # as the import system gives it
-            if spec is not None and spec.loader is not None:
-                _seed_after(spec.loader)
-                return spec
-        return None
-
-
-def _seed_after(loader: object) -> None:
-    run: Callable[[ModuleType], None] = loader.exec_module  # type: ignore[attr-defined]
-
-    def run_and_seed(module: ModuleType) -> None:
-        run(module)
-        _seed(module)
-
-    loader.exec_module = run_and_seed  # type: ignore[attr-defined]  # only of this loader
+def seed_at_import() -> None:
+    """From now on, generators that a grader imports inside `grade` are seeded too."""
+    sys.meta_path.insert(0, AfterImport(_SEEDED, _seed))

@@ -20,7 +20,7 @@ from typing import Any, NoReturn, cast
 from sandbox.guest.child.main import Ends, GradingLoop
 from sandbox.guest.child.output import ChildOutput, make_pipe, may_touch_system
 from sandbox.guest.child.read_thread import LineReader, ThreadReader
-from sandbox.guest.child.seeding import SeedAtImport
+from sandbox.guest.child.seeding import seed_at_import
 from sandbox.guest.child.thread_decoder import made_decoder
 from sandbox.guest.kernel import lockdown, signals
 from sandbox.guest.kernel.open_fds import close_all_but, opened, renew_input
@@ -46,7 +46,7 @@ from sandbox.guest.template.fork_per_line import (
     ForkPerLine,
 )
 from sandbox.guest.template.isolation import runs_code
-from sandbox.guest.template.start_methods import ForkAlways
+from sandbox.guest.template.start_methods import fork_always
 from validators import BEFORE_TEST_RUN
 from validators.candidate import Candidate, CheckFailed
 
@@ -93,7 +93,7 @@ class TemplateProcess:
         self._output.lead_to(reading, writing, _MOST_AT_IMPORT, watch_descriptors=False)
         if self._limits.has_packages:
             packages.allow()
-        sys.meta_path.insert(0, ForkAlways)  # type: ignore[arg-type]  # the class itself is the finder
+        fork_always()
         if self._load(source):
             os.close(reading)
             reap_all()  # processes that the module body started do not outlive it
@@ -145,7 +145,7 @@ class TemplateProcess:
                 self._rehearse(candidate.asks)
         if candidate.groups:
             self._take_groups()
-        sys.meta_path.insert(0, SeedAtImport)  # type: ignore[arg-type]  # the class itself is the finder
+        seed_at_import()
         warnings = "\n".join(candidate.warnings)
         del candidate.tree, candidate.code
         gc.collect()

@@ -1,25 +1,22 @@
 """Tests of seeding, in a new interpreter, because this one has already imported `random`."""
 
-import subprocess
-import sys
-
 import pytest
 
 from sandbox.guest.child.seeding import reseed
+from tests.processes import printed
 
 _START = (
-    "import sys\nfrom sandbox.guest.child.seeding import SeedAtImport, reseed\nassert 'random' not in sys.modules\n"
+    "import sys\nfrom sandbox.guest.child.seeding import reseed, seed_at_import\nassert 'random' not in sys.modules\n"
 )
 
 
 def _printed(source: str) -> list[str]:
-    command = [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, '.')\n{_START}{source}"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return printed(_START + source).split()
 
 
 @pytest.mark.parametrize("statement", ["import random", "from random import random", "import tempfile, random"])
 def test_random_is_seeded_when_it_is_imported(statement: str) -> None:
-    seeded = f"sys.meta_path.insert(0, SeedAtImport)\n{statement}\nprint(sys.modules['random'].random())"
+    seeded = f"seed_at_import()\n{statement}\nprint(sys.modules['random'].random())"
     assert _printed(seeded) == _printed("import random\nrandom.seed(0)\nprint(random.random())")
 
 
@@ -30,16 +27,17 @@ def test_without_it_random_is_random() -> None:
 
 def test_each_completion_starts_at_the_same_place() -> None:
     first, second, third = _printed(
-        "sys.meta_path.insert(0, SeedAtImport)\nimport random\n"
+        "seed_at_import()\nimport random\n"
         "for _ in range(3):\n    reseed()\n    print(random.random())\n    random.random()\n"
     )
     assert first == second == third
 
 
 def test_other_modules_are_found_as_ever_and_random_is_not_imported_for_them() -> None:
-    assert _printed(
-        "sys.meta_path.insert(0, SeedAtImport)\nreseed()\nimport json\nprint(json.loads('1'), 'random' in sys.modules)"
-    ) == ["1", "False"]
+    assert _printed("seed_at_import()\nreseed()\nimport json\nprint(json.loads('1'), 'random' in sys.modules)") == [
+        "1",
+        "False",
+    ]
 
 
 def test_reseed_starts_the_generator_that_is_there() -> None:
