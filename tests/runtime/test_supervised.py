@@ -2,10 +2,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
+
+from tests.processes import eventually, runs
 
 CHILD = """
 import time
@@ -32,7 +32,7 @@ def test_a_supervised_process_ends_with_its_parent(supervised: str, ends: bool) 
     parent.kill()
     parent.wait()
     try:
-        assert ended(child) == ends
+        assert eventually(lambda: not runs(child), 1.0) == ends
     finally:
         if not ends:
             os.kill(child, signal.SIGKILL)
@@ -43,14 +43,3 @@ def test_one_whose_parent_died_while_it_was_starting_ends_too() -> None:
     environment = os.environ | {"GRADEBOX_SUPERVISED": gone.stdout.strip()}
     child = subprocess.run([sys.executable, "-c", CHILD], env=environment, capture_output=True, timeout=30)
     assert (child.returncode, child.stdout) == (-signal.SIGTERM, b"")
-
-
-def ended(pid: int) -> bool:
-    for _ in range(40):
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except FileNotFoundError:
-            return True
-        time.sleep(0.025)
-    return False

@@ -3,7 +3,6 @@
 import json
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
 from sandbox.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
+from tests.processes import eventually, runs
 
 pytestmark = pytest.mark.sandbox
 
@@ -68,22 +68,7 @@ class Counted(Bubblewrap):
         return sandbox
 
     def alive(self) -> list[int]:
-        return [pid for pid in list(self.pids) if _runs(pid)]
-
-
-def _runs(pid: int) -> bool:
-    with suppress(OSError):
-        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
-    return False
-
-
-def eventually(holds: Callable[[], bool], within_s: float = 8.0) -> bool:
-    deadline = time.monotonic() + within_s
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+        return [pid for pid in list(self.pids) if runs(pid)]
 
 
 def source(score: float, project: str = "") -> GraderSource:
@@ -231,7 +216,7 @@ def test_a_sandbox_whose_user_failed_is_not_used_again(pool: Pool) -> None:
         left = pid_of(grading)
         raise LookupError
     assert grade(pool, source(0.875))[1] != left
-    assert eventually(lambda: not _runs(left))
+    assert eventually(lambda: not runs(left))
 
 
 def test_closing_leaves_no_process() -> None:

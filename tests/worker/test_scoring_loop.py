@@ -10,7 +10,8 @@ from runtime.metrics import Metrics
 from sandbox.errors import InfrastructureError
 from sandbox.pool import Pool
 from storage.store import Store
-from tests.sandbox.test_pool import Counted, counted, eventually, grade, source
+from tests.processes import eventually
+from tests.sandbox.test_pool import Counted, counted, grade, source
 from tests.worker.conftest import scores, submit
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch

@@ -16,7 +16,7 @@ from examples.model_server import ModelServer, Script
 from gradebox import AsyncClient, BatchBudget, Price
 from gradebox.client._sync.batches import BatchHandle
 from tests.gradebox.conftest import ROOT, Service, serving
-from tests.sandbox.test_pool import eventually
+from tests.processes import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 

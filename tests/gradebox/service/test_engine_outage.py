@@ -8,7 +8,7 @@ import pytest
 from gradebox.client import BatchHandle
 from tests.engine import engine
 from tests.gradebox.conftest import serving
-from tests.sandbox.test_pool import eventually
+from tests.processes import eventually
 
 # An engine mounts its folder, and other tests look for leftover mounts.
 pytestmark = [pytest.mark.alone, pytest.mark.service, pytest.mark.sandbox, pytest.mark.slow]

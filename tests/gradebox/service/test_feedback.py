@@ -20,7 +20,7 @@ from gradebox.errors import ApiError, Conflict, GradeboxError, NotAllowed, NotFo
 from gradebox.judges.feedback import MOST_TEXTS
 from gradebox.outcome import Outcome
 from tests.gradebox.conftest import ROOT, Service, serving
-from tests.sandbox.test_pool import eventually
+from tests.processes import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 

@@ -27,8 +27,8 @@ from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
 from sandbox.session import Ended, Session
 from sandbox.settings import SandboxSettings
+from tests.processes import eventually, runs
 from tests.sandbox.contract.conftest import Grader
-from tests.sandbox.test_pool import eventually
 
 pytestmark = pytest.mark.sandbox
 
@@ -265,7 +265,7 @@ def test_when_the_zygote_has_died_all_that_came_of_it_has_ended_and_another_take
         session = Session(made.start())
         grader = Grader(session).load()
         os.kill(made.zygote.pid, signal.SIGKILL)
-        assert eventually(lambda: not _runs(session.sandbox.pid))
+        assert eventually(lambda: not runs(session.sandbox.pid))
         with pytest.raises(Ended):
             list(grader.session.grade(b'{"completion": ""}\n', 1))
         session.end()
@@ -279,7 +279,7 @@ def test_closing_ends_the_zygote_and_all_that_came_of_it() -> None:
     assert made.zygote is not None
     pids = [made.zygote.pid, made.start().pid, made.start().pid]
     made.close()
-    assert [pid for pid in pids if _runs(pid)] == []
+    assert [pid for pid in pids if runs(pid)] == []
 
 
 _STARTS = """
@@ -340,9 +340,9 @@ def test_a_service_that_is_killed_leaves_neither_the_zygote_nor_a_sandbox() -> N
         assert process.stdout is not None
         pids = [*map(int, process.stdout.readline().split())]
         assert len(pids) == 2
-        assert all(map(_runs, pids))
+        assert all(map(runs, pids))
         process.kill()
-    assert eventually(lambda: not any(map(_runs, pids)))
+    assert eventually(lambda: not any(map(runs, pids)))
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ def test_one_that_kept_something_is_not_used(
     with pytest.raises(InfrastructureError, match=f"not isolated: {message}"):
         forking.start()
     assert len(pids) == 1
-    assert not _runs(pids[0])
+    assert not runs(pids[0])
 
 
 _AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's sandboxes have that user's own ids")
@@ -412,7 +412,7 @@ def test_one_that_is_elsewhere_is_not_used(name: str, forking: Bubblewrap, monke
     monkeypatch.setattr(zygote, "_inside", told)
     with pytest.raises(InfrastructureError, match=f"not isolated: it has another {name} namespace$"):
         forking.start()
-    assert not _runs(looked[0])
+    assert not runs(looked[0])
 
 
 def test_a_copy_that_cannot_enter_says_why_and_the_zygote_goes_on(forking: Bubblewrap) -> None:
@@ -533,7 +533,7 @@ def test_a_zygote_that_answers_nobody_is_replaced(monkeypatch: pytest.MonkeyPatc
         session = Session(made.start())
         assert Grader(session).load().ask("answer = 2") == 2
         assert made.zygote is not stopped
-        assert not _runs(stopped.pid)
+        assert not runs(stopped.pid)
         session.end()
 
 
@@ -700,12 +700,6 @@ def test_one_that_can_change_the_device_that_all_share_is_not_used(
             monkeypatch.setattr(module, "is_read_only", lambda *_: False)
         with pytest.raises(InfrastructureError, match="it can change /dev/null"):
             made.start()
-
-
-def _runs(pid: int) -> bool:
-    with suppress(OSError):
-        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
-    return False
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has none")

@@ -22,8 +22,8 @@ from sandbox.backends.docker import Docker, backend, channel, images, leftovers,
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.session import Session
 from tests.backends import backend_of, settings_for
+from tests.processes import eventually
 from tests.sandbox.contract.conftest import Grader
-from tests.sandbox.test_pool import eventually
 
 pytestmark = pytest.mark.sandbox
 _ROOT = Path(__file__).parents[3]

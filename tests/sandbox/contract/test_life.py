@@ -7,7 +7,6 @@ import signal
 import socket
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +14,8 @@ from gradebox.schemas import Isolation
 from sandbox.errors import InfrastructureError
 from sandbox.hostile.watched import Watched
 from sandbox.session import Ended, Session
+from tests.processes import eventually, runs
 from tests.sandbox.contract.conftest import Grader
-from tests.sandbox.test_pool import eventually
 
 pytestmark = pytest.mark.sandbox
 
@@ -85,7 +84,7 @@ def test_one_whose_host_goes_away_ends_by_itself(backend: Watched) -> None:
     session.await_ready()
     session.sandbox.channel.shutdown(socket.SHUT_RDWR)
     try:
-        assert eventually(lambda: not _runs(session.sandbox.pid))
+        assert eventually(lambda: not runs(session.sandbox.pid))
     finally:
         session.end()
 
@@ -101,10 +100,3 @@ def test_what_was_ended_does_not_start_again(backend: Watched) -> None:
     session.end()
     with pytest.raises(InfrastructureError, match="did not start"):
         session.await_ready()
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False

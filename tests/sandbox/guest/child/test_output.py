@@ -2,13 +2,12 @@
 
 import fcntl
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 from sandbox.guest.child.output import is_full, make_pipe, may_touch_system, take, take_rest, waiting
+from tests.processes import printed
 
 
 @pytest.fixture
@@ -76,8 +75,7 @@ def test_a_source_that_prints_through_sys_stdout_alone() -> None:
 
 
 _START = """
-import os, sys
-sys.path.insert(0, ".")
+import os
 from sandbox.guest.child.output import ChildOutput, make_pipe
 result = os.dup(1)
 reading, writing = make_pipe()
@@ -88,8 +86,7 @@ def tell(value): os.write(result, repr(value).encode() + b"\\n")
 
 
 def _told(source: str, watch: bool = False) -> list[str]:
-    command = [sys.executable, "-I", "-c", _START.format(watch=watch) + source]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.splitlines()
+    return printed(_START.format(watch=watch) + source).splitlines()
 
 
 @pytest.mark.parametrize(

@@ -1,24 +1,17 @@
 """Tests of `reap_all` in a separate process that adopts orphans like a template, because it kills all it may."""
 
-import subprocess
-import sys
+from tests.processes import printed
 
 _START = """
-import os, sys, time
-sys.path.insert(0, ".")
+import os, time
 from sandbox.guest.kernel import lockdown
 from sandbox.guest.kernel.reap import reap_all
 lockdown.adopt_orphans()
 """
 
 
-def _told(source: str) -> str:
-    command = [sys.executable, "-I", "-c", _START + source]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
-
-
 def test_where_there_is_no_child_nothing_is_found() -> None:
-    assert _told("print(reap_all(), reap_all(1))") == "None None"
+    assert printed(f"{_START}print(reap_all(), reap_all(1))") == "None None\n"
 
 
 def test_the_status_of_the_child_that_is_asked_for_is_told() -> None:
@@ -28,4 +21,4 @@ child = os.fork() or os._exit(7)
 time.sleep(0.2)
 print(os.waitstatus_to_exitcode(reap_all(child)))
 """
-    assert _told(source) == "7"
+    assert printed(_START + source) == "7\n"

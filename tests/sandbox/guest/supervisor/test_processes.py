@@ -1,10 +1,8 @@
-import subprocess
-import sys
+from tests.processes import printed
 
 # `os.kill` does nothing, so the child is to the supervisor like one that hangs in the kernel.
 _HANGS = """
-import os, sys, time
-sys.path.insert(0, ".")
+import os, time
 from sandbox.guest.protocol.frames import GraderLimits
 from sandbox.guest.supervisor import processes
 
@@ -28,9 +26,7 @@ kill(pid, 9)
 
 
 def _run(statement: str) -> list[str]:
-    command = [sys.executable, "-c", _HANGS.replace("STATEMENT", statement)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-    return done.stdout.splitlines()
+    return printed(_HANGS.replace("STATEMENT", statement)).splitlines()
 
 
 def test_a_killed_process_that_does_not_exit_is_not_waited_for_long() -> None:
