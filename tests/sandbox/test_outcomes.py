@@ -4,7 +4,7 @@ import math
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gradebox.limits import LINE_BYTES
@@ -21,6 +21,7 @@ from sandbox.guest.protocol.frames import (
     FIELD,
     MARK,
     MAX_FIELD,
+    MAX_FIELDS,
     MEMORY,
     MESSAGE,
     MODEL,
@@ -52,7 +53,12 @@ fields = st.dictionaries(st.sampled_from(sorted(MAX_FIELD)), st.binary(max_size=
     lambda found: list(found.items())
 )
 records = st.builds(pack_record, st.integers(0, 12), st.integers(0, 2**32), st.floats(), fields | st.just([]))
-
+# Bytes that are nearly records: whole ones, cut ones, and heads with any length and kind.
+lying = st.builds(RECORD.pack, st.integers(0, 2**32 - 1), st.floats(), *[st.integers(0, 2**32 - 1)] * 2)
+marked = st.builds(
+    lambda length, kind: RECORD.pack(0, 0.0, length, MARK | kind), st.integers(0, 2 * MAX_FIELDS), st.integers(0, 255)
+)
+nearly = st.lists(st.one_of(records, lying, marked, st.binary(max_size=400)), max_size=6).map(b"".join)
 
 IDS: list[str | int | None] = ["a", None, 7, "", "ü", 0] * 50
 
@@ -86,13 +92,10 @@ def _assert_well_formed(outcomes: list[Outcome]) -> None:
         assert outcome.error is None or (outcome.error.kind == "model") == (outcome.error.cause is not None)
 
 
-@given(st.lists(records, max_size=6).map(b"".join))
-def test_records_of_any_content(data: bytes) -> None:
-    _assert_well_formed(_whole(data) or [])
-
-
-@given(st.binary(max_size=300))
-def test_arbitrary_bytes(data: bytes) -> None:
+@given(nearly)
+@example(RECORD.pack(0, 0.0, 0, MARK | SCORED) + RECORD.pack(0, 0.0, MAX_FIELDS, MARK | SCORED))
+@example(RECORD.pack(0, math.nan, 0, MARK | SCORED))
+def test_bytes_of_any_content(data: bytes) -> None:
     _assert_well_formed(_whole(data) or [])
 
 
