@@ -1,12 +1,9 @@
-"""Tests of the metrics of a process, and of a worker's metrics over HTTP."""
+"""Tests of the metrics of a process. tests/worker/test_main.py reads those of a worker over HTTP."""
 
-import socket
-
-import httpx
 import pytest
 
 from runtime import metrics
-from runtime.metrics import CannotListen, Metrics, serve
+from runtime.metrics import Metrics
 
 
 def test_outcomes_are_counted_by_grader_and_kind_of_error() -> None:
@@ -35,17 +32,3 @@ def test_graders_beyond_a_number_are_counted_together(monkeypatch: pytest.Monkey
 
     assert [scored("p", f"g{number}") for number in range(5)] == [1, 2, 1, None, None]
     assert scored("(rest)", "(rest)") == 2
-
-
-def test_a_worker_serves_its_metrics_on_its_port() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
-        with pytest.raises(CannotListen, match=f"cannot listen on 127.0.0.1:{port} .*GRADEBOX_METRICS_PORT"):
-            serve(Metrics("worker").registry, "127.0.0.1", port)
-    counted = Metrics("worker")
-    counted.given_back.inc(7)
-    serve(counted.registry, "127.0.0.1", port)
-    answer = httpx.get(f"http://127.0.0.1:{port}/metrics")
-    assert answer.status_code == 200
-    assert "\ngradebox_chunks_given_back_total 7.0\n" in answer.text
-    assert '\ngradebox_batches_ended_total{state="finished"} 0.0\n' in answer.text

@@ -20,7 +20,6 @@ from sandbox import session as session_module
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading, _Call
-from sandbox.guest.protocol.chunk import SHARED_BYTES
 from sandbox.limits import STDOUT_BYTES
 from sandbox.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
@@ -162,27 +161,11 @@ def test_malformed_lines_are_errors_at_their_places(isolation: Any, pool: Pool) 
     assert all(outcome.error.message for outcome in outcomes if outcome.error)
 
 
-@BOTH
-def test_a_chunk_larger_than_the_shared_memory(isolation: Any, pool: Pool) -> None:
-    lines = [line("x" * (100_000 + number)) for number in range(53)]
-    assert sum(map(len, lines)) > SHARED_BYTES
-    outcomes = score(pool, GraderSource(_LENGTH, isolation), lines)
-    assert kinds(outcomes) == [100_000.0 + number for number in range(53)]
-
-
 def test_a_small_chunk_after_a_large_one_sees_nothing_of_it(pool: Pool) -> None:
     with pool.grading(GraderSource(_LENGTH, "batch")) as grading:
         large = b"\n".join(line("x" * 1000) for _ in range(1000))
         assert kinds(grading.score(large, 0, "g@1")) == [1000.0] * 1000
         assert kinds(grading.score(line("ab"), 1000, "g@1")) == [2.0]
-
-
-@BOTH
-def test_thousands_of_lines_in_one_call(isolation: Any, pool: Pool) -> None:
-    number = 5000 if isolation == "batch" else 1000
-    outcomes = score(pool, GraderSource(_LENGTH, isolation), [line("x" * (n % 97)) for n in range(number)])
-    assert [outcome.index for outcome in outcomes] == list(range(number))
-    assert kinds(outcomes) == [float(n % 97) for n in range(number)]
 
 
 @BOTH
@@ -270,12 +253,6 @@ def test_a_module_body_that_sleeps_is_stopped_at_once(pool: Pool) -> None:
     with pool.grading(GraderSource("import time\ntime.sleep(8)\n" + _LENGTH)) as grading:
         assert grading.score(line("a"), 0, "g@1", stop=lambda _: time.monotonic() - began > 0.5) == []
     assert time.monotonic() - began < 6
-
-
-@BOTH
-def test_a_caller_that_goes_on_wanting_has_all(isolation: Any, pool: Pool) -> None:
-    with pool.grading(GraderSource(_NAPS, isolation)) as grading:
-        assert kinds(grading.score(b"\n".join([line("abc")] * 3), 0, "g@1", stop=lambda _: False)) == [3.0] * 3
 
 
 _KILLS_ITS_SANDBOX = """
@@ -414,16 +391,3 @@ async def grade(thread):
     assert [outcome.values for outcome in outcomes] == [{"length": 4.0}, None, None, None, None]
     assert [outcome.no_completion for outcome in outcomes] == [False, True, False, False, False]
     assert outcomes[0].reason == "why"
-
-
-def test_a_value_that_is_none_is_an_error_of_its_completion(pool: Pool) -> None:
-    text = """
-from gradebox import Score
-
-async def grade(thread):
-    return Score(0.5, values={"length": float("nan")})
-"""
-    (outcome,) = score(pool, GraderSource(text), [line("a")])
-    assert outcome.score is None
-    assert outcome.error is not None
-    assert "'length' is nan" in outcome.error.message

@@ -327,11 +327,6 @@ def _grades(pool: Pool) -> bool:
     return False
 
 
-def test_a_pool_that_is_opened_by_settings_grades() -> None:
-    with open_pool(SandboxSettings(warm_sandboxes=0, most_sandboxes=1)) as pool:
-        assert [grade(pool, source(number))[0] for number in range(3)] == [0.0, 1.0, 2.0]
-
-
 def test_loads_starts_and_ends_are_counted_with_their_reasons() -> None:
     settings = SandboxSettings(warm_sandboxes=1)
     with open_pool(settings) as pool:

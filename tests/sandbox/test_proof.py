@@ -101,14 +101,6 @@ def test_lacking_annotations_are_warned_of(pool: Pool) -> None:
     assert [warning.split(":")[0] for warning in report.warnings] == ["line 2", "line 2"]
 
 
-@pytest.mark.parametrize(
-    ("top", "expected"),
-    [("import re", "batch"), ("import subprocess", "completion"), ("import pickle", "completion")],
-)
-def test_auto_isolates_completions_where_the_source_can_run_code(top: str, expected: str, pool: Pool) -> None:
-    assert prove(pool, f"{top}\nasync def grade(thread):\n    return 1\n").isolation == expected
-
-
 def test_a_call_of_exec_isolates_completions_unless_told_otherwise(pool: Pool) -> None:
     text = "async def grade(thread):\n    exec('x = 1')\n    return 1\n"
     assert prove(pool, text).isolation == "completion"
@@ -125,12 +117,6 @@ def test_threads_of_the_caller_are_graded_and_told(pool: Pool) -> None:
     assert "40 threads" in report.checks[-1].message
     assert [outcome.score for outcome in report.outcomes] == [1.0] * 30 + [0.0] * 10
     assert [outcome.index for outcome in report.outcomes] == list(range(40))
-
-
-def test_a_thread_that_gets_no_score_is_named(pool: Pool) -> None:
-    report = prove(pool, _ANSWER, b'{"completion": "1", "metadata": {"answer": "1"}}', b'{"completion": "2"}')
-    assert report.failed is not None
-    assert "on thread 1 (exception): KeyError" in report.failed.message
 
 
 def test_the_default_threads_lack_of_metadata_is_hinted_at(pool: Pool) -> None:

@@ -10,7 +10,6 @@ import pytest
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from storage import outcomes
 from storage.leases import UnitPart
 from storage.store import Store
 from tests.storage.making import claim
@@ -46,18 +45,6 @@ def test_a_worker_told_to_stop_gives_its_unit_back_with_what_is_done(
     again = claim(store)
     assert (again.unit, again.attempt, again.tries) == (0, 2, 1)
     assert again.part == UnitPart(1, found.underway)
-
-
-def test_a_cancelled_batch_keeps_no_worker(store: Store, dispatch: Dispatch, start: Callable[[], Worker]) -> None:
-    start()
-    slow = submit(store, dispatch, 1000, SLOWER)
-    wait_until(lambda: store.batches.get("default", slow, summary=False).underway > 0)
-    store.batches.cancel("default", slow)
-    began = time.monotonic()
-    assert over(store, submit(store, dispatch, 10, SLOW)).scored == 10
-    assert time.monotonic() - began < 15  # the cancelled batch would have taken 20 s
-    found = store.batches.get("default", slow)
-    assert (found.state, found.done, found.underway) == ("cancelled", 0, 0)
 
 
 def test_a_unit_that_takes_too_long_to_stop_is_given_back(
@@ -170,19 +157,6 @@ def test_work_whose_job_was_lost_is_found(store: Store, dispatch: Dispatch, star
     store.redis.delete("rq:queue:gradebox")
     start()
     assert over(store, batch).done == 10
-
-
-def test_a_unit_that_never_ends_well_becomes_errors_that_may_be_tried_again(
-    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
-) -> None:
-    batch = submit(store, dispatch, 10, SLOW)
-    for _ in range(store.leases.attempts):
-        store.leases.release(claim(store))
-    start()
-    found = over(store, batch)
-    assert (found.done, found.scored, found.errors) == (10, 0, {"infrastructure": 10})
-    line = json.loads(next(outcomes.read(store.batches, store.spool, batch)).splitlines()[0])
-    assert line["error"]["retryable"]
 
 
 def test_a_payload_that_is_lost_becomes_errors_and_holds_up_nothing(

@@ -139,6 +139,7 @@ def test_what_was_done_counts_when_the_rest_is_given_up(store: Store, context: W
     assert last is not None
     assert last.whole and last.lines.startswith(four)
     assert (last.counted.scored, last.counted.errors) == (4, {"infrastructure": 6})
+    assert last.lines.count(b'"retryable":true') == 6
     assert [outcome.id for outcome in msgspec.json.Decoder(Outcome).decode_lines(last.lines)] == list(range(10))
 
 

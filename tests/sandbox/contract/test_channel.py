@@ -26,7 +26,7 @@ async def grade(thread):
 def test_many_lines(isolation: str, loads: Callable[..., Grader]) -> None:
     lengths = [number % 97 for number in range(300 if isolation == "completion" else 5000)]
     outcomes = loads(_LENGTH, isolation=isolation).score(*("x" * length for length in lengths))
-    assert [outcome.score for outcome in outcomes] == lengths
+    assert [(outcome.index, outcome.score) for outcome in outcomes] == [*enumerate(lengths)]
 
 
 @BOTH

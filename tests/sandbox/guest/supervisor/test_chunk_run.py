@@ -32,10 +32,6 @@ def _heads(told: list[Records]) -> bytes:
     return b"".join(records.heads for records in told)
 
 
-def _bodies(told: list[Records]) -> bytes:
-    return b"".join(records.bodies for records in told)
-
-
 class _Processes:
     """Replaces GraderProcesses. Its template sends nothing."""
 
