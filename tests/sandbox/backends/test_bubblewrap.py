@@ -44,7 +44,7 @@ _SEEN = {
     "user": "[os.getresuid(), os.getresgid(), os.getgroups(), os.getppid(), os.getsid(0), os.getpid()]",
     "environment": "[os.getcwd(), sorted(os.environ.items()), os.umask(0o022), os.uname()[1]]",
     "interpreter": "[list(sys.flags), sys.path, sys.executable, sys.prefix, sys.getswitchinterval()]",
-    "finders": "str(sys.meta_path)",
+    "finders": "[getattr(one, '__name__', type(one).__name__) for one in sys.meta_path]",
     "collector": "[gc.isenabled(), gc.get_threshold(), gc.get_debug(), len(gc.callbacks)]",
     "threads": "[thread.name for thread in threading.enumerate()]",
     "modules": "[sys.modules[name].__spec__.origin for name in ('os', 'gradebox.thread', 'gradebox._guest.child')]",
