@@ -20,13 +20,12 @@ from sandbox.backend_choice import choose
 from sandbox.errors import IsolationUnavailable
 from sandbox.hostile.cases import Case
 from sandbox.hostile.corpus import corpus
-from sandbox.hostile.surroundings import Surroundings, surroundings
-from sandbox.hostile.trial import AnsweringBatches, attempt, is_of_time
+from sandbox.hostile.surroundings import surroundings
+from sandbox.hostile.trial import AnsweringBatches, attempt, attempt_again, is_late
 from sandbox.hostile.watched import Watched
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings, settings_or_exit
 
-_PAUSES_S = (0.0, 2.0, 4.0, 8.0)  # before each retry of a case that only took too long
 _AT_ONCE = 4
 _LOAD_S = 4.0
 # For each category, what its graders try, and the meaning of an attack that succeeds.
@@ -78,43 +77,31 @@ def run(settings: SandboxSettings, only: Collection[str], show: bool, answering:
         backend = Watched(choose(settings))
         cases = [case for case in corpus() if case.concerns(backend.name) and (not only or case.category in only)]
         with Pool(backend, settings) as pool:
-            breaches = list(_breaches(cases, partial(_attempt, pool, around, answering), show))
+            attempted = partial(attempt, pool=pool, canaries=around.canaries, answering=answering)
+            breaches = list(attack(cases, attempted, show))
         if left := backend.left() + around.left():
             breaches.append(_breach("what was left", "left behind", "nothing is left of a sandbox", left))
     tried = dict(Counter(case.category for case in cases))
     return Result(backend.name, os.geteuid(), time.monotonic() - started, tried, breaches)
 
 
-def _attempt(pool: Pool, around: Surroundings, answering: AnsweringBatches, case: Case) -> list[str]:
-    return attempt(case, pool, around.canaries, answering=answering)
-
-
-def _breaches(cases: Sequence[Case], attempted: Callable[[Case], list[str]], show: bool) -> Iterator[Breach]:
+def attack(cases: Sequence[Case], attempted: Callable[[Case], list[str]], show: bool = False) -> Iterator[Breach]:
+    """Attempts all cases, several at once, and yields what got through. Those that were only late are attempted again,
+    alone. `show`: with a progress bar.
+    """
     late = []
     with ThreadPoolExecutor(_AT_ONCE) as several:
         running = {several.submit(attempted, case): case for case in cases}
         done = track(as_completed(running), "attacking", len(cases), console=Console(stderr=True), disable=not show)
         for future in done:
             case, faults = running[future], future.result()
-            if faults and all(map(is_of_time, faults)):
+            if is_late(faults):
                 late.append(case)
             elif faults:
                 yield _breach(case.name, case.category, case.must, faults)
     for case in late:
-        if faults := _attempt_again(case, attempted):
+        if faults := attempt_again(attempted, case):
             yield _breach(case.name, case.category, case.must, faults)
-
-
-def _attempt_again(case: Case, attempted: Callable[[Case], list[str]]) -> list[str]:
-    """Retries a case alone, now that the selftest has nothing else to do, with pauses in case other programs use the
-    processors.
-    """
-    for pause_s in _PAUSES_S:
-        time.sleep(pause_s)
-        faults = attempted(case)
-        if not faults or not all(map(is_of_time, faults)):
-            break
-    return faults
 
 
 def _breach(name: str, category: str, must: str, faults: list[str]) -> Breach:

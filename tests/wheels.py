@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import io
+import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -40,6 +41,19 @@ def zip_of(files: Mapping[str, str]) -> bytes:
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, text in files.items():
             archive.writestr(path, text)
+    return packed.getvalue()
+
+
+def tar_of(files: Mapping[str, str], *more: tarfile.TarInfo) -> bytes:
+    """An archive of an environment."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for path, text in files.items():
+            member = tarfile.TarInfo(path)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+        for member in more:
+            archive.addfile(member)
     return packed.getvalue()
 
 

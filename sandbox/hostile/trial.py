@@ -16,6 +16,7 @@ from sandbox.proof import Answering, Scorer
 from sandbox.source_bytes import SourceRefused, from_bytes
 
 _LABEL = "hostile@1"
+_PAUSES_S = (0.0, 2.0, 4.0, 8.0)  # before each retry of a case that only took too long
 _HONEST = GraderSource("async def grade(thread):\n    return float(thread.completion())\n")
 
 
@@ -26,10 +27,20 @@ class AnsweringBatches(Answering, Protocol):
         """Returns a scorer that works like a batch: it borrows a sandbox for each step."""
 
 
-def is_of_time(fault: str) -> bool:
-    """Whether an overloaded machine may be the cause of a fault."""
+def is_late(faults: list[str]) -> bool:
+    """Whether there are faults, and an overloaded machine may be the cause of all."""
     told_of = (" took ", " came to timeout", " takes longer than ", "since the machine was busy")
-    return any(words in fault for words in told_of)
+    return bool(faults) and all(any(words in fault for words in told_of) for fault in faults)
+
+
+def attempt_again(attempted: Callable[[Case], list[str]], case: Case) -> list[str]:
+    """Retries a case that was late, with pauses in case other programs use the processors. Returns the last faults."""
+    for pause_s in _PAUSES_S:
+        time.sleep(pause_s)
+        faults = attempted(case)
+        if not is_late(faults):
+            break
+    return faults
 
 
 def attempt(

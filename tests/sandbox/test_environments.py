@@ -18,7 +18,7 @@ from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
 from tests.backends import backend_of
-from tests.wheels import folder_for_environments
+from tests.wheels import folder_for_environments, tar_of
 
 FILES = {MARK: BUILT_FOR, "one.py": "VALUE = 1.0\n", "two/__init__.py": "VALUE = 2.0\n"}
 ONE = "import one\n\nasync def grade(thread):\n    return one.VALUE\n"
@@ -38,16 +38,9 @@ class Archives:
         self.fetched: list[str] = []
 
     def add(self, files: dict[str, str], *more: tarfile.TarInfo) -> str:
-        file = io.BytesIO()
-        with tarfile.open(fileobj=file, mode="w") as archive:
-            for name, text in files.items():
-                member = tarfile.TarInfo(name)
-                member.size = len(text)
-                archive.addfile(member, io.BytesIO(text.encode()))
-            for member in more:
-                archive.addfile(member)
-        sha256 = hashlib.sha256(file.getvalue()).hexdigest()
-        self.kept[sha256] = file.getvalue()
+        packed = tar_of(files, *more)
+        sha256 = hashlib.sha256(packed).hexdigest()
+        self.kept[sha256] = packed
         return sha256
 
     def fetch(self, sha256: str) -> IO[bytes]:
