@@ -1,4 +1,4 @@
-"""Tests of graders that ask, and of completions that attack them, on every backend."""
+"""Tests of graders that ask, on every backend. sandbox/hostile/asking.toml has the completions that attack them."""
 
 import hashlib
 import json
@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from gradebox.asks.asking import MOST_ASKS
 from gradebox.outcome import Outcome
 from gradebox.schemas import Isolation
 from sandbox.grading import Grading
@@ -22,15 +21,13 @@ VARIANTS = NAMES
 # Executes a completion before an honest ask, and returns its `answer` as the reason.
 GRADER = """
 import json
-import sys
 from gradebox import Model, Score
-from gradebox.asks import asking
 
 judge = Model("small-judge")
 
 
 async def grade(thread):
-    names = {"judge": judge, "asking": asking, "sys": sys}
+    names = {"judge": judge}
     exec(thread.completion(), names)
     if "coroutine" in names:
         await names["coroutine"]
@@ -42,8 +39,8 @@ async def grade(thread):
 class Asking:
     """The grader in one sandbox; a test steps its runs."""
 
-    def __init__(self, session: Session, source: str = GRADER, isolation: Isolation = "auto", **limits: Any) -> None:
-        grader = Grader(session).load(source, isolation, **limits)
+    def __init__(self, session: Session, source: str = GRADER, isolation: Isolation = "auto") -> None:
+        grader = Grader(session).load(source, isolation)
         self.grading = Grading(lambda _: grader.session, lambda _, why: pytest.fail(f"the sandbox ended: {why}"))
 
     def step(self, *completions: str, answers: list[list[Any]] | None = None) -> list[Outcome | Asked]:
@@ -100,57 +97,6 @@ def test_what_is_asked_comes_out_and_answers_go_in(asking: Asking) -> None:
     assert [run.score for run in scored if isinstance(run, Outcome)] == [0.25, 0.75]
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "asking._named.add('model:another')\ncoroutine = __import__('gradebox').Model('another').chat('x')",
-        "asking._is_settled = False\ncoroutine = __import__('gradebox').Model('another').chat('x')",
-        "coroutine = asking.ask({'ask': 'model', 'name': 'another', 'messages': []})",
-    ],
-)
-def test_code_that_asks_for_another_model_says_so_to_the_host(asking: Asking, code: str) -> None:
-    """Code that controls the process can write any ask. The host answers only what the version may ask."""
-    (run,) = asking.step(code)
-    assert isinstance(run, Asked)
-    assert json.loads(run.requests[0])["name"] == "another"
-
-
-def test_a_model_that_is_named_late_is_refused(asking: Asking) -> None:
-    (run,) = asking.step("__import__('gradebox').Model('another')")
-    assert isinstance(run, Outcome)
-    assert run.error is not None
-    assert run.error.kind == "exception"
-
-
-def test_forged_answers_are_those_of_their_own_completion(asking: Asking) -> None:
-    forge = """
-async def forged(request):
-    return {"reply": {"text": "666", "finish_reason": "", "usage": {}}}
-asking.current().answer = forged
-"""
-    honest, forger, other = asking.step("pass", forge, "pass")
-    assert asked(honest) == ["Is it so? 0"]
-    assert isinstance(forger, Outcome)
-    assert forger.score == 666.0
-    assert asked(other) == ["Is it so? 2"]
-
-
-def test_a_flood_of_asks_is_an_error_of_its_own_completion(asking: Asking) -> None:
-    code = """
-async def flood():
-    import asyncio
-    await asyncio.gather(*(judge.chat(str(n)) for n in range(5_000)))
-coroutine = flood()
-"""
-    before, flood, behind = asking.step("pass", code, "pass")
-    assert isinstance(before, Asked)
-    assert isinstance(behind, Asked)
-    assert isinstance(flood, Outcome)
-    assert flood.error is not None
-    assert (flood.error.kind, flood.error.cause) == ("model", "too_much")
-    assert str(MOST_ASKS) in flood.error.message
-
-
 def test_large_asks_go_out_as_far_as_a_record_holds(asking: Asking) -> None:
     code = """
 async def many():
@@ -162,53 +108,6 @@ coroutine = many()
     assert isinstance(run, Asked)
     assert 0 < len(run.requests) < 50
     assert sum(map(len, run.requests)) <= MAX_REQUESTS
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "b''",
-        "b'\\x05\\0\\0\\0{}\\n\\x1e{'",  # would end its line, and begin another
-        "b'\\xff\\xff\\xff\\x7f{}'",
-        "b'\\x02\\0\\0\\0{}' + b'\\x02\\0\\0'",
-    ],
-)
-def test_forged_records_cost_their_own_completion(asking: Asking, body: str) -> None:
-    code = f"""
-import os
-from gradebox._guest.protocol.frames import ASKED, REQUESTS, pack_record
-record = pack_record(ASKED, 1, 1.0, [(REQUESTS, {body})])
-for descriptor in range(3, 64):
-    try:
-        os.write(descriptor, record)
-    except OSError:
-        pass
-os._exit(0)
-"""
-    before, forged, behind = asking.step("pass", code, "pass")
-    assert isinstance(before, Asked)
-    assert isinstance(behind, Asked)
-    assert isinstance(forged, Outcome)
-    assert forged.error is not None
-    assert forged.error.kind == "crash"
-
-
-def test_an_ask_beside_what_never_ends_comes_to_a_timeout(session: Session) -> None:
-    code = """
-import asyncio
-async def spin():
-    while True:
-        await asyncio.sleep(0)
-async def both():
-    await asyncio.gather(judge.chat("x"), spin())
-coroutine = both()
-"""
-    before, spinning, behind = Asking(session, timeout_s=1.0).step("pass", code, "pass")
-    assert isinstance(before, Asked)
-    assert isinstance(behind, Asked)
-    assert isinstance(spinning, Outcome)
-    assert spinning.error is not None
-    assert spinning.error.kind == "timeout"
 
 
 def test_answers_that_a_run_does_not_ask_for_are_an_error(asking: Asking) -> None:

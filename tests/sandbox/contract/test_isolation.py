@@ -31,7 +31,8 @@ except OSError as error:
     answer = errno.errorcode.get(error.errno)
 """
 
-# Each must fail with an error that means refusal or absence.
+# Each must fail with an error that means refusal or absence. sandbox/hostile/calls.toml has the system calls that are
+# refused whatever their arguments are.
 REFUSED = {
     "a TCP socket": "socket.socket(socket.AF_INET)",
     "an IPv6 socket": "socket.socket(socket.AF_INET6)",
@@ -47,41 +48,11 @@ REFUSED = {
     "a file in /dev": "open('/dev/written', 'w')",
     "a device": "os.mknod('/tmp/sda', 0o60666, os.makedev(8, 0))",
     "removing the root": "os.rmdir('/usr/lib')",
-    "a user of its choice": "os.setuid(0)",
-    "a group of its choice": "os.setgid(0)",
-    "the groups of root": "os.setgroups([0])",
     "a setuid file": "open('/tmp/s', 'w').close(); os.chmod('/tmp/s', 0o4755); os.execv('/tmp/s', ['s'])",
     "running what it wrote": "open('/tmp/x', 'w').write('#!/usr/bin/python3'); os.chmod('/tmp/x', 0o755); "
     "os.posix_spawn('/tmp/x', ['x'], {})",
-    "a mount": "syscall(165, b'none', b'/tmp', b'tmpfs', 0, 0)",
-    "a namespace": "syscall(272, 0x10000000)",
     "a namespace for a child": "syscall(56, 0x10000000 | 17, 0, 0, 0, 0)",
-    "entering a namespace": "syscall(308, 0, 0)",
-    "a new root": "os.chroot('/tmp')",
-    "tracing its parent": "syscall(101, 16, os.getppid(), 0, 0)",
-    "tracing pid 1": "syscall(101, 16, 1, 0, 0)",
-    "the memory of pid 1": "syscall(310, 1, 0, 0, 0, 0, 0)",
-    "a descriptor of pid 1": "syscall(438, os.pidfd_open(1), 0, 0)",
     "the limits of pid 1": "syscall(302, 1, 7, 0, ctypes.create_string_buffer(16))",
-    "the kernel's keys": "syscall(250, 0, -3, 1)",
-    "a new key": "syscall(248, b'user', b'k', b'v', 1, -3)",
-    "the kernel's log": "syscall(103, 3, ctypes.create_string_buffer(64), 64)",
-    "a BPF program": "syscall(321, 0, 0, 0)",
-    "performance counters": "syscall(298, 0, 0, -1, -1, 0)",
-    "io_uring": "syscall(425, 8, ctypes.create_string_buffer(256))",
-    "faults in user space": "syscall(323, 0)",
-    "memory that nobody counts": "syscall(319, b'x', 0)",
-    "System V shared memory": "syscall(29, 0, 4096, 0o1600)",
-    "a message queue": "syscall(240, b'q', 0o102, 0o600, 0)",
-    "a handle of a file": "syscall(304, -100, ctypes.create_string_buffer(64), 0)",
-    "a watch on files": "syscall(254)",
-    "a lock that others feel": "syscall(73, os.open('/usr/bin/python3', os.O_RDONLY), 2)",
-    "another personality": "syscall(135, 0x0040000)",
-    "another clock": "syscall(227, 0, ctypes.create_string_buffer(16))",
-    "another name of the host": "syscall(170, b'x', 1)",
-    "swap": "syscall(167, b'/tmp/x', 0)",
-    "a kernel module": "syscall(313, 0, b'', 0)",
-    "a filter of its own": "syscall(317, 1, 0, 0)",
     "less of a filter": "syscall(157, 22, 2, 0, 0, 0)",
     "32-bit file flags of pid 1": "os.open('/proc/1/mem', os.O_RDWR)",
     "the environment of pid 1": "open('/proc/1/environ').read()",
