@@ -22,30 +22,21 @@ class Counts:
             registry=registry,
         )
         self.hits, self.misses = loads.labels(role, "hit"), loads.labels(role, "miss")
-        self.wait = Histogram(
-            "gradebox_sandbox_wait_seconds",
-            "Time spent waiting for an empty sandbox.",
-            ["role"],
-            buckets=SECONDS,
-            registry=registry,
-        ).labels(role)
-        self.started = Counter("gradebox_sandboxes_started", "Sandboxes started.", ["role"], registry=registry).labels(
-            role
+        wait, text = "gradebox_sandbox_wait_seconds", "Time spent waiting for an empty sandbox."
+        self.wait = Histogram(wait, text, ["role"], buckets=SECONDS, registry=registry).labels(role)
+
+        def counter(name: str, text: str) -> Counter:
+            return Counter(name, text, ["role"], registry=registry).labels(role)
+
+        self.started = counter("gradebox_sandboxes_started", "Sandboxes started.")
+        self.starts_failed = counter("gradebox_sandbox_starts_failed", "Sandboxes that failed to start.")
+        self.ends_failed = counter(
+            "gradebox_sandbox_ends_failed", "Sandboxes that could not be ended properly: parts of them may remain."
         )
-        self.starts_failed = Counter(
-            "gradebox_sandbox_starts_failed", "Sandboxes that failed to start.", ["role"], registry=registry
-        ).labels(role)
-        self.ends_failed = Counter(
-            "gradebox_sandbox_ends_failed",
-            "Sandboxes that could not be ended properly: parts of them may remain.",
-            ["role"],
-            registry=registry,
-        ).labels(role)
         ended = Counter("gradebox_sandboxes_ended", "Sandboxes ended, by reason.", ["role", "why"], registry=registry)
         self.ended = {why: ended.labels(role, why) for why in ENDS}
-        self._alive = Gauge(
-            "gradebox_sandboxes_alive", "Sandboxes that exist now.", ["role"], registry=registry
-        ).labels(role)
+        alive = Gauge("gradebox_sandboxes_alive", "Sandboxes that exist now.", ["role"], registry=registry)
+        self._alive = alive.labels(role)
 
     def watch(self, alive: Callable[[], int]) -> None:
         """Reports the number of sandboxes by calling `alive`."""

@@ -54,10 +54,7 @@ def _toml(name: str) -> dict[str, Any]:
 
 
 def _variations(file: dict[str, Any]) -> Iterator[Case]:
-    for row in file["grader"]:
-        expect = {"valid": row["valid"], "outcomes": [_GRADERS_OWN] * 3}
-        more = {"fails_at": row["fails_at"]} if "fails_at" in row else {}
-        yield _row(row, row["source"], _among_honest("good", "EVIL"), expect | more)
+    yield from map(_grader, file["grader"])
     for row in file["evil"]:
         body = row["evil"].strip("\n").replace("\n", "\n        ")
         body = f"    if thread.last_content() == 'EVIL':\n        {body}\n    return 1.0\n"
@@ -65,6 +62,13 @@ def _variations(file: dict[str, Any]) -> Iterator[Case]:
         yield _row(row, source, _among_honest("good", "EVIL"), _no_other_affected(row, 1.0))
     for row in file["code"]:
         yield _row(row, _CODE_RUNNER, _among_honest("answer = 41", row["code"]), _no_other_affected(row, 0.0))
+
+
+def _grader(row: dict[str, Any]) -> Case:
+    """A grader that is hostile itself: its outcomes may be any of its own."""
+    expect = {"valid": row["valid"], "outcomes": [row.get("may", _GRADERS_OWN)] * 3}
+    expect |= {"fails_at": row["fails_at"]} if "fails_at" in row else {}
+    return _row(row, row["source"], _among_honest("good", "EVIL"), expect)
 
 
 def _no_other_affected(row: dict[str, Any], honest: float) -> dict[str, Any]:
@@ -108,41 +112,26 @@ def _asking(file: dict[str, Any]) -> Iterator[Case]:
         expect["scores"] |= {"1": attack.get("scores", [2.0]), "2": [3.0]}
         row = {"category": "asking", "timeout_s": 0.5, "must": "what it asks and is answered is its own affair"}
         yield _row(row | attack | {"name": f"asking: {attack['name']}"}, file["source"], threads, expect)
+    own = {"category": "asking", "timeout_s": 0.5}
     for row in file["grader"]:
-        expect = {"valid": row["valid"], "outcomes": [row.get("may", _GRADERS_OWN)] * 3}
-        more = {"fails_at": row["fails_at"]} if "fails_at" in row else {}
-        own = {"category": "asking", "timeout_s": 0.5, "name": f"asking: {row['name']}"}
-        yield _row(row | own, row["source"], _among_honest("good", "EVIL"), expect | more)
+        yield _grader(row | own | {"name": f"asking: {row['name']}"})
+    own |= {"isolation": "batch", "must": "the others are judged as without it"}
     for row in file["run"]:
-        own = {
-            "category": "asking",
-            "timeout_s": 0.5,
-            "isolation": "batch",
-            "must": "the others are judged as without it",
-        }
-        expect = _no_other_affected(row, 1.0)
-        yield _row(
-            own | row | {"name": f"asking, batch: {row['name']}"}, row["source"], _among_honest("good", "EVIL"), expect
-        )
+        whole = own | row | {"name": f"asking, batch: {row['name']}"}
+        yield _row(whole, row["source"], _among_honest("good", "EVIL"), _no_other_affected(row, 1.0))
 
 
 def _reuse(file: dict[str, Any]) -> Iterator[Case]:
+    must = "what one batch leaves the next does not find"
     for left in file["left"]:
+        found = {"outcomes": [["scored"]], "scores": {"0": [0.0]}}
+        following = {"threads": [_thread(left["look"])], "expect": found}
         for isolation in ("batch", "completion"):
             name = f"reuse, {isolation}: {left['name']}"
-            must = "what one batch leaves the next does not find"
-            row: dict[str, Any] = {
-                "name": name,
-                "must": must,
-                "category": "reuse",
-                "isolation": isolation,
-                "timeout_s": 2.0,
-            }
-            found = {"outcomes": [["scored"]], "scores": {"0": [0.0]}}
-            row["timeout_s"] = 2.0
-            row["next"] = {"threads": [_thread(left["look"])], "expect": found}
+            row = {"name": name, "must": must, "category": "reuse", "isolation": isolation, "timeout_s": 2.0}
             source = f"# {name}\n{file['source']}"  # a unique source, so a separate sandbox
-            yield _row(row, source, [_thread(left["leave"])], {"valid": True, "outcomes": [_GRADERS_OWN]})
+            expect = {"valid": True, "outcomes": [_GRADERS_OWN]}
+            yield _row(row | {"next": following}, source, [_thread(left["leave"])], expect)
 
 
 def _row(row: dict[str, Any], source: str, threads: list[dict[str, Any]], expect: dict[str, Any]) -> Case:

@@ -35,9 +35,9 @@ _LONGEST_NAME = 255  # bytes, of a file
 _log = structlog.get_logger(__name__)
 
 
-def compile_all(pool: Pool, folder: Path, most_bytes: int, goes_on: Callable[[], None]) -> int:
-    """Compiles the modules of a staged folder, to at most `most_bytes`. Returns the number of compiled modules. Modules
-    that cannot be compiled stay as they are.
+def compile_all(pool: Pool, folder: Path, most_bytes: int, goes_on: Callable[[], None]) -> None:
+    """Compiles the modules of a staged folder, to at most `most_bytes`. Modules that cannot be compiled stay as they
+    are.
     """
     source = GraderSource(
         _SOURCE,
@@ -49,11 +49,10 @@ def compile_all(pool: Pool, folder: Path, most_bytes: int, goes_on: Callable[[],
         stdout_bytes=MAX_STDOUT_BYTES,
     )
     until = time.monotonic() + _PATIENCE_S
-    compiled = 0
     try:
         with pool.grading(source) as grading:
 
-            def stop(_done: int) -> bool:
+            def stop(_done: int = 0) -> bool:
                 goes_on()
                 return time.monotonic() > until
 
@@ -65,18 +64,16 @@ def compile_all(pool: Pool, folder: Path, most_bytes: int, goes_on: Callable[[],
                 for path, data in _compile(folder, modules, answers):
                     most_bytes -= len(data)
                     if most_bytes < 0:
-                        return compiled
+                        return
                     target = Path(importlib.util.cache_from_source(str(path)))
                     if len(target.name.encode()) > _LONGEST_NAME:
                         continue
                     target.parent.mkdir(exist_ok=True)
                     target.write_bytes(data)
-                    compiled += 1
-                if stop(compiled):
-                    return compiled
+                if stop():
+                    return
     except SandboxError as error:
         _log.warning("the modules of an environment could not be compiled in advance", error=str(error))
-    return compiled
 
 
 def _compile(
