@@ -136,7 +136,7 @@ class EnvironmentFolders:
             raise FileNotFoundError("no archives can be fetched by this process")
         files = size = 0
         with self._fetch(sha256) as archive:
-            hashed = _Hashed(archive)
+            hashed = Hashed(archive)
             stream: Any = hashed  # tarfile only reads from a stream
             with tarfile.open(fileobj=stream, mode="r|") as packed:
                 for member in packed:
@@ -148,7 +148,8 @@ class EnvironmentFolders:
                             f"({self.most_mb} MiB) or {ENVIRONMENT_FILES} files"
                         )
                     packed.extract(member, target, set_attrs=False, filter="data")
-            hashed.read_rest()
+            while hashed.read(MIB):
+                pass
         if hashed.sha256 != sha256:
             raise OSError(f"the archive {sha256} was changed or cut off: it has the hash {hashed.sha256}")
         image.open_to_read(target)
@@ -167,8 +168,8 @@ def temporary_folder(parent: Path) -> Iterator[Path]:
         subprocess.run(["rm", "-rf", "--", folder], check=False)
 
 
-class _Hashed:
-    """A file that is read once and hashed while it is read."""
+class Hashed:
+    """A file that is read or written once, and hashed meanwhile."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -180,12 +181,12 @@ class _Hashed:
         self._hash.update(data)
         return data
 
-    def read_rest(self) -> None:
-        """Reads to the end."""
-        while self.read(MIB):
-            pass
+    def write(self, data: bytes) -> int:
+        """Writes the next bytes."""
+        self._hash.update(data)
+        return self._file.write(data)
 
     @property
     def sha256(self) -> str:
-        """The hash of the bytes read so far."""
+        """The SHA-256 of the bytes so far, in hexadecimal."""
         return self._hash.hexdigest()

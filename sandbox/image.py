@@ -146,22 +146,22 @@ def _decoder() -> Path:
 
 def _template_engine() -> Path:
     """The package that fills in the templates of judges. It is pure Python and is copied like the guest's modules."""
-    found = importlib.util.find_spec("dotpromptz_handlebars")
-    if found is None or found.origin is None:
-        raise IsolationUnavailable(
-            "the template engine of judges is not there: install it with `pip install dotpromptz-handlebars`."
-        )
-    return Path(found.origin).parent
+    lacking = "the template engine of judges is not there: install it with `pip install dotpromptz-handlebars`."
+    return _installed("dotpromptz_handlebars", lacking)
 
 
 def _zones() -> Path:
     """The time zones of the package tzdata. Its version is pinned, whereas the time zones of machines differ."""
-    found = importlib.util.find_spec("tzdata")
+    lacking = "the time zones of the sandbox are not there: install them with `pip install tzdata`."
+    return _installed("tzdata", lacking) / "zoneinfo"
+
+
+def _installed(package: str, lacking: str) -> Path:
+    """The folder of a package. Raises IsolationUnavailable, with the message `lacking`, if it is not installed."""
+    found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
-        raise IsolationUnavailable(
-            "the time zones of the sandbox are not there: install them with `pip install tzdata`."
-        )
-    return Path(found.origin).parent / "zoneinfo"
+        raise IsolationUnavailable(lacking)
+    return Path(found.origin).parent
 
 
 def _interpreter_hash() -> str:

@@ -199,7 +199,10 @@ class Session:
         while True:
             kind, payload = self._receive(deadline, stopping)
             if kind == CHECK and len(checks) < 4:
-                checks.append(_read_check(payload))
+                try:
+                    checks.append(unpack_check(payload))
+                except Malformed as error:
+                    raise Ended(str(error)) from error
             elif kind in (LOADED, NOT_LOADED):
                 return self._loaded_from(checks, payload if kind == LOADED else None)
             else:
@@ -376,13 +379,6 @@ class Session:
         except OSError as error:  # another thread has ended the sandbox, and closed its channel
             raise Ended(f"the sandbox is gone: {error}") from error
         return True
-
-
-def _read_check(payload: bytes) -> CheckResult:
-    try:
-        return unpack_check(payload)
-    except Malformed as error:
-        raise Ended(str(error)) from error
 
 
 def count_lines(payload: bytes) -> int:

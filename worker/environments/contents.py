@@ -1,6 +1,5 @@
 """Cleans, measures and packs the unpacked files of an environment."""
 
-import hashlib
 import os
 import shutil
 import stat
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from sandbox import image
-from sandbox.environments import BUILT_FOR, DATA, MARK
+from sandbox.environments import BUILT_FOR, DATA, MARK, Hashed
 from sandbox.limits import ENVIRONMENT_FILES, MIB
 from worker.environments.uv import BuildFailed
 
@@ -83,7 +82,7 @@ def measure(folder: Path, most_mb: int) -> tuple[int, int]:
 
 def pack(folder: Path, file: IO[bytes], goes_on: Callable[[], None]) -> str:
     """Writes a reproducible archive: equal contents give equal archives. Returns its SHA-256."""
-    hashed = _Hashing(file)
+    hashed = Hashed(file)
     with tarfile.open(fileobj=hashed, mode="w|", format=tarfile.PAX_FORMAT) as archive:  # type: ignore[call-overload]  # any object that writes
         for path, relative in _files(folder):
             goes_on()
@@ -103,21 +102,3 @@ def _files(folder: Path) -> Iterator[tuple[Path, str]]:
         found += [Path(below, name) for name in names]
     for relative, path in sorted((path.relative_to(folder).as_posix(), path) for path in found):
         yield path, relative
-
-
-class _Hashing:
-    """A file that hashes the data written to it."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._hash = hashlib.sha256()
-
-    def write(self, data: bytes) -> int:
-        """Writes and hashes data."""
-        self._hash.update(data)
-        return self._file.write(data)
-
-    @property
-    def sha256(self) -> str:
-        """The SHA-256 of the data written so far, in hexadecimal."""
-        return self._hash.hexdigest()

@@ -1,6 +1,5 @@
 """Data beside the packages: a zip file of a tenant. Its directory is checked before anything is unpacked."""
 
-import hashlib
 import stat
 import struct
 import tempfile
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import IO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
+from sandbox.environments import Hashed
 from sandbox.limits import ENVIRONMENT_FILES, MIB
 
 DEPTH = 16  # nested folders
@@ -84,14 +84,13 @@ def unpack(file: IO[bytes], folder: Path, most_mb: int, goes_on: Callable[[], No
 @contextmanager
 def fetched(source: IO[bytes], sha256: str, folder: Path, goes_on: Callable[[], None]) -> Iterator[IO[bytes]]:
     """A copy of uploaded data in a folder of this machine. Raises OSError if its hash is not `sha256`."""
-    hashed = hashlib.sha256()
+    hashed = Hashed(source)
     with tempfile.TemporaryFile(dir=folder) as copy:
-        while block := source.read(MIB):
+        while block := hashed.read(MIB):
             goes_on()
-            hashed.update(block)
             copy.write(block)
-        if hashed.hexdigest() != sha256:
-            raise OSError(f"the data {sha256} was changed or cut off: it has the hash {hashed.hexdigest()}")
+        if hashed.sha256 != sha256:
+            raise OSError(f"the data {sha256} was changed or cut off: it has the hash {hashed.sha256}")
         yield copy
 
 

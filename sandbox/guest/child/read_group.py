@@ -2,7 +2,7 @@
 
 from gradebox.group_forms import members
 from gradebox.thread import StringThread
-from sandbox.guest.child.read_thread import BadInput, ThreadReader
+from sandbox.guest.child.read_thread import BadInput, ThreadReader, check_id
 
 _ABOVE = 2  # levels of nesting above each thread of a line: the group and its list
 
@@ -28,7 +28,7 @@ class GroupReader:
             found = members(value)
         except ValueError as error:
             raise BadInput(f"the line is no group: {error}") from None
-        self._reader.check_id(value)
+        check_id(value)
         return [self._thread(each, number) for number, each in enumerate(found)]
 
     def _thread(self, value: object, number: int) -> StringThread:

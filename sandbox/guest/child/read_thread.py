@@ -107,13 +107,8 @@ class ThreadReader:
         except ValueError as error:
             raise NoThread(str(error)) from None
         self._check_depth(above, thread.metadata, *thread.raw_messages())
-        self.check_id(value)
+        check_id(value)
         return thread
-
-    def check_id(self, value: dict[str, Any]) -> None:
-        """Raises BadInput if "id" is a value that an outcome cannot carry."""
-        if (identity := value.get("id")) is not None:
-            _check_id(identity)
 
     def _scan_all(self, line: bytes) -> Any:
         try:
@@ -167,19 +162,17 @@ def _start(text: str) -> int:
     return start
 
 
-def _check_whole(identity: str) -> None:
-    """Refuses half a surrogate pair. An outcome cannot carry it, and another id would be that of another thread."""
-    try:
-        identity.encode()
-    except UnicodeEncodeError:
-        raise BadInput('"id" holds half a surrogate pair (an emoji that was cut in two?): send it whole') from None
-
-
-def _check_id(identity: object) -> None:
+def check_id(value: dict[str, Any]) -> None:
+    """Raises BadInput if "id" is a value that an outcome cannot carry. Half a surrogate pair is one: another id in its
+    place would be that of another thread.
+    """
+    identity = value.get("id")
     if type(identity) is str and len(identity) <= 256:
-        if not identity.isascii():
-            _check_whole(identity)
-    elif type(identity) is not int or abs(identity) >= 1 << 63:
+        try:
+            identity.encode()
+        except UnicodeEncodeError:
+            raise BadInput('"id" holds half a surrogate pair (an emoji that was cut in two?): send it whole') from None
+    elif identity is not None and (type(identity) is not int or abs(identity) >= 1 << 63):
         raise BadInput('"id" must be a string of at most 256 characters, or a whole number of 64 bits')
 
 
