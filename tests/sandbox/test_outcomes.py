@@ -161,6 +161,7 @@ def _assert_spoiled(record: bytes, message: str) -> None:
         FIELD.pack(MESSAGE, 1) + b"xy",
         FIELD.pack(MESSAGE, 0) * 2,
         FIELD.pack(13, 1) + b"x",
+        FIELD.pack(0, 0),
         FIELD.pack(REASON, TEXT_BYTES + 1) + b"x" * (TEXT_BYTES + 1),
     ],
 )

@@ -40,16 +40,6 @@ def test_one_that_made_itself_ready_meanwhile_says_nothing_and_serves(isolation:
     assert [outcome.score for outcome in grader.score("answer = 1", "answer = 2")] == [1.0, 1.0]
 
 
-def test_each_is_another(backend: Watched) -> None:
-    sessions = [Session(backend.start()) for _ in range(3)]
-    try:
-        scores = [Grader(one).load(f"async def grade(t):\n    return {n}\n") for n, one in enumerate(sessions)]
-        assert [grader.score("x")[0].score for grader in scores] == [0.0, 1.0, 2.0]
-    finally:
-        for one in sessions:
-            one.end()
-
-
 def test_its_end_kills_everything_inside(backend: Watched) -> None:
     session = Session(backend.start())
     Grader(session).load(timeout_s=60.0)

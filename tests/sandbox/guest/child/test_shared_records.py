@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from sandbox.guest.child import shared_records
-from sandbox.guest.protocol.frames import ELSEWHERE, MARK, RECORD, SCORED, Records, pack_record
+from sandbox.guest.protocol.frames import ELSEWHERE, RECORD, SCORED, pack_record
 
 
 @pytest.fixture
@@ -71,56 +71,6 @@ def test_the_last_slot_is_one_too(shared: tuple[int, mmap.mmap]) -> None:
 def test_a_slot_says_that_its_record_came_another_way() -> None:
     assert shared_records.kinds(b"") == b""
     assert list(shared_records.kinds(ONE + OTHER + TWO)) == [SCORED, ELSEWHERE, SCORED]
-
-
-FIRST, SECOND = b"fields of one", b"of another"
-
-
-def _head(length: int, mark: int = MARK) -> bytes:
-    return RECORD.pack(1, 0.5, length, mark | SCORED)
-
-
-@pytest.fixture
-def filled(shared: tuple[int, mmap.mmap]) -> int:
-    """The supervisor's descriptor of a memory with the fields of two records."""
-    descriptor, memory = shared
-    assert shared_records.make_room(descriptor, 2) == ROOM
-    memory[shared_records.FIELDS_AT : shared_records.FIELDS_AT + len(FIRST + SECOND)] = FIRST + SECOND
-    return descriptor
-
-
-ROOM = 512
-
-
-def test_each_record_has_its_own_fields(filled: int) -> None:
-    heads = _head(len(FIRST)) + ONE + _head(len(SECOND))
-    assert shared_records.read_records(filled, heads, 0, ROOM) == Records(heads, FIRST + SECOND)
-    assert shared_records.read_records(filled, heads[-RECORD.size :], len(FIRST), ROOM).bodies == SECOND
-    assert shared_records.read_records(filled, b"", 0, ROOM) == Records(b"", b"")
-
-
-@pytest.mark.parametrize(
-    "forged",
-    [
-        _head(2**32 - 1),  # -1, if it were signed
-        _head(2**31),
-        _head(ROOM),
-        _head(ROOM - len(FIRST) + 1),
-        _head(shared_records.MOST_FIELD_BYTES),
-        _head(0, MARK ^ 1 << 8),
-        b"\0" * 19 + bytes([MARK >> 24]),
-    ],
-)
-@pytest.mark.parametrize("behind", [b"", ONE, _head(2**32 - 1)])
-def test_reading_ends_before_a_head_that_is_forged(forged: bytes, behind: bytes, filled: int) -> None:
-    honest = _head(len(FIRST))
-    assert shared_records.read_records(filled, honest + forged + behind, 0, ROOM) == Records(honest, FIRST)
-    assert shared_records.read_records(filled, forged + behind, len(FIRST), ROOM) == Records(b"", b"")
-
-
-def test_fields_may_fill_the_room_and_no_more(filled: int) -> None:
-    assert len(shared_records.read_records(filled, _head(ROOM), 0, ROOM).bodies) == ROOM
-    assert shared_records.read_records(filled, _head(1), ROOM, ROOM) == Records(b"", b"")
 
 
 def test_the_room_grows_with_the_chunk_up_to_a_bound(shared: tuple[int, mmap.mmap]) -> None:

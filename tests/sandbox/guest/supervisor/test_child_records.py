@@ -113,10 +113,17 @@ def test_a_report_counts_no_slot_that_is_not_filled(chunk: _Chunk) -> None:
     assert _heads(chunk.told) == _head(0)
 
 
-@pytest.mark.parametrize("length", [2**32 - 1, 2**31, 1 << 20, shared_records.MOST_FIELD_BYTES])
-def test_a_forged_length_costs_those_before_it_nothing(length: int, chunk: _Chunk) -> None:
+@pytest.mark.parametrize(
+    "forged",
+    [
+        *(_head(length, 0.9) for length in (2**32 - 1, 2**31, 1 << 20, shared_records.MOST_FIELD_BYTES)),
+        RECORD.pack(1, 0.9, 0, MARK ^ 1 << 8 | SCORED),
+    ],
+)
+@pytest.mark.parametrize("behind", [_head(0, 0.9), _head(2**32 - 1, 0.9)])
+def test_a_forged_head_costs_those_before_it_nothing(forged: bytes, behind: bytes, chunk: _Chunk) -> None:
     chunk.write(0, b"aaa")
-    chunk.fill(0, _head(3, 0.1), _head(length, 0.9), _head(0, 0.9))
+    chunk.fill(0, _head(3, 0.1), forged, behind)
     with pytest.raises(Malformed):
         chunk.settle()
     assert chunk.told == [Records(_head(3, 0.1), b"aaa")]
