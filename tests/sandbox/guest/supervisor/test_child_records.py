@@ -26,6 +26,7 @@ from sandbox.guest.supervisor.child_records import ChildRecords
 from sandbox.guest.supervisor.processes import ChildHandle
 from sandbox.limits import STDOUT_BYTES, limits_of
 
+ROOM = 1024  # bytes of the fields of four lines
 LIMITS = limits_of(GraderSource(""), 1.0, LINE_BYTES, STDOUT_BYTES)._replace(isolation=BATCH)
 
 
@@ -117,6 +118,7 @@ def test_a_report_counts_no_slot_that_is_not_filled(chunk: _Chunk) -> None:
     "forged",
     [
         *(_head(length, 0.9) for length in (2**32 - 1, 2**31, 1 << 20, shared_records.MOST_FIELD_BYTES)),
+        _head(ROOM - 2, 0.9),  # one byte too many, behind the fields of the record before it
         RECORD.pack(1, 0.9, 0, MARK ^ 1 << 8 | SCORED),
     ],
 )
@@ -124,6 +126,7 @@ def test_a_report_counts_no_slot_that_is_not_filled(chunk: _Chunk) -> None:
 def test_a_forged_head_costs_those_before_it_nothing(forged: bytes, behind: bytes, chunk: _Chunk) -> None:
     chunk.write(0, b"aaa")
     chunk.fill(0, _head(3, 0.1), forged, behind)
+    assert chunk.room == ROOM
     with pytest.raises(Malformed):
         chunk.settle()
     assert chunk.told == [Records(_head(3, 0.1), b"aaa")]
