@@ -79,26 +79,27 @@ def family(pid: int) -> list[int]:
     for current in found:  # the list grows during the loop
         with suppress(OSError):  # the process has exited meanwhile
             for children in Path(f"/proc/{current}/task").glob("*/children"):
-                found.extend(map(int, _read(children).split()))
+                found.extend(map(int, read(children).split()))
         if len(found) > _MOST_PROCESSES:
             break
     return found
 
 
 def _resident(pid: int) -> int:
-    fields = _read(Path(f"/proc/{pid}/statm")).split()
+    fields = read(Path(f"/proc/{pid}/statm")).split()
     return int(fields[1]) * _PAGE_BYTES if len(fields) > 1 else 0
 
 
 def _proportional(pid: int) -> int:
-    for line in _read(Path(f"/proc/{pid}/smaps_rollup")).splitlines():
+    for line in read(Path(f"/proc/{pid}/smaps_rollup")).splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024
     return _resident(pid)  # the process is hidden (not dumpable), as the supervisor is
 
 
-def _read(path: Path) -> str:
+def read(path: Path) -> str:
+    """The content of a file in /proc; empty if the process has exited meanwhile."""
     try:
         return path.read_text()
-    except OSError:  # the process has exited meanwhile
+    except OSError:
         return ""

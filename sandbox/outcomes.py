@@ -95,25 +95,21 @@ class Decoder:
         completion alone a crash: the supervisor sets where a record begins and ends, and a child writes the content
         between.
         """
-        outcomes: list[Outcome] = []
-        self._decode(records, first_index, ids, outcomes, self._outcome)
-        return outcomes
+        return self._decode(records, first_index, ids, self._outcome)
 
     def decode_runs(self, records: Records, first_index: int, ids: Sequence[str | int | None]) -> list[Outcome | Asked]:
         """Returns the outcomes of records of a grader that asks: some runs have no outcome yet."""
-        outcomes: list[Outcome | Asked] = []
-        self._decode(records, first_index, ids, outcomes, self._of_run)
-        return outcomes
+        return self._decode(records, first_index, ids, self._of_run)
 
     def _decode(
         self,
         records: Records,
         first_index: int,
         ids: Sequence[str | int | None],
-        outcomes: list[Any],
         read: Callable[[int, str | int | None, int, int, float, dict[int, bytes]], Outcome | Asked],
-    ) -> None:
-        """Adds the result of each record; `read` interprets the records that have fields."""
+    ) -> list[Any]:
+        """The result of each record; `read` interprets the records that have fields."""
+        outcomes: list[Outcome | Asked] = []
         label, bodies, plain = self._label, records.bodies, self._plain
         position = 0
         numbered = enumerate(zip(RECORD.iter_unpack(records.heads), ids, strict=True), first_index)
@@ -129,6 +125,7 @@ class Decoder:
             except Malformed as problem:
                 error = OutcomeError("crash", f"{_SPOILED} ({problem})")
                 outcomes.append(Outcome(index, label, None, micros / 1000, identity, error=error))
+        return outcomes
 
     def _of_run(
         self, index: int, identity: str | int | None, kind: int, micros: int, score: float, fields: dict[int, bytes]

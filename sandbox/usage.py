@@ -8,7 +8,7 @@ from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
-from sandbox.memory_monitor import family
+from sandbox.memory_monitor import family, read
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PRESSURE = Path("/proc/pressure/cpu")
@@ -75,13 +75,13 @@ def _tasks(pid: int) -> list[Path]:
 
 
 def _can_run(task: Path) -> bool:
-    with suppress(OSError):  # the process has exited meanwhile
-        return (task / "stat").read_text().rpartition(")")[2].split()[0] == "R"
-    return False
+    return _fields(task / "stat")[:1] == ["R"]
 
 
 def _processor_s(pid: int) -> float:
-    with suppress(OSError):  # the process has exited meanwhile
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[_UTIME:_CSTIME])) / _TICKS
-    return 0.0
+    return sum(map(int, _fields(Path(f"/proc/{pid}/stat"))[_UTIME:_CSTIME])) / _TICKS
+
+
+def _fields(stat: Path) -> list[str]:
+    """The fields after the name; none if the process has exited."""
+    return read(stat).rpartition(")")[2].split()

@@ -141,11 +141,13 @@ def _look_at(pid: int, made: int, uid: int, cgroup: Cgroup | None) -> None:
 
 
 def _status(pid: int) -> dict[str, str]:
-    seen = {}
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        name, _, value = line.partition(":")
-        seen[name] = " ".join(value.split())
-    return seen
+    return _members(Path(f"/proc/{pid}/status"))
+
+
+def _members(path: Path) -> dict[str, str]:
+    """The lines of a file in /proc, as names and values."""
+    lines = (line.partition(":") for line in path.read_text().splitlines())
+    return {name: " ".join(value.split()) for name, _, value in lines}
 
 
 def _must(uid: int) -> dict[str, str]:
@@ -174,8 +176,7 @@ def _inside(pid: int, name: str) -> str:
 
 def _pid(pidfd: int) -> int:
     """Returns the pid of a pidfd's process. Raises InfrastructureError if it has exited."""
-    for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == "Pid" and int(value) > 0:
-            return int(value)
-    raise InfrastructureError("a sandbox that was forked has ended at once")
+    pid = int(_members(Path(f"/proc/self/fdinfo/{pidfd}")).get("Pid", 0))
+    if pid <= 0:
+        raise InfrastructureError("a sandbox that was forked has ended at once")
+    return pid
