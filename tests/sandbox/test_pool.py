@@ -3,8 +3,9 @@
 import json
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, cast
 
@@ -93,15 +94,18 @@ def told(pool: Pool, name: str, **labels: str) -> float:
     return value
 
 
-def counted(**settings: float) -> tuple[Counted, Pool]:
+@contextmanager
+def counted(broken: BaseException | None = None, **settings: float) -> Iterator[tuple[Counted, Pool]]:
+    """A backend that starts nothing if it is `broken`, and an open pool on it."""
     made = SandboxSettings.model_validate({"warm_sandboxes": 0, **settings})
     backend = Counted(made)
-    return backend, Pool(backend, made)
+    backend.broken = broken
+    with Pool(backend, made) as pool:
+        yield backend, pool
 
 
 def test_empty_sandboxes_are_started_ahead_of_need() -> None:
-    backend, opened = counted(warm_sandboxes=2)
-    with opened as pool:
+    with counted(warm_sandboxes=2) as (backend, pool):
         assert eventually(lambda: len(backend.alive()) == 2)
         ready = backend.alive()
         score, pid = grade(pool, source(0.5))
@@ -126,8 +130,7 @@ def test_other_limits_are_another_sandbox(pool: Pool) -> None:
 
 
 def test_the_grader_that_was_used_longest_ago_is_closed_first() -> None:
-    backend, opened = counted(loaded_sandboxes=2)
-    with opened as pool:
+    with counted(loaded_sandboxes=2) as (backend, pool):
         one, two = grade(pool, source(1)), grade(pool, source(2))
         assert grade(pool, source(1)) == one
         three = grade(pool, source(3))
@@ -138,8 +141,7 @@ def test_the_grader_that_was_used_longest_ago_is_closed_first() -> None:
 
 
 def test_a_grader_that_nobody_uses_is_closed() -> None:
-    backend, opened = counted(idle_s=0.5)
-    with opened as pool:
+    with counted(idle_s=0.5) as (backend, pool):
         grade(pool, source(1))
         assert len(backend.alive()) == 1
         assert eventually(lambda: backend.alive() == [])
@@ -147,9 +149,8 @@ def test_a_grader_that_nobody_uses_is_closed() -> None:
 
 
 def test_no_more_sandboxes_than_allowed() -> None:
-    backend, opened = counted(most_sandboxes=2)
     late: list[float | None] = []
-    with opened as pool:
+    with counted(most_sandboxes=2) as (backend, pool):
         waiting = threading.Thread(target=lambda: late.append(grade(pool, source(3, "three"))[0]))
         with pool.grading(source(1, "one")) as one:
             with pool.grading(source(2, "two")) as two:
@@ -165,9 +166,8 @@ def test_no_more_sandboxes_than_allowed() -> None:
 
 
 def test_eight_threads_at_once() -> None:
-    backend, opened = counted(most_sandboxes=3, loaded_sandboxes=2)
     jobs = [number % 4 for number in range(40)]
-    with opened as pool, ThreadPoolExecutor(8) as threads:
+    with counted(most_sandboxes=3, loaded_sandboxes=2) as (backend, pool), ThreadPoolExecutor(8) as threads:
         scores = list(threads.map(lambda number: grade(pool, source(number))[0], jobs))
         assert len(backend.alive()) <= 3
     assert scores == [float(number) for number in jobs]
@@ -199,8 +199,7 @@ def test_what_is_reset_later_is_reset_before_the_next_batch(told: bool) -> None:
 
 
 def test_an_empty_sandbox_is_made_up_for_when_nobody_grades() -> None:
-    backend, opened = counted(warm_sandboxes=1)
-    with opened as pool:
+    with counted(warm_sandboxes=1) as (backend, pool):
         assert eventually(lambda: len(backend.alive()) == 1)
         with pool.grading(source(1)) as grading:
             grading.score(_LINE, 0, "g@1")
@@ -220,8 +219,7 @@ def test_a_sandbox_whose_user_failed_is_not_used_again(pool: Pool) -> None:
 
 
 def test_closing_leaves_no_process() -> None:
-    backend, opened = counted(warm_sandboxes=2)
-    with opened as pool:
+    with counted(warm_sandboxes=2) as (backend, pool):
         grade(pool, GraderSource(_LEAVES_THINGS, "batch"))
         grade(pool, source(1))
         assert eventually(lambda: len(backend.alive()) == 4)
@@ -233,9 +231,7 @@ def test_closing_leaves_no_process() -> None:
 @pytest.mark.parametrize("error", [InfrastructureError("no more processes"), OSError(28, "no more processes")])
 @pytest.mark.parametrize("warm", [0, 1])
 def test_a_backend_that_starts_nothing_is_told_and_heals(error: Exception, warm: int) -> None:
-    backend, opened = counted(warm_sandboxes=warm, most_sandboxes=2)
-    backend.broken = error
-    with opened as pool:
+    with counted(error, warm_sandboxes=warm, most_sandboxes=2) as (backend, pool):
         began = time.monotonic()
         with pytest.raises(InfrastructureError, match=r"no sandbox could be started for 0 s: .*no more processes"):
             grade(pool, source(1))
@@ -248,8 +244,7 @@ def test_a_backend_that_starts_nothing_is_told_and_heals(error: Exception, warm:
 
 
 def test_a_backend_that_starts_nothing_beside_loaded_sandboxes_heals() -> None:
-    backend, opened = counted(most_sandboxes=2)
-    with opened as pool:
+    with counted(most_sandboxes=2) as (backend, pool):
         with (
             pool.grading(source(1, "one")) as one,
             pool.grading(source(2, "two")) as two,
@@ -265,8 +260,7 @@ def test_a_backend_that_starts_nothing_beside_loaded_sandboxes_heals() -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_builder_that_ends_is_told() -> None:
-    backend, opened = counted()
-    with opened as pool:
+    with counted() as (backend, pool):
         assert pool.trouble() is None
         backend.broken = SystemExit("told to go")
         began = time.monotonic()
@@ -280,14 +274,13 @@ def test_a_builder_that_ends_is_told() -> None:
 
 
 def test_a_sandbox_that_cannot_be_ended_costs_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, opened = counted(most_sandboxes=1)
     end = BubblewrapSandbox.end
 
     def fails(sandbox: BubblewrapSandbox) -> None:
         end(sandbox)
         raise OSError(5, "the engine is away")
 
-    with opened as pool:
+    with counted(most_sandboxes=1) as (_, pool):
         monkeypatch.setattr(BubblewrapSandbox, "end", fails)
         with pool.grading(GraderSource(_COUNTS_IN_A_FILE, "completion")) as grading:  # each completion ends a sandbox
             assert [one.score for one in grading.score(_LINE + b"\n" + _LINE, 0, "g@1")] == [1.0, 1.0]
@@ -297,7 +290,6 @@ def test_a_sandbox_that_cannot_be_ended_costs_no_score(monkeypatch: pytest.Monke
 
 
 def test_a_killed_sandbox_keeps_its_place_until_it_has_exited(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, opened = counted(most_sandboxes=1)
     end, hangs = BubblewrapSandbox.end, threading.Event()
     hangs.set()
 
@@ -307,7 +299,7 @@ def test_a_killed_sandbox_keeps_its_place_until_it_has_exited(monkeypatch: pytes
             raise StillRunning("it hangs")
         end(sandbox)
 
-    with opened as pool:
+    with counted(most_sandboxes=1) as (_, pool):
         monkeypatch.setattr(BubblewrapSandbox, "end", waits)
         with suppress(KeyError), pool.grading(source(1)) as grading:
             assert grading.score(_LINE, 0, "g@1")[0].score == 1.0
@@ -485,7 +477,6 @@ _SLEEPS = "import time\nasync def grade(thread):\n    time.sleep(20)\n    return
 def test_one_project_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slow calls of one project hold half of the sandboxes. Its calls that wait too long fail with the reason."""
     monkeypatch.setattr(pool_module, "WAIT_S", 2.0)
-    _, opened = counted(most_sandboxes=4, warm_sandboxes=1)
     over = threading.Event()
     ends: list[str] = []
 
@@ -498,7 +489,7 @@ def test_one_project_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> 
             assert busy.is_own
             ends.append(str(busy))
 
-    with opened as pool:
+    with counted(most_sandboxes=4, warm_sandboxes=1) as (_, pool):
         slow = [threading.Thread(target=hold, args=(number,)) for number in range(4)]
         for thread in slow:
             thread.start()
@@ -517,17 +508,16 @@ def test_one_project_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_who_waits_for_a_sandbox_is_told_when_the_pool_closes() -> None:
-    _, opened = counted(most_sandboxes=1)
     told: list[str] = []
 
     def wait() -> None:
         try:
-            grade(opened, source(2))
+            grade(pool, source(2))
         except InfrastructureError as error:
             told.append(str(error))
 
     waiting = threading.Thread(target=wait)
-    with opened as pool, pool.grading(source(1)) as grading:
+    with counted(most_sandboxes=1) as (_, pool), pool.grading(source(1)) as grading:
         assert pid_of(grading)
         waiting.start()
         time.sleep(0.3)
@@ -537,9 +527,8 @@ def test_who_waits_for_a_sandbox_is_told_when_the_pool_closes() -> None:
 
 
 def test_idle_graders_leave_memory_to_those_in_use() -> None:
-    backend, opened = counted(sandboxes_memory_mb=600)
     large = "HELD = bytearray(150 << 20)\nHELD[::4096] = b'x' * len(HELD[::4096])\n"
-    with opened as pool:
+    with counted(sandboxes_memory_mb=600) as (backend, pool):
         small = grade(pool, source(1))[1]
         for number in (2, 3):
             grade(pool, GraderSource(large + source(number).text))
@@ -553,9 +542,8 @@ def test_idle_graders_leave_memory_to_those_in_use() -> None:
 
 
 def test_graders_in_use_share_the_memory() -> None:
-    _, opened = counted(sandboxes_memory_mb=1000)
     late: list[float | None] = []
-    with opened as pool:
+    with counted(sandboxes_memory_mb=1000) as (_, pool):
         waiting = threading.Thread(target=lambda: late.append(grade(pool, source(2))[0]))
         with pool.grading(source(1)) as one:
             assert pid_of(one)

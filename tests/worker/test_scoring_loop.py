@@ -24,9 +24,8 @@ SOURCE = "async def grade(thread):\n    return float(thread.completion())\n"
 
 @pytest.fixture
 def backend_and_pool() -> Iterator[tuple[Counted, Pool]]:
-    backend, opened = counted(most_sandboxes=2)
-    with opened as pool:
-        yield backend, pool
+    with counted(most_sandboxes=2) as made:
+        yield made
 
 
 def test_units_are_taken_again_within_seconds_of_the_first_sandbox(

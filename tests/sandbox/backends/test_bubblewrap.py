@@ -28,7 +28,7 @@ from sandbox.pool import Pool
 from sandbox.session import Ended, Session
 from sandbox.settings import SandboxSettings
 from tests.processes import eventually, runs
-from tests.sandbox.contract.conftest import Grader
+from tests.sandbox.contract.conftest import GRADER, Grader, started
 
 pytestmark = pytest.mark.sandbox
 
@@ -49,15 +49,6 @@ _SEEN = {
     "threads": "[thread.name for thread in threading.enumerate()]",
     "modules": "[sys.modules[name].__spec__.origin for name in ('os', 'gradebox.thread', 'gradebox._guest.child')]",
 }
-_EXECUTES = """
-import json
-from gradebox import Score
-
-async def grade(thread):
-    names = {}
-    exec(thread.completion(), names)
-    return Score(1.0, reason=json.dumps(names.get("answer")))
-"""
 # Capabilities to change user, to kill other users' processes, to make the zygote's namespaces, to inspect a sandbox's
 _NEEDED = ("setuid", "setgid", "kill", "net_admin", "sys_admin", "sys_ptrace")
 _STARTS_ONE = """
@@ -143,11 +134,10 @@ def test_what_is_forked_is_to_the_kernel_what_would_have_been_started(
 def test_a_completion_finds_the_same_in_it(forking: Bubblewrap, executing: Bubblewrap) -> None:
     found = []
     for made in (forking, executing):
-        session = Session(made.start())
-        grader = Grader(session).load()
-        asked = "import gc, os, resource, signal, sys, threading\nanswer = "
-        found.append({name: grader.ask(asked + expression) for name, expression in _SEEN.items()})
-        session.end()
+        with started(made) as session:
+            grader = Grader(session).load()
+            asked = "import gc, os, resource, signal, sys, threading\nanswer = "
+            found.append({name: grader.ask(asked + expression) for name, expression in _SEEN.items()})
     assert found[0] == found[1]
 
 
@@ -171,16 +161,14 @@ def test_no_open_file_is_shared(forking: Bubblewrap) -> None:
     """Flags belong to the open file, not to a descriptor of it."""
     change = "import fcntl, os; fcntl.fcntl(FD, fcntl.F_SETFL, os.O_NONBLOCK | os.O_APPEND); answer = True"
     look = "import fcntl; answer = [fcntl.fcntl(fd, fcntl.F_GETFL) for fd in range(3)]"
-    sessions = [Session(forking.start()) for _ in range(2)]
-    first, second = (Grader(session).load() for session in sessions)
-    before = second.ask(look)
-    for descriptor in range(3):
-        assert first.ask(change.replace("FD", str(descriptor)))
-    assert second.ask(look) == before
-    sessions.append(Session(forking.start()))
-    assert Grader(sessions[-1]).load().ask(look) == before
-    for session in sessions:
-        session.end()
+    with started(forking) as one, started(forking) as other:
+        first, second = (Grader(session).load() for session in (one, other))
+        before = second.ask(look)
+        for descriptor in range(3):
+            assert first.ask(change.replace("FD", str(descriptor)))
+        assert second.ask(look) == before
+        with started(forking) as third:
+            assert Grader(third).load().ask(look) == before
 
 
 def test_one_grader_changes_nothing_for_the_next(forking: Bubblewrap) -> None:
@@ -200,31 +188,26 @@ def test_one_grader_changes_nothing_for_the_next(forking: Bubblewrap) -> None:
         "answer += [os.path.exists('/tmp/tainted'), os.path.exists('/dev/shm/tainted')]\n"
         "answer += [hasattr(one, 'body') for one in (json, builtins)]\n"
     )
-    first, second = Session(forking.start()), Session(forking.start())
     module = "import json, builtins\njson.body = builtins.body = True\n"
-    grader = Grader(first).load(module + _EXECUTES)
-    assert grader.ask(taint) == [True, True]
-    try:
-        for session in (second, third := Session(forking.start())):
-            assert Grader(session).load().ask(look) == [False] * 8
-            assert session.sandbox.pid != first.sandbox.pid
-    finally:
-        for session in (first, second, third):
-            session.end()
+    with started(forking) as first, started(forking) as second:
+        assert Grader(first).load(module + GRADER).ask(taint) == [True, True]
+        with started(forking) as third:
+            for session in (second, third):
+                assert Grader(session).load().ask(look) == [False] * 8
+                assert session.sandbox.pid != first.sandbox.pid
 
 
 def test_the_zygote_hears_and_keeps_nothing_of_what_a_sandbox_is_for(forking: Bubblewrap) -> None:
     """Its memory contains nothing of a grader or a completion, and it keeps no descriptor of a sandbox."""
     assert forking.zygote is not None
-    session = Session(forking.start())
     secret = "n0b0dy-0utside-kn0ws"
-    assert Grader(session).load(f"SECRET = {secret!r}\n{_EXECUTES}").ask(f"answer = {secret!r}") == secret
-    if os.geteuid() == 0:
-        memory = _memory(forking.zygote.pid)
-        assert b"gradebox._guest.supervisor.main" in memory
-        assert secret.encode() not in memory
-        assert set(_descriptors(forking.zygote.pid)) == {"0", "1", "2", "3"}
-    session.end()
+    with started(forking) as session:
+        assert Grader(session).load(f"SECRET = {secret!r}\n{GRADER}").ask(f"answer = {secret!r}") == secret
+        if os.geteuid() == 0:
+            memory = _memory(forking.zygote.pid)
+            assert b"gradebox._guest.supervisor.main" in memory
+            assert secret.encode() not in memory
+            assert set(_descriptors(forking.zygote.pid)) == {"0", "1", "2", "3"}
 
 
 def _memory(pid: int) -> bytes:
@@ -248,30 +231,26 @@ for pid in [*set(range(1, 500)) - {os.getpid()}, -1, 0]:
 
 
 def test_a_sandbox_can_end_neither_the_zygote_nor_another(forking: Bubblewrap) -> None:
-    first, second = Session(forking.start()), Session(forking.start())
-    graders = [Grader(session).load() for session in (first, second)]
-    outcome = graders[0].score(_KILLS)[0]
-    assert outcome.score is None
-    assert graders[1].ask("answer = 7") == 7
-    assert forking.zygote is not None
-    assert not forking.zygote.has_ended()
-    for session in (first, second):
-        session.end()
+    with started(forking) as first, started(forking) as second:
+        graders = [Grader(session).load() for session in (first, second)]
+        outcome = graders[0].score(_KILLS)[0]
+        assert outcome.score is None
+        assert graders[1].ask("answer = 7") == 7
+        assert forking.zygote is not None
+        assert not forking.zygote.has_ended()
 
 
 def test_when_the_zygote_has_died_all_that_came_of_it_has_ended_and_another_takes_its_place() -> None:
     with closing(Bubblewrap(SandboxSettings())) as made:
         assert made.zygote is not None
-        session = Session(made.start())
-        grader = Grader(session).load()
-        os.kill(made.zygote.pid, signal.SIGKILL)
-        assert eventually(lambda: not runs(session.sandbox.pid))
-        with pytest.raises(Ended):
-            list(grader.session.grade(b'{"completion": ""}\n', 1))
-        session.end()
-        again = Session(made.start())
-        assert Grader(again).load().ask("answer = 1") == 1
-        again.end()
+        with started(made) as session:
+            grader = Grader(session).load()
+            os.kill(made.zygote.pid, signal.SIGKILL)
+            assert eventually(lambda: not runs(session.sandbox.pid))
+            with pytest.raises(Ended):
+                list(grader.session.grade(b'{"completion": ""}\n', 1))
+        with started(made) as again:
+            assert Grader(again).load().ask("answer = 1") == 1
 
 
 def test_closing_ends_the_zygote_and_all_that_came_of_it() -> None:
@@ -396,9 +375,8 @@ def test_what_is_forked_is_in_no_group_of_the_service() -> None:
     with closing(made):
         assert made.zygote is not None
         assert "Groups:\t4 24 27" in Path(f"/proc/{made.zygote.pid}/status").read_text()
-        session = Session(made.start())
-        assert Grader(session).load().ask("import os; answer = os.getgroups()") == []
-        session.end()
+        with started(made) as session:
+            assert Grader(session).load().ask("import os; answer = os.getgroups()") == []
 
 
 @pytest.mark.parametrize("name", ["user", "mnt", "net", "ipc", "uts"])
@@ -430,9 +408,8 @@ def test_a_copy_that_cannot_enter_says_why_and_the_zygote_goes_on(forking: Bubbl
     ):
         forking.zygote.fork(uid, here, theirs, None, seccomp.program())
     os.close(here.pidfd)
-    session = Session(forking.start())
-    assert Grader(session).load().ask("answer = 3") == 3
-    session.end()
+    with started(forking) as session:
+        assert Grader(session).load().ask("answer = 3") == 3
 
 
 def test_a_zygote_that_dies_at_any_moment_costs_no_start() -> None:
@@ -530,11 +507,10 @@ def test_a_zygote_that_answers_nobody_is_replaced(monkeypatch: pytest.MonkeyPatc
         stopped = made.zygote
         assert stopped is not None
         os.kill(stopped.pid, signal.SIGSTOP)
-        session = Session(made.start())
-        assert Grader(session).load().ask("answer = 2") == 2
-        assert made.zygote is not stopped
-        assert not runs(stopped.pid)
-        session.end()
+        with started(made) as session:
+            assert Grader(session).load().ask("answer = 2") == 2
+            assert made.zygote is not stopped
+            assert not runs(stopped.pid)
 
 
 @pytest.mark.parametrize("room", range(4, 12))
@@ -635,9 +611,8 @@ def test_where_there_can_be_no_zygote_each_is_started_anew(monkeypatch: pytest.M
     with closing(Bubblewrap(SandboxSettings())) as made:
         assert made.zygote is None
         assert "could not be started" in made.why_no_zygote or "did not answer" in made.why_no_zygote
-        session = Session(made.start())
-        assert Grader(session).load().ask("answer = 5") == 5
-        session.end()
+        with started(made) as session:
+            assert Grader(session).load().ask("answer = 5") == 5
 
 
 _SESSIONS = """
@@ -672,13 +647,10 @@ def test_nobody_begins_a_session_where_sessions_share_the_processors(
         return
     if not has_groups:
         monkeypatch.setattr(Cgroups, "find", lambda: None)
-    with closing(Bubblewrap(SandboxSettings(zygote=zygote))) as made:
-        session = Session(made.start())
-        grader = Grader(session).load(_SESSIONS, isolation)
-        (outcome,) = grader.score("")
+    with closing(Bubblewrap(SandboxSettings(zygote=zygote))) as made, started(made) as session:
+        (outcome,) = Grader(session).load(_SESSIONS, isolation).score("")
         assert outcome.reason == "[True, True, True] [-9, -9, -9]", outcome
         assert outcome.score == (2.0 if has_groups else 0.0)
-        session.end()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has one user id")

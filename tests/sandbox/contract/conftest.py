@@ -6,7 +6,7 @@ Each test runs with each line of `tests.backends.VARIANTS`, or with the variants
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from gradebox.limits import LINE_BYTES
 from gradebox.outcome import Outcome
 from gradebox.schemas import Isolation
+from sandbox.backends.base import Backend
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
 from sandbox.hostile.watched import Watched
@@ -54,12 +55,21 @@ def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         assert list(temporary.iterdir()) == []
 
 
+@contextmanager
+def started(backend: Backend) -> Iterator[Session]:
+    """One empty sandbox, which is ended."""
+    session = Session(backend.start())
+    try:
+        yield session
+    finally:
+        session.end()
+
+
 @pytest.fixture
 def session(backend: Watched) -> Iterator[Session]:
     """One empty sandbox."""
-    opened = Session(backend.start())
-    yield opened
-    opened.end()
+    with started(backend) as opened:
+        yield opened
 
 
 class Grader:

@@ -9,9 +9,8 @@ import pytest
 
 from sandbox.backends.base import ENVIRONMENT
 from sandbox.hostile.watched import Watched
-from sandbox.session import Session
 from tests.backends import STARTED
-from tests.sandbox.contract.conftest import Grader
+from tests.sandbox.contract.conftest import Grader, started
 
 pytestmark = pytest.mark.sandbox
 VARIANTS = STARTED
@@ -86,9 +85,8 @@ REFUSED = {
 @pytest.fixture(scope="module")
 def inside(backend: Watched) -> Iterator[Grader]:
     """A grader with a new process for each completion, shared by tests that leave nothing behind."""
-    session = Session(backend.start())
-    yield Grader(session).load()
-    session.end()
+    with started(backend) as session:
+        yield Grader(session).load()
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="calls are named by their numbers on x86-64")
@@ -260,9 +258,8 @@ def test_a_call_without_effect_answers_as_if_it_had_one(call: str, inside: Grade
 
 
 def test_sandboxes_that_live_at_once_do_not_see_each_others_locks(backend: Watched) -> None:
-    sessions = [Session(backend.start()) for _ in range(2)]
-    try:
-        first, second = (Grader(session).load() for session in sessions)
+    with started(backend) as one, started(backend) as other:
+        first, second = (Grader(session).load() for session in (one, other))
         files = "import fcntl, os, struct\nFILES = [0, os.open('/dev/null', os.O_RDWR), os.open(os.__file__, 0)]\n"
         left = "for n in FILES: fcntl.fcntl(n, fcntl.F_OFD_SETLK, struct.pack('hhqqi4x', fcntl.F_RDLCK, 0, 666, 1, 0))"
         first.ask(files + left + "\nimport time\ntime.sleep(0.1)\nanswer = 1")
@@ -274,9 +271,6 @@ for n in FILES:
     answer.append(kind != fcntl.F_UNLCK and (start, length) == (666, 1))
 """
         assert second.ask(files + look) == [False] * 3
-    finally:
-        for session in sessions:
-            session.end()
 
 
 _COUNTS_SIGNALS = """

@@ -14,7 +14,7 @@ from sandbox.errors import InfrastructureError
 from sandbox.hostile.watched import Watched
 from sandbox.session import Ended, Session
 from tests.processes import eventually, runs
-from tests.sandbox.contract.conftest import Grader
+from tests.sandbox.contract.conftest import Grader, started
 
 pytestmark = pytest.mark.sandbox
 
@@ -41,16 +41,13 @@ def test_one_that_made_itself_ready_meanwhile_says_nothing_and_serves(isolation:
 
 
 def test_its_end_kills_everything_inside(backend: Watched) -> None:
-    session = Session(backend.start())
-    Grader(session).load(timeout_s=60.0)
-    ending = threading.Timer(0.5, session.sandbox.end)
-    ending.start()
-    try:
+    with started(backend) as session:
+        Grader(session).load(timeout_s=60.0)
+        ending = threading.Timer(0.5, session.sandbox.end)
+        ending.start()
         with pytest.raises(Ended):
             list(session.grade(json.dumps({"completion": _STUBBORN}).encode(), 1))
-    finally:
         ending.join()
-        session.end()
     assert eventually(lambda: backend.left() == [])
 
 
@@ -63,13 +60,10 @@ def test_it_may_be_ended_twice(backend: Watched) -> None:
 
 def test_one_whose_host_goes_away_ends_by_itself(backend: Watched) -> None:
     """A killed service cannot end its sandboxes. They end because its sockets are closed."""
-    session = Session(backend.start())
-    session.await_ready()
-    session.sandbox.channel.shutdown(socket.SHUT_RDWR)
-    try:
+    with started(backend) as session:
+        session.await_ready()
+        session.sandbox.channel.shutdown(socket.SHUT_RDWR)
         assert eventually(lambda: not runs(session.sandbox.pid))
-    finally:
-        session.end()
 
 
 def test_one_that_is_killed_from_outside_is_told_so(grader: Grader) -> None:
