@@ -53,7 +53,7 @@ class ReadySandboxes:
         self._orders: list[_Order] = []  # not started yet
         self._alive = 0  # all sandboxes, including busy ones and those being started
         self._waiting = 0
-        self._in_use = 0
+        self._in_use = 0  # graders that are lent
         self._used_at = 0.0
         self._starts = StartTrouble()
         self._weighed_at = 0.0
@@ -82,11 +82,6 @@ class ReadySandboxes:
     def alive(self) -> int:
         """The number of sandboxes, including those that are being started."""
         return self._alive
-
-    @property
-    def in_use(self) -> int:
-        """The number of graders in use."""
-        return self._in_use
 
     def use(self, more: int) -> None:
         """Changes the number of graders in use by `more`, which may be negative."""

@@ -16,9 +16,9 @@ from validators import execution, signature, structure, syntax
 from validators.candidate import Candidate
 
 # test_run is separate: it needs outcomes, so a grader must have run first.
-BEFORE_TEST_RUN: tuple[tuple[str, Callable[[Candidate], str]], ...] = (
-    ("syntax", syntax.check),
-    ("structure", structure.check),
-    ("signature", signature.check),
-    ("execution", execution.check),
+BEFORE_TEST_RUN: tuple[Callable[[Candidate], str], ...] = (
+    syntax.check,
+    structure.check,
+    signature.check,
+    execution.check,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import _ast
 from collections.abc import Callable
-from types import CodeType, ModuleType
+from types import CodeType
 
 MODULE = "grader"  # the source's __name__, by which it can be imported
 FILENAME = "grader.py"
@@ -24,7 +24,6 @@ class Candidate:
         self.tree: _ast.Module
         self.code: CodeType
         self.definition: _ast.AsyncFunctionDef
-        self.module: ModuleType
         self.grade: Callable[[object], object]
 
 

@@ -29,7 +29,6 @@ def check(candidate: Candidate) -> str:
             "A decorator must return an `async def`, and `grade` must not be bound again.",
             candidate.definition.lineno,
         )
-    candidate.module = module
     candidate.grade = grade
     candidate.asks = _asks()
     return "the module body runs"

@@ -370,7 +370,7 @@ def test_a_sandbox_is_not_held_while_a_model_is_waited_for(pool: Pool) -> None:
     while not asker.requests:
         sleep(0.01)
     sleep(0.3)
-    held.append(pool._ready.in_use)
+    held.append(pool._ready._in_use)
     thread.join()
     assert held == [0]
 

@@ -135,9 +135,7 @@ class Bubblewrap:
             return None
         return self.cgroups.make(limits.PROCESSES + limits.OWN_PROCESSES + _OUTSIDE, self._settings.cpus)
 
-    def _execute(
-        self, uid: int, channel: socket.socket, cgroup: Cgroup | None, environment: Path | None = None
-    ) -> First:
+    def _execute(self, uid: int, channel: socket.socket, cgroup: Cgroup | None, environment: Path | None) -> First:
         """Starts a new interpreter in new namespaces."""
         prepared = self._command(uid, environment, bwrap_run.with_read_only_null)
         command = bwrap_run.without_cores([*prepared, "--die-with-parent"])
@@ -151,7 +149,7 @@ class Bubblewrap:
             raise
         return built
 
-    def _fork(self, uid: int, channel: socket.socket, cgroup: Cgroup | None, environment: Path | None = None) -> First:
+    def _fork(self, uid: int, channel: socket.socket, cgroup: Cgroup | None, environment: Path | None) -> First:
         """Forks the zygote. The copy enters the namespaces of a process that waits there until the copy has entered.
 
         When this process dies, the other ends of the waiting process's descriptors close, and it exits. A signal at the

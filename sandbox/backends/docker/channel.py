@@ -23,10 +23,6 @@ _PART = 1 << 16
 _STALE_S = 600.0  # no sandbox takes that long to start
 
 
-class ChannelRefused(InfrastructureError):
-    """No process connected, or another one than the guest."""
-
-
 class Listener:
     """A socket in a folder that only this user can enter. It exists until the guest has connected, and no longer."""
 
@@ -54,18 +50,18 @@ class Listener:
         """Returns the channel to the first process that connects; no process can connect after that.
 
         Raises:
-            ChannelRefused: no process connected in time, or another one than `pid`. A pid that is not visible here is
-                not compared.
+            InfrastructureError: no process connected in time, or another one than `pid`. A pid that is not visible here
+                is not compared.
         """
         ready, _, _ = select.select([self._socket], [], [], seconds)
         if not ready:
-            raise ChannelRefused("the guest did not connect to the socket that is mounted into its container")
+            raise InfrastructureError("the guest did not connect to the socket that is mounted into its container")
         channel, _ = self._socket.accept()
         reported = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         peer, uid, _ = _CREDENTIALS.unpack(reported)
         if pid and peer not in (0, pid):
             channel.close()
-            raise ChannelRefused(f"process {peer} of user {uid} connected instead of the sandbox, process {pid}")
+            raise InfrastructureError(f"process {peer} of user {uid} connected instead of the sandbox, process {pid}")
         return channel
 
 

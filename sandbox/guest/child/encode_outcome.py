@@ -52,9 +52,7 @@ def read_score(value: object) -> float:
     return score
 
 
-def read_return(
-    value: object, most_bytes: int, details_bytes: int = DETAILS_BYTES
-) -> tuple[float, list[tuple[int, bytes]]]:
+def read_return(value: object, most_bytes: int, details_bytes: int) -> tuple[float, list[tuple[int, bytes]]]:
     """Reads the score and the fields of a record: a reason of `most_bytes` and details of `details_bytes` at most.
 
     Raises:
@@ -86,7 +84,7 @@ def read_values(value: object) -> list[tuple[int, bytes]]:
     return [(VALUES, pack_values(values))]
 
 
-def read_details(value: object, most_bytes: int = DETAILS_BYTES) -> list[tuple[int, bytes]]:
+def read_details(value: object, most_bytes: int) -> list[tuple[int, bytes]]:
     """Reads the details of a `gradebox.Score`, as fields of a record.
 
     Raises:

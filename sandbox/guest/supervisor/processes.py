@@ -66,12 +66,12 @@ class LoadResult(NamedTuple):
     the module body left descriptors, which all children would share.
     """
 
-    done: bool
-    isolation: int
-    told: bytes
     checks: list[bytes]
-    timed_out: bool
-    status: int
+    done: bool = False
+    isolation: int = 0
+    told: bytes = b""
+    timed_out: bool = False
+    status: int = NO_STATUS
     crowded: bool = False
     leaves_open: bool = False
 
@@ -124,21 +124,21 @@ class GraderProcesses:
         while True:
             message = self._next_message(LOOK_S)
             if self.crowded():
-                return LoadResult(False, 0, b"", checks[:3], False, NO_STATUS, crowded=True)
+                return LoadResult(checks[:3], crowded=True)
             if message is None and monotonic() < deadline:
                 continue
             if message is None:
-                return LoadResult(False, 0, b"", checks[:3], True, NO_STATUS)
+                return LoadResult(checks[:3], timed_out=True)
             kind, rest = message[:1], message[1:]
             if kind == SENT_CHECK and passed and _is_check(rest, len(checks)):
                 checks.append(rest)
                 passed = unpack_check(rest).passed
             elif kind == SENT_LOADED and passed and len(checks) == 4 and rest[:1] in _SETTLED:
-                return LoadResult(True, rest[0], rest[2:], checks, False, NO_STATUS, leaves_open=rest[1:2] != b"\0")
+                return LoadResult(checks, True, rest[0], rest[2:], leaves_open=rest[1:2] != b"\0")
             elif kind == SENT_NOT_LOADED and not passed:
-                return LoadResult(False, 0, b"", checks, False, NO_STATUS)
+                return LoadResult(checks)
             else:  # it has ended, or the module body writes in its place
-                return LoadResult(False, 0, b"", checks[:3], False, self._reap_template())
+                return LoadResult(checks[:3], status=self._reap_template())
 
     def clean(self) -> None:
         """Restores the initial state of the scratch folders. Usually they are in it already.

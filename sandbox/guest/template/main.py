@@ -108,7 +108,7 @@ class TemplateProcess:
         place = packages.PLACE if self._limits.has_packages else ""
         candidate = Candidate(source, place)
         own = opened()
-        for number, (_, check) in enumerate(BEFORE_TEST_RUN):
+        for number, check in enumerate(BEFORE_TEST_RUN):
             pid, started = os.getpid(), perf_counter_ns()
             try:
                 message = check(candidate)

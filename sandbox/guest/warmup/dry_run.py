@@ -75,7 +75,7 @@ def rehearse(decoder: ThreadDecoder) -> None:
 
 def _load() -> Candidate:
     candidate = Candidate(_SOURCE)
-    for _, check in BEFORE_TEST_RUN:
+    for check in BEFORE_TEST_RUN:
         check(candidate)
     del sys.modules[MODULE]
     return candidate

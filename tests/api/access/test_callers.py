@@ -56,7 +56,7 @@ def running(sandboxes: Pool, redis_url: str, tmp_path_factory: pytest.TempPathFa
 def in_use(service: Service) -> tuple[int, int]:
     """The sandboxes and threads that calls hold."""
     services = service.services
-    return services.pool._ready.in_use, services._threads.borrowed_tokens
+    return services.pool._ready._in_use, services._threads.borrowed_tokens
 
 
 def eventually(holds: Callable[[], bool], within_s: float = 8.0) -> float:
