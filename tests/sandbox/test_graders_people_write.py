@@ -151,13 +151,13 @@ WORKING = [
     ),
     body("printing to stderr", "import sys\n---\nprint('to stderr', file=sys.stderr)\nreturn 1", 1.0, told="to stderr"),
     body(
-        "decimal",
-        "from decimal import Decimal\n---\nreturn float(Decimal('0.1') + Decimal('0.2') == Decimal('0.3'))",
-        1.0,
+        "modules of the standard library",
+        "import array, bisect, bz2, cmath, csv, ctypes, datetime, decimal, difflib, enum, fractions, hashlib, heapq\n"
+        "import lzma, statistics, string, unicodedata, zlib, xml.etree.ElementTree as E\n---\n"
+        "halves = [float(decimal.Decimal('0.5')), float(fractions.Fraction(1, 2)), statistics.mean([0, 1])]\n"
+        "return sum(halves) + len(E.fromstring('<a><b/></a>')) + len(hashlib.sha256(zlib.compress(b'')).digest())",
+        34.5,
     ),
-    body("fractions", "from fractions import Fraction\n---\nreturn float(Fraction(1, 4) + Fraction(1, 2))", 0.75),
-    body("statistics", "import statistics\n---\nreturn statistics.mean([1, 2, 6])", 3.0),
-    body("difflib", "import difflib\n---\nreturn difflib.SequenceMatcher(None, 'abcd', 'bcde').ratio()", 0.75),
     body(
         "a stream kept at import",
         "import sys\nKEPT = sys.stdout\n---\nprint('kept', file=KEPT)\nreturn 1.0",
@@ -165,11 +165,6 @@ WORKING = [
         told="kept",
     ),
     body("logging", "import logging\n---\nlogging.warning('look %s', 'here')\nreturn 1.0", 1.0, told="look here"),
-    body("csv", "import csv, io\n---\nreturn float(list(csv.reader(io.StringIO('a,\"b,c\"')))[0][1] == 'b,c')", 1.0),
-    body("enum", "import enum\nclass E(enum.Enum):\n    A = 3\n---\nreturn float(E['A'].value + (E(3) is E.A))", 4.0),
-    body(
-        "NamedTuple", "from typing import NamedTuple\nclass P(NamedTuple):\n    x: int\n---\nreturn float(P(4).x)", 4.0
-    ),
     body(
         "lru_cache",
         "from functools import lru_cache\n@lru_cache\ndef fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
@@ -201,11 +196,7 @@ WORKING = [
         "import contextvars\nv = contextvars.ContextVar('v', default=2)\n---\nv.set(v.get() + 1)\nreturn v.get() >= 3",
         1.0,
     ),
-    body("hashlib", "import hashlib\n---\nreturn int(hashlib.sha256(b'').hexdigest()[:4], 16)", float(0xE3B0)),
-    body("datetime", "from datetime import date\n---\nreturn (date(2024, 3, 1) - date(2024, 2, 1)).days", 29.0),
     body("uuid", "import uuid\n---\nreturn float(uuid.uuid4() != uuid.uuid4() and len(str(uuid.uuid1())) == 36)", 1.0),
-    body("heapq", "import heapq\n---\nreturn heapq.nsmallest(2, [5, 1, 3])[1]", 3.0),
-    body("string.Template", "import string\n---\nreturn float(string.Template('$a.5').substitute(a=2))", 2.5),
     body(
         "html.parser",
         "from html.parser import HTMLParser\nclass Tags(HTMLParser):\n    n = 0\n"
@@ -214,7 +205,6 @@ WORKING = [
         2.0,
         completion="<p>a<b>c</b></p>",
     ),
-    body("xml.etree", "import xml.etree.ElementTree as E\n---\nreturn len(E.fromstring('<a><b/><b/></a>'))", 2.0),
     body(
         "ast.literal_eval",
         "import ast\n---\nreturn sum(ast.literal_eval(thread.completion()))",
