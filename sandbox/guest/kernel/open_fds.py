@@ -21,10 +21,11 @@ def opened() -> frozenset[int]:
     return frozenset(range(most)) - closed
 
 
-def renew_input() -> None:
-    """Replaces standard input by an open file that no other process has."""
+def renew(*descriptors: int) -> None:
+    """Replaces these descriptors by /dev/null, as an open file that no other process has."""
     null = os.open("/dev/null", os.O_RDWR)
-    os.dup2(null, 0)
+    for descriptor in descriptors:
+        os.dup2(null, descriptor)
     os.close(null)
 
 

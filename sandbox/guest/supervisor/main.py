@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from sandbox.guest.child.thread_decoder import hidden_decoder
 from sandbox.guest.kernel import lockdown, scratch
+from sandbox.guest.kernel.open_fds import renew
 from sandbox.guest.protocol.channel import Channel, receive, take_channel
 from sandbox.guest.protocol.chunk import SentChunk
 from sandbox.guest.protocol.frames import (
@@ -217,10 +218,7 @@ def begin() -> None:
 
 def hide() -> None:
     """Replaces the standard descriptors by /dev/null, and protects the memory of this process from other processes."""
-    null = os.open("/dev/null", os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(null, descriptor)
-    os.close(null)
+    renew(0, 1, 2)
     lockdown.hide()
 
 

@@ -23,7 +23,7 @@ from sandbox.guest.child.read_thread import LineReader, ThreadReader
 from sandbox.guest.child.seeding import seed_at_import
 from sandbox.guest.child.thread_decoder import made_decoder
 from sandbox.guest.kernel import lockdown, signals
-from sandbox.guest.kernel.open_fds import close_all_but, opened, renew_input
+from sandbox.guest.kernel.open_fds import close_all_but, opened, renew
 from sandbox.guest.kernel.reap import reap_all
 from sandbox.guest.protocol.frames import (
     AUTO,
@@ -216,7 +216,7 @@ class TemplateProcess:
             self._child_descriptor = os.pidfd_open(self._child)
             return
         close_all_but({channel, results, reading, writing, shared, slots, *self._left_open} - {-1})
-        renew_input()
+        renew(0)
         os.setsid()  # os.kill(0, …) then reaches only this child's group
         signals.put_back(self._handlers)
         try:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sandbox.guest.child.thread_decoder import hidden_decoder
 from sandbox.guest.kernel import sessions
-from sandbox.guest.kernel.open_fds import renew_input
+from sandbox.guest.kernel.open_fds import renew
 from sandbox.guest.protocol.frames import LIMITS, GraderLimits
 from sandbox.guest.template.fork_per_line import CONTROL, NOTE, PIECE, STATUS
 from sandbox.guest.template.main import TemplateProcess, settle_in
@@ -43,7 +43,7 @@ def start_template(note: int, rehearsing: bool = False) -> SpareTemplate:
     if template == 0:
         sessions.lead()
         kept = _only(theirs, note)
-        renew_input()
+        renew(0)
         settle_in()
         if rehearsing:
             rehearse(hidden_decoder())

@@ -1,7 +1,7 @@
 import gc
 import os
 
-from sandbox.guest.kernel.open_fds import close_all_but, opened, renew_input
+from sandbox.guest.kernel.open_fds import close_all_but, opened, renew
 
 
 def test_a_child_keeps_what_is_named_and_the_standard_ones() -> None:
@@ -36,7 +36,7 @@ def test_standard_input_is_opened_anew() -> None:
     if pid == 0:
         os.dup2(null, 0)
         before = opened()
-        renew_input()
+        renew(0)
         os.set_blocking(0, False)
         told = (os.get_blocking(null), os.get_inheritable(0), opened() == before, os.read(0, 1))
         os.write(writing, repr(told).encode())
