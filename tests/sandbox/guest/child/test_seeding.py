@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,12 @@ def test_other_modules_are_found_as_ever_and_random_is_not_imported_for_them() -
     ) == ["1", "False"]
 
 
+def test_torch_is_seeded_when_it_is_imported_and_for_each_completion(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("def manual_seed(seed): print(seed)\n")
+    source = f"sys.path.insert(0, {str(tmp_path)!r})\nsys.meta_path.insert(0, SeedAtImport)\nimport torch\n"
+    assert _printed(source + "print('graded')\nreseed()") == ["0", "graded", "0"]
+
+
 def test_reseed_starts_the_generator_that_is_there() -> None:
     import random
 
@@ -51,3 +58,7 @@ def test_reseed_starts_the_generator_that_is_there() -> None:
         assert random.random() == random.Random(0).random()
     finally:
         random.setstate(state)
+
+
+def test_what_a_grader_put_in_place_of_a_module_is_left_alone() -> None:
+    assert _printed("sys.modules['random'] = object()\nreseed()\nprint('graded')") == ["graded"]
