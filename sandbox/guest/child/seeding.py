@@ -1,4 +1,4 @@
-"""Makes the same input give the same score: the generators of `random`, numpy and torch have the same seed for each completion.
+"""Makes the same input give the same score: `random`, numpy and torch have the same seed for each completion.
 
 Hash seed, time zone and locale are set by the environment that the interpreter starts with.
 """
