@@ -13,7 +13,7 @@ from sandbox.guest.child.after_import import AfterImport
 
 def fork_always() -> None:
     """From now on, `multiprocessing` has these start methods as soon as it is imported."""
-    sys.meta_path.insert(0, AfterImport(("multiprocessing.context",), _fork_always))
+    sys.meta_path.insert(0, AfterImport({"multiprocessing.context": _fork_always}))
 
 
 def _fork_always(contexts: ModuleType) -> None:

@@ -1,5 +1,7 @@
 """Tests of seeding, in a new interpreter, because this one has already imported `random`."""
 
+from pathlib import Path
+
 import pytest
 
 from sandbox.guest.child.seeding import reseed
@@ -40,6 +42,12 @@ def test_other_modules_are_found_as_ever_and_random_is_not_imported_for_them() -
     ]
 
 
+def test_torch_is_seeded_when_it_is_imported_and_for_each_completion(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("def manual_seed(seed): print(seed)\n")
+    source = f"sys.path.insert(0, {str(tmp_path)!r})\nseed_at_import()\nimport torch\n"
+    assert _printed(source + "print('graded')\nreseed()") == ["0", "graded", "0"]
+
+
 def test_reseed_starts_the_generator_that_is_there() -> None:
     import random
 
@@ -49,3 +57,7 @@ def test_reseed_starts_the_generator_that_is_there() -> None:
         assert random.random() == random.Random(0).random()
     finally:
         random.setstate(state)
+
+
+def test_what_a_grader_put_in_place_of_a_module_is_left_alone() -> None:
+    assert _printed("sys.modules['random'] = object()\nreseed()\nprint('graded')") == ["graded"]
