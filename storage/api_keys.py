@@ -17,6 +17,7 @@ from gradebox.key_file import NEW_KEY_FILE, id_of, new_token
 from gradebox.schemas import ApiKey, Role
 from storage import redis_keys
 from storage.audit import Audit
+from storage.connection import transaction
 from storage.errors import NotFound, no_project
 
 EVERY_PROJECT = "*"
@@ -72,7 +73,7 @@ class ApiKeys:
             pipe.hset(redis_keys.API_KEYS, key_id, msgspec.json.encode(record))
             self._audit.write(pipe, EVERY_PROJECT, "key.revoke", key_id)
 
-        self._redis.transaction(revoke, redis_keys.API_KEYS)
+        transaction(self._redis, revoke, redis_keys.API_KEYS)
 
     def find(self, token: str, project: str | None = None) -> ApiKey | None:
         """The key with this secret, unless it is revoked.

@@ -1,18 +1,16 @@
 """Graders and their versions. A version is written once and never changed, and its number is never reused."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar, cast, get_args
 
 from redis import Redis
 from redis.client import Pipeline
-from redis.exceptions import WatchError
 
 from gradebox.schemas import GraderRecord, Kind, Version, WrittenKind
 from storage import proof_threads, redis_keys
 from storage.audit import Audit
-from storage.connection import text
+from storage.connection import text, transaction
 from storage.errors import Conflict, Locked, NotFound, NotRunnable, VersionChanged
 from storage.grader_content import Declared, Proved
 from storage.idempotency import Once, answered, keep
@@ -307,13 +305,7 @@ class Graders:
         return self._change(project, key, unless_done, *watched, *([once.name] if once else []))
 
     def _change(self, project: str, key: str, change: Callable[[Pipeline], _T], *watched: str) -> _T:
-        """Runs `change` in a transaction, and again if another process changed the grader meanwhile."""
-        while True:
-            with self._redis.pipeline() as pipe, suppress(WatchError):
-                pipe.watch(redis_keys.grader(project, key), redis_keys.numbers(project), *watched)  # type: ignore[no-untyped-call]  # in redis-py
-                result = change(pipe)
-                pipe.execute()
-                return result
+        return transaction(self._redis, change, redis_keys.grader(project, key), redis_keys.numbers(project), *watched)
 
     def _complete(self, project: str, key: str, version: Version) -> Version:
         """Stores the source of a version that had none. The version keeps its number: nothing could be scored by it
