@@ -66,9 +66,9 @@ class Quotas(msgspec.Struct, frozen=True):
                 "removed, or have the operator raise GRADEBOX_ENVIRONMENT_BUILDS"
             )
 
-    def check_servers(self, project: str, noun: Literal["model", "endpoint"], there: int) -> None:
-        """Checks that the project may have one more model or endpoint. Raises QuotaExceeded."""
-        most = self.models if noun == "model" else self.endpoints
+    def check_number(self, project: str, noun: Literal["grader", "model", "endpoint"], there: int) -> None:
+        """Checks that the project may have one more of these. Raises QuotaExceeded."""
+        most = {"grader": self.graders, "model": self.models, "endpoint": self.endpoints}[noun]
         if there >= most:
             raise QuotaExceeded(
                 f"project {project!r} has {there} {noun}s, and at most {most} are kept: delete some, "
@@ -81,14 +81,6 @@ class Quotas(msgspec.Struct, frozen=True):
             raise QuotaExceeded(
                 f"there are {there} projects, and at most {self.projects} are kept: use one of them, "
                 "or have the operator raise GRADEBOX_PROJECTS"
-            )
-
-    def check_graders(self, project: str, there: int) -> None:
-        """Checks that the project may have one more grader. Raises QuotaExceeded."""
-        if there >= self.graders:
-            raise QuotaExceeded(
-                f"project {project!r} has {there} graders, and at most {self.graders} are kept: delete some, "
-                "or have the operator raise GRADEBOX_PROJECT_GRADERS"
             )
 
     def check_versions(self, key: str, there: int) -> None:

@@ -98,7 +98,7 @@ class Registry(ABC, Generic[Record, Shown]):
                 raise Conflict(
                     f"project {project!r} has the {self.noun} {record.key!r} already: update it, or choose another key"
                 )
-            self._quotas.check_servers(project, self.noun, pipe.hlen(self._name(project)))
+            self._quotas.check_number(project, self.noun, pipe.hlen(self._name(project)))
             pipe.multi()
             pipe.hset(self._name(project), record.key, msgspec.json.encode(record))
             self._audit.write(pipe, project, f"{self.noun}.create", record.key, detail[:1000])
