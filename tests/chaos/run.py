@@ -1,8 +1,6 @@
 """Runs batches while processes of the service are killed. At the end each outcome must exist once and be right."""
 
-import os
 import random
-import signal
 import sys
 import time
 from collections import Counter
@@ -104,12 +102,7 @@ def _kill(chance: random.Random, service: Service, report: Report) -> None:
     victims = service.family() if kind == "everything" else there[kind]
     if kind != "everything" and victims:
         victims = [chance.choice(victims)]
-    killed = 0
-    for pid in victims:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-            killed += 1
-    report.killed[kind] += bool(killed)
+    report.killed[kind] += service.kill(victims)
 
 
 def _unfinished(works: list[Work]) -> int:

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,11 +74,18 @@ class Service:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for pid in self.family():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        self.kill(self.family())
         if self._process is not None:
             self._process.wait()
+
+    def kill(self, pids: Iterable[int]) -> bool:
+        """Kills these processes. Returns whether there was any."""
+        killed = False
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                killed = True
+        return killed
 
     def processes(self) -> dict[str, list[int]]:
         """The processes to kill: `serve`, each role, and as `sandbox` those that start, fork or supervise sandboxes."""
