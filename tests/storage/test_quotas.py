@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from redis import Redis
 
-from gradebox.schemas import GraderRecord, Project
+from gradebox.schemas import GraderRecord, ModelDefaults, Project
 from storage import idempotency, redis_keys
 from storage.backlog import Waiting
 from storage.batch_plan import Wanted
@@ -16,13 +16,13 @@ from storage.quotas import Quotas
 from storage.settings import StorageSettings
 from storage.spool import Spool
 from storage.store import Store, open_store
-from tests.storage.making import accept, claim, finish, line, proved, wanted
+from tests.storage.making import accept, claim, finish, finish_all, line, proved, wanted
 
 
 @pytest.fixture
 def small(redis: Redis, storage_settings: StorageSettings) -> Store:
     """A store with low quotas."""
-    quotas = Quotas(projects=2, graders=3, versions=2, batches=3, spool_bytes=3000)
+    quotas = Quotas(projects=2, graders=3, versions=2, batches=3, spool_bytes=3000, models=1, endpoints=1)
     store = Store(redis, Spool(storage_settings.spool), quotas=quotas)
     store.projects.ensure("default")
     return store
@@ -52,11 +52,19 @@ def test_versions_are_bounded(small: Store) -> None:
     small.graders.update("default", "a", proved("# 2"))  # not a new version
 
 
+def test_models_and_endpoints_are_bounded(small: Store) -> None:
+    small.models.create("default", "a", "http://a/v1", "m", "", ModelDefaults(), 5)
+    with pytest.raises(QuotaExceeded, match=r"'default' has 1 models, .* GRADEBOX_PROJECT_MODELS"):
+        small.models.create("default", "b", "http://a/v1", "m", "", ModelDefaults(), 5)
+    small.endpoints.create("default", "a", "http://a", "", 5)
+    with pytest.raises(QuotaExceeded, match=r"'default' has 1 endpoints, .* GRADEBOX_PROJECT_ENDPOINTS"):
+        small.endpoints.create("default", "b", "http://a", "", 5)
+
+
 def test_batches_are_bounded_those_that_are_over_too(small: Store) -> None:
     exact = wanted(small, "exact")
     first, *_ = [accept(small, 1, exact) for _ in range(3)]
-    while lease := small.leases.claim():
-        finish(small, lease)
+    finish_all(small)
     with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_BATCHES"):
         accept(small, 1, exact)
     accept(small, 1, exact, project="other")
