@@ -64,5 +64,6 @@ def _first_score(pool: Pool, sha256: str, number: int) -> float:
 
 
 def _import(folder: Path) -> float:
-    command, environment = [image.interpreter(), "-c", "import sympy"], {"PATH": os.defpath, "PYTHONPATH": str(folder)}
+    command = [str(image.interpreter()), "-c", "import sympy"]
+    environment = {"PATH": os.defpath, "PYTHONPATH": str(folder)}
     return timing.seconds(lambda: subprocess.run(command, env=environment, check=True))
