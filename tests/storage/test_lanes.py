@@ -34,8 +34,9 @@ def test_a_batch_with_one_grader_that_asks_is_in_the_lane_of_those(store: Store)
 
 def test_what_waits_is_told_by_lane(store: Store) -> None:
     accept(store, 10, wanted(store, "asking", asks=ASKS))
-    assert store.leases.beat([]).waiting == 0
-    assert store.leases.beat([], "asking").waiting == 1
+    assert (store.leases.beat([]).waiting, store.leases.beat([], "asking").waiting) == (0, 1)
+    accept(store, 10, wanted(store, "plain"))
+    assert (store.leases.beat([]).waiting, store.leases.beat([], "asking").waiting) == (1, 1)
 
 
 def test_a_unit_that_comes_back_stays_in_its_lane(store: Store) -> None:

@@ -1,5 +1,4 @@
 import time
-from typing import Any
 
 from msgspec.structs import replace
 from redis import Redis
@@ -9,7 +8,7 @@ from gradebox.schemas import SpentSummary
 from storage import redis_keys
 from storage.backlog import Waiting
 from storage.connection import text
-from storage.leases import Completed, Lease, Leases, UnitPart, UnitStanding
+from storage.leases import Completed, Leases, UnitPart, UnitStanding
 from storage.statistics import tally
 from storage.store import Store
 from tests.storage.making import (
@@ -30,12 +29,6 @@ def test_units_of_a_batch_are_lent_once_each(store: Store) -> None:
     assert [(claim(store).unit, 1) for _ in range(3)] == [(0, 1), (1, 1), (2, 1)]
     assert store.leases.claim() is None
     assert store.batches.get("default", batch).state == "running"
-
-
-def test_batches_take_turns(store: Store) -> None:
-    exact = wanted(store, "exact")
-    first, second = accept(store, 3000, exact), accept(store, 2000, exact)
-    assert [claim(store).batch for _ in range(5)] == [first, second, first, second, first]
 
 
 def test_projects_take_turns_and_within_each_its_batches(store: Store) -> None:
@@ -87,16 +80,6 @@ def test_units_go_grader_by_grader(store: Store) -> None:
     ]
 
 
-def test_the_last_unit_finishes_the_batch(store: Store) -> None:
-    batch = accept(store, 1500)
-    assert finish(store, claim(store))
-    assert store.batches.get("default", batch).state == "running"
-    assert finish(store, claim(store))
-    found = store.batches.get("default", batch)
-    assert (found.state, found.done, found.scored) == ("finished", 1500, 1500)
-    assert found.finished_at is not None
-
-
 def test_a_unit_that_takes_long_is_seen_to_move(store: Store) -> None:
     batch = accept(store, 1500)
     first, second = claim(store), claim(store)
@@ -121,23 +104,6 @@ def test_nobody_goes_on_with_a_unit_that_is_lost_or_not_wanted(store: Store) -> 
     store.batches.cancel("default", batch)
     assert not store.leases.advance(unwanted, 2)
     assert store.batches.get("default", batch).underway == 0
-
-
-def test_what_was_not_tried_to_its_end_has_as_many_tries_left_and_another_number(store: Store) -> None:
-    accept(store, 10)
-    store.leases.release(claim(store), tried=False)
-    again = claim(store)
-    assert (again.attempt, again.tries) == (2, 1)
-    store.leases.release(again)
-    assert (claim(store).attempt, claim_tries(store)) == (3, 2)
-
-
-def claim_tries(store: Store) -> int:
-    """The number of tries of the only lent unit."""
-    found: list[Any] = store.redis.zrange(redis_keys.LEASES, 0, -1)
-    batch, unit, attempt = text(found[0]).split(":")
-    store.leases.release(Lease(batch, int(unit), int(attempt)), tried=False)
-    return claim(store).tries
 
 
 def test_giving_back_again_because_the_answer_was_lost_takes_nobodys_lease(store: Store) -> None:
@@ -340,12 +306,6 @@ def test_a_deleted_batch_leaves_nothing_in_redis(store: Store, redis: Redis) -> 
         redis_keys.version_bytes("default"),
         redis_keys.ENDED,  # empty
     }
-
-
-def test_the_heartbeat_says_whether_work_waits(store: Store) -> None:
-    assert store.leases.beat([]).waiting == 0
-    accept(store, 10)
-    assert store.leases.beat([]).waiting == 1
 
 
 def test_state_stays_small_however_large_the_batch(store: Store, redis: Redis) -> None:
