@@ -64,7 +64,7 @@ def run(plan: Plan, folder: Path) -> Report:
             create_graders(client)
             works = _kill_while_it_works(plan, chance, service, client, report)
             service.await_ready()
-            _await_end(works, service)
+            service.wait(lambda: not _unfinished(works), END_S, lambda: [work.handle for work in works])
             for work in works:
                 _judge(work, report)
             assert len(client.batches.list(200)) == min(len(works), 200)
@@ -111,14 +111,6 @@ def _unfinished(works: list[Work]) -> int:
             with suppress(ConnectionFailed, ApiError):
                 work.handle.refresh()
     return sum(work.handle.state != "finished" for work in works)
-
-
-def _await_end(works: list[Work], service: Service) -> None:
-    ends = time.monotonic() + END_S
-    while _unfinished(works):
-        assert time.monotonic() < ends, [work.handle for work in works if work.handle.state != "finished"]
-        service.ensure()
-        time.sleep(0.2)
 
 
 def _judge(work: Work, report: Report) -> None:

@@ -54,11 +54,7 @@ def test_kills_lose_no_outcome_and_ask_again_what_was_under_way_alone(tmp_path: 
                 killed[role] += service.kill([chance.choice(there)] if there else [])
                 service.ensure()
             service.await_ready()
-            ends = time.monotonic() + 240
-            while not _is_over(batch):
-                assert time.monotonic() < ends, f"seed {seed}: {batch}"
-                service.ensure()
-                time.sleep(0.2)
+            service.wait(lambda: _is_over(batch), 240, lambda: f"seed {seed}: {batch}")
             outcomes = list(batch.outcomes())
         assert killed.total() >= KILLS // 2, f"seed {seed}: the batch was over after {killed}"
         assert [outcome.id for outcome in outcomes] == list(range(COMPLETIONS)), f"seed {seed}"
