@@ -204,6 +204,7 @@ class Spool:
 
     def write_archive(self, sha256: str, archive: Readable) -> None:
         """Writes the content of an environment atomically. All writers write the same content."""
+        self._make_folder(self._root)
         self.check_room()
         self._write_whole(self._archive(sha256), archive)
 
@@ -334,8 +335,7 @@ class Spool:
         return folder
 
     def _check_room(self, least: int) -> None:
-        free = self.free_bytes() if least else None
-        if free is not None and free < least:
+        if self._is_folder and least and (free := shutil.disk_usage(self._root).free) < least:
             raise OSError(errno.ENOSPC, f"{free} bytes are free, and {least} must stay free", self._root)
 
     @property
