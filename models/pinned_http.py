@@ -56,7 +56,8 @@ class PinnedHttp:
         self._path = url.raw_path.decode("ascii").rstrip("/")
 
     async def __aenter__(self) -> Self:
-        trusted = await asyncio.to_thread(_trusted)  # too slow for an event loop
+        # Reading the authorities is too slow for an event loop, and useless without TLS.
+        trusted = await asyncio.to_thread(_trusted) if self._base.scheme == "https" else True
         self._checked = _Checked()
         connector = aiohttp.TCPConnector(
             ssl=trusted,

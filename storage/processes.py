@@ -5,19 +5,19 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import structlog
 from redis import Redis
 from redis.exceptions import RedisError
 
-from runtime import threads
+from runtime import health_file, threads
 from storage import redis_keys
 from storage.batch_plan import Lane
 
 TELL_S = 5.0  # interval between two reports of a process
 ROLES: dict[Lane, str] = {"": "worker", "asking": "asking-worker"}
-_SILENT_S = 20.0  # a process that has not reported for this long is considered dead
 
 _log = structlog.get_logger(__name__)
 
@@ -67,21 +67,25 @@ class Processes:
 class Presence(threading.Thread):
     """A thread in each process of the service that reports every few seconds that the process is running.
 
-    `trouble` returns what prevents the process from working, apart from threads of it that have died.
+    `trouble` returns what prevents the process from working, apart from threads of it that have died. After each
+    report, the same is written to `file` if there is one.
     """
 
-    def __init__(self, processes: Processes, role: str, trouble: Callable[[], str | None]) -> None:
+    def __init__(
+        self, processes: Processes, role: str, trouble: Callable[[], str | None], file: Path | None = None
+    ) -> None:
         super().__init__(name="presence", daemon=True)
         self._processes = processes
         self._role = role
         self._trouble = trouble
+        self._file = file
         self._ended = threading.Event()
 
     def run(self) -> None:
         """Reports at once and then every few seconds, until `end` is called."""
         while not self._ended.is_set():
             try:
-                self._processes.report(self._record())
+                self._report()
                 self._processes.forget_silent()
             except RedisError as error:
                 _log.debug("this process could not be reported to Redis", error=str(error))
@@ -98,6 +102,12 @@ class Presence(threading.Thread):
         except RedisError as error:
             _log.debug("the record of this process could not be removed, it expires later", error=str(error))
 
+    def _report(self) -> None:
+        record = self._record()
+        self._processes.report(record)
+        if self._file is not None:
+            health_file.write(self._file, record.trouble)
+
     def _record(self) -> ProcessRecord:
         trouble = self._trouble() or threads.trouble() or ""
         return ProcessRecord(self._role, f"{socket.gethostname()}:{os.getpid()}", trouble=trouble)
@@ -108,4 +118,4 @@ def _field(record: ProcessRecord) -> str:
 
 
 def _is_recent(record: ProcessRecord) -> bool:
-    return time.time() - record.at < _SILENT_S
+    return time.time() - record.at < health_file.SILENT_S

@@ -257,10 +257,15 @@ class Spool:
             self._files.rm(f"{self._root}/outcomes/{batch_id}", recursive=True)
 
     def is_there(self, batch_id: str) -> bool:
-        """Whether the spool itself is there: it has the payload of this batch, or the mark of its owner. A network file
-        system that is not mounted looks like an empty folder.
+        """Whether the spool itself is there: it has the payload of this batch, or a mark of its owner older than
+        the batch. A network file system that is not mounted looks like an empty folder, and soon gets a new mark.
         """
-        return self._exists(self._payload(batch_id)) or self._exists(self._owner)
+        if self._exists(self._payload(batch_id)):
+            return True
+        if not self._exists(self._owner):
+            return False
+        with self._as_os_errors():
+            return bool(self._files.modified(self._owner).timestamp() < int(batch_id[:8], 16))
 
     def batches(self) -> set[str]:
         """The ids of all batches and other uploads that have files."""

@@ -3,12 +3,15 @@
 import gc
 import re
 import signal
+import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
+import certifi
 import pytest
 import structlog
 from hypothesis import settings
@@ -29,6 +32,19 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A service that several tests share logs during other tests, which may read their captured output.
 structlog.configure(logger_factory=structlog.stdlib.LoggerFactory())
+
+# Reading the certificate authorities takes 25 ms for each HTTP client, and no test connects to another machine.
+_AUTHORITIES = ssl.create_default_context(cafile=certifi.where())
+_create_default_context = ssl.create_default_context
+
+
+def _default_context(*arguments: Any, **options: Any) -> ssl.SSLContext:
+    if not arguments and options == {"cafile": certifi.where()}:
+        return _AUTHORITIES
+    return _create_default_context(*arguments, **options)
+
+
+ssl.create_default_context = _default_context
 
 # The time of one example depends more on the load of the machine than on the code.
 settings.register_profile("gradebox", deadline=None)

@@ -58,7 +58,7 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     heartbeat = Heartbeat(store, dispatch, metrics)
     context = WorkerContext(store, pool, dispatch, heartbeat, metrics, stop_s=own.stop_s)
     use(context)
-    presence = Presence(store.processes, ROLES[lane], lambda: pool.trouble() or heartbeat.trouble())
+    presence = Presence(store.processes, ROLES[lane], lambda: pool.trouble() or heartbeat.trouble(), own.health_file)
     others = _asking_threads(context, own) if lane == "asking" else []
     metrics_file = None if own.metrics_file is None else MetricsFile(metrics.registry, own.metrics_file)
     unserved_loops = _unserved_loops(context, own)

@@ -30,3 +30,6 @@ class WorkerSettings(BaseSettings):
     metrics_file: Path | None = Field(
         default=None, description="file to which the worker writes its metrics, for the API"
     )
+    health_file: Path | None = Field(
+        default=None, description="file to which the worker writes every 5 s whether it can work, for `worker.health`"
+    )

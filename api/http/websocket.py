@@ -206,7 +206,11 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self._read_on()
 
     def _has_disconnected(self) -> bool:
-        """Whether the client has disconnected. A transport that does not read does not detect it."""
+        """Whether the client has disconnected. A transport that does not read does not detect it.
+
+        TCP announces an ordinary close only after all data before it, for which the kernel may have no room while we
+        do not read. Such a websocket ends after `MESSAGE_S`.
+        """
         poll = select.poll()
         poll.register(self.transport.get_extra_info("socket").fileno(), select.POLLRDHUP)
         return bool(poll.poll(0))

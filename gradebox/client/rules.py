@@ -1,6 +1,7 @@
 """The parts that both clients share: the URL of the service, the API key, and the rules for retries."""
 
 import random
+import ssl
 from collections.abc import Generator
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -59,6 +60,7 @@ class Rules:
             "auth": self.auth or _LaterKey(self),
             "timeout": httpx.Timeout(self.timeout, connect=CONNECT_S),
             "trust_env": not is_local(self.url),  # a proxy cannot reach this machine's loopback address
+            "verify": True if self.url.startswith("https:") else _trusts_nobody(),
             "limits": httpx.Limits(keepalive_expiry=KEEP_ALIVE_S),
         }
 
@@ -205,3 +207,8 @@ def _headers(url: str) -> dict[str, str]:
     if is_local(url):
         headers["Accept-Encoding"] = "identity"  # on one machine, compression costs more than it saves
     return headers
+
+
+def _trusts_nobody() -> ssl.SSLContext:
+    """For a service without TLS: reading the certificate authorities takes 25 ms, a tenth of a short command."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -1,4 +1,5 @@
 import io
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -243,10 +244,13 @@ def test_a_table_that_is_cut_off_is_noticed(spool: Spool) -> None:
 
 
 def test_a_spool_with_the_payload_of_a_batch_or_its_mark_is_there(spool: Spool) -> None:
-    assert not spool.is_there("b1")
-    with spool.writing_payload("b1") as file:
+    earlier, later = (f"{int(time.time()) + seconds:08x}{0:012x}" for seconds in (-60, 60))
+    assert not spool.is_there(earlier)
+    with spool.writing_payload(earlier) as file:
         file.write(b"0")
-    assert spool.is_there("b1")
-    assert not spool.is_there("b2")
+    assert spool.is_there(earlier)
+    assert not spool.is_there(later)
     spool.owner("mark")
-    assert spool.is_there("b2")
+    assert spool.is_there(later)
+    spool.remove(earlier)
+    assert not spool.is_there(earlier)

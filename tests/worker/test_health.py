@@ -1,11 +1,12 @@
-"""Tests of the health check of a worker, and that it changes nothing."""
+"""Tests of the health check of a worker, and of what RQ records of a worker."""
 
+import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import rq.worker.worker_classes
@@ -15,62 +16,65 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.worker_registration import clean_worker_registry
 
-from storage.processes import ProcessRecord
+from runtime import health_file
 from storage.settings import StorageSettings
-from storage.store import Store
-from tests.worker.conftest import ROOT, wait_until
-from tests.worker.conftest import Worker as Started
+from storage.store import Store, open_store
+from tests.conftest import redis_server
+from tests.worker.conftest import ROOT, wait_until, workers
 from worker import process
 from worker.dispatch import QUEUES
 
-HERE = f"{socket.gethostname()}:1"
 
-
-def asked(settings: StorageSettings) -> tuple[int, str]:
+def checked(file: Path | None) -> tuple[int, str]:
     """The exit code of the health check, and its error output."""
-    environment = {"GRADEBOX_REDIS_URL": settings.redis_url, "PATH": ""}
+    environment = {"PATH": ""} if file is None else {"PATH": "", "GRADEBOX_HEALTH_FILE": str(file)}
     command = [sys.executable, "-m", "worker.health"]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.returncode, done.stderr
 
 
-def test_a_worker_that_tells_of_itself_is_well(store: Store, storage_settings: StorageSettings) -> None:
-    store.processes.report(ProcessRecord("worker", HERE))
-    assert asked(storage_settings) == (0, "")
+def test_it_says_what_is_wrong(tmp_path: Path) -> None:
+    file = tmp_path / "health"
+    code, said = checked(file)
+    assert (code, said) == (1, f"worker: there is no {file}, which a worker writes when it has reported: see its log\n")
+    health_file.write(file, "")
+    assert checked(file) == (0, "")
+    health_file.write(file, "no sandbox can be started: no memory")
+    assert checked(file) == (1, "worker: no sandbox can be started: no memory\n")
+    health_file.write(file, "")
+    minute_ago = time.time() - 60
+    os.utime(file, (minute_ago, minute_ago))
+    assert checked(file) == (1, "worker: it has not reported to Redis for 60 s: see its log\n")
+    assert checked(None) == (1, "GRADEBOX_HEALTH_FILE is not set: set it for the worker and for this check\n")
 
 
-def test_it_says_what_is_wrong(store: Store, redis: Redis, storage_settings: StorageSettings) -> None:
-    code, said = asked(storage_settings)
-    assert (code, "no worker of host" in said) == (1, True)
-    store.processes.report(ProcessRecord("worker", HERE, trouble="no sandbox can be started: no memory"))
-    store.processes.report(ProcessRecord("worker", "elsewhere:1"))
-    store.processes.report(ProcessRecord("api", f"{socket.gethostname()}:2"))
-    before = _all(redis)
-    code, said = asked(storage_settings)
-    assert (code, said) == (1, f"worker {HERE}: no sandbox can be started: no memory\n")
-    assert _all(redis) == before
-
-
-def _all(redis: Redis) -> list[object]:
-    return [(key, redis.dump(key)) for key in sorted(redis.scan_iter())]
-
-
-def test_a_redis_that_is_away_is_named() -> None:
-    settings = StorageSettings(redis_url="unix:///nowhere.sock")
-    code, said = asked(settings)
-    assert (code, "Redis does not answer" in said) == (1, True)
+def test_it_imports_nothing_that_takes_time() -> None:
+    """A container engine runs it every few seconds: with a client of Redis it took a tenth of a processor."""
+    code = "import sys, worker.health; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert not {"redis", "asyncio", "pydantic", "structlog", "storage"} & set(loaded.split())
 
 
 @pytest.mark.sandbox
 @pytest.mark.slow
-def test_a_real_worker_is_well_and_gone_when_it_has_ended(
-    storage_settings: StorageSettings, start: Callable[[], Started]
+def test_a_real_worker_is_well_until_redis_is_away(
+    storage_settings: StorageSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = start()
-    wait_until(lambda: asked(storage_settings)[0] == 0, 10)
-    worker.terminate()
-    assert worker.wait(15) == 0
-    assert asked(storage_settings)[0] == 1
+    file = tmp_path / "health"
+    monkeypatch.setenv("GRADEBOX_HEALTH_FILE", str(file))
+    with redis_server(tmp_path) as url:
+        settings = StorageSettings(redis_url=url, data_dir=storage_settings.data_dir)
+        store = open_store(settings)
+        with workers(store, settings) as start:
+            start()
+            wait_until(file.exists, 10)
+            assert checked(file) == (0, "")
+            written = file.stat().st_mtime
+            wait_until(lambda: file.stat().st_mtime > written, 10)
+            os.kill(store.redis.info("server")["process_id"], signal.SIGSTOP)
+            written = file.stat().st_mtime
+            time.sleep(7)
+            assert file.stat().st_mtime == written
 
 
 def test_rq_knows_a_worker_whose_job_outlives_its_record(

@@ -109,12 +109,14 @@ def test_messages_of_one_key_wait_where_memory_is_short(
 ) -> None:
     monkeypatch.setattr(service.services.memory, "_most", 2_000_000)
     with ExitStack() as stack:
-        for _ in range(8):
-            connection = stack.enter_context(speaking(service, secret))
+        *others, wanted = [stack.enter_context(speaking(service, secret)) for _ in range(9)]
+        for connection in (*others, wanted):
+            # An ordinary close can wait in the client's kernel behind data for which the service has no room.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        for connection in others:
             connection.sendall(frame(TEXT, b" " * 999_999, length=1_000_000))
         time.sleep(0.5)
         assert 2_000_000 <= held(service) < 2_000_000 + 8 * 300_000  # one piece of each, as they arrived together
-        wanted = stack.enter_context(speaking(service, secret))
         wanted.sendall(frame(TEXT, asked(200_000)))
         stack.pop_all().close()
     wait_until_held(service, 0, 0)

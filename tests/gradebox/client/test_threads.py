@@ -79,10 +79,11 @@ def test_what_json_cannot_say_is_refused() -> None:
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda parts: st.lists(parts) | st.dictionaries(st.text(), parts) | st.tuples(parts, parts),
+    max_leaves=12,
 )
 
 
-@given(st.dictionaries(st.text(), _JSON))
+@given(st.dictionaries(st.text(), _JSON, max_size=4))
 def test_what_goes_out_is_what_json_makes_of_it(metadata: dict[str, object]) -> None:
     found, expected = (
         json.loads(to_line({"completion": "4", "metadata": metadata}, 0))["metadata"],
