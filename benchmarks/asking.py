@@ -53,16 +53,21 @@ def measure(results: Results, scale: Scale) -> None:
         return
     with _server() as url, timing.pinned(1):
         _bare(results, scale, url)
-        with running(graders=["regex"]) as service:
-            service.client.models.create("small-judge", base_url=url, model="m", max_concurrency=AT_ONCE)
-            service.client.graders.create.function(key="judge", fn=threads.source("judge"))
+        with _judging(url) as service:
             service.score("judge", _prompts(_WARM, 500, "warm"), _WARM)
             _rate(results, scale, service)
             _memory(results, scale, service)
-    with _server() as url, timing.pinned(2), running(graders=["regex"]) as service:
+    with _server() as url, timing.pinned(2), _judging(url) as service:
+        _beside(results, scale, service)
+
+
+@contextmanager
+def _judging(url: str) -> Iterator[Service]:
+    """A service with the judge, which asks the model at this URL, and a grader that does not ask."""
+    with running(graders=["regex"]) as service:
         service.client.models.create("small-judge", base_url=url, model="m", max_concurrency=AT_ONCE)
         service.client.graders.create.function(key="judge", fn=threads.source("judge"))
-        _beside(results, scale, service)
+        yield service
 
 
 def _rate(results: Results, scale: Scale, service: Service) -> None:

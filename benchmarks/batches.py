@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from pathlib import Path
-from time import perf_counter
 
 from benchmarks import threads, timing
 from benchmarks.results import BARE, TIMES, Results
@@ -69,24 +68,19 @@ def _two_bare(path: Path) -> float:
     """The seconds that the slower of two parallel bare processes takes for this file, without its start."""
     command = [sys.executable, "-m", "benchmarks.bare", "regex", str(path)]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    told = [process.communicate()[0] for process in both]
-    return max(float(text.split('"seconds": ')[1].split(",")[0]) for text in told)
+    return max(float(process.communicate()[0]) for process in both)
 
 
 def _several(results: Results, scale: Scale, service: Service) -> None:
     count = scale.several
     path = threads.file(count)
 
-    def one_by_one() -> float:
-        started = perf_counter()
-        for grader in _GRADERS:
-            service.score(grader, path, count)
-        return perf_counter() - started
-
+    runs = {
+        "together": lambda: service.score(_GRADERS, path, count),
+        "apart": lambda: timing.seconds(lambda: [service.score(grader, path, count) for grader in _GRADERS]),
+    }
     service.score(_GRADERS, threads.file(1000), 1000)
-    spent = timing.interleaved(
-        max(3, scale.rounds // 2), {"together": lambda: service.score(_GRADERS, path, count), "apart": one_by_one}
-    )
+    spent = timing.interleaved(max(3, scale.rounds // 2), runs)
     found = timing.ratio(spent["together"], spent["apart"])
     note = f"{count:,} threads; time of one batch with three graders over that of three batches with one each"
     results.add(SEVERAL, "three graders on one batch", found, TIMES, target=1.0, at_most=True, note=note)
@@ -98,12 +92,12 @@ def _combined(results: Results, scale: Scale, service: Service) -> None:
     path, parts = threads.file(count), _GRADERS[:2]
     service.client.graders.create.combine(key="combined", parts=parts, threads=threads.some(1))
 
-    def apart() -> float:
-        return sum(service.score(grader, path, count) for grader in parts)
-
+    runs = {
+        "one": lambda: service.score("combined", path, count),
+        "apart": lambda: sum(service.score(grader, path, count) for grader in parts),
+    }
     service.score("combined", threads.file(1000), 1000)
-    rounds = max(3, scale.rounds // 2)
-    spent = timing.interleaved(rounds, {"one": lambda: service.score("combined", path, count), "apart": apart})
+    spent = timing.interleaved(max(3, scale.rounds // 2), runs)
     found = timing.ratio(spent["one"], spent["apart"])
     note = f"{' and '.join(parts)}, {count:,} threads"
     results.add(COMBINED, "time, of that of both", found, TIMES, target=1.3, at_most=True, note=note)

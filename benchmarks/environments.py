@@ -64,7 +64,6 @@ def _first_score(pool: Pool, sha256: str, number: int) -> float:
 
 
 def _import(folder: Path) -> float:
-    started = perf_counter()
     command = [str(image.interpreter()), "-c", "import sympy"]
-    subprocess.run(command, env={"PATH": os.defpath, "PYTHONPATH": str(folder)}, check=True)
-    return perf_counter() - started
+    environment = {"PATH": os.defpath, "PYTHONPATH": str(folder)}
+    return timing.seconds(lambda: subprocess.run(command, env=environment, check=True))

@@ -1,7 +1,7 @@
 """The time of one request: a score, a training step, a validation."""
 
 from collections.abc import Callable
-from time import perf_counter, sleep
+from time import sleep
 
 import httpx
 
@@ -61,15 +61,8 @@ def _proofs(results: Results, scale: Scale, service: Service, name: str, most: f
         changed = f"{source}\n# {name} {number}\n"
         spent.append(_millis(lambda text=changed: service.client.graders.validate(text, thread)))  # type: ignore[misc]  # the lambda has a default
     _keep(results, name, spent)
-    results.add(
-        LATENCY,
-        f"{name}, p50",
-        timing.spread(spent),
-        MILLIS,
-        target=most,
-        at_most=True,
-        note=f"{scale.proofs} requests",
-    )
+    found, note = timing.spread(spent), f"{scale.proofs} requests"
+    results.add(LATENCY, f"{name}, p50", found, MILLIS, target=most, at_most=True, note=note)
 
 
 def _keep(results: Results, name: str, spent: list[float]) -> None:
@@ -79,6 +72,4 @@ def _keep(results: Results, name: str, spent: list[float]) -> None:
 
 
 def _millis(request: Callable[[], object]) -> float:
-    started = perf_counter()
-    request()
-    return (perf_counter() - started) * 1000
+    return timing.seconds(request) * 1000

@@ -5,11 +5,10 @@ The browser's part (the time until a mark is on its line) is tested in tests/ui.
 
 import gzip
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from statistics import median
-from time import perf_counter
 
 import httpx
 
@@ -55,18 +54,12 @@ def _editor(browser: httpx.Client) -> httpx.Response:
 
 def _time(results: Results, browser: httpx.Client) -> None:
     """Times requests without a browser, until the last byte."""
-    loads = [_seconds(lambda: _editor(browser)) for _ in range(50)]
-    checks = [_seconds(partial(_check, browser, number)) for number in range(50)]
+    loads = [timing.seconds(lambda: _editor(browser)) for _ in range(50)]
+    checks = [timing.seconds(partial(_check, browser, number)) for number in range(50)]
     results.add(PAGES, "the editor's page", median(loads) * 1000, MILLIS)
     note = f"slowest of {len(checks)}: {max(checks) * 1000:.0f} ms; 350 ms pass between the last key and this"
     took = median(checks) * 1000
     results.add(PAGES, "the checks of what is typed", took, MILLIS, target=150.0, at_most=True, note=note)
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    began = perf_counter()
-    work()
-    return perf_counter() - began
 
 
 def _check(browser: httpx.Client, number: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from benchmarks import processes, threads
+from benchmarks import processes, threads, timing
 from benchmarks.results import MEBIBYTES, MILLIS, Results
 from benchmarks.scale import Scale
 from benchmarks.service import Service, running
@@ -51,9 +51,7 @@ def _measure(results: Results, service: Service, batch: BatchHandle, scale: Scal
     is_big = count == _BIG
     before = processes.rss(api)
     processes.forget_peak(api)
-    started = perf_counter()
-    batch.table()
-    took = perf_counter() - started
+    took = timing.seconds(batch.table)
     note = f"of {count:,} outcomes, with the first page"
     results.add(TABLE, "making the index", took, "s", target=5.0 if is_big else None, at_most=True, note=note)
     (index,) = threads.folder().glob("gradebox-bench-*/spool/outcomes/*/index-*")
@@ -69,7 +67,7 @@ def _measure(results: Results, service: Service, batch: BatchHandle, scale: Scal
         found = batch.table(text=text)
         note = f"{found.total:,} found in {found.searched:,} outcomes{', cut' if found.is_cut else ''}"
         results.add(TABLE, name, (perf_counter() - started) * 1e3, MILLIS, note=note)
-    times = [_errors_seconds(batch) for _ in range(scale.table_pages)]
+    times = [timing.seconds(batch.error_groups) for _ in range(scale.table_pages)]
     results.add(TABLE, "errors in groups", median(times) * 1e3, MILLIS)
     note = f"peak RSS, {before:.0f} MiB before"
     results.add(TABLE, "API", processes.peak_rss(api), MEBIBYTES, note=note)
@@ -79,12 +77,6 @@ def _seconds(batch: BatchHandle, asked: dict[str, object]) -> float:
     started = perf_counter()
     if not batch.table(**asked).rows:  # type: ignore[arg-type]  # the keys are names of parameters
         raise RuntimeError(f"there is no row of {asked}")
-    return perf_counter() - started
-
-
-def _errors_seconds(batch: BatchHandle) -> float:
-    started = perf_counter()
-    batch.error_groups()
     return perf_counter() - started
 
 

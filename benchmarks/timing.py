@@ -4,6 +4,7 @@ import os
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from time import perf_counter
 from typing import NamedTuple
 
 
@@ -32,13 +33,20 @@ def ratio(over: Sequence[float], under: Sequence[float]) -> Spread:
     return each._replace(median=statistics.median(over) / statistics.median(under))
 
 
+def seconds(work: Callable[[], object]) -> float:
+    """The seconds that `work` takes."""
+    started = perf_counter()
+    work()
+    return perf_counter() - started
+
+
 def interleaved(rounds: int, runs: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:
     """The seconds of each run in each round. Every other round is in reverse, so that no run is always first."""
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    found: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(rounds):
         for name in list(runs)[:: -1 if number % 2 else 1]:
-            seconds[name].append(runs[name]())
-    return seconds
+            found[name].append(runs[name]())
+    return found
 
 
 @contextmanager

@@ -2,8 +2,6 @@
 
 import hashlib
 import hmac
-import os
-import secrets
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +15,8 @@ from gradebox.key_file import NEW_KEY_FILE, id_of, new_token
 from gradebox.schemas import ApiKey, Role
 from storage import redis_keys
 from storage.audit import Audit
+from storage.connection import transaction
+from storage.disk import create_private
 from storage.errors import NotFound, no_project
 
 EVERY_PROJECT = "*"
@@ -72,7 +72,7 @@ class ApiKeys:
             pipe.hset(redis_keys.API_KEYS, key_id, msgspec.json.encode(record))
             self._audit.write(pipe, EVERY_PROJECT, "key.revoke", key_id)
 
-        self._redis.transaction(revoke, redis_keys.API_KEYS)
+        transaction(self._redis, revoke, redis_keys.API_KEYS)
 
     def find(self, token: str, project: str | None = None) -> ApiKey | None:
         """The key with this secret, unless it is revoked.
@@ -114,8 +114,8 @@ class ApiKeys:
         self._recover(path.with_name(NEW_KEY_FILE), path)
         if self._redis.hlen(redis_keys.API_KEYS):
             return
-        token = _token_in(path)
-        record = _record(token, "first", [EVERY_PROJECT], "manage")
+        create_private(path, f"{new_token()}\n".encode("ascii"))
+        record = _record(path.read_text("ascii").strip(), "first", [EVERY_PROJECT], "manage")
         self._redis.hsetnx(redis_keys.API_KEYS, record.id, msgspec.json.encode(record))
 
     def _recover(self, new: Path, path: Path) -> None:
@@ -134,22 +134,6 @@ class ApiKeys:
             _log.warning("created an API key for every project, as `gradebox keys recover` requested", key=record.id)
         with suppress(FileNotFoundError):  # another process was first
             new.replace(path)
-
-
-def _token_in(path: Path) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    own = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-        file.write(f"{new_token()}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        os.link(own, path)
-    except FileExistsError:
-        pass  # another process was first: its key is used
-    finally:
-        own.unlink()
-    return path.read_text("ascii").strip()
 
 
 def _record(token: str, name: str, projects: list[str], role: Role) -> _Record:

@@ -7,7 +7,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from storage import redis_keys
-from storage.connection import text
+from storage.connection import text, transaction
 from storage.spool import Readable, Spool
 
 KEPT_S = 24 * 3600.0  # at least, since its last write began or an environment that used it was deleted
@@ -46,8 +46,7 @@ class Archives:
                 pipe.zadd(redis_keys.ARCHIVES, {sha256: time.time()})
             return not condemned
 
-        change: Any = want  # redis-py's types declare that it returns None
-        return bool(self._redis.transaction(change, redis_keys.CONDEMNED_ARCHIVES, value_from_callable=True))
+        return transaction(self._redis, want, redis_keys.CONDEMNED_ARCHIVES)
 
     def sweep(self, named: set[str]) -> list[str]:
         """Removes all archives that are not in `named` and were not wanted recently; returns what was removed."""
@@ -69,4 +68,4 @@ class Archives:
                 pipe.zrem(redis_keys.ARCHIVES, sha256)
                 pipe.sadd(redis_keys.CONDEMNED_ARCHIVES, sha256)
 
-        self._redis.transaction(condemn, redis_keys.ARCHIVES)
+        transaction(self._redis, condemn, redis_keys.ARCHIVES)

@@ -28,15 +28,6 @@ class Usage(msgspec.Struct, frozen=True):
     spool_bytes: int
 
 
-class ProjectBounds(msgspec.Struct, frozen=True):
-    """The bounds of a project, as the script `accept_batch` takes them."""
-
-    completions: int
-    waiting_batches: int
-    batches: int
-    spool_bytes: int
-
-
 class Backlog:
     """The waiting work of all projects. `most` bounds what one project may have waiting, `quotas` what it may store."""
 
@@ -44,14 +35,6 @@ class Backlog:
         self.most = most
         self._quotas = quotas or Quotas()
         self._redis = redis
-
-    def of(self, project: str) -> Waiting:
-        """The work that remains in the project's open batches."""
-        with self._redis.pipeline(transaction=False) as pipe:
-            pipe.hget(redis_keys.WAITING, project)
-            pipe.hget(redis_keys.ACTIVE, project)
-            completions, batches = pipe.execute()
-        return Waiting(int(completions or 0), int(batches or 0))
 
     def check(self, project: str, completions: int = 1, size: int = 0) -> None:
         """Checks that the project may have one more batch with this many completions and bytes. Other batches may be
@@ -62,20 +45,18 @@ class Backlog:
             QueueFull: it does not fit now.
             QuotaExceeded: the project has reached its quota.
         """
-        self.refuse(project, self._usage(project), completions, size)
+        self.refuse(project, self.usage(project), completions, size)
 
     def check_again(self, project: str, completions: int) -> None:
         """Checks that this many completions of an existing batch of the project may wait again. Raises TooLarge and
         QueueFull as `check` does; the storage quotas do not apply.
         """
-        usage = self._usage(project)
-        self.refuse(project, Usage(usage.waiting, 0, 0), completions, 0)
+        self.refuse(project, Usage(self.usage(project).waiting, 0, 0), completions, 0)
 
     @property
-    def bounds(self) -> ProjectBounds:
-        """The bounds that the script `accept_batch` enforces."""
-        most, quotas = self.most, self._quotas
-        return ProjectBounds(most.completions, most.batches, quotas.batches, quotas.spool_bytes)
+    def bounds(self) -> Usage:
+        """The highest usage of a project, which the script `accept_batch` enforces."""
+        return Usage(self.most, self._quotas.batches, self._quotas.spool_bytes)
 
     def refuse(self, project: str, usage: Usage, completions: int, size: int) -> None:
         """Raises the errors of `check` if a batch does not fit beside this usage of the project."""
@@ -101,7 +82,8 @@ class Backlog:
         """Checks that this many bytes of running uploads fit. Raises QuotaExceeded."""
         self._quotas.check_bytes(project, int(self._redis.hget(redis_keys.STORED, project) or 0), size)
 
-    def _usage(self, project: str) -> Usage:
+    def usage(self, project: str) -> Usage:
+        """The usage of a project now."""
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.hget(redis_keys.WAITING, project)
             pipe.hget(redis_keys.ACTIVE, project)

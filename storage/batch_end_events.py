@@ -28,10 +28,8 @@ class BatchEndEvents(threading.Thread):
     def __init__(self, redis: Redis) -> None:
         super().__init__(name="endings", daemon=True)
         pool = redis.connection_pool
-        own = ConnectionPool(connection_class=pool.connection_class, **pool.connection_kwargs)
-        self._redis = Redis(
-            connection_pool=own
-        )  # a separate pool: the subscription lasts as long as the process, even if other connections are closed
+        # A separate pool: the subscription lasts as long as the process, even if other connections are closed.
+        self._pool = ConnectionPool(connection_class=pool.connection_class, **pool.connection_kwargs)
         self._lock = threading.Lock()
         self._waiting: dict[str, list[Callable[[], object]]] = defaultdict(list)
 
@@ -64,7 +62,7 @@ class BatchEndEvents(threading.Thread):
                 time.sleep(_AGAIN_S)
 
     def _listen(self) -> None:
-        with PubSub(self._redis.connection_pool, ignore_subscribe_messages=True) as pubsub:
+        with PubSub(self._pool, ignore_subscribe_messages=True) as pubsub:
             pubsub.subscribe(redis_keys.ENDINGS)
             pubsub.get_message(timeout=_LISTEN_S)  # the confirmation of `subscribe`
             with self._lock:

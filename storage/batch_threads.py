@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from storage.batches import Batches
 from storage.blocks import joined
 from storage.chunks import holding
-from storage.errors import NotFound, Refused
+from storage.errors import Refused
 from storage.outcomes import wanted_lines
 from storage.spool import Spool
 
@@ -18,10 +18,7 @@ def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: 
 
 
 def _chunks(batches: Batches, spool: Spool, batch_id: str, after: int, limit: int | None) -> Iterator[bytes]:
-    standing = batches.standing(batch_id)
-    if standing is None:
-        raise NotFound(f"batch {batch_id!r} was deleted")
-    chunks = standing[0].chunks
+    chunks = batches.standing(batch_id)[0].chunks
     for chunk in chunks[max(holding(chunks, after + 1), 0) :]:
         wanted = wanted_lines(chunk, after, limit)
         if not wanted:
@@ -40,10 +37,7 @@ def read_picked(batches: Batches, spool: Spool, batch_id: str, indices: Sequence
 
 
 def _picked(batches: Batches, spool: Spool, batch_id: str, indices: Sequence[int]) -> Iterator[bytes]:
-    standing = batches.standing(batch_id)
-    if standing is None:
-        raise NotFound(f"batch {batch_id!r} was deleted")
-    chunks = standing[0].chunks
+    chunks = batches.standing(batch_id)[0].chunks
     threads = chunks[-1].first_index + chunks[-1].lines
     missing = [str(index) for index in indices if index >= threads]
     if missing:

@@ -16,7 +16,7 @@ from redis.client import Pipeline
 from gradebox.schemas import Batch, FeedbackOf, Version
 from storage import accepted_answer, batch_record, redis_keys
 from storage.audit import Audit
-from storage.backlog import Backlog, ProjectBounds, Usage, Waiting
+from storage.backlog import Backlog, Usage, Waiting
 from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of
 from storage.chunks import Chunk, pack, unpack
 from storage.connection import lua, script, text
@@ -54,7 +54,7 @@ class _New(msgspec.Struct, omit_defaults=True):
     project: str
     total: int
     size: int
-    most: ProjectBounds
+    most: Usage
     fields: list[str]
     """Of the batch record: name, value, name, …."""
     sources: dict[str, str]
@@ -276,17 +276,21 @@ class Batches:
 
     def plan(self, batch_id: str) -> Plan | None:
         """The plan of a batch, or None if it was deleted."""
-        found = self.standing(batch_id)
+        found = self._standing(batch_id)
         return found and found[0]
 
-    def standing(self, batch_id: str) -> tuple[Plan, list[int]] | None:
+    def standing(self, batch_id: str) -> tuple[Plan, list[int]]:
         """The plan of a batch, and for each unit the attempt whose outcomes count, as of one moment.
 
-        An attempt is 0 or missing if its unit has no outcomes yet or is being scored again. None if the batch was
-        deleted.
+        An attempt is 0 or missing if its unit has no outcomes yet or is being scored again.
+
+        Raises:
+            NotFound: the batch was deleted.
         """
         found = self._standing(batch_id)
-        return found and found[:2]
+        if found is None:
+            raise NotFound(f"batch {batch_id!r} was deleted")
+        return found[:2]
 
     def settled(self, batch_id: str) -> list[int] | None:
         """For each unit, the attempt whose outcomes count. None if the batch has not ended or was deleted."""
@@ -294,7 +298,7 @@ class Batches:
         return None if found is None or found[2] else found[1]
 
     def _standing(self, batch_id: str) -> tuple[Plan, list[int], bool] | None:
-        """As `standing`, and whether the batch is still open."""
+        """As `standing`, and whether the batch is still open. None if it was deleted."""
         with self._redis.pipeline() as pipe:
             pipe.hmget(redis_keys.batch(batch_id), "project", "graders", "sources", "trace", "terms")
             self._ask_for_tables(pipe, batch_id)
@@ -317,7 +321,7 @@ class Batches:
         return plan, attempts, bool(is_open)
 
     def standing_when_over(self, batch_id: str, frozen: Frozen) -> tuple[Plan, list[int]] | None:
-        """As `standing`, as of this frozen record of the batch. The plan has no sources."""
+        """As `standing`, as of this frozen record of the batch; None if it was deleted. The plan has no sources."""
         try:
             chunks, done = part(frozen.table or self._spool.read_table(batch_id, frozen.table_name))
         except (FileNotFoundError, CutOff) as error:
@@ -357,11 +361,6 @@ class Batches:
         """The version that a grader of a batch scores with, or None if no open batch uses it any more."""
         value = self._redis.hget(redis_keys.SOURCES, scorer.source)
         return None if value is None else Version.model_validate_json(value)
-
-    def attempts(self, batch_id: str) -> list[int]:
-        """For each unit, the attempt whose outcomes count, as in `standing`."""
-        standing = self.standing(batch_id)
-        return standing[1] if standing else []
 
     def rewards(self, batch: Batch) -> list[str]:
         """What is remembered of a batch when it is frozen: key of a grader, entry, ….

@@ -1,11 +1,14 @@
 """The connection to Redis, and the Lua scripts that run there."""
 
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from redis import Redis
 from redis.backoff import NoBackoff
+from redis.client import Pipeline
 from redis.commands.core import Script
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError
@@ -16,6 +19,8 @@ from storage import redis_keys
 from storage.errors import UnknownFormat
 
 FORMAT = 4
+
+_T = TypeVar("_T")
 
 
 def connect(url: str, *, blocking: bool = False) -> Redis:
@@ -67,6 +72,12 @@ def load_scripts(redis: Redis) -> None:
     names_of = (Path(str(file)).stem for file in folder.iterdir())
     for name in sorted(name for name in names_of if name != "common" and not name.startswith("migrate_")):
         redis.script_load(lua(name))
+
+
+def transaction(redis: Redis, change: Callable[[Pipeline], _T], *watched: str) -> _T:
+    """Runs `change` in a transaction, and again if another client changed what it had read. Returns its result."""
+    untyped: Any = change  # redis-py's types declare that it returns None
+    return cast(_T, redis.transaction(untyped, *watched, value_from_callable=True))
 
 
 def script(redis: Redis, name: str) -> Script:

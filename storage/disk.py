@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,6 +35,22 @@ def sync_folder(path: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def create_private(path: Path, content: bytes) -> None:
+    """Creates a file that only its owner can read, unless there is one. It is linked into place whole, so that
+    processes that start at the same time use one content.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    own = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+            sync(file)
+        with suppress(FileExistsError):  # another process was first: its file is used
+            os.link(own, path)
+    finally:
+        own.unlink(missing_ok=True)
 
 
 @contextmanager

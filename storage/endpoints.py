@@ -2,16 +2,11 @@
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypedDict
-
-from redis import Redis
+from typing import TypedDict
 
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
 from storage import redis_keys
-from storage.audit import Audit
-from storage.quotas import Quotas
 from storage.registry import MAX_CONCURRENCY, RegisteredServer, Registry
-from storage.secret_key import SecretKey
 
 
 class EndpointChanges(TypedDict, total=False):
@@ -43,10 +38,6 @@ class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
 
     noun = "endpoint"
     record = RegisteredServer
-
-    def __init__(self, redis: Redis, audit: Audit, quotas: Quotas, secret_key: SecretKey) -> None:
-        super().__init__(redis, audit, secret_key)
-        self._quotas = quotas
 
     def create(
         self,
@@ -86,8 +77,7 @@ class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
                 for.
             SecretKeyError: the API key cannot be encrypted.
         """
-        updates: dict[str, Any] = {**changes}
-        return self._update(project, key, updates)
+        return self._update(project, key, changes)
 
     def access(self, project: str, key: str) -> EndpointAccess:
         """The settings needed to ask an endpoint.
@@ -118,19 +108,5 @@ class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
     def _context(self, project: str, key: str, url: str) -> str:
         return f"endpoint {project} {key} {url}"
 
-    def _check_quota(self, project: str, there: int) -> None:
-        self._quotas.check_endpoints(project, there)
-
     def _shown(self, project: str, record: RegisteredServer) -> ProjectEndpoint:
-        return ProjectEndpoint(
-            project=project,
-            key=record.key,
-            url=record.url,
-            has_api_key=bool(record.sealed_key),
-            timeout_s=record.timeout_s,
-            max_concurrency=record.max_concurrency,
-            requests_per_minute=record.requests_per_minute,
-            tested_at=record.tested_at,
-            created_at=record.created_at,
-            updated_at=record.updated_at,
-        )
+        return ProjectEndpoint(**self._public(project, record))

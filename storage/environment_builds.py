@@ -5,6 +5,7 @@ another worker tries again.
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,7 +15,7 @@ from redis.client import Pipeline
 from gradebox.schemas import Environment, EnvironmentBuild, EnvironmentPackage
 from storage import environment_records as records
 from storage import redis_keys
-from storage.connection import text
+from storage.connection import text, transaction
 from storage.errors import QuotaExceeded
 from storage.quotas import Quotas
 
@@ -96,8 +97,7 @@ class EnvironmentBuilds:
             wanted = (build.requirements, build.data) if build else ([], "")
             return Claim(project, key, int(number), tries, *wanted)
 
-        result: Claim | None = self._transaction(take, redis_keys.BUILDS)
-        return result
+        return transaction(self._redis, take, redis_keys.BUILDS)
 
     def renew(self, claim: Claim, step: str = "") -> bool:
         """Renews the lease for another minute and records the current step. False if this worker no longer has the
@@ -115,7 +115,7 @@ class EnvironmentBuilds:
                 records.write_build(pipe, claim.project, claim.key, build.model_copy(update={"step": step}))
             return True
 
-        return bool(self._transaction(renew, redis_keys.BUILDS, redis_keys.BUILD_TRIES))
+        return transaction(self._redis, renew, redis_keys.BUILDS, redis_keys.BUILD_TRIES)
 
     def give_back(self, claim: Claim) -> None:
         """Returns a build to the queue for any worker to begin at once, without counting this try."""
@@ -127,7 +127,7 @@ class EnvironmentBuilds:
                 pipe.zadd(redis_keys.BUILDS, {claim.member: 0})
                 pipe.hset(redis_keys.BUILD_TRIES, claim.member, str(claim.tries - 1))
 
-        self._transaction(give_back, redis_keys.BUILDS, redis_keys.BUILD_TRIES)
+        transaction(self._redis, give_back, redis_keys.BUILDS, redis_keys.BUILD_TRIES)
 
     def finish(self, claim: Claim, made: Made) -> bool:
         """Marks a build as ready, or as failed if the project has no room for it. False if this worker no longer has
@@ -153,7 +153,7 @@ class EnvironmentBuilds:
             pipe.multi()
             if build is None or value is None:
                 return False
-            now = records.now()
+            now = datetime.now(UTC)
             ended = build.model_copy(update={**changes, "step": "", "ended_at": now})
             environment = Environment.model_validate_json(value)
             update = {"state": ended.state, "updated_at": now} if environment.build == ended.number else {}
@@ -163,16 +163,7 @@ class EnvironmentBuilds:
             return True
 
         watched = (redis_keys.environments(project), redis_keys.builds(project, key), redis_keys.BUILD_TRIES)
-        return bool(self._transaction(end, *watched))
-
-    def _transaction(self, change: Any, *watched: str) -> Any:
-        """Runs `change` in a transaction, and again if another process changed what it had read."""
-        return self._redis.transaction(change, *watched, value_from_callable=True)
-
-
-def begin(pipe: Pipeline, member: str, at: float) -> None:
-    """Queues a build to be made from that time on. The oldest is made first."""
-    pipe.zadd(redis_keys.BUILDS, {member: at})
+        return transaction(self._redis, end, *watched)
 
 
 def forget(pipe: Pipeline, member: str) -> None:

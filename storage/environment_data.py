@@ -12,7 +12,7 @@ from redis.client import Pipeline
 
 from storage import environment_records as records
 from storage import redis_keys
-from storage.connection import text
+from storage.connection import text, transaction
 from storage.errors import NotFound
 from storage.quotas import Quotas
 from storage.spool import Spool
@@ -65,7 +65,7 @@ class EnvironmentDataStore:
             if before is not None and before.id != upload_id:
                 pipe.zadd(redis_keys.GARBAGE, {upload_id: now})
 
-        self._redis.transaction(keep, redis_keys.environment_data(project))
+        transaction(self._redis, keep, redis_keys.environment_data(project))
 
     def open(self, project: str, sha256: str) -> IO[bytes]:
         """The data as it was sent. Raises NotFound, or OSError if the spool does not have it."""
@@ -98,9 +98,7 @@ class EnvironmentDataStore:
             return sorted(unnamed)
 
         # Each new build changes the second.
-        watched = (redis_keys.environment_data(project), redis_keys.environments(project))
-        swept: list[str] = self._redis.transaction(sweep, *watched, value_from_callable=True)  # type: ignore[arg-type,assignment]  # redis-py's types declare that it returns None
-        return swept
+        return transaction(self._redis, sweep, redis_keys.environment_data(project), redis_keys.environments(project))
 
     def _projects(self) -> list[str]:
         prefix = redis_keys.environment_data("")

@@ -1,7 +1,5 @@
 """The records of environments: a hash for each project, and a hash of builds for each environment."""
 
-from datetime import UTC, datetime
-
 from redis import Redis
 from redis.client import Pipeline
 
@@ -71,8 +69,3 @@ def seconds(redis: Redis) -> float:
     """The time of the Redis server, because the clocks of workers differ."""
     whole, micros = redis.time()
     return float(whole) + float(micros) / 1e6
-
-
-def now() -> datetime:
-    """The current time, in UTC."""
-    return datetime.now(UTC)

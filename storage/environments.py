@@ -1,8 +1,9 @@
 """Environments of projects. A finished build never changes, and its number is never reused."""
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import TypeVar
 
 from redis import Redis
 from redis.client import Pipeline
@@ -13,11 +14,12 @@ from storage import environment_records as records
 from storage import redis_keys
 from storage.archives import KEPT_S
 from storage.audit import Audit
-from storage.connection import text
+from storage.connection import text, transaction
 from storage.errors import Conflict, NotFound, Refused
 from storage.quotas import Quotas
 
 _KEPT_NUMBERS = 1000  # of deleted environments
+_T = TypeVar("_T")
 _FLOOR = ""  # field with the highest of the numbers that are no longer stored
 
 
@@ -48,16 +50,14 @@ class Environments:
             own, floor = pipe.hmget(redis_keys.build_numbers(project), [key, _FLOOR])
             number = int(own or floor or 0) + 1
             self._check(pipe, project, requirements, data)
-            now = records.now()
+            now = datetime.now(UTC)
             environment = Environment(
                 project=project, key=key, build=number, state="building", created_at=now, updated_at=now
             )
             pipe.multi()
             return self._begin(pipe, environment, requirements, data, "environment.create")
 
-        watched = redis_keys.build_numbers(project), redis_keys.environment_data(project)
-        created: Environment = self._change(project, create, *watched)
-        return created
+        return self._change(project, create, redis_keys.build_numbers(project), redis_keys.environment_data(project))
 
     def update(
         self, project: str, key: str, requirements: Sequence[str] | None, data: str | None = None
@@ -84,13 +84,11 @@ class Environments:
             self._check(pipe, project, packages, beside)
             pipe.multi()
             changed = environment.model_copy(
-                update={"build": newest.number + 1, "state": "building", "updated_at": records.now()}
+                update={"build": newest.number + 1, "state": "building", "updated_at": datetime.now(UTC)}
             )
             return self._begin(pipe, changed, packages, beside, "environment.update")
 
-        watched = redis_keys.builds(project, key), redis_keys.environment_data(project)
-        updated: Environment = self._change(project, update, *watched)
-        return updated
+        return self._change(project, update, redis_keys.builds(project, key), redis_keys.environment_data(project))
 
     def _begin(
         self, pipe: Pipeline, environment: Environment, requirements: Sequence[str], data: str, action: str
@@ -102,10 +100,11 @@ class Environments:
             requirements=list(requirements),
             data=data,
             step="waiting",
-            created_at=records.now(),
+            created_at=datetime.now(UTC),
         )
         records.write(pipe, environment, build)
-        queue.begin(pipe, queue.member(project, key, number), records.seconds(self._redis))
+        # The oldest is made first.
+        pipe.zadd(redis_keys.BUILDS, {queue.member(project, key, number): records.seconds(self._redis)})
         items = [*requirements, *([f"data {data}"] if data else [])]
         self._audit.write(pipe, project, action, key, f"build {number}: {', '.join(items)}"[:1000])
         return environment.model_copy(update={"builds": [build]})
@@ -226,7 +225,5 @@ class Environments:
                 kept.add(environment.sha256)
         return kept - {""}
 
-    def _change(self, project: str, change: Any, *watched: str) -> Any:
-        """Runs `change` in a transaction, and again if another process changed what it had read."""
-        watched = redis_keys.environments(project), *watched
-        return self._redis.transaction(change, *watched, value_from_callable=True)
+    def _change(self, project: str, change: Callable[[Pipeline], _T], *watched: str) -> _T:
+        return transaction(self._redis, change, redis_keys.environments(project), *watched)

@@ -109,6 +109,7 @@ class Frozen:
     """
 
     def __init__(self, value: bytes) -> None:
+        self.value = value
         head, _, packed = value.partition(b"\n")
         self.project, _, ended = text(head).split(":")
         self._kept = not ended  # beyond the retention time

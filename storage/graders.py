@@ -1,18 +1,16 @@
 """Graders and their versions. A version is written once and never changed, and its number is never reused."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar, cast, get_args
 
 from redis import Redis
 from redis.client import Pipeline
-from redis.exceptions import WatchError
 
 from gradebox.schemas import GraderRecord, Kind, Version, WrittenKind
 from storage import proof_threads, redis_keys
 from storage.audit import Audit
-from storage.connection import text
+from storage.connection import text, transaction
 from storage.errors import Conflict, Locked, NotFound, NotRunnable, VersionChanged
 from storage.grader_content import Declared, Proved
 from storage.idempotency import Once, answered, keep
@@ -63,13 +61,23 @@ class Graders:
 
         def create(pipe: Pipeline) -> GraderRecord:
             _free(pipe, project, key)
-            self._quotas.check_graders(project, pipe.scard(redis_keys.graders(project)))
+            self._quotas.check_number(project, "grader", pipe.scard(redis_keys.graders(project)))
             _check_environment(pipe, project, content)
             version = self._next_version(pipe, project, key, content)
             kept = _kept(content)
             self._check_size(pipe, project, version, len(kept.data))
             pipe.multi()
-            grader = _grader(project, key, name, description, version).model_copy(update={"test_threads": kept.number})
+            grader = GraderRecord(
+                project=project,
+                key=key,
+                name=name,
+                description=description,
+                locked=False,
+                test_threads=kept.number,
+                created_at=version.created_at,
+                updated_at=version.created_at,
+                **_of_version(version),
+            )
             self._write(pipe, grader, version)
             self._write_threads(pipe, grader, kept, len(kept.data))
             self._audit.write(pipe, project, "grader.create", key, f"version {version.number}")
@@ -203,16 +211,8 @@ class Graders:
     def page(self, project: str, after: str = "") -> tuple[list[GraderRecord], bool]:
         """The graders after a key, sorted by key: all, or some megabytes. Also returns whether there are more."""
         keys = sorted(found for found in map(text, self._redis.smembers(redis_keys.graders(project))) if found > after)
-        graders: list[GraderRecord] = []
-        size = 0
-        for first in range(0, len(keys), _AT_ONCE):
-            wanted = keys[first : first + _AT_ONCE]
-            found = [value for value in self._redis.mget([redis_keys.grader(project, key) for key in wanted]) if value]
-            graders += [GraderRecord.model_validate_json(value) for value in found]
-            size += sum(map(len, found))
-            if size >= PAGE_BYTES and wanted[-1] != keys[-1]:
-                return graders, True
-        return graders, False
+        found, last = _page(keys, lambda some: self._redis.mget([redis_keys.grader(project, key) for key in some]))
+        return [GraderRecord.model_validate_json(value) for value in found], last is not None
 
     def version(self, project: str, key: str, number: int | None = None) -> Version:
         """One version: number `number`, or the newest.
@@ -256,19 +256,10 @@ class Graders:
             NotFound: there is no such grader.
         """
         self.get(project, key)
-        numbers = sorted(int(found) for found in self._redis.hkeys(redis_keys.versions(project, key)))
-        numbers = [number for number in numbers if number > after]
-        versions: list[Version] = []
-        size = 0
-        for first in range(0, len(numbers), _AT_ONCE):
-            wanted = numbers[first : first + _AT_ONCE]
-            values = self._redis.hmget(redis_keys.versions(project, key), [str(number) for number in wanted])
-            found = [value for value in values if value is not None]  # else it was deleted meanwhile
-            versions += [Version.model_validate_json(value) for value in found]
-            size += sum(map(len, found))
-            if size >= PAGE_BYTES and wanted[-1] != numbers[-1]:
-                return Page(versions, wanted[-1])
-        return Page(versions, None)
+        name = redis_keys.versions(project, key)
+        numbers = sorted(found for found in map(int, self._redis.hkeys(name)) if found > after)
+        found, last = _page([str(number) for number in numbers], lambda some: self._redis.hmget(name, some))
+        return Page([Version.model_validate_json(value) for value in found], None if last is None else int(last))
 
     def threads(self, project: str, key: str) -> list[bytes]:
         """The threads that the grader was checked on, as JSON lines. Empty if none were sent. Raises NotFound."""
@@ -307,13 +298,7 @@ class Graders:
         return self._change(project, key, unless_done, *watched, *([once.name] if once else []))
 
     def _change(self, project: str, key: str, change: Callable[[Pipeline], _T], *watched: str) -> _T:
-        """Runs `change` in a transaction, and again if another process changed the grader meanwhile."""
-        while True:
-            with self._redis.pipeline() as pipe, suppress(WatchError):
-                pipe.watch(redis_keys.grader(project, key), redis_keys.numbers(project), *watched)  # type: ignore[no-untyped-call]  # in redis-py
-                result = change(pipe)
-                pipe.execute()
-                return result
+        return transaction(self._redis, change, redis_keys.grader(project, key), redis_keys.numbers(project), *watched)
 
     def _complete(self, project: str, key: str, version: Version) -> Version:
         """Stores the source of a version that had none. The version keeps its number: nothing could be scored by it
@@ -382,6 +367,17 @@ class Graders:
             pipe.sadd(redis_keys.environment_uses(project), f"{version.environment.key}/{key}")
 
 
+def _page(names: Sequence[str], read: Callable[[list[str]], Any]) -> tuple[list[bytes], str | None]:
+    """The values of these names, up to `PAGE_BYTES`, and the last name that was read if there are more."""
+    found: list[bytes] = []
+    for first in range(0, len(names), _AT_ONCE):
+        some = list(names[first : first + _AT_ONCE])
+        found += [value for value in read(some) if value is not None]  # else it was deleted meanwhile
+        if sum(map(len, found)) >= PAGE_BYTES and some[-1] != names[-1]:
+            return found, some[-1]
+    return found, None
+
+
 def _kept(content: Proved | Declared) -> proof_threads.Packed:
     return proof_threads.pack(content.threads if isinstance(content, Proved) else ())
 
@@ -389,19 +385,6 @@ def _kept(content: Proved | Declared) -> proof_threads.Packed:
 def _answered(redis: Redis, once: Once | None) -> GraderRecord | None:
     answer = answered(redis, once)
     return None if answer is None else GraderRecord.model_validate_json(answer)
-
-
-def _grader(project: str, key: str, name: str, description: str, version: Version) -> GraderRecord:
-    return GraderRecord(
-        project=project,
-        key=key,
-        name=name,
-        description=description,
-        locked=False,
-        created_at=version.created_at,
-        updated_at=version.created_at,
-        **_of_version(version),
-    )
 
 
 def _of_version(version: Version) -> dict[str, Any]:

@@ -2,14 +2,16 @@
 
 import secrets
 import time
+from contextlib import suppress
 
 import structlog
+from redis.exceptions import LockError
 
 from storage import redis_keys
-from storage.connection import script, text
+from storage.connection import text
 from storage.store import Store
 
-LOCK_MS = 60_000
+LOCK_S = 60
 ORPHANS_S = 6 * 3600
 ARCHIVES_S = 600
 OLD_S = 24 * 3600.0  # younger files are never treated as orphans, because their writer may still be at work
@@ -33,16 +35,15 @@ class Janitor:
         self._store = store
         self._redis = store.redis
         self._retention_s = retention_s
-        self._token = secrets.token_hex(8)
-        self._unlock = script(store.redis, "release_lock")
+        self._lock = store.redis.lock(redis_keys.JANITOR, timeout=LOCK_S, blocking=False, thread_local=False)
 
     def look(self) -> bool:
         """Runs one round. False if another janitor holds the lock.
 
         Raises:
-            RedisError, OSError: Redis or the spool was unavailable; the next round continues.
+            RedisError, OSError: Redis or the spool was unavailable, or the lock expired; the next round continues.
         """
-        if not self._redis.set(redis_keys.JANITOR, self._token, nx=True, px=LOCK_MS):
+        if not self._lock.acquire():
             return False
         try:
             self._expire()
@@ -53,7 +54,8 @@ class Janitor:
             self._tidy()
             self._freeze()  # last: it needs disk space, and the other steps free some
         finally:
-            self._unlock(args=[redis_keys.JANITOR, self._token])
+            with suppress(LockError):  # it has expired
+                self._lock.release()
         return True
 
     def _expire(self) -> None:
@@ -61,7 +63,7 @@ class Janitor:
             return
         while count := self._store.batches.expire(time.time() - self._retention_s, _AT_ONCE):
             _log.info("deleted expired batches", batches=count)
-            self._extend_lock()
+            self._lock.reacquire()
 
     def _sweep(self) -> None:
         """Removes the files of condemned ids. A file that cannot be removed now does not block the rest."""
@@ -75,7 +77,7 @@ class Janitor:
                     _log.warning("files cannot be removed", batch=batch_id, again_in_s=_AGAIN_S, error=str(error))
                 else:
                     orphans.swept(batch_id)
-            self._extend_lock()
+            self._lock.reacquire()
 
     def _freeze(self) -> None:
         """Freezes the cancelled batches, and those that a dead worker left unfrozen."""
@@ -87,7 +89,7 @@ class Janitor:
                 except (OSError, ValueError) as error:  # the spool, or an undecodable record
                     freezer.postpone(batch_id)
                     _log.warning("an ended batch cannot be frozen", batch=batch_id, error=str(error))
-            self._extend_lock()
+            self._lock.reacquire()
 
     def _tidy(self) -> None:
         """Removes outcomes of ended batches by attempts that do not count, and abandoned files of recorded scores of
@@ -103,7 +105,7 @@ class Janitor:
                     _log.warning("outcomes that do not count cannot be removed yet", batch=batch_id, error=str(error))
                 else:
                     self._redis.zrem(redis_keys.UNTIDY, batch_id)
-            self._extend_lock()
+            self._lock.reacquire()
 
     def _remove_what_does_not_count(self, batch_id: str) -> None:
         self._store.recorded.remove_unnamed(batch_id, time.time() - TIDY_S)
@@ -139,7 +141,7 @@ class Janitor:
         for start in range(0, len(ids), _AT_ONCE):
             if condemned := self._store.orphan_files.condemn_orphans(ids[start : start + _AT_ONCE]):
                 _log.warning("removing files that belong to no batch", ids=condemned)
-            self._extend_lock()
+            self._lock.reacquire()
 
     def _sweep_archives(self) -> None:
         """Removes the contents of environments that nothing names any more, and condemns unnamed data."""
@@ -155,7 +157,3 @@ class Janitor:
         self._redis.set(redis_keys.SPOOL, secrets.token_hex(8), nx=True)
         ours = text(self._redis.get(redis_keys.SPOOL) or b"")
         return self._store.spool.owner(ours) == ours
-
-    def _extend_lock(self) -> None:
-        """Extends the lock."""
-        self._redis.pexpire(redis_keys.JANITOR, LOCK_MS)

@@ -1,7 +1,7 @@
 """Units of work, leased to workers for a limited time. The units of a dead worker go to other workers."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
 
@@ -147,18 +147,14 @@ class Leases:
         """
         return bool(self._keep_earlier(args=[*_place(lease), _now()]))
 
-    def complete(self, lease: Lease, grader_number: int, counted: Tally, size: int = 0) -> Completed:
-        """Makes this attempt's outcomes the ones that count. Can be repeated if the reply is lost.
+    def complete_all(self, units: Sequence[tuple[Lease, int, Tally, int]]) -> list[Completed]:
+        """Makes the outcomes of these attempts the ones that count. Can be repeated if the reply is lost. Redis writes
+        them to disk together.
 
-        `counted` are the outcomes that do not count yet: if the unit is scored again, those that were retryable. `size`
-        is how many bytes all of its outcomes take in the spool. If the batch has ended, only their cost is counted.
+        Each is a lease, the number of its grader, the tally of the outcomes that do not count yet (if the unit is
+        scored again, those that were retryable), and how many bytes all of its outcomes take in the spool. If the batch
+        has ended, only their cost is counted.
         """
-        (completed,) = self.complete_all([(lease, grader_number, counted, size)])
-        return completed
-
-    def complete_all(self, units: Iterable[tuple[Lease, int, Tally, int]]) -> list[Completed]:
-        """Completes several units, as `complete` does. Redis writes them to disk together."""
-        units = list(units)
         with self._redis.pipeline(transaction=False) as pipe:
             for lease, grader_number, counted, size in units:
                 items: list[str | int | float | bytes] = [*_place(lease), grader_number, _now()]

@@ -5,14 +5,10 @@ from datetime import UTC, datetime
 from typing import Any, TypedDict, Unpack
 
 import msgspec
-from redis import Redis
 
 from gradebox.schemas import ModelDefaults, ModelTrial, Price, ProjectModel
 from storage import redis_keys
-from storage.audit import Audit
-from storage.quotas import Quotas
 from storage.registry import MAX_CONCURRENCY, RegisteredServer, Registry
-from storage.secret_key import SecretKey
 
 
 class _Record(RegisteredServer, frozen=True, kw_only=True):
@@ -80,10 +76,6 @@ class Models(Registry[_Record, ProjectModel]):
     asked_with = Registry.asked_with | {"model", "defaults"}
     limited_by = Registry.limited_by | {"model"}
     record = _Record
-
-    def __init__(self, redis: Redis, audit: Audit, quotas: Quotas, secret_key: SecretKey) -> None:
-        super().__init__(redis, audit, secret_key)
-        self._quotas = quotas
 
     def create(
         self,
@@ -167,29 +159,8 @@ class Models(Registry[_Record, ProjectModel]):
     def _context(self, project: str, key: str, url: str) -> str:
         return f"{project} {key} {url}"
 
-    def _check_quota(self, project: str, there: int) -> None:
-        self._quotas.check_models(project, there)
-
     def _untested(self) -> dict[str, Any]:
         return {"structured_output": None, "logprobs": None}
 
     def _shown(self, project: str, record: _Record) -> ProjectModel:
-        return ProjectModel(
-            project=project,
-            key=record.key,
-            base_url=record.url,
-            model=record.model,
-            has_api_key=bool(record.sealed_key),
-            defaults=ModelDefaults.model_validate(record.defaults),
-            timeout_s=record.timeout_s,
-            max_concurrency=record.max_concurrency,
-            requests_per_minute=record.requests_per_minute,
-            tokens_per_minute=record.tokens_per_minute,
-            price=record.price,
-            keep_replies=record.keep_replies,
-            structured_output=record.structured_output,
-            logprobs=record.logprobs,
-            tested_at=record.tested_at,
-            created_at=record.created_at,
-            updated_at=record.updated_at,
-        )
+        return ProjectModel(**self._public(project, record), base_url=record.url)

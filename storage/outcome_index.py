@@ -18,29 +18,28 @@ from storage.spool import FileRange, Spool
 
 
 class OutcomeIndex:
-    """The index of the outcomes of one grader that count at the moment."""
+    """The index of the outcomes of one grader that count at the moment.
+
+    Attributes:
+        name: the name of its file among the batch's.
+    """
 
     def __init__(self, spool: Spool, batch_id: str, graded: GradedChunks) -> None:
         self._spool = spool
         self._batch_id = batch_id
-        self._name = f"{graded.scorer}-{graded.digest}"
+        self.name = f"{graded.scorer}-{graded.digest}"
         self._older = f"{graded.scorer}-"
 
     @property
     def is_there(self) -> bool:
         """Whether it exists."""
-        return self._spool.has_index(self._batch_id, self._name)
+        return self._spool.has_index(self._batch_id, self.name)
 
     def remove_older(self) -> None:
         """Removes the indexes of outcomes that no longer count."""
         for name in self._spool.indexes(self._batch_id):
-            if name.startswith(self._older) and not name.startswith(self._name):
+            if name.startswith(self._older) and not name.startswith(self.name):
                 self._spool.remove_index(self._batch_id, name)
-
-    @property
-    def name(self) -> str:
-        """The name of its file among the batch's."""
-        return self._name
 
     @cached_property
     def head(self) -> Head:
@@ -92,7 +91,7 @@ class OutcomeIndex:
         return bisect_right(self.head.buckets, position, key=lambda one: one.start) - 1
 
     def _range(self, start: int, end: int) -> FileRange:
-        return self._spool.index_range(self._batch_id, self._name, start, end)
+        return self._spool.index_range(self._batch_id, self.name, start, end)
 
     def _bytes(self, start: int, end: int) -> bytes:
         (data,) = self._spool.read_ranges([self._range(start, end)])

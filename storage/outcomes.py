@@ -8,7 +8,6 @@ from storage.batch_plan import Plan
 from storage.batches import Batches
 from storage.blocks import BLOCK_BYTES, joined
 from storage.chunks import Chunk, holding
-from storage.errors import NotFound
 from storage.outcome_files import OutcomeFiles
 from storage.recorded_scores import RecordedLines
 from storage.spool import Spool
@@ -42,10 +41,7 @@ def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: 
 def _chunks(
     batches: Batches, spool: Spool, batch_id: str, after: int, limit: int | None, recorded: RecordedLines
 ) -> Iterator[bytes]:
-    standing = batches.standing(batch_id)
-    if standing is None:
-        raise NotFound(f"batch {batch_id!r} was deleted")
-    plan, attempts = standing
+    plan, attempts = batches.standing(batch_id)
     files = OutcomeFiles(batches, spool, batch_id, plan)
     first = max(holding(plan.chunks, after + 1), 0)
     for number in range(first, len(plan.chunks)):

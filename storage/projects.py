@@ -9,6 +9,7 @@ from gradebox.schemas import Project
 from storage import redis_keys
 from storage.api_keys import EVERY_PROJECT
 from storage.audit import Audit
+from storage.connection import transaction
 from storage.errors import Conflict, no_project
 from storage.quotas import Quotas
 
@@ -40,7 +41,7 @@ class Projects:
             pipe.hset(redis_keys.PROJECTS, key, project.model_dump_json())
             self._audit.write(pipe, EVERY_PROJECT, "project.create", key)
 
-        self._redis.transaction(create, redis_keys.PROJECTS)
+        transaction(self._redis, create, redis_keys.PROJECTS)
         return project
 
     def ensure(self, key: str) -> None:

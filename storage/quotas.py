@@ -1,5 +1,7 @@
 """Quotas of each project and of the service: without them, one project could take all the room of the others."""
 
+from typing import Literal
+
 import msgspec
 
 from storage.errors import QuotaExceeded
@@ -64,20 +66,13 @@ class Quotas(msgspec.Struct, frozen=True):
                 "removed, or have the operator raise GRADEBOX_ENVIRONMENT_BUILDS"
             )
 
-    def check_models(self, project: str, there: int) -> None:
-        """Checks that the project may have one more model. Raises QuotaExceeded."""
-        if there >= self.models:
+    def check_number(self, project: str, noun: Literal["grader", "model", "endpoint"], there: int) -> None:
+        """Checks that the project may have one more of these. Raises QuotaExceeded."""
+        most = {"grader": self.graders, "model": self.models, "endpoint": self.endpoints}[noun]
+        if there >= most:
             raise QuotaExceeded(
-                f"project {project!r} has {there} models, and at most {self.models} are kept: delete some, "
-                "or have the operator raise GRADEBOX_PROJECT_MODELS"
-            )
-
-    def check_endpoints(self, project: str, there: int) -> None:
-        """Checks that the project may have one more endpoint. Raises QuotaExceeded."""
-        if there >= self.endpoints:
-            raise QuotaExceeded(
-                f"project {project!r} has {there} endpoints, and at most {self.endpoints} are kept: delete some, "
-                "or have the operator raise GRADEBOX_PROJECT_ENDPOINTS"
+                f"project {project!r} has {there} {noun}s, and at most {most} are kept: delete some, "
+                f"or have the operator raise GRADEBOX_PROJECT_{noun.upper()}S"
             )
 
     def check_projects(self, there: int) -> None:
@@ -86,14 +81,6 @@ class Quotas(msgspec.Struct, frozen=True):
             raise QuotaExceeded(
                 f"there are {there} projects, and at most {self.projects} are kept: use one of them, "
                 "or have the operator raise GRADEBOX_PROJECTS"
-            )
-
-    def check_graders(self, project: str, there: int) -> None:
-        """Checks that the project may have one more grader. Raises QuotaExceeded."""
-        if there >= self.graders:
-            raise QuotaExceeded(
-                f"project {project!r} has {there} graders, and at most {self.graders} are kept: delete some, "
-                "or have the operator raise GRADEBOX_PROJECT_GRADERS"
             )
 
     def check_versions(self, key: str, there: int) -> None:

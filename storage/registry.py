@@ -4,14 +4,17 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import asdict
 from redis import Redis
 from redis.client import Pipeline
 
 from storage.audit import Audit
+from storage.connection import transaction
 from storage.errors import Conflict, KeyNeeded, NotFound
+from storage.quotas import Quotas
 from storage.secret_key import SecretKey, SecretKeyError
 
 MAX_CONCURRENCY = 16  # concurrent requests, if the project sets no limit
@@ -39,12 +42,13 @@ class RegisteredServer(msgspec.Struct, frozen=True, kw_only=True):
 
 Record = TypeVar("Record", bound=RegisteredServer)
 Shown = TypeVar("Shown")
+_T = TypeVar("_T")
 
 
 class Registry(ABC, Generic[Record, Shown]):
     """The servers of one kind in all projects. Each change is one transaction."""
 
-    noun: str
+    noun: Literal["model", "endpoint"]
     """The noun for a server in audit lines and messages."""
     asked_with = frozenset(("url", "api_key", "timeout_s"))
     """Members that requests use. A change of one makes a new revision and discards the results of the last test."""
@@ -52,9 +56,10 @@ class Registry(ABC, Generic[Record, Shown]):
     """Members that the server's own limits depend on. A change of one makes a new `account`."""
     record: type[Record]
 
-    def __init__(self, redis: Redis, audit: Audit, secret_key: SecretKey) -> None:
+    def __init__(self, redis: Redis, audit: Audit, quotas: Quotas, secret_key: SecretKey) -> None:
         self._redis = redis
         self._audit = audit
+        self._quotas = quotas
         self._secret_key = secret_key
 
     def get(self, project: str, key: str) -> Shown:
@@ -93,14 +98,13 @@ class Registry(ABC, Generic[Record, Shown]):
                 raise Conflict(
                     f"project {project!r} has the {self.noun} {record.key!r} already: update it, or choose another key"
                 )
-            self._check_quota(project, pipe.hlen(self._name(project)))
+            self._quotas.check_number(project, self.noun, pipe.hlen(self._name(project)))
             pipe.multi()
             pipe.hset(self._name(project), record.key, msgspec.json.encode(record))
             self._audit.write(pipe, project, f"{self.noun}.create", record.key, detail[:1000])
             return self._shown(project, record)
 
-        created: Shown = self._transaction(project, create)
-        return created
+        return self._transaction(project, create)
 
     def _update(self, project: str, key: str, changes: Mapping[str, Any]) -> Shown:
         """Changes members, given by their names in the record or as `api_key`. An equal value is not a change.
@@ -134,8 +138,7 @@ class Registry(ABC, Generic[Record, Shown]):
             self._audit.write(pipe, project, f"{self.noun}.update", key, ", ".join(sorted(changes)))
             return self._shown(project, changed)
 
-        updated: Shown = self._transaction(project, update)
-        return updated
+        return self._transaction(project, update)
 
     def _opened(self, project: str, key: str) -> tuple[Record, str]:
         """A record and its API key.
@@ -189,9 +192,8 @@ class Registry(ABC, Generic[Record, Shown]):
     def _seal(self, project: str, key: str, url: str, api_key: str) -> str:
         return self._secret_key.seal(api_key, self._context(project, key, url)) if api_key else ""
 
-    def _transaction(self, project: str, change: Callable[[Pipeline], Any]) -> Any:
-        """Runs `change`; repeats it if another client changed the data that it read."""
-        return self._redis.transaction(change, self._name(project), value_from_callable=True)
+    def _transaction(self, project: str, change: Callable[[Pipeline], _T]) -> _T:
+        return transaction(self._redis, change, self._name(project))
 
     @abstractmethod
     def _name(self, project: str) -> str:
@@ -202,12 +204,14 @@ class Registry(ABC, Generic[Record, Shown]):
         """The encryption context of an API key. Binds it to its URL, so that writing to Redis cannot redirect it."""
 
     @abstractmethod
-    def _check_quota(self, project: str, there: int) -> None:
-        """Raises QuotaExceeded if the project may have no more."""
-
-    @abstractmethod
     def _shown(self, project: str, record: Record) -> Shown:
         """A record as the API shows it."""
+
+    def _public(self, project: str, record: Record) -> dict[str, Any]:
+        """The members of a record; of its API key, only whether there is one."""
+        members = asdict(record)
+        has_api_key = bool(members.pop("sealed_key"))
+        return {**members, "project": project, "has_api_key": has_api_key}
 
     def _untested(self) -> dict[str, Any]:
         """The members that a test determines, with their values before a test."""

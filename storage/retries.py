@@ -134,23 +134,18 @@ class Retries:
                 )
             if not any(batch.errors.get(kind) for kind in _KINDS):
                 return batch
-            kept = self._frozen(batch_id)
-            if kept is None:
+            self._freezer.freeze(batch_id)
+            if (frozen := self._batches.frozen(batch_id)) is None:
                 continue
             wanted = self._wanted(batch)
-            standing = self._batches.standing_when_over(batch_id, Frozen(kept))  # another retry may begin meanwhile
-            if standing is None or (again := self._again(batch, kept, *standing, wanted)) is None:
+            standing = self._batches.standing_when_over(batch_id, frozen)  # another retry may begin meanwhile
+            if standing is None or (again := self._again(batch, frozen, *standing, wanted)) is None:
                 return self._batches.get(project, batch_id)
             units, told = again
             if self._retry(args=told):
                 call(lane_of(wanted), units)
                 return self._batches.get(project, batch_id)
         raise Conflict(f"batch {batch_id!r} is being changed by others, or its summary cannot be made: try again later")
-
-    def _frozen(self, batch_id: str) -> bytes | None:
-        self._freezer.freeze(batch_id)
-        found: Any = self._redis.hget(redis_keys.FROZEN, batch_id)
-        return None if found is None else bytes(found)
 
     def _wanted(self, batch: Batch) -> list[Wanted]:
         try:
@@ -166,10 +161,9 @@ class Retries:
             ) from error
 
     def _again(
-        self, batch: Batch, kept: bytes, plan: Plan, attempts: list[int], wanted: list[Wanted]
+        self, batch: Batch, frozen: Frozen, plan: Plan, attempts: list[int], wanted: list[Wanted]
     ) -> tuple[int, list[bytes]] | None:
         """The number of units to score again, and the arguments of the script; None if nothing is retryable."""
-        frozen = Frozen(kept)
         found = self._found(batch.id, plan, attempts, frozen.floor)
         if not found.units:
             return None
@@ -188,7 +182,7 @@ class Retries:
         table = frozen.table or self._spool.read_table(batch.id, frozen.table_name)
         chunks, done = frozen_batch.part(table)
         tallies = map(pack, [*found.rest, *found.tallies])
-        return len(found.units), [msgspec.msgpack.encode(again), kept, chunks, done, *tallies]
+        return len(found.units), [msgspec.msgpack.encode(again), frozen.value, chunks, done, *tallies]
 
     def _found(self, batch_id: str, plan: Plan, attempts: list[int], floor: int) -> _Found:
         found = _Found([Tally() for _ in plan.scorers], [], [])

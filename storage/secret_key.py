@@ -5,10 +5,10 @@ Redis holds the encrypted secrets, and the key file is not in Redis, so access t
 
 import base64
 import hashlib
-import os
 import secrets
 from pathlib import Path
 
+from storage.disk import create_private
 from storage.errors import StorageError
 
 _KEY_BYTES = 32
@@ -56,7 +56,7 @@ class SecretKey:
         if self._key is None:
             try:
                 if make and not self._path.exists():
-                    _make(self._path)
+                    create_private(self._path, base64.urlsafe_b64encode(secrets.token_bytes(_KEY_BYTES)) + b"\n")
                 self._key = _decoded(self._path)
             except OSError as error:
                 raise SecretKeyError(
@@ -76,23 +76,6 @@ def _decoded(path: Path) -> bytes:
     if len(key) != _KEY_BYTES:
         raise SecretKeyError(f"the file {path} holds no key: it has {_KEY_BYTES} random bytes in base64")
     return key
-
-
-def _make(path: Path) -> None:
-    """Links the complete file into place, so that processes that start at the same time use one key."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    own = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    try:
-        with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(base64.urlsafe_b64encode(secrets.token_bytes(_KEY_BYTES)) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(own, path)
-        except FileExistsError:
-            return  # another process created the file first: use its key
-    finally:
-        own.unlink(missing_ok=True)
 
 
 def _name(key: bytes) -> str:

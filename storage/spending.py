@@ -18,7 +18,6 @@ from storage.connection import script, text
 NANO = 1_000_000_000
 """Money is counted in whole billionths, because sums of floats drift."""
 
-_COUNTED = ("asks", "kept", "input_tokens", "output_tokens")
 _LONGEST_REPLY = 8 << 20  # bytes of a kept reply, uncompressed
 
 
@@ -131,8 +130,8 @@ class SpendingStore:
         )
 
     def told(self, project: str, period: str = "") -> ProjectSpending:
-        """The spending of a project in total, or in one day or month, given as in `of_project`. The total is also
-        broken down by each model or endpoint that was asked, and by each grader that asked.
+        """The spending of a project in total, or in a day (`2026-11-23`) or month (`2026-11`). The total is also broken
+        down by each model or endpoint that was asked, and by each grader that asked.
         """
         counts: dict[str, dict[str, int]] = {"": {}}
         for field, value in self._redis.hgetall(redis_keys.spent(project, period)).items():
@@ -144,22 +143,6 @@ class SpendingStore:
                 counts[""][text(field)] = int(value)
         total, by = counts.pop(""), {name: _told(counts[name]) for name in sorted(counts)}
         return ProjectSpending(total=_told(total), by=by)
-
-    def of_project(self, project: str, period: str = "") -> dict[str, Spent]:
-        """The spending of a project by currency, in total or in a day (`2026-11-23`) or month (`2026-11`)."""
-        return _by_currency(self._redis.hgetall(redis_keys.spent(project, period)), "")
-
-    def of_model(self, project: str, key: str) -> dict[str, Spent]:
-        """The cost of a model's asks, by currency."""
-        return _by_currency(self._redis.hgetall(redis_keys.spent(project)), f"model:{key}:")
-
-    def of_grader(self, project: str, key: str) -> dict[str, Spent]:
-        """The cost of a grader's asks, by currency."""
-        return _by_currency(self._redis.hgetall(redis_keys.spent(project)), f"grader:{key}:")
-
-    def of_batch(self, batch: str) -> dict[str, Spent]:
-        """The cost of a batch's asks, by currency."""
-        return _by_currency(self._redis.hgetall(redis_keys.spent_by_batch(batch)), "")
 
 
 def arguments(
@@ -225,18 +208,10 @@ def _counts(spent: Spent, currency: str) -> list[str]:
 
 
 def _told(counts: dict[str, int]) -> schemas.Spending:
-    asks, kept, input_tokens, output_tokens = (counts.get(name, 0) for name in _COUNTED)
-    costs = {name.removeprefix("cost:"): count / NANO for name, count in counts.items() if name.startswith("cost:")}
-    return schemas.Spending(asks=asks, kept=kept, input_tokens=input_tokens, output_tokens=output_tokens, costs=costs)
-
-
-def _by_currency(found: dict[bytes | str, bytes | str], prefix: str) -> dict[str, Spent]:
-    """The cost by currency. Each entry repeats the counts; without a price, the only currency is empty."""
-    named = {text(name): int(value) for name, value in found.items()}
-    counts = {name.removeprefix(prefix): count for name, count in named.items() if name.startswith(prefix)}
-    asks, kept, input_tokens, output_tokens = (counts.get(name, 0) for name in _COUNTED)
-    costs = {name.removeprefix("cost:"): count / NANO for name, count in counts.items() if name.startswith("cost:")}
-    return {
-        currency: Spent(asks, kept, input_tokens, output_tokens, cost)
-        for currency, cost in (costs or {"": 0.0}).items()
-    }
+    return schemas.Spending(
+        asks=counts.get("asks", 0),
+        kept=counts.get("kept", 0),
+        input_tokens=counts.get("input_tokens", 0),
+        output_tokens=counts.get("output_tokens", 0),
+        costs={name.removeprefix("cost:"): count / NANO for name, count in counts.items() if name.startswith("cost:")},
+    )

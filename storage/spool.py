@@ -6,7 +6,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import IO, NamedTuple, Protocol, cast
@@ -66,13 +66,9 @@ class Spool:
         # Files of a folder need fsync; an object store does not lose what it has acknowledged.
         self._is_folder = isinstance(self._files, LocalFileSystem)
 
-    @contextmanager
-    def writing_payload(self, batch_id: str) -> Iterator[IO[bytes]]:
+    def writing_payload(self, batch_id: str) -> AbstractContextManager[IO[bytes]]:
         """Opens a new payload, which is on disk when the block ends."""
-        self._make_folder(f"{self._root}/payloads")
-        self.check_room()
-        with self._as_os_errors(), self._writing(self._payload(batch_id)) as (file,):
-            yield file
+        return self._new(self._payload(batch_id))
 
     def push(self, payload: IO[bytes]) -> None:
         """Starts the transfer of the bytes written so far to the disk, without waiting for it."""
@@ -106,24 +102,17 @@ class Spool:
         with self._as_os_errors():
             return BytesIO(self._files.cat_file(path))  # one request; to open and read a file takes two
 
-    @contextmanager
-    def writing_recorded(self, batch_id: str, name: str) -> Iterator[IO[bytes]]:
+    def writing_recorded(self, batch_id: str, name: str) -> AbstractContextManager[IO[bytes]]:
         """Opens a new file of recorded outcomes, which is on disk when the block ends."""
-        self._make_folder(f"{self._root}/outcomes/{batch_id}")
-        self.check_room()
-        with self._as_os_errors(), self._writing(self._recorded(batch_id, name)) as (file,):
-            yield file
+        return self._new(self._recorded(batch_id, name))
 
     def open_recorded(self, batch_id: str, name: str) -> IO[bytes]:
         """Opens a file of recorded outcomes. Raises FileNotFoundError."""
-        with self._as_os_errors():
-            path = self._recorded(batch_id, name)
-            return Path(path).open("rb") if self._is_folder else cast(IO[bytes], self._files.open(path, "rb"))
+        return self._opened(self._recorded(batch_id, name))
 
     def remove_recorded(self, batch_id: str, name: str) -> None:
         """Deletes a file of recorded outcomes, if it exists."""
-        with suppress(FileNotFoundError), self._as_os_errors():
-            self._files.rm_file(self._recorded(batch_id, name))
+        self._remove(self._recorded(batch_id, name))
 
     def recorded_files(self, batch_id: str) -> list[str]:
         """The names of all files of recorded outcomes of a batch, including files that are being written."""
@@ -132,20 +121,19 @@ class Spool:
 
     def remove_outcomes(self, batch_id: str, unit: int, attempt: int) -> None:
         """Deletes the outcomes of an attempt that does not count, if they exist."""
-        with suppress(FileNotFoundError), self._as_os_errors():
-            self._files.rm_file(self._outcomes(batch_id, unit, attempt))
+        self._remove(self._outcomes(batch_id, unit, attempt))
 
     def write_table(self, batch_id: str, table: bytes) -> str:
         """Writes the table of an ended batch (its chunks and the attempts that count) atomically. Returns its name,
         which is that of its content: a slow writer cannot replace the table of a later retry.
         """
         name = _table_name(table)
-        self._write_whole(f"{self._root}/outcomes/{batch_id}/{name}", BytesIO(table))
+        self._write_whole(self._table(batch_id, name), BytesIO(table))
         return name
 
     def read_table(self, batch_id: str, name: str) -> bytes:
         """Reads the table that `write_table` wrote. Raises FileNotFoundError, and CutOff if it is not whole."""
-        path = f"{self._root}/outcomes/{batch_id}/{name}"
+        path = self._table(batch_id, name)
         with self._as_os_errors():
             table = cast(bytes, self._files.cat_file(path))
         if name not in (_table_name(table), _OLD_TABLE):
@@ -158,8 +146,7 @@ class Spool:
 
     def remove_table(self, batch_id: str, name: str) -> None:
         """Deletes a table, if it exists."""
-        with suppress(FileNotFoundError), self._as_os_errors():
-            self._files.rm_file(f"{self._root}/outcomes/{batch_id}/{name}")
+        self._remove(self._table(batch_id, name))
 
     def write_index(self, batch_id: str, name: str, content: Readable) -> None:
         """Writes an index of a batch's outcomes atomically. All writers of this name write the same content."""
@@ -168,8 +155,7 @@ class Spool:
 
     def has_index(self, batch_id: str, name: str) -> bool:
         """Whether an index exists."""
-        with self._as_os_errors():
-            return bool(self._files.exists(self._index(batch_id, name)))
+        return self._exists(self._index(batch_id, name))
 
     def indexes(self, batch_id: str) -> list[str]:
         """The names of a batch's indexes, including partial files of interrupted writes."""
@@ -177,8 +163,7 @@ class Spool:
 
     def remove_index(self, batch_id: str, name: str) -> None:
         """Deletes an index, if it exists."""
-        with suppress(FileNotFoundError), self._as_os_errors():
-            self._files.rm_file(self._index(batch_id, name))
+        self._remove(self._index(batch_id, name))
 
     def index_range(self, batch_id: str, name: str, start: int, end: int) -> FileRange:
         """A range of an index."""
@@ -219,7 +204,7 @@ class Spool:
 
     def write_archive(self, sha256: str, archive: Readable) -> None:
         """Writes the content of an environment atomically. All writers write the same content."""
-        self._make_folder(f"{self._root}/environments")
+        self._make_folder(self._root)
         self.check_room()
         self._write_whole(self._archive(sha256), archive)
 
@@ -233,33 +218,25 @@ class Spool:
             Path(new).replace(path)
             disk.sync_folder(Path(path).parent)
 
-    @contextmanager
-    def writing_data(self, upload_id: str) -> Iterator[IO[bytes]]:
+    def writing_data(self, upload_id: str) -> AbstractContextManager[IO[bytes]]:
         """Opens a new file of data for environments, which is on disk when the block ends."""
-        self._make_folder(f"{self._root}/environments")
-        self.check_room()
-        with self._as_os_errors(), self._writing(self._data(upload_id)) as (file,):
-            yield file
+        return self._new(self._data(upload_id))
 
     def has_data(self, upload_id: str) -> bool:
         """Whether a file of data exists."""
-        with self._as_os_errors():
-            return bool(self._files.exists(self._data(upload_id)))
+        return self._exists(self._data(upload_id))
 
     def open_data(self, upload_id: str) -> IO[bytes]:
         """Opens a file of data. Raises FileNotFoundError."""
-        with self._as_os_errors():
-            return cast(IO[bytes], self._files.open(self._data(upload_id), "rb"))
+        return self._opened(self._data(upload_id))
 
     def open_archive(self, sha256: str) -> IO[bytes]:
         """Opens the content of an environment. Raises FileNotFoundError."""
-        with self._as_os_errors():
-            return cast(IO[bytes], self._files.open(self._archive(sha256), "rb"))
+        return self._opened(self._archive(sha256))
 
     def has_archive(self, sha256: str) -> bool:
         """Whether the content of an environment exists."""
-        with self._as_os_errors():
-            return bool(self._files.exists(self._archive(sha256)))
+        return self._exists(self._archive(sha256))
 
     def archives(self) -> set[str]:
         """The SHA-256 of each stored content of an environment."""
@@ -270,14 +247,12 @@ class Spool:
         """Deletes the content of an environment, and partial files of interrupted writes."""
         for path in self._listed("environments"):
             if Path(path).name.startswith(f"{sha256}."):
-                with suppress(FileNotFoundError), self._as_os_errors():
-                    self._files.rm_file(path)
+                self._remove(path)
 
     def remove(self, batch_id: str) -> None:
         """Deletes all files of a batch or another upload, if there are any."""
         for path in (self._payload(batch_id), self._data(batch_id)):
-            with suppress(FileNotFoundError), self._as_os_errors():
-                self._files.rm_file(path)
+            self._remove(path)
         with suppress(FileNotFoundError), self._as_os_errors():
             self._files.rm(f"{self._root}/outcomes/{batch_id}", recursive=True)
 
@@ -285,11 +260,11 @@ class Spool:
         """Whether the spool itself is there: it has the payload of this batch, or a mark of its owner older than
         the batch. A network file system that is not mounted looks like an empty folder, and soon gets a new mark.
         """
+        if self._exists(self._payload(batch_id)):
+            return True
+        if not self._exists(self._owner):
+            return False
         with self._as_os_errors():
-            if self._files.exists(self._payload(batch_id)):
-                return True
-            if not self._files.exists(self._owner):
-                return False
             return bool(self._files.modified(self._owner).timestamp() < int(batch_id[:8], 16))
 
     def batches(self) -> set[str]:
@@ -308,7 +283,7 @@ class Spool:
         none.
         """
         with self._as_os_errors():
-            if not self._files.exists(self._owner):
+            if not self._exists(self._owner):
                 self._files.makedirs(self._root, exist_ok=True)
                 self._files.pipe_file(self._owner, claim.encode())
             return str(self._files.cat_file(self._owner)[:64].decode("ascii", "replace"))
@@ -378,6 +353,9 @@ class Spool:
     def _outcomes(self, batch_id: str, unit: int, attempt: int) -> str:
         return f"{self._root}/outcomes/{batch_id}/{unit}-{attempt}.jsonl"
 
+    def _table(self, batch_id: str, name: str) -> str:
+        return f"{self._root}/outcomes/{batch_id}/{name}"
+
     def _index(self, batch_id: str, name: str) -> str:
         return f"{self._root}/outcomes/{batch_id}/index-{name}"
 
@@ -399,7 +377,28 @@ class Spool:
         folder.mkdir(exist_ok=True)
         disk.sync_folder(folder.parent)  # else a power failure may lose the folder with all files in it
 
+    def _exists(self, path: str) -> bool:
+        with self._as_os_errors():
+            return bool(self._files.exists(path))
+
+    def _remove(self, path: str) -> None:
+        """Deletes a file, if it exists."""
+        with suppress(FileNotFoundError), self._as_os_errors():
+            self._files.rm_file(path)
+
     # Files of a folder are opened without fsspec, which would take as long as writing the outcomes of a chunk takes.
+
+    def _opened(self, path: str) -> IO[bytes]:
+        with self._as_os_errors():
+            return Path(path).open("rb") if self._is_folder else cast(IO[bytes], self._files.open(path, "rb"))
+
+    @contextmanager
+    def _new(self, path: str) -> Iterator[IO[bytes]]:
+        """Opens a new file, which is on disk when the block ends."""
+        self._make_folder(str(Path(path).parent))
+        self.check_room()
+        with self._as_os_errors(), self._writing(path) as (file,):
+            yield file
 
     @contextmanager
     def _uploading(self, path: str) -> Iterator[IO[bytes]]:

@@ -5,7 +5,6 @@ import re
 import signal
 import ssl
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,8 @@ import pytest
 import structlog
 from hypothesis import settings
 from redis import Redis
-from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
 from xdist.scheduler import LoadScopeScheduling
 
 from gradebox.asks import asking
@@ -99,7 +99,7 @@ def redis_server(folder: Path) -> Iterator[str]:
     server = subprocess.Popen([*command, "--appendonly", "yes"], stdout=subprocess.DEVNULL)
     url = f"unix://{socket}"
     try:
-        _wait_until_up(Redis.from_url(url))
+        Redis.from_url(url, retry=Retry(ConstantBackoff(0.02), 200)).ping()  # waits until it is up
         yield url
     finally:
         server.kill()
@@ -111,17 +111,6 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of the Redis of this test run."""
     with redis_server(tmp_path_factory.mktemp("redis")) as url:
         yield url
-
-
-def _wait_until_up(redis: Redis) -> None:
-    for _ in range(200):
-        try:
-            redis.ping()
-        except RedisConnectionError:
-            time.sleep(0.02)
-        else:
-            return
-    raise AssertionError("redis-server did not start")
 
 
 @pytest.fixture

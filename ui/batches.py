@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import msgspec
 from anyio.to_thread import run_sync
@@ -22,6 +22,7 @@ from storage.errors import NotFound
 from storage.store import Store
 from ui import histogram, query
 from ui.forms import read_form
+from ui.rows import outcomes_of
 from ui.templates import page, rendered
 from ui.visits import Visit, visit
 
@@ -51,13 +52,13 @@ class _View:
     """The settings of the table, from the URL."""
 
     grader: str
-    kind: str | None
-    bin: int | None
-    low: float | None
-    high: float | None
-    text: str
-    sort: str
     number: int
+    kind: str | None = None
+    bin: int | None = None
+    low: float | None = None
+    high: float | None = None
+    text: str = ""
+    sort: str = "index"
 
     @property
     def is_filtered(self) -> bool:
@@ -97,37 +98,33 @@ def _view(request: Request, batch: Batch) -> _View:
     asked = request.query_params.get("grader") or str(batch.graders[0])
     return _View(
         side(batch, asked).grader,
-        query.one_of(request, "kind", KindFilter),
-        query.number(request, "bin", 0, 9),
-        query.decimal(request, "low"),
-        query.decimal(request, "high"),
-        request.query_params.get("text", "")[: tables.TEXT_LENGTH],
-        query.one_of(request, "sort", Sort) or "index",
-        query.number(request, "page", 1, _MOST_PAGES, 1) or 1,
+        kind=query.one_of(request, "kind", KindFilter),
+        bin=query.number(request, "bin", 0, 9),
+        low=query.decimal(request, "low"),
+        high=query.decimal(request, "high"),
+        text=request.query_params.get("text", "")[: tables.TEXT_LENGTH],
+        sort=query.one_of(request, "sort", Sort) or "index",
+        number=query.number(request, "page", 1, _MOST_PAGES, 1) or 1,
     )
 
 
 async def _table(request: Request, who: Visit, batch: Batch, view: _View) -> TablePage:
     """The rows of the table. While the batch runs, they are its outcomes so far, by index."""
-    wanted: dict[str, Any] = {"kind": None, "low": None, "high": None, "bin": None, "text": None, "sort": "index"}
-    if batch.state in ENDED:
-        wanted = {
-            "kind": cast(KindFilter, view.kind),
-            "low": view.low,
-            "high": view.high,
-            "bin": view.bin,
-            "text": view.text or None,
-            "sort": cast(Sort, view.sort),
-        }
+    wanted = view if batch.state in ENDED else _View(view.grader, view.number)
     answer = await tables.read_table(
         request,
         who.services,
         who.project,
         batch.id,
-        view.grader,
-        page_number=view.number,
+        wanted.grader,
+        kind=cast(KindFilter, wanted.kind),
+        low=wanted.low,
+        high=wanted.high,
+        bin=wanted.bin,
+        text=wanted.text or None,
+        sort=cast(Sort, wanted.sort),
+        page_number=wanted.number,
         limit=_PAGE,
-        **wanted,
     )
     return msgspec.json.decode(answer.body, type=TablePage)
 
@@ -166,14 +163,6 @@ def pace(batch: Batch) -> Pace | None:
     return Pace(a_second, f"{minutes:,} min {seconds} s" if minutes else f"{seconds} s")
 
 
-class _Score(msgspec.Struct):
-    grader: str
-    score: float | None
-
-
-_decode = msgspec.json.Decoder(_Score).decode
-
-
 async def _others(who: Visit, batch: Batch, view: _View, table: TablePage) -> dict[int, dict[str, float | None]]:
     """For each thread in the table, the scores of the batch's other graders, and recorded scores."""
     is_small = batch.threads <= _MOST_RECORDED
@@ -187,12 +176,10 @@ async def _others(who: Visit, batch: Batch, view: _View, table: TablePage) -> di
 def _scores(
     store: Store, batch_id: str, indices: list[int], but: str, read: Callable[..., Iterator[bytes]]
 ) -> dict[int, dict[str, float | None]]:
-    found = {}
-    for index in indices:
-        lines = b"".join(read(store.batches, store.spool, batch_id, index - 1, 1)).splitlines()
-        said = [_decode(line) for line in lines]
-        found[index] = {one.grader: one.score for one in said if one.grader != but}
-    return found
+    return {
+        index: {one.grader: one.score for one in outcomes_of(store, batch_id, index, read) if one.grader != but}
+        for index in indices
+    }
 
 
 async def cancel(request: Request) -> Response:

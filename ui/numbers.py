@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from math import inf, nextafter
 from typing import Any
 
-import msgspec
 from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,11 +14,11 @@ from api.routes import numbers
 from api.services import Services
 from gradebox.agreement import Agreement
 from gradebox.comparison import Compared, Comparison, PairCounts
-from storage import outcomes
 from storage.errors import NotFound
 from storage.store import Store
 from storage.summary import bin_of
 from ui import query
+from ui.rows import outcomes_of
 from ui.templates import page
 from ui.visits import visit
 
@@ -107,14 +106,6 @@ def _same(grader: str, *, is_other: bool) -> str | None:
     return (grader.partition("@")[0] if is_other else grader) or None
 
 
-class _Said(msgspec.Struct):
-    grader: str
-    reason: str | None = None
-
-
-_decode = msgspec.json.Decoder(_Said).decode
-
-
 def _reasons(store: Store, found: Comparison) -> list[tuple[str, str]]:
     """The reasons of both sides, for the first rows that flipped."""
     return [
@@ -124,8 +115,7 @@ def _reasons(store: Store, found: Comparison) -> list[tuple[str, str]]:
 
 
 def _reason(store: Store, of: Compared, index: int) -> str:
-    lines = b"".join(outcomes.read(store.batches, store.spool, of.batch, index - 1, 1)).splitlines()
-    said = next((one for one in map(_decode, lines) if one.grader == of.grader), None)
+    said = next((one for one in outcomes_of(store, of.batch, index) if one.grader == of.grader), None)
     return (said.reason or "")[:_REASON_CHARACTERS] if said else ""
 
 

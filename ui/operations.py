@@ -17,6 +17,7 @@ from api.access.auth import require_operator
 from api.http.problems import RETRY, ProblemError, invalid
 from api.numbers.process import IsGone
 from api.services import Services
+from sandbox.doctor.layer import Layer
 from ui.templates import page
 from ui.visits import visit
 
@@ -51,17 +52,9 @@ async def doctor(request: Request) -> Response:
     return page("doctor.html", visit=who, here="service", backends=found.backends, is_safe=found.safe)
 
 
-class _Layer(msgspec.Struct):
-    name: str
-    in_force: bool
-    seen: str
-    needed: bool
-    fix: str
-
-
 class _Found(msgspec.Struct):
     safe: bool
-    backends: dict[str, list[_Layer]]
+    backends: dict[str, list[Layer]]
 
 
 def _doctor(_: IsGone) -> _Found:

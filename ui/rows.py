@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,6 +19,7 @@ from gradebox.schemas import Batch
 from storage import batch_threads, outcomes
 from storage.blocks import lines_of
 from storage.errors import NotFound
+from storage.store import Store
 from ui.samples import SAMPLES_SHOWN
 from ui.templates import MOST_SHOWN, as_json, page, rendered
 from ui.visits import visit
@@ -27,7 +28,7 @@ _PARSED_BYTES = 256 * 1024  # longer threads are shown as the raw line
 _TURNS_SHOWN = 500
 _MEMBERS_SHOWN = 50  # completions of a group
 RANDOM = 20  # number of threads picked at random
-_decode = msgspec.json.Decoder(Outcome).decode
+_decode_lines = msgspec.json.Decoder(Outcome).decode_lines
 
 
 _Turns = Sequence[tuple[str, str]]
@@ -79,9 +80,14 @@ async def show(request: Request) -> Response:
 
 def _read(services: Services, batch: Batch, index: int) -> tuple[list[Outcome], _Thread]:
     line = _line(services, batch, index)
-    found = outcomes.read(services.store.batches, services.store.spool, batch.id, index - 1, 1)
-    said = [_decode(one) for one in b"".join(found).splitlines()]
-    return said, _shown(line)
+    return outcomes_of(services.store, batch.id, index), _shown(line)
+
+
+def outcomes_of(
+    store: Store, batch_id: str, index: int, read: Callable[..., Iterator[bytes]] = outcomes.read
+) -> list[Outcome]:
+    """Return the outcomes of one thread. `read` is a function of `storage.outcomes`."""
+    return _decode_lines(b"".join(read(store.batches, store.spool, batch_id, index - 1, 1)))
 
 
 def _line(services: Services, batch: Batch, index: int) -> bytes:

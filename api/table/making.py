@@ -9,7 +9,6 @@ from api.numbers import process
 from api.numbers.jobs import IndexJob, SearchJob, TextFound
 from api.numbers.process import IsGone
 from gradebox.schemas import Batch
-from storage.errors import NotFound
 from storage.graded_chunks import GradedChunks
 from storage.outcome_files import OutcomeFiles
 from storage.outcome_index import OutcomeIndex
@@ -31,10 +30,8 @@ class GraderTable:
     def __init__(self, store: Store, batch: Batch, grader: str) -> None:
         self.batch = batch.id
         self.grader = grader
-        settled, standing = store.batches.settled(batch.id), store.batches.standing(batch.id)
-        if standing is None:
-            raise NotFound(f"batch {batch.id} was deleted")
-        plan, attempts = standing
+        settled = store.batches.settled(batch.id)
+        plan, attempts = store.batches.standing(batch.id)
         self.is_over = settled == attempts
         labels = [scorer.label for scorer in plan.scorers]
         files = OutcomeFiles(store.batches, store.spool, batch.id, plan)

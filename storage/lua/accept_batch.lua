@@ -11,7 +11,7 @@ local has = {held(WAITING), held(ACTIVE), redis.call('ZCARD', batches_key(projec
 
 local answer = once and redis.call('GET', 'gradebox:answer:' .. once.digest)
 if answer then return {answer, 0, unpack(has)} end
-if has[1] + wanted.total > most.completions or has[2] >= most.waiting_batches or has[3] >= most.batches
+if has[1] + wanted.total > most.waiting.completions or has[2] >= most.waiting.batches or has[3] >= most.batches
   or has[4] + wanted.size > most.spool_bytes then
   return {'', 0, unpack(has)}
 end

@@ -1,8 +1,6 @@
 """Runs batches while processes of the service are killed. At the end each outcome must exist once and be right."""
 
-import os
 import random
-import signal
 import sys
 import time
 from collections import Counter
@@ -66,7 +64,7 @@ def run(plan: Plan, folder: Path) -> Report:
             create_graders(client)
             works = _kill_while_it_works(plan, chance, service, client, report)
             service.await_ready()
-            _await_end(works, service)
+            service.wait(lambda: not _unfinished(works), END_S, lambda: [work.handle for work in works])
             for work in works:
                 _judge(work, report)
             assert len(client.batches.list(200)) == min(len(works), 200)
@@ -104,12 +102,7 @@ def _kill(chance: random.Random, service: Service, report: Report) -> None:
     victims = service.family() if kind == "everything" else there[kind]
     if kind != "everything" and victims:
         victims = [chance.choice(victims)]
-    killed = 0
-    for pid in victims:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-            killed += 1
-    report.killed[kind] += bool(killed)
+    report.killed[kind] += service.kill(victims)
 
 
 def _unfinished(works: list[Work]) -> int:
@@ -118,14 +111,6 @@ def _unfinished(works: list[Work]) -> int:
             with suppress(ConnectionFailed, ApiError):
                 work.handle.refresh()
     return sum(work.handle.state != "finished" for work in works)
-
-
-def _await_end(works: list[Work], service: Service) -> None:
-    ends = time.monotonic() + END_S
-    while _unfinished(works):
-        assert time.monotonic() < ends, [work.handle for work in works if work.handle.state != "finished"]
-        service.ensure()
-        time.sleep(0.2)
 
 
 def _judge(work: Work, report: Report) -> None:

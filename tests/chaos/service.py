@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,10 +57,14 @@ class Service:
             self.starts += 1
 
     def await_ready(self) -> None:
-        """Waits until the service is ready, and starts it again whenever it ends."""
-        ends = time.monotonic() + START_S
-        while not self._ready():
-            assert time.monotonic() < ends, f"it did not get ready: {(self.folder / 'log').read_text()[-2000:]}"
+        """Waits until the service is ready."""
+        self.wait(self._ready, START_S, lambda: f"it did not get ready: {(self.folder / 'log').read_text()[-2000:]}")
+
+    def wait(self, until: Callable[[], bool], seconds: float, told: Callable[[], object]) -> None:
+        """Waits until this holds, and starts the service again whenever it ends. Fails with what `told` returns."""
+        ends = time.monotonic() + seconds
+        while not until():
+            assert time.monotonic() < ends, told()
             self.ensure()
             time.sleep(0.1)
 
@@ -73,11 +78,18 @@ class Service:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for pid in self.family():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        self.kill(self.family())
         if self._process is not None:
             self._process.wait()
+
+    def kill(self, pids: Iterable[int]) -> bool:
+        """Kills these processes. Returns whether there was any."""
+        killed = False
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                killed = True
+        return killed
 
     def processes(self) -> dict[str, list[int]]:
         """The processes to kill: `serve`, each role, and as `sandbox` those that start, fork or supervise sandboxes."""

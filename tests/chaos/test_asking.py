@@ -2,7 +2,6 @@
 
 import os
 import random
-import signal
 import time
 from collections import Counter
 from contextlib import suppress
@@ -50,14 +49,12 @@ def test_kills_lose_no_outcome_and_ask_again_what_was_under_way_alone(tmp_path: 
             killed: Counter[str] = Counter()
             while killed.total() < KILLS and not _is_over(batch):
                 time.sleep(chance.uniform(0.2, 1.2))
-                killed += _kill(service, chance.choice(ROLES), chance)
+                role = chance.choice(ROLES)
+                there = service.processes()[role]
+                killed[role] += service.kill([chance.choice(there)] if there else [])
                 service.ensure()
             service.await_ready()
-            ends = time.monotonic() + 240
-            while not _is_over(batch):
-                assert time.monotonic() < ends, f"seed {seed}: {batch}"
-                service.ensure()
-                time.sleep(0.2)
+            service.wait(lambda: _is_over(batch), 240, lambda: f"seed {seed}: {batch}")
             outcomes = list(batch.outcomes())
         assert killed.total() >= KILLS // 2, f"seed {seed}: the batch was over after {killed}"
         assert [outcome.id for outcome in outcomes] == list(range(COMPLETIONS)), f"seed {seed}"
@@ -73,14 +70,3 @@ def _is_over(batch: BatchHandle) -> bool:
     with suppress(ConnectionFailed, ApiError):
         batch.refresh()
     return batch.state == "finished"
-
-
-def _kill(service: Service, role: str, chance: random.Random) -> Counter[str]:
-    """Kills a process of this role, if there is one. Returns a count of the role."""
-    there = service.processes()[role]
-    if not there:
-        return Counter()
-    with suppress(ProcessLookupError):
-        os.kill(chance.choice(there), signal.SIGKILL)
-        return Counter([role])
-    return Counter()

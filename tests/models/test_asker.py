@@ -21,7 +21,7 @@ import pytest
 from examples.model_server import ModelServer, Script
 from gradebox.asks.model import choice_schema
 from gradebox.outcome import Spent
-from gradebox.schemas import ModelDefaults, ModelTrial, Price
+from gradebox.schemas import ModelDefaults, ModelTrial, Price, Spending
 from models import parse_reply, server_connections, store_calls
 from models.ask_counts import AskCounts
 from models.asker import Answer, Asker, Who
@@ -35,6 +35,7 @@ from storage.spending import Budget
 from storage.spool import Spool
 from storage.store import Store
 from tests.conftest import redis_server
+from tests.storage.making import spent_by_batch
 
 HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=1024, model_connect_s=2)
 KEY = "sk-very-secret-of-a-model-0123456789"
@@ -533,7 +534,8 @@ def test_equal_asks_at_once_are_sent_once(store: Store) -> None:
         assert len({answer.body for answer in answers}) == 1
         assert sum(answer.spent.kept for answer in answers) == 9
         assert len(server.bodies) == 1
-        assert store.spending.of_project("default")[""] == Spent(10, 9, 10, 5)
+        total = store.spending.told("default").total
+        assert total == Spending(asks=10, kept=9, input_tokens=10, output_tokens=5, costs={})
         alone = WHO._replace(keep=False)
         for future in [asker.ask(request(), alone, lambda: True) for _ in range(3)]:
             assert future.result(20).spent.kept == 0
@@ -644,18 +646,19 @@ def test_what_asks_cost_is_counted(store: Store, server: ModelServer, asker: Ask
     assert told(asker, request("1"), who)[1] == Spent(1, 0, 10, 5, 0.02)
     told(asker, request("2"), who)
     told(asker, request("2"), who)
-    expected = {"USD": Spent(3, 1, 20, 10, 0.04)}
-    assert store.spending.of_batch("b1") == expected
-    assert store.spending.of_project("default") == expected
-    assert store.spending.of_model("default", "judge") == expected
-    assert store.spending.of_grader("default", "polite") == expected
-    assert store.spending.of_project("default", f"{datetime.now(UTC):%Y-%m}") == expected
+    expected = Spending(asks=3, kept=1, input_tokens=20, output_tokens=10, costs={"USD": 0.04})
+    assert spent_by_batch(store, "b1") == {
+        "asks": 3, "kept": 1, "input_tokens": 20, "output_tokens": 10, "cost:USD": 40_000_000
+    }  # fmt: skip
+    spent = store.spending.told("default")
+    assert (spent.total, spent.by) == (expected, dict.fromkeys(("model:judge", "grader:polite"), expected))
+    assert store.spending.told("default", f"{datetime.now(UTC):%Y-%m}").total == expected
 
 
 def test_a_reply_that_cannot_be_used_costs_all_the_same(store: Store, server: ModelServer, asker: Asker) -> None:
     register(store, server, "behave:cut-off", price=Price(1000.0, 2000.0))
     assert told(asker, request())[1] == Spent(1, 0, 10, 5, 0.02)
-    assert store.spending.of_project("default") == {"USD": Spent(1, 0, 10, 5, 0.02)}
+    assert store.spending.told("default").total.costs == {"USD": 0.02}
 
 
 def test_a_budget_ends_asking(store: Store) -> None:

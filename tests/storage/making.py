@@ -12,13 +12,13 @@ from redis import Redis
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Check, FeedbackOf, Report
 from storage import redis_keys
-from storage.batch_plan import NO_TERMS, AskTerms, Wanted
+from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, Wanted
 from storage.chunks import CHUNK_LINES, Cutter
 from storage.connection import text
 from storage.grader_content import Proved
 from storage.leases import Completed, Lease
 from storage.retries import is_retryable
-from storage.statistics import tally
+from storage.statistics import Tally, tally
 from storage.store import Store
 
 SOURCE = "async def grade(thread):\n    return 1.0\n"
@@ -81,17 +81,22 @@ def over_since(store: Store, batch: str, seconds: float) -> None:
     store.redis.hset(redis_keys.batch(batch), "ended", since[batch])
 
 
-def claim(store: Store) -> Lease:
+def claim(store: Store, lane: Lane = "") -> Lease:
     """Claims the next unit. Fails if there is none."""
-    lease = store.leases.claim()
+    lease = store.leases.claim(lane=lane)
     assert lease is not None
     return lease
 
 
+def plan_of(store: Store, batch: str) -> Plan:
+    plan = store.batches.plan(batch)
+    assert plan is not None
+    return plan
+
+
 def outcomes_of(store: Store, lease: Lease, *, score: float | None = None) -> list[Outcome]:
     """Outcomes of one unit. The score is the index, or the given score."""
-    plan = store.batches.plan(lease.batch)
-    assert plan is not None
+    plan = plan_of(store, lease.batch)
     number, chunk = plan.unit(lease.unit)
     indices = range(chunk.first_index, chunk.first_index + chunk.lines)
     label = plan.scorers[number].label
@@ -112,9 +117,7 @@ def finish(store: Store, lease: Lease, outcomes: list[Outcome] | None = None) ->
     outcomes that are not new must be unchanged.
     """
     outcomes = outcomes_of(store, lease) if outcomes is None else outcomes
-    plan = store.batches.plan(lease.batch)
-    assert plan is not None
-    number, _ = plan.unit(lease.unit)
+    number, _ = plan_of(store, lease.batch).unit(lease.unit)
     data = msgspec.json.Encoder().encode_lines(outcomes)
     store.spool.write_outcomes(lease.batch, {(lease.unit, lease.attempt): data})
     new = outcomes
@@ -122,15 +125,29 @@ def finish(store: Store, lease: Lease, outcomes: list[Outcome] | None = None) ->
         with store.spool.open_outcomes(lease.batch, lease.unit, lease.earlier) as file:
             earlier = msgspec.json.Decoder(Outcome).decode_lines(file.read())
         new = [outcome for outcome, before in zip(outcomes, earlier, strict=True) if is_retryable(before)]
-    return bool(store.leases.complete(lease, number, tally(new), len(data)))
+    return bool(complete(store, lease, number, tally(new), len(data)))
+
+
+def finish_all(store: Store, outcome: Callable[[Outcome], Outcome] = lambda made: made, lane: Lane = "") -> None:
+    """Claims and completes all units, each with its outcomes as `outcome` changes them."""
+    while lease := store.leases.claim(lane=lane):
+        assert finish(store, lease, [outcome(made) for made in outcomes_of(store, lease)])
+
+
+def complete(store: Store, lease: Lease, grader_number: int, counted: Tally, size: int = 0) -> Completed:
+    (completed,) = store.leases.complete_all([(lease, grader_number, counted, size)])
+    return completed
 
 
 def complete_again(store: Store, lease: Lease) -> Completed:
     """Completes a unit again, as a worker does if the reply to the first call was lost."""
-    plan = store.batches.plan(lease.batch)
-    assert plan is not None
-    outcomes = outcomes_of(store, lease)
-    return store.leases.complete(lease, plan.unit(lease.unit)[0], tally(outcomes))
+    number, _ = plan_of(store, lease.batch).unit(lease.unit)
+    return complete(store, lease, number, tally(outcomes_of(store, lease)))
+
+
+def spent_by_batch(store: Store, batch: str) -> dict[str, int]:
+    """The counts of a batch's asks. Costs are in billionths."""
+    return {text(name): int(count) for name, count in store.redis.hgetall(redis_keys.spent_by_batch(batch)).items()}
 
 
 def load_keys(redis: Redis, file: str) -> dict[str, Any]:

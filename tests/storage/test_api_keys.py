@@ -63,11 +63,6 @@ def test_a_revoked_key_is_worthless_and_still_listed(store: Store) -> None:
     assert [key.revoked for key in store.api_keys.all()] == [True]
 
 
-def test_a_key_that_is_not_there_cannot_be_revoked(store: Store) -> None:
-    with pytest.raises(NotFound, match="'nobody'"):
-        store.api_keys.revoke("nobody")
-
-
 def test_the_first_key_is_in_a_file_that_others_cannot_read(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "data" / "api-key"
     store.api_keys.ensure_first(path)

@@ -1,8 +1,8 @@
 import itertools
-from itertools import accumulate
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from storage import chunks
@@ -10,24 +10,17 @@ from storage.chunks import Chunk, Cutter, holding, pack, unpack
 from storage.errors import Refused, TooLarge
 
 
-def cut(*pieces: bytes, cutter: Cutter | None = None) -> list[Chunk]:
-    cutter = cutter or Cutter()
+def cut(*pieces: bytes, **options: Any) -> list[Chunk]:
+    cutter = Cutter(**options)
     for piece in pieces:
         cutter.feed(piece)
     return cutter.finish()
 
 
-def lines_of(payload: bytes, chunk: Chunk) -> list[bytes]:
-    data = payload[chunk.offset : chunk.offset + chunk.length]
-    return data.removesuffix(b"\n").split(b"\n")
-
-
-def test_every_line_is_in_one_chunk() -> None:
-    payload = b"".join(b'{"n": %d}\n' % number for number in range(2500))
-    found = cut(payload)
-    assert sum(chunk.lines for chunk in found) == 2500
-    assert [chunk.first_index for chunk in found] == [0, *accumulate(chunk.lines for chunk in found)][:-1]
-    assert [line for chunk in found for line in lines_of(payload, chunk)] == payload.splitlines()
+def cut_at(data: bytes, ends: list[int], **options: Any) -> list[Chunk]:
+    """The chunks of data that comes in pieces with these ends."""
+    ends = sorted({min(end, len(data)) for end in ends})
+    return cut(*(data[start:end] for start, end in itertools.pairwise([0, *ends, len(data)])), **options)
 
 
 def test_chunks_grow_with_the_batch_up_to_their_bound() -> None:
@@ -40,7 +33,7 @@ def test_chunks_grow_with_the_batch_up_to_their_bound() -> None:
 
 @pytest.mark.parametrize(("line_ms", "first"), [(0.0, 200), (5.0, 200), (20.0, 100), (1000.0, 2), (60_000.0, 1)])
 def test_lines_that_take_long_are_in_small_chunks(line_ms: float, first: int) -> None:
-    found = [chunk.lines for chunk in cut(b"{}\n" * 20_000, cutter=Cutter(line_ms=line_ms))]
+    found = [chunk.lines for chunk in cut(b"{}\n" * 20_000, line_ms=line_ms)]
     assert found[0] == first
     assert max(found) == 1000
     assert sum(found) == 20_000
@@ -48,7 +41,7 @@ def test_lines_that_take_long_are_in_small_chunks(line_ms: float, first: int) ->
 
 
 def test_a_few_slow_lines_keep_two_workers_busy_to_the_end() -> None:
-    found = [chunk.lines for chunk in cut(b"{}\n" * 24, cutter=Cutter(line_ms=1000.0))]
+    found = [chunk.lines for chunk in cut(b"{}\n" * 24, line_ms=1000.0)]
     assert found == [2] * 12
 
 
@@ -68,39 +61,11 @@ def test_blank_lines_at_the_end_take_whole_chunks_with_them() -> None:
     assert cut(b"{}\n" + b"\n" * 3000) == [Chunk(0, 3, 0, 1)]
 
 
-@pytest.mark.parametrize("payload", [b"", b"\n", b" \r\n\t\n  "])
-def test_no_line_at_all_is_refused(payload: bytes) -> None:
-    with pytest.raises(Refused, match="empty"):
-        cut(payload)
-
-
-def test_a_chunk_ends_with_the_line_that_fills_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "CHUNK_BYTES", 10)
-    assert cut(b"1234\n12345678\n12\n") == [Chunk(0, 14, 0, 2), Chunk(14, 3, 2, 1)]
-
-
 def test_a_line_that_is_too_long_is_named_before_it_ends() -> None:
     cutter = Cutter(line_bytes=8)
     cutter.feed(b"{}\n1234567\n12345")
     with pytest.raises(TooLarge, match="line 3 is longer than 8 bytes"):
         cutter.feed(b"6789")
-
-
-def test_a_batch_has_at_most_so_many_lines_and_bytes() -> None:
-    with pytest.raises(TooLarge, match="at most 2 threads"):
-        cut(b"{}\n{}\n{}\n", cutter=Cutter(max_lines=2))
-    with pytest.raises(TooLarge, match="at most 5 bytes"):
-        cut(b"{}\n", b"{}\n", cutter=Cutter(max_bytes=5))
-
-
-@given(st.lists(st.sampled_from([b"{}", b"\n", b" ", b"\r\n", b'{"a": 1}\n']), max_size=40), st.data())
-def test_where_the_pieces_break_makes_no_difference(parts: list[bytes], data: st.DataObject) -> None:
-    payload = b"x" + b"".join(parts)
-    breaks = sorted(data.draw(st.lists(st.integers(0, len(payload)), max_size=6)))
-    pieces = [payload[a:b] for a, b in zip([0, *breaks], [*breaks, len(payload)], strict=True)]
-    found = cut(*pieces)
-    assert found == cut(payload) == cut(*[bytes([byte]) for byte in payload])
-    assert sum(chunk.lines for chunk in found) == payload.rstrip().count(b"\n") + 1
 
 
 @given(
@@ -112,9 +77,9 @@ def test_chunks_end_where_lines_or_bytes_are_enough(parts: list[bytes], lines: i
     payload = b"x" + b"".join(parts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chunks, "CHUNK_BYTES", size)
-        found = cut(payload, cutter=Cutter(first_lines=lines, chunk_lines=lines))
+        found = cut(payload, first_lines=lines, chunk_lines=lines)
         bytewise = [bytes([byte]) for byte in payload]
-        assert found == cut(*bytewise, cutter=Cutter(first_lines=lines, chunk_lines=lines))
+        assert found == cut(*bytewise, first_lines=lines, chunk_lines=lines)
     for chunk, following in itertools.pairwise(found):
         held = payload[chunk.offset : following.offset]
         assert held.count(b"\n") == chunk.lines <= lines
@@ -122,7 +87,46 @@ def test_chunks_end_where_lines_or_bytes_are_enough(parts: list[bytes], lines: i
         assert len(held[: held[:-1].rfind(b"\n") + 1]) < size
 
 
-def test_the_table_reads_back() -> None:
-    table = [Chunk(0, 100, 0, 10), Chunk(100, 50, 10, 5)]
-    assert unpack(pack(table)) == table
-    assert [holding(table, index) for index in (0, 9, 10, 14)] == [0, 0, 1, 1]
+BYTES = st.lists(st.sampled_from([b"\n", b"{}", b" ", b"\r", b"\t", b"\0", b"\xff", b"\xc2\x85", b"x" * 50])).map(
+    b"".join
+)
+
+
+@given(data=BYTES, ends=st.lists(st.integers(0, 300)), first=st.integers(1, 5))
+@example(data=b"\n\n{}", ends=[], first=1)
+@example(data=b"{}\n \n", ends=[2, 3], first=1)
+def test_chunks_hold_every_line_once_however_the_bytes_come(data: bytes, ends: list[int], first: int) -> None:
+    text = data.rstrip(b" \t\n\r\v\f")
+    if not text:
+        with pytest.raises(Refused, match="empty"):
+            cut_at(data, ends)
+        return
+    chunks = cut_at(data, ends, first_lines=first)
+    assert chunks == cut(data, first_lines=first) == unpack(pack(chunks))
+
+    lines = [line for chunk in chunks for line in lines_of(data[chunk.offset : chunk.offset + chunk.length])]
+    end = data.find(b"\n", len(text) - 1) + 1 or len(data)
+    assert lines == lines_of(data[:end])
+    offset = index = 0
+    for number, chunk in enumerate(chunks):
+        assert (chunk.offset, chunk.first_index) == (offset, index)
+        assert chunk.lines == len(lines_of(data[chunk.offset : chunk.offset + chunk.length])) > 0
+        assert all(holding(chunks, index + line) == number for line in range(chunk.lines))
+        offset, index = chunk.offset + chunk.length, chunk.first_index + chunk.lines
+
+
+@given(data=BYTES, ends=st.lists(st.integers(0, 300)), most=st.integers(1, 40))
+def test_limits_hold_however_the_bytes_come(data: bytes, ends: list[int], most: int) -> None:
+    if len(data) > most:
+        with pytest.raises(TooLarge, match=f"{most} bytes"):
+            cut_at(data, ends, max_bytes=most)
+    if len(lines_of(data)) > most:
+        with pytest.raises(TooLarge, match=f"{most} threads"):
+            cut_at(data, ends, max_lines=most)
+
+
+def lines_of(data: bytes) -> list[bytes]:
+    """The lines of `data` with their ends. Only \\n ends a line."""
+    return [line + b"\n" for line in data.split(b"\n")[:-1]] + (
+        [data.rpartition(b"\n")[2]] if data[-1:] != b"\n" and data else []
+    )

@@ -12,7 +12,7 @@ from storage.connection import FORMAT, check_format, load_scripts, lua, text
 from storage.errors import UnknownFormat
 from storage.idempotency import Once, once
 from storage.store import Store
-from tests.storage.making import accept, claim, ended, failed, finish, load_keys, outcomes_of, wanted
+from tests.storage.making import accept, claim, ended, failed, finish, finish_all, load_keys, outcomes_of, wanted
 
 
 @pytest.fixture
@@ -43,11 +43,10 @@ def test_batches_of_an_older_gradebox_are_scored_to_their_end(
     assert store.batches.get("default", format_1["over"]) == before
 
     assert int(redis.get(redis_keys.FORMAT) or 0) == FORMAT
-    assert store.backlog.of("default").completions == 2500 - 1000 + 1500
+    assert store.backlog.usage("default").waiting.completions == 2500 - 1000 + 1500
     redis.zadd(redis_keys.LEASES, {format_1["lease"]: 1}, xx=True)  # the lease has run out
     store.leases.beat([])
-    while lease := store.leases.claim():
-        assert finish(store, lease)
+    finish_all(store)
     for name, mean in (("running", 1249.5), ("queued", 749.5)):
         (summary,) = store.batches.get("default", format_1[name]).summary
         assert (summary.mean, summary.minimum, summary.maximum) == (mean, 0.0, 2 * mean)

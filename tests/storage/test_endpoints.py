@@ -1,16 +1,11 @@
 """Tests of the storage of endpoints and their API keys."""
 
-import json
-
 import pytest
 
-from gradebox.schemas import EndpointTrial, ModelDefaults
 from storage import redis_keys
 from storage.endpoints import Endpoints
-from storage.errors import Conflict, KeyNeeded, NotFound, QuotaExceeded
-from storage.quotas import Quotas
-from storage.secret_key import SecretKey, SecretKeyError
-from storage.settings import StorageSettings
+from storage.errors import Conflict, KeyNeeded, NotFound
+from storage.secret_key import SecretKeyError
 from storage.store import Store
 
 SECRET = "secret-of-an-endpoint-0123456789"
@@ -54,38 +49,3 @@ def test_its_key_goes_nowhere_else(store: Store) -> None:
     store.redis.hset(redis_keys.models("default"), "reward", record.replace(b'"url"', b'"model":"m","base_url"'))
     with pytest.raises(SecretKeyError, match="was changed"):
         store.models.access("default", "reward")
-
-
-def test_a_test_is_noted_until_the_endpoint_changes(store: Store) -> None:
-    create(store.endpoints)
-    revision = store.endpoints.access("default", "reward").revision
-    store.endpoints.note_trial("default", "reward", revision, EndpointTrial(passed=False, duration_ms=1))
-    assert store.endpoints.get("default", "reward").tested_at is None
-    store.endpoints.note_trial("default", "reward", revision, EndpointTrial(passed=True, duration_ms=1))
-    assert store.endpoints.get("default", "reward").tested_at is not None
-    assert store.endpoints.update("default", "reward", {"requests_per_minute": None}).tested_at is not None
-    changed = store.endpoints.update("default", "reward", {"url": "https://b.example.org", "api_key": "other"})
-    assert (changed.tested_at, changed.has_api_key) == (None, True)
-    store.endpoints.note_trial("default", "reward", revision, EndpointTrial(passed=True, duration_ms=1))
-    assert store.endpoints.get("default", "reward").tested_at is None
-    assert store.endpoints.access("default", "reward").api_key == "other"
-
-
-def test_a_key_of_an_endpoint_is_none_of_a_model(store: Store) -> None:
-    """Writing to Redis cannot move the key either."""
-    create(store.endpoints)
-    store.models.create("default", "reward", URL, "m", "mine", ModelDefaults(), 5)
-    theirs = json.loads(store.redis.hget(redis_keys.endpoints("default"), "reward") or b"")
-    ours = json.loads(store.redis.hget(redis_keys.models("default"), "reward") or b"")
-    assert store.models.access("default", "reward").api_key == "mine"
-    ours["sealed_key"] = theirs["sealed_key"]
-    store.redis.hset(redis_keys.models("default"), "reward", json.dumps(ours))
-    with pytest.raises(SecretKeyError, match="was changed"):
-        store.models.access("default", "reward")
-
-
-def test_the_number_of_endpoints_is_bounded(store: Store, storage_settings: StorageSettings) -> None:
-    endpoints = Endpoints(store.redis, store.audit, Quotas(endpoints=1), SecretKey(storage_settings.secret_key))
-    create(endpoints)
-    with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_ENDPOINTS"):
-        create(endpoints, "second")

@@ -16,7 +16,18 @@ from storage.chunks import CHUNK_LINES
 from storage.errors import Conflict, NotFound, Refused
 from storage.store import Store
 from storage.uploads import Upload
-from tests.storage.making import SOURCE, accept, claim, finish, line, outcomes_of, proved, wanted
+from tests.storage.making import (
+    SOURCE,
+    accept,
+    claim,
+    finish,
+    finish_all,
+    line,
+    outcomes_of,
+    plan_of,
+    proved,
+    wanted,
+)
 
 LINES = CHUNK_LINES + 500
 LINE_BYTES = 4096
@@ -39,8 +50,7 @@ def finished(
     lines: int = LINES,
 ) -> Batch:
     batch = accept(store, lines, *graders, line=line)
-    while (lease := store.leases.claim()) is not None:
-        assert finish(store, lease, [outcome(one) for one in outcomes_of(store, lease)])
+    finish_all(store, outcome)
     return store.batches.get("default", batch)
 
 
@@ -109,6 +119,7 @@ def test_of_a_cancelled_batch_labels_may_be_of_threads_that_have_no_outcome(stor
     store.batches.cancel("default", batch)
     cancelled = store.batches.get("default", batch)
     assert cancelled.state == "cancelled"
+    assert 0 < len(read(store, cancelled, of(cancelled, on="all", threshold=None))) == cancelled.scored < LINES
     found = read(store, cancelled, of(cancelled, labels="given", threshold=None), {"2": 1.0, str(LINES - 1): 1.0})
     assert [one["id"] for one in found] == [2]
 
@@ -160,15 +171,6 @@ def test_what_is_no_json_stands_as_text_and_ends_nothing(store: Store, thread: b
     assert first["metadata"]["thread"] == thread.strip().decode(errors="replace")
 
 
-def test_of_a_cancelled_batch_there_is_as_much_as_was_done(store: Store) -> None:
-    batch = accept(store, LINES, wanted(store, "exact"))
-    lease = claim(store)
-    assert finish(store, lease, [replace(one, score=0.0) for one in outcomes_of(store, lease)])
-    over = store.batches.cancel("default", batch)
-    found = read(store, over, of(over))
-    assert 0 < len(found) == over.done < LINES
-
-
 def given_feedback(store: Store) -> tuple[Batch, FeedbackOf]:
     """A finished batch of feedback with one retryable error."""
     batch = finished(store, wanted(store, "exact"), lines=20)
@@ -181,8 +183,7 @@ def given_feedback(store: Store) -> tuple[Batch, FeedbackOf]:
         upload.batch_id, "default", [grader], upload.finish(), lambda pipe: None, feedback_of=order
     )
     assert made.feedback_of == order
-    lease = store.leases.claim(lane="asking")
-    assert lease is not None
+    lease = claim(store, "asking")
     told = [replace(one, grader=grader.label, score=0.0) for one in outcomes_of(store, lease)]
     told[0] = replace(told[0], score=None, error=OutcomeError("model", "away", True, "unreachable"))
     assert finish(store, lease, told)
@@ -199,11 +200,8 @@ def test_what_feedback_is_on_is_kept_and_makes_its_grader_again(store: Store) ->
     assert accepted_answer.read(accepted_answer.pack(batch), "default").feedback_of == order
     now = store.retries.begin("default", batch.id, lambda lane, units: None)
     assert (now.state, now.feedback_of) == ("running", order)
-    lease = store.leases.claim(lane="asking")
-    assert lease is not None
-    plan = store.batches.plan(batch.id)
-    assert plan is not None
-    version = store.batches.source(plan.scorers[0])
+    claim(store, "asking")
+    version = store.batches.source(plan_of(store, batch.id).scorers[0])
     assert version is not None
     assert version.source == feedback.wanted(store.graders, "default", order).version.source
     compile(version.source, "feedback", "exec")
@@ -237,8 +235,7 @@ def test_low_scores_are_no_warning_and_are_not_remembered(store: Store) -> None:
     order = of(batch)
     grader = feedback.wanted(store.graders, "default", order)
     made = accept(store, 100, grader, feedback_of=order)
-    while (lease := store.leases.claim(lane="asking")) is not None:
-        assert finish(store, lease, [replace(one, score=0.0) for one in outcomes_of(store, lease)])
+    finish_all(store, lambda one: replace(one, score=0.0), "asking")
     over = store.batches.get("default", made)
     assert (over.scored, over.summary[0].warnings) == (100, [])
     store.freezer.freeze(made)

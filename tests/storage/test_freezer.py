@@ -11,21 +11,19 @@ from storage import frozen_batch, outcomes, redis_keys
 from storage.batch_plan import Wanted
 from storage.errors import NotFound
 from storage.store import Store
-from tests.storage.making import accept, claim, failed, finish, outcomes_of, passed_over, wanted
+from tests.storage.making import accept, claim, failed, finish, finish_all, passed_over, wanted
 
 
 def finished(store: Store, lines: int, *graders: Wanted) -> str:
     """A finished batch with scores that all differ and some errors."""
     batch = accept(store, lines, *graders)
     chance = random.Random(lines)
-    while lease := store.leases.claim():
-        made = [
-            failed(one.index, one.grader)
-            if one.index % 10 == 3
-            else msgspec.structs.replace(one, score=chance.gauss(0, 1))
-            for one in outcomes_of(store, lease)
-        ]
-        finish(store, lease, made)
+
+    def outcome(one: Outcome) -> Outcome:
+        is_error = one.index % 10 == 3
+        return failed(one.index, one.grader) if is_error else msgspec.structs.replace(one, score=chance.gauss(0, 1))
+
+    finish_all(store, outcome)
     return batch
 
 
@@ -56,59 +54,34 @@ def test_all_that_can_be_asked_is_answered_as_before(store: Store, redis: Redis,
     assert views(store, batch) == before
 
 
-def test_values_and_threads_without_a_completion_stay_in_the_summary(store: Store) -> None:
-    batch = accept(store, 100, wanted(store, "a"))
-    while lease := store.leases.claim():
-        made = [
-            msgspec.structs.replace(one, values={"format": one.index / 100}, no_completion=one.index < 7)
-            for one in outcomes_of(store, lease)
-        ]
-        finish(store, lease, made)
-    before = store.batches.get("default", batch).summary
-    store.freezer.freeze(batch)
-    (after,) = store.batches.get("default", batch).summary
-    assert [after] == before
-    assert (after.values["format"].count, after.values["format"].maximum) == (100, 0.99)
-    assert "no_completion" in after.warning_kinds
-
-
-def test_what_is_not_applicable_and_what_was_spent_stay_apart(store: Store) -> None:
+def test_all_that_a_summary_has_stays(store: Store) -> None:
     batch = accept(store, 10, wanted(store, "a"), wanted(store, "b"))
-    while lease := store.leases.claim():
-        made = [
-            passed_over(one.index, one.grader)
-            if one.index < 4
-            else msgspec.structs.replace(one, spent=Spent(2, 1, 30, 3, 0.5))
-            for one in outcomes_of(store, lease)
-        ]
-        if made[0].grader == "b@1":
-            made = [failed(one.index, one.grader) if one.index == 9 else one for one in outcomes_of(store, lease)]
-        finish(store, lease, made)
+    again = OutcomeError("model", "the server is away", retryable=True, cause="unreachable")
+
+    def outcome(one: Outcome) -> Outcome:
+        if one.grader == "b@1":
+            return failed(9, "b@1") if one.index == 9 else one
+        if one.index == 9:
+            return msgspec.structs.replace(one, score=None, error=again)
+        if one.index < 4:
+            return passed_over(one.index, "a@1")
+        return msgspec.structs.replace(
+            one, spent=Spent(2, 1, 30, 3, 0.5), values={"format": one.index / 10}, no_completion=one.index < 7
+        )
+
+    finish_all(store, outcome)
     before = store.batches.get("default", batch)
-    assert (before.done, before.scored, before.errors, before.not_applicable) == (20, 15, {"exception": 1}, 4)
-    assert [one.not_applicable for one in before.summary] == [4, 0]
-    assert before.summary[0].spent == SpentSummary(asks=12, kept=6, input_tokens=180, output_tokens=18, cost=3.0)
-    assert before.summary[1].spent is None
+    assert (before.done, before.scored, before.errors) == (20, 14, {"model": 1, "exception": 1})
+    first, second = before.summary
+    assert (first.not_applicable, second.not_applicable, before.not_applicable) == (4, 0, 4)
+    assert (first.retryable, second.retryable, before.retryable) == (1, 0, 1)
+    assert first.spent == SpentSummary(asks=10, kept=5, input_tokens=150, output_tokens=15, cost=2.5)
+    assert second.spent is None
+    assert (first.values["format"].count, first.values["format"].maximum) == (5, 0.8)
+    assert "no_completion" in first.warning_kinds
     store.freezer.freeze(batch)
     assert store.batches.get("default", batch) == before
     assert store.batches.newest("default", 10)[0].not_applicable == 4
-
-
-def test_the_number_of_retryable_errors_stays(store: Store) -> None:
-    batch = accept(store, 10, wanted(store, "a"), wanted(store, "b"))
-    again = OutcomeError("model", "the server is away", retryable=True, cause="unreachable")
-    while lease := store.leases.claim():
-        made = [
-            msgspec.structs.replace(one, score=None, error=again) if one.index < 3 else failed(one.index, one.grader)
-            for one in outcomes_of(store, lease)
-        ]
-        finish(store, lease, made if made[0].grader == "a@1" else outcomes_of(store, lease))
-    before = store.batches.get("default", batch)
-    assert [one.retryable for one in before.summary] == [3, 0]
-    store.freezer.freeze(batch)
-    after = store.batches.get("default", batch)
-    assert after == before
-    assert after.retryable == 3
 
 
 def test_a_record_of_an_earlier_release_is_read() -> None:

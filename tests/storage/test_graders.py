@@ -3,8 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gradebox.schemas import GraderRecord, Kind
-from storage import graders
-from storage.errors import Conflict, Locked, NotFound, NotRunnable, TooLarge, VersionChanged
+from storage.errors import Conflict, Locked, NotFound, TooLarge, VersionChanged
 from storage.grader_content import CONFIG_BYTES, Declared
 from storage.store import Store
 from tests.storage.making import SOURCE, proved
@@ -14,25 +13,11 @@ def create(store: Store, key: str = "exact", source: str = SOURCE) -> GraderReco
     return store.graders.create("default", key, "Exact match", "1 where equal", proved(source))
 
 
-def test_a_grader_reads_back_with_its_first_version(store: Store) -> None:
-    grader = create(store)
-    assert grader == store.graders.get("default", "exact")
-    assert (grader.version, grader.isolation, grader.locked) == (1, "batch", False)
-    version = store.graders.version("default", "exact")
-    assert (version.number, version.source, version.sha256) == (1, SOURCE, grader.sha256)
-
-
 def test_graders_are_listed_by_key_and_by_project(store: Store) -> None:
     create(store, "b")
     create(store, "a")
     store.graders.create("other", "c", "c", "", proved())
     assert [grader.key for grader in store.graders.all("default")] == ["a", "b"]
-
-
-def test_a_key_is_taken_once(store: Store) -> None:
-    create(store)
-    with pytest.raises(Conflict, match="'exact' in project 'default' already"):
-        create(store)
 
 
 def test_of_many_at_once_one_wins(store: Store) -> None:
@@ -110,20 +95,6 @@ def declare(store: Store, config: dict[str, object] | None = None) -> GraderReco
     return store.graders.create("default", "kind", "Kind", "", Declared("judge", config or {"criteria": "is kind"}))
 
 
-def test_a_judge_is_handed_back_as_it_was_sent(store: Store) -> None:
-    grader = declare(store)
-    assert (grader.kind, grader.version) == ("judge", 1)
-    assert store.graders.version("default", "kind").config == {"criteria": "is kind"}
-
-
-def test_a_judge_cannot_be_run_and_says_so(store: Store) -> None:
-    declare(store)
-    with pytest.raises(
-        NotRunnable, match=r"'kind' is of kind 'judge', and cannot be run: .*graders update kind --model"
-    ):
-        store.graders.runnable("default", "kind")
-
-
 def test_a_changed_config_is_a_new_version_and_the_same_one_is_not(store: Store) -> None:
     declare(store)
     assert store.graders.update("default", "kind", Declared("judge", {"criteria": "is kind"})).version == 1
@@ -141,21 +112,6 @@ def test_a_config_has_a_bound(store: Store) -> None:
     with pytest.raises(TooLarge, match=f"at most {CONFIG_BYTES} are kept"):
         declare(store, {"criteria": "x" * CONFIG_BYTES})
     assert store.graders.all("default") == []
-
-
-def test_versions_come_in_pages_of_a_bounded_size(store: Store) -> None:
-    store.graders.create("default", "big", "big", "", proved("# 0\n" + "#" * 60_000))
-    for number in range(1, 40):
-        store.graders.update("default", "big", proved(f"# {number}\n" + "#" * 60_000))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(graders, "PAGE_BYTES", 1024 * 1024)
-        seen, after = [], 0
-        for _ in range(3):
-            page = store.graders.versions("default", "big", after)
-            seen.append([version.number for version in page.versions])
-            after = page.following or 0
-    assert seen == [list(range(1, 33)), list(range(33, 41)), list(range(1, 33))]
-    assert store.graders.versions("default", "big", 40).versions == []
 
 
 def test_many_graders_come_in_pages(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

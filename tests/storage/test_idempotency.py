@@ -9,7 +9,6 @@ from gradebox.schemas import GraderRecord
 from storage import graders, idempotency, redis_keys
 from storage.chunks import Chunk
 from storage.connection import script
-from storage.errors import KeyReused
 from storage.idempotency import once
 from storage.store import Store
 from tests.storage.making import proved, wanted
@@ -25,7 +24,7 @@ def test_an_answer_is_kept_with_the_batch_or_not_at_all(store: Store, redis: Red
     exact = [wanted(store, "exact")]
     with pytest.raises(RuntimeError):
         store.batches.accept(store.orphan_files.begin(), "default", exact, CHUNKS, fails, once=ONE)
-    assert not redis.exists(ONE.name)
+    assert not redis.exists(ONE.name, redis_keys.TURNS, redis_keys.SOURCES)
     assert store.batches.newest("default", 10) == []
 
     made = store.batches.accept(store.orphan_files.begin(), "default", exact, CHUNKS, lambda pipe: None, once=ONE)
@@ -38,13 +37,6 @@ def test_the_files_of_a_batch_that_came_second_are_swept_away(store: Store) -> N
     late = store.orphan_files.begin()
     assert store.batches.accept(late, "default", exact, CHUNKS, lambda pipe: None, once=ONE) == first
     assert store.orphan_files.due() == [late]
-
-
-def test_an_answer_is_for_the_same_request_alone(store: Store) -> None:
-    store.graders.create("default", "exact", "exact", "", proved(), ONE)
-    with pytest.raises(KeyReused, match="new key"):
-        store.graders.answered(ONE._replace(fingerprint=b"another"))
-    assert store.graders.answered(once("default", "another-key", "key", b"fingerprint", 3600)) is None
 
 
 def test_a_request_that_is_done_between_two_looks_is_answered_and_no_conflict(
@@ -61,11 +53,6 @@ def test_a_request_that_is_done_between_two_looks_is_answered_and_no_conflict(
 
     monkeypatch.setattr(graders, "answered", late)
     assert [store.graders.create("default", "exact", "exact", "", proved(), ONE)] == made
-
-
-def test_an_answer_runs_out(store: Store, redis: Redis) -> None:
-    store.graders.create("default", "exact", "exact", "", proved(), ONE)
-    assert 0 < redis.ttl(ONE.name) <= 3600
 
 
 def test_an_answer_that_an_earlier_version_kept_is_given_again(store: Store, redis: Redis) -> None:

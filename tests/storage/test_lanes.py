@@ -12,7 +12,7 @@ from storage.model_limits import AskLimits, Demand, arguments
 from storage.processes import ProcessRecord
 from storage.store import Store
 from storage.uploads import Upload
-from tests.storage.making import accept, line, wanted
+from tests.storage.making import accept, claim, line, wanted
 
 ASKS = ("model:small-judge",)
 
@@ -34,18 +34,17 @@ def test_a_batch_with_one_grader_that_asks_is_in_the_lane_of_those(store: Store)
 
 def test_what_waits_is_told_by_lane(store: Store) -> None:
     accept(store, 10, wanted(store, "asking", asks=ASKS))
-    assert store.leases.beat([]).waiting == 0
-    assert store.leases.beat([], "asking").waiting == 1
+    assert (store.leases.beat([]).waiting, store.leases.beat([], "asking").waiting) == (0, 1)
+    accept(store, 10, wanted(store, "plain"))
+    assert (store.leases.beat([]).waiting, store.leases.beat([], "asking").waiting) == (1, 1)
 
 
 def test_a_unit_that_comes_back_stays_in_its_lane(store: Store) -> None:
     batch = accept(store, 10, wanted(store, "asking", asks=ASKS))
-    lease = store.leases.claim(lane="asking")
-    assert lease is not None
+    lease = claim(store, "asking")
     store.leases.release(lease)
     assert store.leases.claim() is None
-    again = store.leases.claim(lane="asking")
-    assert again is not None
+    again = claim(store, "asking")
     assert again.batch == batch
 
 
@@ -54,8 +53,7 @@ def test_projects_share_a_lane_whatever_they_have_in_the_other(store: Store) -> 
     plain, asking = wanted(store, "plain"), wanted(store, "asking", asks=ASKS)
     accept(store, 3000, plain, project="both")
     accept(store, 3000, asking, project="both")
-    mine = store.leases.claim(lane="asking")
-    assert mine is not None
+    mine = claim(store, "asking")
     assert store.leases.advance(mine, 1) == UnitStanding.ALONE
     accept(store, 10, plain, project="other")
     assert store.leases.advance(mine, 1) == UnitStanding.ALONE

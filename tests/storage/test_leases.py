@@ -1,7 +1,5 @@
 import time
-from typing import Any
 
-import pytest
 from msgspec.structs import replace
 from redis import Redis
 
@@ -10,10 +8,20 @@ from gradebox.schemas import SpentSummary
 from storage import redis_keys
 from storage.backlog import Waiting
 from storage.connection import text
-from storage.leases import Completed, Lease, Leases, UnitPart, UnitStanding
+from storage.leases import Completed, Leases, UnitPart, UnitStanding
 from storage.statistics import tally
 from storage.store import Store
-from tests.storage.making import accept, claim, complete_again, finish, outcomes_of, wanted
+from tests.storage.making import (
+    accept,
+    claim,
+    complete,
+    complete_again,
+    finish,
+    finish_all,
+    outcomes_of,
+    plan_of,
+    wanted,
+)
 
 
 def test_units_of_a_batch_are_lent_once_each(store: Store) -> None:
@@ -21,12 +29,6 @@ def test_units_of_a_batch_are_lent_once_each(store: Store) -> None:
     assert [(claim(store).unit, 1) for _ in range(3)] == [(0, 1), (1, 1), (2, 1)]
     assert store.leases.claim() is None
     assert store.batches.get("default", batch).state == "running"
-
-
-def test_batches_take_turns(store: Store) -> None:
-    exact = wanted(store, "exact")
-    first, second = accept(store, 3000, exact), accept(store, 2000, exact)
-    assert [claim(store).batch for _ in range(5)] == [first, second, first, second, first]
 
 
 def test_projects_take_turns_and_within_each_its_batches(store: Store) -> None:
@@ -55,21 +57,20 @@ def test_what_waits_is_counted_by_project(store: Store) -> None:
     exact, other = wanted(store, "exact"), wanted(store, "other")
     first, second = accept(store, 1500, exact, other), accept(store, 10, exact)
     elsewhere = accept(store, 7, exact, project="elsewhere")
-    assert store.backlog.of("default") == Waiting(3010, 2)
+    assert store.backlog.usage("default").waiting == Waiting(3010, 2)
     finish(store, claim(store))
-    assert store.backlog.of("default") == Waiting(2010, 2)
+    assert store.backlog.usage("default").waiting == Waiting(2010, 2)
     store.batches.cancel("default", first)
-    assert store.backlog.of("default") == Waiting(10, 1)
+    assert store.backlog.usage("default").waiting == Waiting(10, 1)
     store.batches.delete("default", second)
-    assert store.backlog.of("default") == Waiting(0, 0)
+    assert store.backlog.usage("default").waiting == Waiting(0, 0)
     store.batches.delete("elsewhere", elsewhere)
     assert not store.redis.exists(redis_keys.TURNS, redis_keys.WAITING, redis_keys.ACTIVE)
 
 
 def test_units_go_grader_by_grader(store: Store) -> None:
     batch = accept(store, 1500, wanted(store, "a"), wanted(store, "b"))
-    plan = store.batches.plan(batch)
-    assert plan is not None
+    plan = plan_of(store, batch)
     taken = [plan.unit(claim(store).unit) for _ in range(4)]
     assert [(plan.scorers[number].label, chunk.first_index) for number, chunk in taken] == [
         ("a@1", 0),
@@ -77,16 +78,6 @@ def test_units_go_grader_by_grader(store: Store) -> None:
         ("b@1", 0),
         ("b@1", 1000),
     ]
-
-
-def test_the_last_unit_finishes_the_batch(store: Store) -> None:
-    batch = accept(store, 1500)
-    assert finish(store, claim(store))
-    assert store.batches.get("default", batch).state == "running"
-    assert finish(store, claim(store))
-    found = store.batches.get("default", batch)
-    assert (found.state, found.done, found.scored) == ("finished", 1500, 1500)
-    assert found.finished_at is not None
 
 
 def test_a_unit_that_takes_long_is_seen_to_move(store: Store) -> None:
@@ -113,23 +104,6 @@ def test_nobody_goes_on_with_a_unit_that_is_lost_or_not_wanted(store: Store) -> 
     store.batches.cancel("default", batch)
     assert not store.leases.advance(unwanted, 2)
     assert store.batches.get("default", batch).underway == 0
-
-
-def test_what_was_not_tried_to_its_end_has_as_many_tries_left_and_another_number(store: Store) -> None:
-    accept(store, 10)
-    store.leases.release(claim(store), tried=False)
-    again = claim(store)
-    assert (again.attempt, again.tries) == (2, 1)
-    store.leases.release(again)
-    assert (claim(store).attempt, claim_tries(store)) == (3, 2)
-
-
-def claim_tries(store: Store) -> int:
-    """The number of tries of the only lent unit."""
-    found: list[Any] = store.redis.zrange(redis_keys.LEASES, 0, -1)
-    batch, unit, attempt = text(found[0]).split(":")
-    store.leases.release(Lease(batch, int(unit), int(attempt)), tried=False)
-    return claim(store).tries
 
 
 def test_giving_back_again_because_the_answer_was_lost_takes_nobodys_lease(store: Store) -> None:
@@ -202,7 +176,7 @@ def test_a_lease_that_ran_out_goes_to_another_and_counts_once(store: Store, redi
     assert finish(store, again)
     assert not finish(store, lost)
     assert store.batches.get("default", batch).done == 10
-    assert store.batches.attempts(batch) == [2]
+    assert store.batches.standing(batch)[1] == [2]
 
 
 def test_a_heartbeat_keeps_the_lease(store: Store, redis: Redis) -> None:
@@ -254,13 +228,6 @@ def test_completing_again_because_the_answer_was_lost_counts_once(store: Store) 
     assert store.batches.get("default", batch).done == 1000
 
 
-def test_a_unit_that_is_given_back_comes_again(store: Store) -> None:
-    accept(store, 10)
-    lease = claim(store)
-    store.leases.release(lease)
-    assert claim(store).unit == lease.unit
-
-
 def test_a_question_repeated_after_the_end_says_no_more_than_that_it_is_over(store: Store) -> None:
     """With NOT, the worker would remove its file, whose outcomes may count."""
     batch = accept(store, 10)
@@ -295,7 +262,7 @@ def test_what_a_cancelled_batch_has_spent_includes_the_outcomes_that_it_drops(st
     store.batches.cancel("default", batch)
     whole = [replace(one, spent=Spent(1, 0, 10, 2, 0.5)) for one in outcomes_of(store, leases[0])]
     for _ in range(2):  # again, because the answer was lost
-        assert not store.leases.complete(leases[0], 0, tally(whole))
+        assert not complete(store, leases[0], 0, tally(whole))
         store.leases.release(leases[1], spent=SPENT)
         store.leases.release(leases[2], spent=Spent())
     expected = [SpentSummary(asks=500, kept=0, input_tokens=5000, output_tokens=1000, cost=250.0)]
@@ -327,7 +294,7 @@ def test_a_deleted_batch_leaves_nothing_in_redis(store: Store, redis: Redis) -> 
     store.leases.release(late)
     later = claim(store)
     store.batches.delete("default", batch)
-    assert not store.leases.complete(lease, 0, tally([replace(one, spent=SPENT) for one in outcomes]))
+    assert not complete(store, lease, 0, tally([replace(one, spent=SPENT) for one in outcomes]))
     store.leases.release(later, spent=SPENT)
     store.orphan_files.swept(batch)
     assert {text(key) for key in set(redis.keys()) - before} == {
@@ -341,29 +308,12 @@ def test_a_deleted_batch_leaves_nothing_in_redis(store: Store, redis: Redis) -> 
     }
 
 
-def test_the_heartbeat_says_whether_work_waits(store: Store) -> None:
-    assert store.leases.beat([]).waiting == 0
-    accept(store, 10)
-    assert store.leases.beat([]).waiting == 1
-
-
 def test_state_stays_small_however_large_the_batch(store: Store, redis: Redis) -> None:
     batch = accept(store, 100_000, wanted(store, "a"), wanted(store, "b"))
-    while lease := store.leases.claim():
-        scored = outcomes_of(store, lease)
-        finish(store, lease, scored)
+    finish_all(store)
     used = sum(redis.memory_usage(key) or 0 for key in redis.keys(f"gradebox:batch:{batch}*"))
     assert store.batches.get("default", batch).done == 200_000
     assert used < 400_000
-
-
-@pytest.mark.parametrize("score", [1e308, 0.1 + 0.2, 5e-324])
-def test_extremes_survive_exactly(store: Store, score: float) -> None:
-    batch = accept(store, 10)
-    lease = claim(store)
-    finish(store, lease, outcomes_of(store, lease, score=score))
-    (summary,) = store.batches.get("default", batch).summary
-    assert (summary.minimum, summary.maximum) == (score, score)
 
 
 def test_a_clock_that_is_set_back_does_not_prolong_a_lease(store: Store) -> None:

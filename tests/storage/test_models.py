@@ -8,11 +8,10 @@ import pytest
 
 from gradebox.schemas import ModelDefaults, ModelTrial, Price
 from storage import redis_keys
-from storage.errors import Conflict, KeyNeeded, NotFound, QuotaExceeded
+from storage.errors import Conflict, KeyNeeded, NotFound
 from storage.models import Changes, Models
 from storage.quotas import Quotas
 from storage.secret_key import SecretKey, SecretKeyError
-from storage.settings import StorageSettings
 from storage.store import Store
 
 SECRET = "sk-very-secret-of-a-model-0123456789"
@@ -161,13 +160,6 @@ def test_a_model_of_an_older_service_can_be_asked(store: Store) -> None:
     store.redis.hset(redis_keys.models("default"), "judge", json.dumps(record))
     access = store.models.access("default", "judge")
     assert (access.base_url, access.api_key, access.max_concurrency, access.price) == (URL, SECRET, 16, None)
-
-
-def test_the_number_of_models_is_bounded(store: Store, storage_settings: StorageSettings) -> None:
-    models = Models(store.redis, store.audit, Quotas(models=1), SecretKey(storage_settings.secret_key))
-    create(models)
-    with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_MODELS"):
-        create(models, "second")
 
 
 def test_the_key_file_is_made_once_and_closed(tmp_path: Path) -> None:

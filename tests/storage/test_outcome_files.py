@@ -6,7 +6,7 @@ from storage import lost_files, outcome_files
 from storage.errors import CutOff, NotFound, OutcomesLost
 from storage.outcome_files import OutcomeFiles
 from storage.store import Store
-from tests.storage.making import accept, claim, finish
+from tests.storage.making import accept, claim, finish, plan_of
 
 
 @pytest.fixture
@@ -20,8 +20,7 @@ def scored(store: Store) -> tuple[str, OutcomeFiles, Path]:
     batch = accept(store, 1500)
     for _ in range(2):
         assert finish(store, claim(store))
-    plan = store.batches.plan(batch)
-    assert plan is not None
+    plan = plan_of(store, batch)
     path = Path(store.spool._outcomes(batch, 1, 1))
     return batch, OutcomeFiles(store.batches, store.spool, batch, plan), path
 

@@ -7,7 +7,7 @@ from gradebox.outcome import Outcome
 from storage import lost_files, outcomes
 from storage.errors import NotFound, OutcomesLost
 from storage.store import Store
-from tests.storage.making import accept, claim, finish, wanted
+from tests.storage.making import accept, claim, finish, finish_all, wanted
 
 
 def read(store: Store, batch: str, after: int = -1, limit: int | None = None) -> list[tuple[int, str]]:
@@ -28,8 +28,7 @@ def test_outcomes_come_in_input_order_whoever_finished_first(store: Store) -> No
 
 def test_reading_goes_on_after_an_index(store: Store) -> None:
     batch = accept(store, 2500)
-    while lease := store.leases.claim():
-        finish(store, lease)
+    finish_all(store)
     for after in (0, 998, 999, 1000, 2498):
         assert [index for index, _ in read(store, batch, after)] == list(range(after + 1, 2500))
     assert read(store, batch, 2499) == read(store, batch, 99999) == []
@@ -49,8 +48,7 @@ def test_several_graders_have_a_line_each_in_the_order_of_the_batch(store: Store
 
 def test_a_large_batch_is_read_in_blocks(store: Store) -> None:
     batch = accept(store, 3000, wanted(store, "a"), wanted(store, "b"))
-    while lease := store.leases.claim():
-        finish(store, lease)
+    finish_all(store)
     sizes = [len(block) for block in outcomes.read(store.batches, store.spool, batch)]
     assert max(sizes) < 300_000
 
@@ -65,8 +63,7 @@ def test_a_batch_that_is_gone_is_not_an_empty_one(store: Store) -> None:
 
 def test_reading_ends_after_so_many_threads(store: Store) -> None:
     batch = accept(store, 2500, wanted(store, "b"), wanted(store, "a"))
-    while lease := store.leases.claim():
-        finish(store, lease)
+    finish_all(store)
     every = read(store, batch)
     for after, limit in ((-1, 1), (-1, 1000), (-1, 2500), (5, 994), (5, 995), (999, 1), (998, 3), (2498, 9), (2499, 1)):
         assert read(store, batch, after, limit) == every[2 * (after + 1) : 2 * (after + 1 + limit)], (after, limit)
@@ -83,8 +80,7 @@ def test_a_limit_needs_no_chunk_behind_it(store: Store) -> None:
 def test_outcomes_that_are_cut_off_are_not_the_end(store: Store, monkeypatch: pytest.MonkeyPatch, names: str) -> None:
     monkeypatch.setattr(lost_files, "SETTLED_S", 0.0)
     batch = accept(store, 2500, *(wanted(store, name) for name in names))
-    while lease := store.leases.claim():
-        finish(store, lease)
+    finish_all(store)
     path = Path(store.spool._outcomes(batch, 1, 1))
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:400]))
     for after, limit in ((-1, None), (1000, 5), (1000, None)):

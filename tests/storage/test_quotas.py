@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from redis import Redis
 
-from gradebox.schemas import GraderRecord, Project
+from gradebox.schemas import GraderRecord, ModelDefaults, Project
 from storage import idempotency, redis_keys
 from storage.backlog import Waiting
 from storage.batch_plan import Wanted
@@ -16,13 +16,13 @@ from storage.quotas import Quotas
 from storage.settings import StorageSettings
 from storage.spool import Spool
 from storage.store import Store, open_store
-from tests.storage.making import accept, claim, finish, line, proved, wanted
+from tests.storage.making import accept, claim, finish, finish_all, line, proved, wanted
 
 
 @pytest.fixture
 def small(redis: Redis, storage_settings: StorageSettings) -> Store:
     """A store with low quotas."""
-    quotas = Quotas(projects=2, graders=3, versions=2, batches=3, spool_bytes=3000)
+    quotas = Quotas(projects=2, graders=3, versions=2, batches=3, spool_bytes=3000, models=1, endpoints=1)
     store = Store(redis, Spool(storage_settings.spool), quotas=quotas)
     store.projects.ensure("default")
     return store
@@ -52,11 +52,19 @@ def test_versions_are_bounded(small: Store) -> None:
     small.graders.update("default", "a", proved("# 2"))  # not a new version
 
 
+def test_models_and_endpoints_are_bounded(small: Store) -> None:
+    small.models.create("default", "a", "http://a/v1", "m", "", ModelDefaults(), 5)
+    with pytest.raises(QuotaExceeded, match=r"'default' has 1 models, .* GRADEBOX_PROJECT_MODELS"):
+        small.models.create("default", "b", "http://a/v1", "m", "", ModelDefaults(), 5)
+    small.endpoints.create("default", "a", "http://a", "", 5)
+    with pytest.raises(QuotaExceeded, match=r"'default' has 1 endpoints, .* GRADEBOX_PROJECT_ENDPOINTS"):
+        small.endpoints.create("default", "b", "http://a", "", 5)
+
+
 def test_batches_are_bounded_those_that_are_over_too(small: Store) -> None:
     exact = wanted(small, "exact")
     first, *_ = [accept(small, 1, exact) for _ in range(3)]
-    while lease := small.leases.claim():
-        finish(small, lease)
+    finish_all(small)
     with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_BATCHES"):
         accept(small, 1, exact)
     accept(small, 1, exact, project="other")
@@ -86,8 +94,7 @@ def test_numbers_of_deleted_graders_do_not_grow_and_none_comes_twice(
     for number in range(40):
         key = f"k{number % 13}"
         for version in range(2):
-            change = small.graders.create if version == 0 else None
-            if change:
+            if version == 0:
                 small.graders.create("default", key, key, "", proved(f"# {number}"))
             else:
                 small.graders.update("default", key, proved(f"# {number} again"))
@@ -184,30 +191,25 @@ def test_the_same_request_that_comes_many_times_at_once_is_done_once(store: Stor
     assert len(store.orphan_files.due(100)) == 15
 
 
-def test_graders_and_versions_that_come_at_once_do_not_pass_a_bound_together(
-    redis: Redis, storage_settings: StorageSettings
-) -> None:
-    store = Store(redis, Spool(storage_settings.spool), quotas=Quotas(graders=3, versions=4))
-    made = at_once(lambda number: wanted(store, f"g{number}"), 12)
-    assert sum(isinstance(one, Wanted) for one in made) == len(store.graders.all("default")) == 3
-    key = store.graders.all("default")[0].key
-    updated = at_once(lambda number: store.graders.update("default", key, proved(f"# {number}")), 12)
-    assert sum(isinstance(one, GraderRecord) for one in updated) == 3
-    assert redis.hlen(redis_keys.versions("default", key)) == 4
+def test_graders_and_versions_that_come_at_once_do_not_pass_a_bound_together(small: Store) -> None:
+    made = at_once(lambda number: wanted(small, f"g{number}"), 12)
+    assert sum(isinstance(one, Wanted) for one in made) == len(small.graders.all("default")) == 3
+    key = small.graders.all("default")[0].key
+    updated = at_once(lambda number: small.graders.update("default", key, proved(f"# {number}")), 12)
+    assert sum(isinstance(one, GraderRecord) for one in updated) == 1
+    assert small.redis.hlen(redis_keys.versions("default", key)) == 2
 
 
 def test_versions_that_come_at_once_do_not_pass_their_bytes_together(
-    redis: Redis, storage_settings: StorageSettings
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Store(redis, Spool(storage_settings.spool), quotas=Quotas(version_bytes=10_000))
+    monkeypatch.setattr(store.graders, "_quotas", Quotas(version_bytes=10_000))
     made = at_once(lambda number: store.graders.create("default", f"g{number}", "g", "", proved("#" + "x" * 2000)), 12)
     assert sum(isinstance(one, GraderRecord) for one in made) == 4
-    assert sum(int(size) for size in redis.hvals(redis_keys.version_bytes("default"))) <= 10_000
+    assert sum(int(size) for size in store.redis.hvals(redis_keys.version_bytes("default"))) <= 10_000
 
 
-def test_projects_that_come_at_once_do_not_pass_their_bound_together(
-    redis: Redis, storage_settings: StorageSettings
-) -> None:
-    store = Store(redis, Spool(storage_settings.spool), quotas=Quotas(projects=3))
-    made = at_once(lambda number: store.projects.create(f"p{number}"), 12)
-    assert sum(isinstance(one, Project) for one in made) == len(store.projects.all()) == 3
+def test_projects_that_come_at_once_do_not_pass_their_bound_together(small: Store) -> None:
+    made = at_once(lambda number: small.projects.create(f"p{number}"), 12)
+    assert sum(isinstance(one, Project) for one in made) == 1
+    assert len(small.projects.all()) == 2

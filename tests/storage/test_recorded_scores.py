@@ -15,7 +15,7 @@ from storage.janitor import TIDY_S, Janitor
 from storage.quotas import Quotas
 from storage.recorded_scores import MOST_GRADERS, RecordedScores
 from storage.store import Store
-from tests.storage.making import accept, finish, wanted
+from tests.storage.making import accept, claim, finish, finish_all, wanted
 
 _decode = msgspec.json.Decoder(Outcome).decode_lines
 
@@ -31,8 +31,7 @@ def read(store: Store, batch: str, after: int = -1) -> list[tuple[int, str, floa
 
 def over(store: Store, threads: int) -> str:
     batch = accept(store, threads, wanted(store, "a"), wanted(store, "b"))
-    while lease := store.leases.claim():
-        finish(store, lease)
+    finish_all(store)
     return batch
 
 
@@ -78,8 +77,7 @@ def test_those_of_threads_that_are_not_done_wait(store: Store) -> None:
     batch = accept(store, 1500)
     store.recorded.record("default", batch, scored("human@1", _10=1.0, _1400=1.0))
     assert read(store, batch) == []
-    lease = store.leases.claim()
-    assert lease is not None
+    lease = claim(store)
     finish(store, lease)
     assert read(store, batch, 9)[:2] == [(10, "exact@1", 10.0), (10, "human@1", 1.0)]
     assert read(store, batch)[-1][0] == 999

@@ -12,11 +12,11 @@ from storage.batch_plan import AskTerms
 from storage.chunks import CHUNK_LINES
 from storage.errors import Conflict, OutcomesLost
 from storage.janitor import Janitor
-from storage.leases import Completed, Lease
+from storage.leases import Completed
 from storage.spending import Budget
 from storage.statistics import tally
 from storage.store import Store
-from tests.storage.making import accept, claim, finish, outcomes_of, wanted
+from tests.storage.making import accept, claim, complete, finish, finish_all, outcomes_of, plan_of, wanted
 
 LINES = 2 * CHUNK_LINES
 AWAY = 7  # the thread whose outcome is retryable, in the first chunk
@@ -26,18 +26,14 @@ def away(index: int, grader: str) -> Outcome:
     return Outcome(index, grader, None, 0.5, error=OutcomeError("model", "away", True, "unreachable"))
 
 
-def with_error(store: Store, lease: Lease) -> list[Outcome]:
-    found = outcomes_of(store, lease)
-    if lease.unit == 0:
-        found[AWAY] = away(AWAY, found[AWAY].grader)
-    return found
+def with_error(made: Outcome) -> Outcome:
+    return away(AWAY, made.grader) if made.index == AWAY and made.grader in ("exact@1", "a@1") else made
 
 
 def finished(store: Store, *graders: Any) -> str:
     """A frozen batch of two chunks with one retryable outcome."""
     batch = accept(store, LINES, *graders)
-    while (lease := store.leases.claim()) is not None:
-        assert finish(store, lease, with_error(store, lease))
+    finish_all(store, with_error)
     store.freezer.freeze(batch)
     assert store.redis.hexists(redis_keys.FROZEN, batch)
     return batch
@@ -46,8 +42,7 @@ def finished(store: Store, *graders: Any) -> str:
 def unfrozen(store: Store, size: int) -> str:
     """As `finished`, but the worker that ended the batch has not frozen it yet."""
     batch = accept(store, size)
-    while (lease := store.leases.claim()) is not None:
-        assert finish(store, lease, with_error(store, lease))
+    finish_all(store, with_error)
     return batch
 
 
@@ -70,7 +65,7 @@ def test_a_finished_batch_runs_again_for_the_units_with_retryable_outcomes(store
     stay = LINES - 1
     assert counts(now) == ("running", stay, stay, {}, [(stay, stay)])
     assert now.underway == 0
-    assert now.finished_at is None and now.created_at and store.backlog.of("default") == Waiting(1, 1)
+    assert now.finished_at is None and now.created_at and store.backlog.usage("default").waiting == Waiting(1, 1)
     lease = claim(store)
     assert (lease.unit, lease.attempt, lease.tries, lease.earlier) == (0, 2, 1, 1)
     assert store.leases.claim() is None
@@ -81,7 +76,7 @@ def test_a_finished_batch_runs_again_for_the_units_with_retryable_outcomes(store
     done = store.batches.get("default", batch)
     assert counts(done) == ("finished", LINES, LINES, {}, [(LINES, LINES)])
     assert done.summary[0].maximum == LINES - 1
-    assert store.backlog.of("default") == Waiting(0, 0)
+    assert store.backlog.usage("default").waiting == Waiting(0, 0)
     now_lines = lines(store, batch)
     assert [place for place in range(LINES) if now_lines[place] != before[place]] == [AWAY]
     store.freezer.freeze(batch)
@@ -120,13 +115,13 @@ def test_a_retry_that_is_cancelled_leaves_the_outcomes_that_there_were(store: St
     assert (counts(store.batches.get("default", batch)), lines(store, batch)) == before
     store.freezer.freeze(batch)
     assert (counts(store.batches.get("default", batch)), lines(store, batch)) == before
-    assert store.backlog.of("default") == Waiting(0, 0)
+    assert store.backlog.usage("default").waiting == Waiting(0, 0)
 
     retry(store, batch)  # a second retry, in which the lease of the first must have no effect
     again = claim(store)
     assert again.attempt == lease.attempt + 1 and again.tries == 1
     late = outcomes_of(store, lease, score=99.0)
-    assert store.leases.complete(lease, 0, tally(late)) == Completed.NOT
+    assert complete(store, lease, 0, tally(late)) == Completed.NOT
     assert finish(store, again)
     assert counts(store.batches.get("default", batch))[:4] == ("finished", LINES, LINES, {})
 
@@ -173,8 +168,7 @@ def test_bytes_and_the_time_of_a_batch_follow(store: Store) -> None:
 
 
 def lines_of_payload(store: Store, batch: str) -> list[bytes]:
-    plan = store.batches.plan(batch)
-    assert plan is not None
+    plan = plan_of(store, batch)
     return [store.spool.read_payload(batch, chunk.offset, chunk.length) for chunk in plan.chunks]
 
 
@@ -197,13 +191,9 @@ def errors(store: Store, batch: str) -> list[dict[str, Any]]:
 def test_a_retry_has_the_terms_of_its_batch(store: Store) -> None:
     terms = AskTerms(Budget(2.5, None, "EUR"), keep_replies=False)
     batch = accept(store, LINES, terms=terms)
-    while (lease := store.leases.claim()) is not None:
-        assert finish(store, lease, with_error(store, lease))
-    store.freezer.freeze(batch)
+    finish_all(store, with_error)
     retry(store, batch)
-    plan = store.batches.plan(batch)
-    assert plan is not None
-    assert plan.terms == terms
+    assert plan_of(store, batch).terms == terms
 
 
 def test_a_worker_that_freezes_late_does_not_undo_a_retry(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +233,7 @@ def test_a_table_that_is_written_late_does_not_undo_a_retry(store: Store, monkey
     store.freezer.freeze(batch)
 
     assert store.batches.get("default", batch).errors == {}
-    assert store.batches.attempts(batch)[0] == 2
+    assert store.batches.standing(batch)[1][0] == 2
     assert len(store.spool.tables(batch)) == 2  # of both rounds
     store.redis.zadd(redis_keys.UNTIDY, {batch: 0})
     assert Janitor(store, None).look()
@@ -270,9 +260,7 @@ def test_a_batch_whose_outcomes_are_lost_is_not_retried(
 
 def test_keeping_the_earlier_outcomes_again_because_the_answer_was_lost_says_the_same(store: Store) -> None:
     batch = accept(store, LINES)
-    for _ in range(2):
-        lease = claim(store)
-        assert finish(store, lease, [away(one.index, one.grader) for one in outcomes_of(store, lease)])
+    finish_all(store, lambda one: away(one.index, one.grader))
     assert retry(store, batch).state == "running"
     first, last = claim(store), claim(store)
     assert [store.leases.keep_earlier(first) for _ in range(2)] == [False, False]

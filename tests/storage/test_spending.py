@@ -6,9 +6,11 @@ from typing import Any
 import msgspec
 
 from gradebox.outcome import Spent
+from gradebox.schemas import Spending
 from storage import redis_keys
 from storage.spending import Budget, BudgetStanding, CountedAsk, Keeping, Totals, arguments, digest, standing
 from storage.store import Store
+from tests.storage.making import spent_by_batch
 
 ASKED = CountedAsk("default", "model:judge", "polite", "b1", "USD")
 KEEPING = Keeping(1 << 20, 3600)
@@ -76,14 +78,13 @@ def test_costs_are_counted_for_whom_they_are_for(store: Store) -> None:
     for _ in range(30):
         count(store, spent=spent, currency="USD")
     count(store, ASKED._replace(grader="other", batch=""), spent=Spent(1, 0, 5, 5, 0.5), currency="EUR")
-    thirty = Spent(30, 0, 30_000, 6000, 3.0)  # sums are exact
-    assert store.spending.of_batch("b1") == {"USD": thirty}
-    assert store.spending.of_grader("default", "polite") == {"USD": thirty}
-    assert store.spending.of_grader("default", "other") == {"EUR": Spent(1, 0, 5, 5, 0.5)}
-    both = store.spending.of_model("default", "judge")
-    assert both == {"USD": Spent(31, 0, 30_005, 6005, 3.0), "EUR": Spent(31, 0, 30_005, 6005, 0.5)}
-    assert store.spending.of_project("default") == both
-    assert store.spending.of_project("nobody") == {"": Spent()}
+    thirty = {"asks": 30, "input_tokens": 30_000, "output_tokens": 6000, "cost:USD": 3_000_000_000}  # sums are exact
+    assert spent_by_batch(store, "b1") == thirty
+    told = store.spending.told("default")
+    assert told.total == told.by["model:judge"] == _spending(31, 30_005, 6005, USD=3.0, EUR=0.5)
+    assert told.by["grader:polite"] == _spending(30, 30_000, 6000, USD=3.0)
+    assert told.by["grader:other"] == _spending(1, 5, 5, EUR=0.5)
+    assert store.spending.told("nobody").total == _spending(0, 0, 0)
 
 
 def test_what_is_spent_is_told_with_each_count(store: Store) -> None:
@@ -104,6 +105,10 @@ def test_a_budget_is_over_when_either_is_spent() -> None:
     assert Totals(100, 0.0).is_over(Budget(tokens=100))
     assert not Totals(99, 0.5).is_over(Budget(cost=1.0, tokens=100))
     assert Totals(1, 1.0).is_over(Budget(cost=1.0, tokens=100))
+
+
+def _spending(asks: int, input_tokens: int, output_tokens: int, **costs: float) -> Spending:
+    return Spending(asks=asks, kept=0, input_tokens=input_tokens, output_tokens=output_tokens, costs=costs)
 
 
 def _noise(size: int) -> bytes:

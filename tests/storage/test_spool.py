@@ -25,12 +25,6 @@ def spool(request: pytest.FixtureRequest, tmp_path: Path) -> Spool:
     return Spool(f"file://{tmp_path}/spool" if request.param == "file" else f"memory://{tmp_path.name}")
 
 
-def test_a_payload_is_read_by_range(spool: Spool) -> None:
-    with spool.writing_payload("b1") as file:
-        file.write(b"0123456789")
-    assert spool.read_payload("b1", 2, 3) == b"234"
-
-
 def test_a_payload_that_is_cut_off_is_noticed(spool: Spool) -> None:
     with spool.writing_payload("b1") as file:
         file.write(b"0123456789")

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from storage import lost_files
-from tests.api.conftest import PROJECT, Service, create, finished
+from tests.api.conftest import GOOD, PROJECT, Service, create, finished
 from tests.ui.conftest import shoot
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
@@ -56,13 +56,19 @@ def score(client: httpx.Client, count: int, *keys: str) -> str:
     return str(answer.json()["id"])
 
 
+def scored(client: httpx.Client, count: int, key: str = "mixed", source: str = MIXED) -> str:
+    """A finished batch of this many threads, by a new grader."""
+    batch = submit(client, count, key, source)
+    finished(client, batch)
+    return batch
+
+
 def rows(page: Page) -> list[str]:
     return page.locator("tr[data-row] td:first-child").all_inner_texts()
 
 
 def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
-    batch = submit(client, 1000)
-    finished(client, batch)
+    batch = scored(client, 1000)
     page.goto("/ui/projects/default/graders")
     expect(page.locator("tr[data-row]")).to_contain_text("200 exception of 1,000")
     page.goto(BATCHES)
@@ -169,8 +175,7 @@ def test_a_row_that_is_read_stays_when_the_batch_is_over(page: Page, client: htt
 
 
 def test_two_versions_are_compared_on_the_same_threads(page: Page, client: httpx.Client) -> None:
-    batch = submit(client, 40)
-    finished(client, batch)
+    batch = scored(client, 40)
     better = MIXED.replace('raise ValueError(f"number {number} is bad")', "return 1.0")
     client.put(f"{PROJECT}/graders/mixed", json={"source": better}).raise_for_status()
     page.goto(f"{BATCHES}/{batch}")
@@ -191,8 +196,7 @@ def test_two_versions_are_compared_on_the_same_threads(page: Page, client: httpx
 
 
 def test_a_button_that_is_clicked_twice_scores_once(page: Page, client: httpx.Client) -> None:
-    batch = submit(client, 10)
-    finished(client, batch)
+    batch = scored(client, 10)
     page.goto(f"{BATCHES}/{batch}")
     before = len(client.get(f"{PROJECT}/batches").json())
     page.fill("form[action$='/again'] input[name=grader]", "mixed")
@@ -208,8 +212,7 @@ def test_a_button_that_is_clicked_twice_scores_once(page: Page, client: httpx.Cl
 
 
 def test_a_grader_is_held_beside_labels(page: Page, client: httpx.Client) -> None:
-    batch = submit(client, 40, "parity", "async def grade(thread):\n    return float(int(thread.completion()) % 2)\n")
-    finished(client, batch)
+    batch = scored(client, 40, "parity", "async def grade(thread):\n    return float(int(thread.completion()) % 2)\n")
     client.post(f"{PROJECT}/graders", json={"key": "human", "kind": "custom"}).raise_for_status()
     labels = b"".join(b'{"index": %d, "score": %d}\n' % (n, n % 4 == 1) for n in range(20))
     recorded = client.put(f"{PROJECT}/batches/{batch}/scores?grader=human", content=labels, headers=LINES)
@@ -276,8 +279,7 @@ def test_outcomes_are_downloaded_and_formulas_are_none(browse: httpx.Client, cli
 def test_a_download_of_outcomes_that_are_lost_is_an_error(
     browse: httpx.Client, client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    batch = submit(client, 10)
-    finished(client, batch)
+    batch = scored(client, 10)
     Path(service.store.spool._outcomes(batch, 0, 1)).unlink()
     monkeypatch.setattr(lost_files, "SETTLED_S", 0.0)
     answer = browse.get(f"{BATCHES}/{batch}/outcomes.{kind}")
@@ -288,9 +290,7 @@ def test_a_download_of_outcomes_that_are_lost_is_an_error(
 def test_a_download_that_meets_a_lost_chunk_breaks_off(
     browse: httpx.Client, client: httpx.Client, service: Service
 ) -> None:
-    create(client)
-    batch = score(client, 8000, "exact")
-    finished(client, batch)
+    batch = scored(client, 8000, "exact", GOOD)
     plan = service.store.batches.plan(batch)
     assert plan is not None
     Path(service.store.spool._outcomes(batch, len(plan.chunks) - 1, 1)).unlink()
@@ -313,9 +313,7 @@ def test_a_download_that_meets_a_lost_chunk_breaks_off(
     ],
 )
 def test_a_view_that_is_none_says_why(browse: httpx.Client, client: httpx.Client, query: str, said: str) -> None:
-    create(client)
-    batch = score(client, 3, "exact")
-    finished(client, batch)
+    batch = scored(client, 3, "exact", GOOD)
     answer = browse.get(f"{BATCHES}/{batch}?{query}")
     assert answer.status_code == 422
     assert said in answer.text
@@ -342,8 +340,7 @@ def test_rows_that_are_left_out_of_numbers_are_counted(browse: httpx.Client, cli
 
 def test_large_scores_and_thresholds_stay_what_they_are(browse: httpx.Client, client: httpx.Client) -> None:
     source = "async def grade(thread):\n    return float(thread.metadata.get('good', 0)) * 1e20\n"
-    batch = submit(client, 6, "large", source)
-    finished(client, batch)
+    batch = scored(client, 6, "large", source)
     told = browse.get(f"{BATCHES}/{batch}/agreement?grader=large@1&label=metadata.good&threshold=")
     assert "low=1e%2B20" in told.text
     assert "3 outcomes" in browse.get(f"{BATCHES}/{batch}?low=1e%2B20&high=1e%2B20").text
@@ -354,18 +351,14 @@ def test_large_scores_and_thresholds_stay_what_they_are(browse: httpx.Client, cl
 
 
 def test_a_row_leads_to_graders_of_its_batch_alone(browse: httpx.Client, client: httpx.Client) -> None:
-    create(client)
-    batch = score(client, 3, "exact")
-    finished(client, batch)
+    batch = scored(client, 3, "exact", GOOD)
     row = browse.get(f"{BATCHES}/{batch}/rows/0", params={"grader": "../../../sign-out"}).text
     assert "sign-out?" not in row
     assert f"/graders/exact?sample={batch}:0" in row
 
 
 def test_a_payload_that_is_lost_is_said(browse: httpx.Client, client: httpx.Client, service: Service) -> None:
-    create(client)
-    batch = score(client, 5000, "exact")
-    finished(client, batch)
+    batch = scored(client, 5000, "exact", GOOD)
     assert browse.get(f"{BATCHES}/{batch}").status_code == 200
     spool = Path(service.store.spool._root)
     (spool / "payloads" / f"{batch}.jsonl").unlink()
@@ -383,9 +376,7 @@ def test_a_payload_that_is_lost_is_said(browse: httpx.Client, client: httpx.Clie
 
 
 def test_what_is_not_there_is_said(browse: httpx.Client, client: httpx.Client) -> None:
-    create(client)
-    batch = score(client, 3, "exact")
-    finished(client, batch)
+    batch = scored(client, 3, "exact", GOOD)
     for path in (f"{BATCHES}/{'0' * 20}", f"{BATCHES}/{batch}/rows/3", f"{BATCHES}/x/rows/0"):
         answer = browse.get(path)
         assert answer.status_code == 404, path
@@ -396,9 +387,7 @@ def test_what_is_not_there_is_said(browse: httpx.Client, client: httpx.Client) -
 
 
 def test_who_may_only_read_changes_nothing(client: httpx.Client, browse: httpx.Client) -> None:
-    create(client)
-    batch = score(client, 3, "exact")
-    finished(client, batch)
+    batch = scored(client, 3, "exact", GOOD)
     key = client.post("/v1/keys", json={"name": "reader", "projects": ["default"], "role": "read"}).json()
     browse.post("/ui/sign-in", data={"key": key["secret"]})
     shown = browse.get(f"{BATCHES}/{batch}").text
@@ -413,9 +402,7 @@ def test_who_may_only_read_changes_nothing(client: httpx.Client, browse: httpx.C
 
 
 def test_a_page_of_a_large_batch_is_quick(browse: httpx.Client, client: httpx.Client) -> None:
-    create(client)
-    batch = score(client, 50_000, "exact")
-    finished(client, batch)
+    batch = scored(client, 50_000, "exact", GOOD)
     browse.get(f"{BATCHES}/{batch}")  # makes the index
     times = []
     for number in (1, 500, 1000):
@@ -427,7 +414,7 @@ def test_a_page_of_a_large_batch_is_quick(browse: httpx.Client, client: httpx.Cl
 
 
 def test_the_list_of_graders_has_the_numbers_of_the_last_batch(browse: httpx.Client, client: httpx.Client) -> None:
-    finished(client, submit(client, 100))
+    scored(client, 100)
     finished(client, score(client, 2, "mixed"))  # scores 0 and 0.1
     row = browse.get("/ui/projects/default/graders").text.partition("data-row")[2].partition("</tr>")[0]
     assert re.findall(r"<td class=\"number\">(.*?)</td>", row) == ["1", "0.05"]
@@ -435,13 +422,13 @@ def test_the_list_of_graders_has_the_numbers_of_the_last_batch(browse: httpx.Cli
 
 
 def test_what_is_not_applicable_has_a_column_where_there_is_some(page: Page, client: httpx.Client) -> None:
-    finished(client, submit(client, 10))
+    scored(client, 10)
     page.goto(BATCHES)
     expect(page.locator("tr[data-row]")).to_have_count(1)
     assert "not applicable" not in page.locator("th").all_inner_texts()
     source = "from gradebox import NotApplicable\n\n\nasync def grade(thread):\n"
     source += "    if int(thread.completion()) % 4:\n        raise NotApplicable('no multiple of 4')\n    return 1\n"
-    finished(client, submit(client, 10, "some", source))
+    scored(client, 10, "some", source)
     page.goto(BATCHES)
     headings = page.locator("th").all_inner_texts()
     column = page.locator(f"tr[data-row] td:nth-child({headings.index('not applicable') + 1})")
@@ -501,8 +488,7 @@ def test_each_grader_has_a_column_and_numbers_are_held_beside_numbers(page: Page
 
 
 def test_pages_fit_a_phone(page: Page, client: httpx.Client) -> None:
-    batch = submit(client, 200)
-    finished(client, batch)
+    batch = scored(client, 200)
     again = client.post(f"{PROJECT}/batches", json={"graders": [{"key": "mixed"}], "threads_of": batch}).json()["id"]
     finished(client, again)
     page.set_viewport_size({"width": 390, "height": 844})

@@ -26,6 +26,20 @@ def write(page: Page, text: str) -> None:
     page.keyboard.insert_text(text)
 
 
+def open_new(page: Page, client: httpx.Client) -> None:
+    """Opens a new grader that passes the checks."""
+    create(client)
+    page.goto(f"{GRADERS}/exact")
+    expect(page.locator(".checks .good")).to_have_count(5)
+
+
+def sign_in_as(page: Page, client: httpx.Client, role: str) -> None:
+    key = client.post("/v1/keys", json={"name": "reader", "projects": ["default"], "role": role}).json()
+    page.click("text=Sign out")
+    page.fill("#key", key["secret"])
+    page.click("button.main")
+
+
 def source_of(page: Page) -> str:
     return str(page.locator("code-editor#source").evaluate("editor => editor.value"))
 
@@ -76,9 +90,7 @@ def test_a_grader_is_written_mended_and_saved(page: Page, client: httpx.Client) 
 
 
 def test_two_people_save_the_same_grader(page: Page, client: httpx.Client) -> None:
-    create(client)
-    page.goto(f"{GRADERS}/exact")
-    expect(page.locator(".checks .good")).to_have_count(5)
+    open_new(page, client)
     client.put(f"{PROJECT}/graders/exact", json={"source": GOOD + "# theirs\n"}).raise_for_status()
     write(page, "# mine\n")
     page.keyboard.press("Control+s")
@@ -100,9 +112,7 @@ def test_two_people_save_the_same_grader(page: Page, client: httpx.Client) -> No
 def test_a_session_that_ends_in_the_middle_costs_no_draft(
     page: Page, context: BrowserContext, service: Service, client: httpx.Client, secret: str
 ) -> None:
-    create(client)
-    page.goto(f"{GRADERS}/exact")
-    expect(page.locator(".checks .good")).to_have_count(5)
+    open_new(page, client)
     for name in service.store.redis.keys("gradebox:session:*"):
         service.store.redis.delete(name)
     write(page, "# a draft\n")
@@ -148,9 +158,7 @@ def test_what_tenants_write_runs_nothing(page: Page, client: httpx.Client) -> No
 
 
 def test_a_grader_that_never_ends_is_told_of_soon(page: Page, client: httpx.Client) -> None:
-    create(client)
-    page.goto(f"{GRADERS}/exact")
-    expect(page.locator(".checks .good")).to_have_count(5)
+    open_new(page, client)
     began = time.monotonic()
     replace(page, "source", "async def grade(thread):\n    while True:\n        pass\n")
     expect(page.locator("#report")).to_contain_text("timeout")
@@ -159,10 +167,7 @@ def test_a_grader_that_never_ends_is_told_of_soon(page: Page, client: httpx.Clie
 
 def test_who_may_not_save_is_told_why(page: Page, context: BrowserContext, client: httpx.Client) -> None:
     create(client)
-    key = client.post("/v1/keys", json={"name": "reader", "projects": ["default"], "role": "score"}).json()
-    page.click("text=Sign out")
-    page.fill("#key", key["secret"])
-    page.click("button.main")
+    sign_in_as(page, client, "score")
     page.goto(f"{GRADERS}/exact")
     expect(page.locator(".notice").nth(1)).to_contain_text("your API key has the role score")
     assert page.locator("#keep").count() == 0
@@ -171,10 +176,7 @@ def test_who_may_not_save_is_told_why(page: Page, context: BrowserContext, clien
 
 def test_who_may_only_read_is_asked_for_nothing(page: Page, client: httpx.Client) -> None:
     create(client)
-    key = client.post("/v1/keys", json={"name": "reader", "projects": ["default"], "role": "read"}).json()
-    page.click("text=Sign out")
-    page.fill("#key", key["secret"])
-    page.click("button.main")
+    sign_in_as(page, client, "read")
     page.wait_for_url("**/graders")
     page.goto(f"{GRADERS}/exact")
     expect(page.locator(".notice").nth(1)).to_contain_text("Testing needs the role score")
@@ -351,9 +353,7 @@ def test_a_link_to_a_line_goes_there(page: Page, client: httpx.Client) -> None:
 
 
 def test_saving_while_it_is_saved_saves_again(page: Page, client: httpx.Client) -> None:
-    create(client)
-    page.goto(f"{GRADERS}/exact")
-    expect(page.locator(".checks .good")).to_have_count(5)
+    open_new(page, client)
     write(page, "# two\n")
     page.keyboard.press("Control+s")
     page.keyboard.insert_text("# three\n")
