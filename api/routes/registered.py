@@ -1,8 +1,9 @@
 """Common parts of the routes of models and endpoints, the servers that a project registers."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from api.http.problems import ProblemError, invalid
 from api.services import Services
@@ -38,6 +39,12 @@ class ServerChanges(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     timeout_s: Timeout | None = None
     max_concurrency: Concurrency | None = None
     requests_per_minute: PerMinute | None = None
+
+
+def given(new: NewServer | ServerChanges) -> dict[str, Any]:
+    """Returns the members that are not None. A limit of 0 a minute becomes None."""
+    found = {name: value for name, value in asdict(new).items() if value is not None}
+    return {name: value or None if name.endswith("_per_minute") else value for name, value in found.items()}
 
 
 def allowed(services: Services, url: str) -> str:

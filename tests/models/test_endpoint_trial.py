@@ -6,8 +6,8 @@ import pytest
 
 from examples.model_server import ModelServer, Script
 from gradebox.schemas import EndpointTrial
-from models.endpoint_trial import trial
 from models.settings import ModelSettings
+from models.trials import of_endpoint
 from storage.endpoints import EndpointAccess
 
 HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=64, model_connect_s=2)
@@ -16,7 +16,7 @@ SECRET = "secret-of-an-endpoint-0123456789"
 
 def tried(script: Script, path: str = "") -> EndpointTrial:
     with ModelServer(script) as server:
-        return asyncio.run(trial(EndpointAccess("reward", f"{server.base_url}{path}", 2, 1, SECRET), HERE))
+        return asyncio.run(of_endpoint(EndpointAccess("reward", f"{server.base_url}{path}", 2, 1, SECRET), HERE))
 
 
 def test_one_that_answers() -> None:
@@ -47,7 +47,7 @@ def test_what_to_do_is_said_of_the_endpoint(script: Script, kind: str, retryable
 
 
 def test_a_server_that_is_not_there() -> None:
-    found = asyncio.run(trial(EndpointAccess("reward", "http://127.0.0.1:9", 2, 1, ""), HERE))
+    found = asyncio.run(of_endpoint(EndpointAccess("reward", "http://127.0.0.1:9", 2, 1, ""), HERE))
     assert found.error is not None
     assert (found.error.kind, found.error.retryable) == ("unreachable", True)
     assert "model" not in found.error.message
