@@ -172,11 +172,16 @@ def decode(body: bytes, kind: type[_T]) -> _T:
         raise invalid(f"the body is not JSON: {error}") from error
 
 
-async def read_json(request: Request, kind: type[_T]) -> _T:
-    """Reads a small JSON body. Raises ProblemError if it is invalid, too long, or does not match `kind`."""
+async def read_as_json(request: Request, limit: int, advice: str = "send less") -> bytes:
+    """Reads a JSON body. Raises ProblemError as `read` does, and if the body has another media type."""
     if media_type(request) != "application/json":
         raise unsupported(request, "application/json")
-    return decode(await read(request, SMALL_BYTES), kind)
+    return await read(request, limit, advice)
+
+
+async def read_json(request: Request, kind: type[_T]) -> _T:
+    """Reads a small JSON body. Raises ProblemError if it is invalid, too long, or does not match `kind`."""
+    return decode(await read_as_json(request, SMALL_BYTES), kind)
 
 
 def convert(fields: Mapping[str, Any], kind: type[_T]) -> _T:
