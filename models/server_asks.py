@@ -101,8 +101,7 @@ class ServerAsks:
     ) -> Answer:
         """Answer a request; the answer may be an error."""
         answer = await self._answer(request, data, who, wanted)
-        kind = "model" if isinstance(request, ModelRequest) else "endpoint"
-        self._counts.add(who.project, f"{kind}:{request.name}", answer)
+        self._counts.add(who.project, request.asked, answer)
         return answer
 
     async def _answer(
@@ -120,7 +119,7 @@ class ServerAsks:
                         return await self._ask_model(request, data, who)
                     return await self._ask_endpoint(request, who)
         except NotFound:
-            kind = "model" if isinstance(request, ModelRequest) else "endpoint"
+            kind = request.asked.partition(":")[0]
             return failed("unknown", f"the project has no {kind} {request.name!r}: register it, or name another")
         except SecretKeyError:
             return failed("unreachable", f"the API key of {request.name!r} cannot be decrypted: give it again", True)
@@ -137,7 +136,7 @@ class ServerAsks:
         except AskFailed as error:
             return failed_by(error, "", "", Spent(asks=1))
         access = used.access
-        asked = CountedAsk(who.project, f"model:{request.name}", who.grader, who.batch, _currency(who.budget))
+        asked = CountedAsk(who.project, request.asked, who.grader, who.batch, _currency(who.budget))
         if not (who.keep and access.keep_replies and self._keeping.bytes):
             return await self._pay_model(request, who, used, asked, b"")
         defaults = access.defaults.model_dump_json(exclude_none=True)
@@ -192,7 +191,7 @@ class ServerAsks:
         except AskFailed as error:
             return failed_by(error, "", "", Spent(asks=1))
         access = used.access
-        asked = CountedAsk(who.project, f"endpoint:{request.name}", who.grader, who.batch, _currency(who.budget))
+        asked = CountedAsk(who.project, request.asked, who.grader, who.batch, _currency(who.budget))
         limits = AskLimits(access.max_concurrency, access.requests_per_minute)
         gate = self._gates.get(asked.project, asked.asked, access.account, limits)
 
