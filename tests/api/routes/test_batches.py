@@ -3,7 +3,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from storage.backlog import Waiting
 from storage.chunks import ASKING_CHUNK_LINES
 from storage.errors import NotFound, PayloadLost
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished, problem
+from tests.api.waiting import eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
 URL = f"{PROJECT}/batches"
@@ -304,8 +305,8 @@ def test_a_connection_that_breaks_leaves_nothing(client: httpx.Client, service: 
     )
     with socket.create_connection(address) as connection:
         connection.sendall(head.encode() + b"".join(lines(60_000)))
-        wait_until(lambda: left(client, service) != [])
-    wait_until(lambda: left(client, service) == [])
+        eventually(lambda: left(client, service) != [])
+    eventually(lambda: left(client, service) == [])
 
 
 def test_an_upload_that_stands_still_is_given_up(
@@ -322,14 +323,6 @@ def test_an_upload_that_stands_still_is_given_up(
     response = client.post(f"{URL}?grader=exact", content=halting(), headers=LINES)
     assert "0.3 s" in problem(response, 408, "timeout")
     assert left(client, service) == []
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    for _ in range(200):
-        if true():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it never came true")
 
 
 def test_events_tell_of_progress_until_the_end(client: httpx.Client) -> None:
