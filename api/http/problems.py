@@ -44,6 +44,7 @@ RETRY = {"Retry-After": "1"}
 FULL_RETRY_S = "30"
 QUEUE_RETRY_S = "5"  # a chunk of most graders takes less
 AWAY = (RedisError, SandboxError, OSError)
+"""A part of the service is unavailable."""
 
 _log = logging.getLogger(__name__)
 _STORAGE = {
@@ -83,6 +84,10 @@ class ProblemError(Exception):
         self.headers = headers
         self.members = members
         super().__init__(detail)
+
+
+HANDLED = (ProblemError, StorageError, *AWAY)
+"""What becomes a problem and is no bug."""
 
 
 def invalid(detail: str) -> ProblemError:

@@ -7,9 +7,8 @@ from contextlib import suppress
 from fastapi.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.http.problems import AWAY, RETRY, ProblemError, answer, problem_of
+from api.http.problems import HANDLED, RETRY, ProblemError, answer, problem_of
 from api.http.request_id import request_id
-from storage.errors import StorageError
 
 _log = logging.getLogger(__name__)
 _STOPS = ProblemError(503, "unavailable", "the service is stopping before this is done: try again in a moment", RETRY)
@@ -41,7 +40,7 @@ class Unfinished:
                     await answer(HTTPConnection(scope), _STOPS)(scope, receive, send)
         except RuntimeError as error:
             # Starlette raises this if an error has a handler, but the response has already begun.
-            if not has_begun or not isinstance(error.__cause__, (ProblemError, StorageError, *AWAY)):
+            if not has_begun or not isinstance(error.__cause__, HANDLED):
                 raise
             reason = problem_of(error.__cause__).name
             _log.warning("request %s was aborted (%s: %r)", request_id(scope), reason, error.__cause__)

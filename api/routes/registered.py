@@ -6,15 +6,14 @@ import msgspec
 from msgspec.structs import asdict
 
 from api.http.problems import ProblemError, invalid
+from api.intake.source_upload import Key
 from api.services import Services
-from gradebox.schemas import KEY_PATTERN
 from models.addresses import Policy, read
 from models.errors import AddressError
 from storage.registry import MAX_CONCURRENCY
 
 TIMEOUT_S = 120.0
 
-Key = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
 Url = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 Secret = Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[!-~]*(?!\n)$")]
 Timeout = Annotated[float, msgspec.Meta(ge=1, le=600)]

@@ -14,13 +14,12 @@ from fastapi import APIRouter, Request, Response
 from api.access.auth import identify, secret_of
 from api.access.callers import Caller, WaitingClient
 from api.dialects.adaptive.query_context import ANSWER_BYTES, TOO_LONG, QueryContext, size_of
-from api.http.problems import AWAY, ProblemError, invalid, problem_of, too_large
+from api.http.problems import HANDLED, ProblemError, invalid, problem_of, too_large
 from api.http.request_id import request_id
 from api.intake import bodies
 from api.services import Served, Services
 from gradebox.schemas import ApiKey
 from storage.api_keys import EVERY_PROJECT
-from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from graphql import GraphQLError
@@ -57,7 +56,7 @@ async def graphql(request: Request, services: Served) -> Response:
             caller = Caller(WaitingClient(), "", 0.0)
             make = services.large_answers.make
             answer = await make(request, _answer, caller, services, key, asked, number)
-    except (ProblemError, StorageError, *AWAY) as error:
+    except HANDLED as error:
         answer = msgspec.json.encode({"data": None, "errors": [_shown(number, error)]})
     return Response(answer, media_type="application/json")
 
