@@ -95,13 +95,11 @@ class Asker:
         counts: metrics of asks of servers.
     """
 
-    def __init__(
-        self, store: Store, settings: ModelSettings, score_other: ScoreOther | None = None, ask_s: float = ASK_S
-    ) -> None:
+    def __init__(self, store: Store, settings: ModelSettings, ask_s: float = ASK_S) -> None:
         """`ask_s` is how long an ask is retried, from when it is first sent; each try may take its server's
         `timeout_s`.
         """
-        self.score_other = score_other
+        self.score_other: ScoreOther | None = None
         self.counts = AskCounts()
         self._store = store
         self._settings = settings
