@@ -2,8 +2,7 @@
 
 from asyncio import get_running_loop
 from collections.abc import Callable
-from functools import partial
-from typing import Annotated, Concatenate, Literal, ParamSpec, TypeVar
+from typing import Annotated, Literal, TypeVar, TypeVarTuple
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
@@ -43,7 +42,7 @@ COMPUTING_AT_ONCE = 2
 TRIALS_AT_ONCE = 16
 
 _T = TypeVar("_T")
-_Args = ParamSpec("_Args")
+_Args = TypeVarTuple("_Args")
 
 
 class Services:
@@ -98,25 +97,13 @@ class Services:
         """Returns what answers the asks of a grader of this project while the grader is proved."""
         return ProjectAnswering(self.store, self.asker, project, stand_in=ask == "stand-in")
 
-    async def grade(
-        self,
-        request: Request,
-        project: str,
-        work: Callable[Concatenate[Caller, _Args], _T],
-        *args: _Args.args,
-        **more: _Args.kwargs,
-    ) -> _T:
+    async def grade(self, request: Request, project: str, work: Callable[[Caller, *_Args], _T], *args: *_Args) -> _T:
         """Runs `work`, which uses a sandbox, until the client disconnects. The request's body has been read."""
         async with watched(request) as client:
-            return await self.grade_for(client, project, work, *args, **more)
+            return await self.grade_for(client, project, work, *args)
 
     async def grade_for(
-        self,
-        client: WaitingClient,
-        project: str,
-        work: Callable[Concatenate[Caller, _Args], _T],
-        *args: _Args.args,
-        **more: _Args.kwargs,
+        self, client: WaitingClient, project: str, work: Callable[[Caller, *_Args], _T], *args: *_Args
     ) -> _T:
         """Runs `work`, which uses a sandbox, in a thread. These threads have a limit of their own, shared among the
         projects, so that read-only requests never wait for slow graders.
@@ -127,21 +114,14 @@ class Services:
         caller = Caller(client, project, self.settings.score_s)
         try:
             async with client.place(self._grading, project):
-                return await run_sync(partial(work, caller, *args, **more), limiter=self._threads)
+                return await run_sync(work, caller, *args, limiter=self._threads)
         except (Busy, Stopped) as error:
             raise problem_of(error) from error
         finally:
             # In the next turn of the loop, after the response is sent, because the reset uses the CPU for a while.
             get_running_loop().call_soon(self.pool.reset)
 
-    async def compute(
-        self,
-        request: Request,
-        project: str,
-        work: Callable[Concatenate[IsGone, _Args], _T],
-        *args: _Args.args,
-        **more: _Args.kwargs,
-    ) -> _T:
+    async def compute(self, request: Request, project: str, work: Callable[[IsGone, *_Args], _T], *args: *_Args) -> _T:
         """Runs `work`, which uses the statistics process, until the client disconnects. The request's body has been
         read. The places are shared among the projects.
 
@@ -150,8 +130,7 @@ class Services:
         """
         try:
             async with watched(request) as client, client.place(self._computing, project):
-                computed = partial(work, client.is_gone, *args, **more)
-                return await run_sync(computed, limiter=self._computing_threads)
+                return await run_sync(work, client.is_gone, *args, limiter=self._computing_threads)
         except Stopped as error:
             raise problem_of(error) from error
 

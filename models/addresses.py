@@ -38,11 +38,6 @@ class BaseUrl(NamedTuple):
     port: int
     url: str
 
-    def holds(self, scheme: str, host: bytes, port: int | None) -> bool:
-        """Return whether a request goes to this host and port."""
-        name = host.decode("ascii").lower().rstrip(".")
-        return (scheme, name, port or _PORTS.get(scheme)) == (self.scheme, self.host, self.port)
-
     @property
     def label(self) -> str:
         """The host and port in a readable form."""
@@ -111,7 +106,7 @@ async def look_up(host: str, port: int) -> Sequence[str]:
     return [str(one[4][0]) for one in found]
 
 
-async def allowed(base: BaseUrl, policy: Policy, resolve: Resolve = look_up) -> list[str]:
+async def allowed(base: BaseUrl, policy: Policy, resolve: Resolve) -> list[str]:
     """Return the addresses to connect to, all of which are permitted.
 
     Raises:

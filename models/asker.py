@@ -31,8 +31,6 @@ from storage.store import Store
 if TYPE_CHECKING:
     from models.server_asks import ServerAsks
 
-__all__ = ["Answer", "Asker", "Who"]
-
 ASK_S = 120.0
 _NESTED = 4  # levels of graders that ask graders
 _GRADERS = 16  # asked graders that run at once, per level
@@ -97,13 +95,11 @@ class Asker:
         counts: metrics of asks of servers.
     """
 
-    def __init__(
-        self, store: Store, settings: ModelSettings, score_other: ScoreOther | None = None, ask_s: float = ASK_S
-    ) -> None:
+    def __init__(self, store: Store, settings: ModelSettings, ask_s: float = ASK_S) -> None:
         """`ask_s` is how long an ask is retried, from when it is first sent; each try may take its server's
         `timeout_s`.
         """
-        self.score_other = score_other
+        self.score_other: ScoreOther | None = None
         self.counts = AskCounts()
         self._store = store
         self._settings = settings
@@ -124,17 +120,17 @@ class Asker:
         try:
             parsed = parse(request)
         except RequestTooLarge as error:
-            return _done(failed("too_much", str(error)))
+            return done(failed("too_much", str(error)))
         except RequestError as error:
-            return _done(failed("refused", str(error)))
+            return done(failed("refused", str(error)))
         if isinstance(parsed, OnceRequest):
-            return _done(Answer(b'{"reply":%b}' % bytes(parsed.value), _NOTHING))
-        asked = f"{parsed.__struct_config__.tag}:{parsed.name}"
+            return done(Answer(b'{"reply":%b}' % bytes(parsed.value), _NOTHING))
+        asked = parsed.asked
         if asked not in who.asks:
             message = f"the grader may not ask {asked}: name it at module level, so that the version knows what it asks"
-            return _done(failed("unknown", message))
+            return done(failed("unknown", message))
         if who.stand_in and not isinstance(parsed, GraderRequest):
-            return _done(replied(stand_in_reply.reply(parsed), Spent(asks=1)))
+            return done(replied(stand_in_reply.reply(parsed), Spent(asks=1)))
         if isinstance(parsed, GraderRequest):
             future = self._ask_grader(who.asks[asked] or parsed.name, parsed, who, wanted)
         else:
@@ -198,9 +194,9 @@ class Asker:
         """Each level has its own threads: graders that wait for other graders do not occupy the threads of these."""
         level = getattr(self._level, "number", 0)
         if self.score_other is None:
-            return _done(failed("unknown", f"no answers are available for grader {label!r} here"))
+            return done(failed("unknown", f"no answers are available for grader {label!r} here"))
         if level >= _NESTED:
-            return _done(failed("too_much", f"graders ask graders {_NESTED} deep, and {label!r} is one more: ask less"))
+            return done(failed("too_much", f"graders ask graders {_NESTED} deep, and {label!r} is one more: ask less"))
         with self._lock:
             if self._is_closed:
                 return _cancelled()
@@ -292,7 +288,8 @@ def _end_asks(asks: Sequence[_GraderAsk], scored: Future[None]) -> None:
             ask.answer.set_running_or_notify_cancel()
 
 
-def _done(answer: Answer) -> Future[Answer]:
+def done(answer: Answer) -> Future[Answer]:
+    """Return a future that has this answer."""
     future: Future[Answer] = Future()
     future.set_result(answer)
     return future

@@ -20,8 +20,8 @@ from redis.exceptions import RedisError
 
 from gradebox.asks.asking import KNOWN_BYTES, MOST_ASKS, MOST_ROUNDS, REQUEST_BYTES
 from gradebox.outcome import AskFailure, Outcome, OutcomeError, Spent, sum_of
-from models.answer_json import failed
-from models.asker import Answer, Asker, Who
+from models.answer_json import Answer, failed
+from models.asker import Asker, Who
 from sandbox.errors import InfrastructureError
 from sandbox.grading import NO_SANDBOX, Grading, Stop
 from sandbox.outcomes import Asked

@@ -71,12 +71,6 @@ class Used(Generic[Access, Client]):
         self.asks = 0
         self.used_at = monotonic()
 
-    @property
-    def host(self) -> str:
-        """The host that is asked. It must not be revealed to a grader."""
-        host: str = self.client.host
-        return host
-
 
 class Clients(Generic[Access, Client]):
     """The clients of all models, or of all endpoints. For one event loop."""

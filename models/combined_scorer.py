@@ -51,11 +51,8 @@ class Missing:
         self, payload: bytes, first_index: int, label: str, lines: int | None = None, *, stop: Stop | None = None
     ) -> list[Outcome]:
         """Like `Grading.score`: returns an error for each thread."""
-        ids = read_ids(payload, count_lines(payload) if lines is None else lines)
-        return [
-            Outcome(first_index + number, label, None, 0.0, identity, error=self._error)
-            for number, identity in enumerate(ids)
-        ]
+        count = count_lines(payload) if lines is None else lines
+        return _unscored(payload, first_index, label, 0, count, self._error)
 
 
 class _Result(NamedTuple):
@@ -127,7 +124,7 @@ class CombinedScorer:
                 except (InfrastructureError, OSError):
                     if not done:
                         raise
-                    return outcomes + _unscored(payload, first_index, label, done, count)
+                    return outcomes + _unscored(payload, first_index, label, done, count, NO_SANDBOX)
                 outcomes += [
                     self._outcome(of_thread, first_index + done, label) for of_thread in zip(*scored, strict=False)
                 ]
@@ -191,11 +188,13 @@ class CombinedScorer:
         return _Result(float(score), reason, None, score.values, None, score.details)
 
 
-def _unscored(payload: bytes, first_index: int, label: str, done: int, count: int) -> list[Outcome]:
-    """No sandbox is available: an error for each thread without an outcome."""
+def _unscored(
+    payload: bytes, first_index: int, label: str, done: int, count: int, error: OutcomeError
+) -> list[Outcome]:
+    """The error for each thread from number `done` on."""
     ids = read_ids(payload, count)[done:]
     return [
-        Outcome(first_index + number, label, None, 0.0, identity, error=NO_SANDBOX)
+        Outcome(first_index + number, label, None, 0.0, identity, error=error)
         for number, identity in enumerate(ids, done)
     ]
 

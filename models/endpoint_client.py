@@ -1,15 +1,14 @@
 """A client for one reward server, with the protocol of adaptive-sdk's RewardClient."""
 
 import math
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import msgspec
 
 from models import parse_reply
-from models.addresses import Resolve, look_up, read
+from models.addresses import Resolve, look_up
 from models.answer_json import ANSWER_BYTES
-from models.errors import AddressError, AskFailed
+from models.errors import AskFailed
 from models.parse_ask import DEPTH, Thread, is_deeper
 from models.pinned_http import PinnedHttp
 from models.settings import ModelSettings
@@ -37,38 +36,18 @@ _response = msgspec.json.Decoder(_Response)
 _metadata = msgspec.json.Decoder(dict[str, Any])
 
 
-class EndpointClient:
-    """Asks one endpoint. Use it as a context manager; inside, `host` is the host that is asked."""
+class EndpointClient(PinnedHttp):
+    """Asks one endpoint."""
 
-    def __init__(
-        self, access: EndpointAccess, settings: ModelSettings, resolve: Resolve = look_up, most_connections: int = 1
-    ) -> None:
+    def __init__(self, access: EndpointAccess, settings: ModelSettings, resolve: Resolve = look_up) -> None:
+        super().__init__(access.url, access.api_key, access.max_concurrency, settings, resolve)
         self._access = access
-        self._settings = settings
-        self._resolve = resolve
-        self._most_connections = most_connections
-
-    async def __aenter__(self) -> Self:
-        access = self._access
-        try:
-            base = read(access.url)
-        except AddressError as error:
-            raise AskFailed("refused", str(error)) from error
-        self.host = base.host
-        self._http = PinnedHttp(base, access.api_key, self._settings, self._most_connections, self._resolve)
-        await self._http.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        await self._http.__aexit__(kind, error, at)
 
     async def score(self, thread: Thread) -> EndpointReward:
         """Return the reward of a thread. Raises AskFailed."""
         access = self._access
         sent = {"turns": thread.messages, "metadata": thread.metadata, "id": None}
-        answer = await self._http.post("/score", msgspec.json.encode(sent), access.timeout_s)
+        answer = await self.post("/score", msgspec.json.encode(sent), access.timeout_s)
         if answer.status != 200:
             raise parse_reply.refusal(answer.status, answer.headers, answer.body, access.api_key, _ADVICE)
         try:

@@ -1,8 +1,7 @@
 """Exceptions that this package raises deliberately.
 
-AskFailed        a model was asked and gave no usable reply
+AskFailed         a model was asked and gave no usable reply
 AddressError      a base URL is invalid, or leads to an address that is not permitted
-ReplyTooLarge     a reply is longer than the operator allows
 """
 
 from typing import NamedTuple
@@ -48,7 +47,3 @@ class AskFailed(Exception):
 class AddressError(ValueError):
     """A base URL is invalid, or leads to an address that is not permitted. The message never contains secrets of the
     URL."""
-
-
-class ReplyTooLarge(Exception):
-    """A reply is longer than the operator allows."""

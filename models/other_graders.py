@@ -12,31 +12,25 @@ from storage.errors import NotFound, NotRunnable
 from storage.store import Store
 
 
-class OtherGraders:
-    """Scores threads with another grader of the project."""
-
-    def __init__(self, store: Store, pool: Pool, asker: Asker) -> None:
-        self._store = store
-        self._pool = pool
-        self._asker = asker
-
-    def score(self, label: str, threads: Sequence[bytes], who: Who, wanted: Callable[[], bool]) -> list[Answer]:
-        """Score threads with the version `key@number` and return an answer for each. A thread is one line."""
-        key, _, number = label.partition("@")
-        count = len(threads)
-        try:
-            version = self._store.graders.runnable(who.project, key, int(number))
-            with scoring(self._store, self._pool, self._asker, who.project, key, version, who.batch, who) as scorer:
-                outcomes = scorer.score(b"\n".join(threads), 0, label, count, stop=lambda _: not wanted())
-        except (NotFound, NotRunnable) as error:
-            return [failed("unknown", str(error))] * count
-        except (InfrastructureError, OSError) as error:
-            return [failed("failed", f"grader {label!r} could not be run: {error}", True)] * count
-        answers = [_answer(label, outcome) for outcome in outcomes]
-        unwanted = failed(
-            "failed", f"grader {label!r} was not run to its end, because its score was no longer needed", True
-        )
-        return answers + [unwanted] * (count - len(answers))
+def score_other(
+    store: Store, pool: Pool, asker: Asker, label: str, threads: Sequence[bytes], who: Who, wanted: Callable[[], bool]
+) -> list[Answer]:
+    """Score threads, each one line, with the version `key@number` of the project, and return an answer for each."""
+    key, _, number = label.partition("@")
+    count = len(threads)
+    try:
+        version = store.graders.runnable(who.project, key, int(number))
+        with scoring(store, pool, asker, who.project, key, version, who.batch, who) as scorer:
+            outcomes = scorer.score(b"\n".join(threads), 0, label, count, stop=lambda _: not wanted())
+    except (NotFound, NotRunnable) as error:
+        return [failed("unknown", str(error))] * count
+    except (InfrastructureError, OSError) as error:
+        return [failed("failed", f"grader {label!r} could not be run: {error}", True)] * count
+    answers = [_answer(label, outcome) for outcome in outcomes]
+    unwanted = failed(
+        "failed", f"grader {label!r} was not run to its end, because its score was no longer needed", True
+    )
+    return answers + [unwanted] * (count - len(answers))
 
 
 def _answer(label: str, outcome: Outcome) -> Answer:

@@ -41,10 +41,20 @@ class Thread(msgspec.Struct, frozen=True):
     metadata: dict[str, Any] = {}
 
 
-class ModelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ask", tag="model"):
-    """An ask for a chat completion."""
+class _Named(msgspec.Struct, frozen=True):
+    """An ask of a model, an endpoint or a grader."""
 
     name: _Name
+
+    @property
+    def asked(self) -> str:
+        """What is asked, such as `model:small-judge`."""
+        return f"{self.__struct_config__.tag}:{self.name}"
+
+
+class ModelRequest(_Named, frozen=True, forbid_unknown_fields=True, tag_field="ask", tag="model"):
+    """An ask for a chat completion."""
+
     messages: Annotated[list[_ModelMessage], msgspec.Meta(min_length=1, max_length=MESSAGES)]
     schema: dict[str, Any] | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
@@ -53,17 +63,15 @@ class ModelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_
     sample: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
 
 
-class EndpointRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ask", tag="endpoint"):
+class EndpointRequest(_Named, frozen=True, forbid_unknown_fields=True, tag_field="ask", tag="endpoint"):
     """An ask for the reward of a thread."""
 
-    name: _Name
     thread: dict[str, Any]
 
 
-class GraderRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ask", tag="grader"):
+class GraderRequest(_Named, frozen=True, forbid_unknown_fields=True, tag_field="ask", tag="grader"):
     """An ask for another grader's score of a thread, which is passed on unchanged."""
 
-    name: _Name
     thread: msgspec.Raw
 
 

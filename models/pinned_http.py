@@ -16,8 +16,8 @@ import httpx
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from models.addresses import BaseUrl, Policy, Resolve, allowed, look_up
-from models.errors import AddressError, AskFailed, ReplyTooLarge
+from models.addresses import Policy, Resolve, allowed, read
+from models.errors import AddressError, AskFailed
 from models.settings import ModelSettings
 
 _OWN = ("Accept", "Accept-Encoding", "Host", "User-Agent")
@@ -36,17 +36,20 @@ class PinnedHttp:
     """Connects to exactly the addresses that were checked, because a second look-up might return others. TLS and the
     Host header use the name. Each instance is for one base URL, so no connection is ever reused for another name. Use
     it as a context manager, on one event loop.
+
+    Attributes:
+        host: the host that is asked. It must not be revealed to a grader.
     """
 
     def __init__(
-        self,
-        base: BaseUrl,
-        api_key: str,
-        settings: ModelSettings,
-        most_connections: int = 1,
-        resolve: Resolve = look_up,
+        self, base_url: str, api_key: str, most_connections: int, settings: ModelSettings, resolve: Resolve
     ) -> None:
-        self._base = base
+        """Raises AskFailed if the URL is invalid."""
+        try:
+            self._base = base = read(base_url)
+        except AddressError as error:
+            raise AskFailed("refused", str(error)) from error
+        self.host = base.host
         self._api_key = api_key
         self._settings = settings
         self._policy = Policy(settings)
@@ -98,8 +101,6 @@ class PinnedHttp:
             raise AskFailed("unreachable", detail, True) from None
         except AddressError as error:
             raise AskFailed("refused", str(error)) from None
-        except ReplyTooLarge as error:
-            raise AskFailed("invalid_reply", f"the reply was not read, because {error}") from None
         except aiohttp.ClientConnectorError as error:
             detail = f"the server could not be reached ({_why(error)}): check its URL, and that it runs"
             raise AskFailed("unreachable", detail, True) from None
@@ -117,7 +118,7 @@ class PinnedHttp:
         url = URL.build(scheme=base.scheme, host=base.host, port=base.port, path=f"{self._path}{path}", encoded=True)
         async with self._session.post(url, data=body, headers=self._headers(), allow_redirects=False) as response:
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-                raise ReplyTooLarge("it is compressed, which was not requested: its full size is unknown")
+                raise _not_read("it is compressed, which was not requested: its full size is unknown")
             return HttpAnswer(response.status, response.headers, await self._bounded(response.content))
 
     def _headers(self) -> dict[str, str]:
@@ -141,7 +142,7 @@ class PinnedHttp:
         async for piece in content.iter_any():
             left -= len(piece)
             if left < 0:
-                raise ReplyTooLarge(f"it is longer than {most} bytes (GRADEBOX_MODEL_REPLY_KB)")
+                raise _not_read(f"it is longer than {most} bytes (GRADEBOX_MODEL_REPLY_KB)")
             pieces.append(piece)
         return b"".join(pieces)
 
@@ -177,6 +178,10 @@ def _trusted() -> ssl.SSLContext:
     if paths.cafile or (paths.capath and any(Path(paths.capath).iterdir())):
         return ssl.create_default_context()
     return httpx.create_ssl_context()
+
+
+def _not_read(why: str) -> AskFailed:
+    return AskFailed("invalid_reply", f"the reply was not read, because {why}")
 
 
 def _why(error: aiohttp.ClientConnectorError) -> str:

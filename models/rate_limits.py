@@ -27,7 +27,12 @@ _log = logging.getLogger(__name__)
 
 
 class Gate:
-    """The limits of one model or endpoint, for one event loop. They end with its account."""
+    """The limits of one model or endpoint, for one event loop. They end with its account.
+
+    Attributes:
+        places: the number of asks that this process may send at once.
+        paused_until: the time until which no ask may be sent.
+    """
 
     def __init__(
         self,
@@ -51,10 +56,10 @@ class Gate:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._sent = 0
         self._most = 0  # maximum number of asks at one time since the last request for a share
-        self._may_send = 0
+        self.places = 0
         self._may_begin = 0
         self._reported = 0  # number of asks in the last request for a share
-        self._paused_until = 0.0
+        self.paused_until = 0.0
         self._later_at = 0.0
         self._pause_ms: int | None = None
         self._guess = _GUESS
@@ -70,19 +75,9 @@ class Gate:
         """Whether there are no asks, and no share is held."""
         return self._sharing is None
 
-    @property
-    def places(self) -> int:
-        """The number of asks that this process may send at once."""
-        return self._may_send
-
     def is_away(self) -> bool:
         """Return whether no ask has been answered for as long as an ask may take."""
         return self._failing_since is not None and monotonic() - self._failing_since > self.ask_s
-
-    @property
-    def paused_until(self) -> float:
-        """The time until which no ask may be sent."""
-        return self._paused_until
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
@@ -106,7 +101,7 @@ class Gate:
 
     async def pause_over(self, until: float) -> None:
         """Wait until the server's pause ends. Raises AskFailed if it ends after `until`."""
-        while (left := self._paused_until - monotonic()) > 0:
+        while (left := self.paused_until - monotonic()) > 0:
             if monotonic() + left > until:
                 raise _paused(self.ask_s)
             await asyncio.sleep(left)
@@ -143,7 +138,7 @@ class Gate:
         """Record that the server requires a pause, of `seconds` if given. No process sends an ask during it."""
         asked = -1 if seconds is None else round(seconds * 1000)
         self._pause_ms = asked if self._pause_ms is None else max(self._pause_ms, asked)
-        self._paused_until = max(self._paused_until, monotonic() + (0.5 if seconds is None else seconds))
+        self.paused_until = max(self.paused_until, monotonic() + (0.5 if seconds is None else seconds))
         self._wants_more.set()
 
     async def close(self) -> None:
@@ -186,9 +181,9 @@ class Gate:
 
     def _is_free(self) -> bool:
         return (
-            self._sent < self._may_send
+            self._sent < self.places
             and (not self._is_by_minute or self._may_begin > 0)
-            and monotonic() >= self._paused_until
+            and monotonic() >= self.paused_until
         )
 
     def _take(self) -> None:
@@ -235,7 +230,7 @@ class Gate:
                 share = await self._ask_for(demand)
             except Exception as error:
                 self._fail_waiting(error)
-                self._may_send = 0
+                self.places = 0
                 self._sharing = None
                 if not isinstance(error, RedisError):
                     raise
@@ -256,7 +251,7 @@ class Gate:
         end = monotonic() + _TICK_S
         while (left := end - monotonic()) > 0 and not self._is_worth_asking():
             self._wants_more.clear()
-            closed = max(self._later_at, self._paused_until) - monotonic()
+            closed = max(self._later_at, self.paused_until) - monotonic()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wants_more.wait(), min(left, closed) if closed > 0 else left)
 
@@ -264,9 +259,9 @@ class Gate:
         """Whether a new share may be larger than the current one."""
         if self._pause_ms is not None:
             return True
-        if not self._waiting or monotonic() < max(self._later_at, self._paused_until):
+        if not self._waiting or monotonic() < max(self._later_at, self.paused_until):
             return False
-        return self._sent < self._may_send or self._may_send >= self._reported
+        return self._sent < self.places or self.places >= self._reported
 
     def _demand(self) -> Demand:
         asks, self._most = max(self._most, self._sent + len(self._waiting)), 0
@@ -279,9 +274,9 @@ class Gate:
 
     def _apply(self, share: Share) -> None:
         now = monotonic()
-        self._may_send = share.at_once
+        self.places = share.at_once
         self._may_begin += share.begun if self._is_by_minute else 0
-        self._paused_until = now + share.paused_ms / 1000
+        self.paused_until = now + share.paused_ms / 1000
         self._later_at = now + share.later_ms / 1000
         if share.paused_ms / 1000 > self.ask_s:
             self._fail_waiting(_paused(self.ask_s))

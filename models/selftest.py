@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from gradebox.outcome import Spent
 from models.answer_json import Answer, failed, replied
-from models.asker import Asker, Who
+from models.asker import Asker, Who, done
 from models.asking_scorer import AskingScorer, Lend
 from models.parse_ask import EndpointRequest, GraderRequest, ModelRequest
 from models.settings import ModelSettings
@@ -30,16 +30,10 @@ class EchoAsker(Asker):
     ) -> Future[Answer]:
         text = request.messages[-1].content if isinstance(request, ModelRequest) else ""
         usage = {"input_tokens": 1, "output_tokens": 1}
-        return _done(replied({"text": text, "finish_reason": "stop", "usage": usage}, Spent(asks=1)))
+        return done(replied({"text": text, "finish_reason": "stop", "usage": usage}, Spent(asks=1)))
 
     def _ask_grader(self, label: str, request: GraderRequest, who: Who, wanted: Callable[[], bool]) -> Future[Answer]:
-        return _done(failed("unknown", f"there is no grader {label!r} here"))
-
-
-def _done(answer: Answer) -> Future[Answer]:
-    future: Future[Answer] = Future()
-    future.set_result(answer)
-    return future
+        return done(failed("unknown", f"there is no grader {label!r} here"))
 
 
 class EchoAnswering:

@@ -14,7 +14,6 @@ from redis.exceptions import RedisError
 
 from gradebox.outcome import Spent
 from gradebox.schemas import Price
-from models.addresses import Resolve
 from models.answer_json import Answer, failed, failed_by, replied
 from models.ask_counts import AskCounts
 from models.chat import chat
@@ -32,7 +31,6 @@ from models.store_calls import StoreCalls
 from models.validation_timeouts import Patience
 from storage import spending
 from storage.connection import is_away
-from storage.endpoints import EndpointAccess
 from storage.errors import NotFound
 from storage.model_limits import AskLimits
 from storage.models import ModelAccess
@@ -71,10 +69,10 @@ class ServerAsks:
         self._keeping = Keeping(settings.kept_replies_mb << 20, round(settings.kept_replies_days * 86400))
         process = f"{os.getpid()}-{secrets.token_hex(6)}"
         self._gates = Gates(self._calls, store.model_limits, process, ask_s)
-        self._models = Clients(store.models.access, _model_client, settings, names)
+        self._models = Clients(store.models.access, ModelClient, settings, names)
         self._equal_asks: EqualAsks[Answer] = EqualAsks()
         self._known: dict[tuple[str, str], tuple[float, BudgetStanding]] = {}
-        self._endpoints = Clients(store.endpoints.access, _endpoint_client, settings, names)
+        self._endpoints = Clients(store.endpoints.access, EndpointClient, settings, names)
         self._tasks: dict[asyncio.Task[Any], Callable[[], bool]] = {}
         self._ended = asyncio.Event()
         self._is_closed = False
@@ -103,8 +101,7 @@ class ServerAsks:
     ) -> Answer:
         """Answer a request; the answer may be an error."""
         answer = await self._answer(request, data, who, wanted)
-        kind = "model" if isinstance(request, ModelRequest) else "endpoint"
-        self._counts.add(who.project, f"{kind}:{request.name}", answer)
+        self._counts.add(who.project, request.asked, answer)
         return answer
 
     async def _answer(
@@ -122,7 +119,7 @@ class ServerAsks:
                         return await self._ask_model(request, data, who)
                     return await self._ask_endpoint(request, who)
         except NotFound:
-            kind = "model" if isinstance(request, ModelRequest) else "endpoint"
+            kind = request.asked.partition(":")[0]
             return failed("unknown", f"the project has no {kind} {request.name!r}: register it, or name another")
         except SecretKeyError:
             return failed("unreachable", f"the API key of {request.name!r} cannot be decrypted: give it again", True)
@@ -139,7 +136,7 @@ class ServerAsks:
         except AskFailed as error:
             return failed_by(error, "", "", Spent(asks=1))
         access = used.access
-        asked = CountedAsk(who.project, f"model:{request.name}", who.grader, who.batch, _currency(who.budget))
+        asked = CountedAsk(who.project, request.asked, who.grader, who.batch, _currency(who.budget))
         if not (who.keep and access.keep_replies and self._keeping.bytes):
             return await self._pay_model(request, who, used, asked, b"")
         defaults = access.defaults.model_dump_json(exclude_none=True)
@@ -194,7 +191,7 @@ class ServerAsks:
         except AskFailed as error:
             return failed_by(error, "", "", Spent(asks=1))
         access = used.access
-        asked = CountedAsk(who.project, f"endpoint:{request.name}", who.grader, who.batch, _currency(who.budget))
+        asked = CountedAsk(who.project, request.asked, who.grader, who.batch, _currency(who.budget))
         limits = AskLimits(access.max_concurrency, access.requests_per_minute)
         gate = self._gates.get(asked.project, asked.asked, access.account, limits)
 
@@ -225,7 +222,7 @@ class ServerAsks:
         If there is a budget, the place is freed only after counting, so that the next ask sees the spending. Before a
         retry, `look` raises _Changed if the settings of the model or endpoint have changed.
         """
-        host, secret = used.host, used.access.api_key
+        host, secret = used.client.host, used.access.api_key
         used.asks += 1
         try:
             async with gate.place():
@@ -373,14 +370,6 @@ def _pause(error: AskFailed, tries: int) -> float:
     """
     longest = 1.0 if error.fault.kind == "rate_limited" else min(2.0 ** (tries - 1), _LONGEST_PAUSE_S)
     return random.uniform(longest / 2, longest)  # noqa: S311 - no secret
-
-
-def _model_client(access: ModelAccess, settings: ModelSettings, resolve: Resolve) -> ModelClient:
-    return ModelClient(access, settings, resolve, access.max_concurrency)
-
-
-def _endpoint_client(access: EndpointAccess, settings: ModelSettings, resolve: Resolve) -> EndpointClient:
-    return EndpointClient(access, settings, resolve, access.max_concurrency)
 
 
 def _currency(budget: Budget | None) -> str:

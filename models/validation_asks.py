@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 
 from models.asker import Asker, Who
 from models.asking_scorer import AskingScorer
-from models.other_graders import OtherGraders
+from models.other_graders import score_other
 from models.settings import ModelSettings
 from models.validation_timeouts import Patience
 from sandbox.grading import Grading
@@ -19,7 +20,7 @@ _LABEL = "test-run"
 def asker_of(store: Store, settings: ModelSettings, pool: Pool) -> Asker:
     """Make the asker of a process; other graders that are asked run in sandboxes of this pool."""
     asker = Asker(store, settings)
-    asker.score_other = OtherGraders(store, pool, asker).score
+    asker.score_other = partial(score_other, store, pool, asker)
     return asker
 
 
@@ -58,7 +59,8 @@ class ProjectAnswering:
             return self._pin(key, ask)
         if self._stand_in:
             return None
-        there = self._models() if kind == "model" else self._endpoints()
+        servers = self._store.models if kind == "model" else self._store.endpoints
+        there = [server.key for server in servers.all(self._project)]
         if key in there:
             return None
         has = f"it has {', '.join(there)}" if there else "it has none"
@@ -66,12 +68,6 @@ class ProjectAnswering:
             f"the project has no {kind} {key!r} ({has}): register it (`gradebox {kind}s create {key} …`), or name "
             'another, or have stand-ins answer (`ask: "stand-in"`)'
         )
-
-    def _models(self) -> list[str]:
-        return [model.key for model in self._store.models.all(self._project)]
-
-    def _endpoints(self) -> list[str]:
-        return [endpoint.key for endpoint in self._store.endpoints.all(self._project)]
 
     def _pin(self, key: str, ask: str) -> str | None:
         name, _, number = key.partition("@")

@@ -1,7 +1,7 @@
 """The caller that waits while a grader runs: its project, its deadline, and whether it is still connected."""
 
 import threading
-from asyncio import AbstractEventLoop, Future, create_task, get_running_loop
+from asyncio import Future, create_task, get_running_loop
 from asyncio import timeout as time_limit
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -42,8 +42,12 @@ class WaitingClient:
 
         Raises ProblemError if none came in time, or the client disconnected.
         """
-        granted = get_running_loop().create_future()
-        grant = _Grant(granted)
+        loop = get_running_loop()
+        granted = loop.create_future()
+
+        def grant() -> None:
+            loop.call_soon_threadsafe(_wake, granted)  # any thread may grant a place
+
         shares.ask(project, grant)
         self._waits.add(granted)
         try:
@@ -71,19 +75,9 @@ def gone() -> ProblemError:
     return problem_of(Stopped(_GONE))
 
 
-class _Grant:
-    """Wakes a waiter for a place, from any thread."""
-
-    def __init__(self, granted: "Future[None]") -> None:
-        self._granted = granted
-        self._loop: AbstractEventLoop = granted.get_loop()
-
-    def __call__(self) -> None:
-        self._loop.call_soon_threadsafe(self._wake)
-
-    def _wake(self) -> None:
-        if not self._granted.done():
-            self._granted.set_result(None)
+def _wake(granted: Future[None]) -> None:
+    if not granted.done():
+        granted.set_result(None)
 
 
 @asynccontextmanager

@@ -1,16 +1,20 @@
 """Delays or refuses requests without a known good API key, before any work is done for them."""
 
-import json
 from asyncio import sleep
-from http import HTTPStatus
 from random import uniform
 
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.access.strangers import WAITS
+from api.http.problems import MEDIA_TYPE, RETRY, ProblemError, members_of
 from api.services import Services
 
 _LONGEST_S = 1.0  # the longest delay of a request
+_DETAIL = "too many requests without a valid API key come from your address: send a key, or fewer requests"
+_REFUSAL = JSONResponse(
+    members_of(ProblemError(429, "too-many-requests", _DETAIL)), 429, {**RETRY, "Connection": "close"}, MEDIA_TYPE
+)
 
 
 class Paced:
@@ -26,7 +30,8 @@ class Paced:
         if not is_asked or self._is_known(scope) or await self._may_go(scope):
             await self._app(scope, receive, send)
         else:
-            await self._refuse(scope, send)
+            self._services.requests.refusals.note(_REFUSAL.status_code)
+            await _REFUSAL(scope, receive, send)
 
     def _is_known(self, scope: Scope) -> bool:
         strangers = self._services.strangers
@@ -49,18 +54,6 @@ class Paced:
         await sleep(_LONGEST_S - waits_s)
         return False
 
-    async def _refuse(self, scope: Scope, send: Send) -> None:
-        self._services.requests.refusals.note(HTTPStatus.TOO_MANY_REQUESTS)
-        kind = "http.response" if scope["type"] == "http" else "websocket.http.response"
-        headers = [
-            (b"content-type", b"application/problem+json"),
-            (b"content-length", b"%d" % len(_REFUSAL)),
-            (b"retry-after", b"1"),
-            (b"connection", b"close"),
-        ]
-        await send({"type": f"{kind}.start", "status": 429, "headers": headers})
-        await send({"type": f"{kind}.body", "body": _REFUSAL})
-
 
 def _address(scope: Scope) -> str:
     return scope["client"][0] if scope["client"] else "local"
@@ -69,14 +62,3 @@ def _address(scope: Scope) -> str:
 def _authorization(scope: Scope) -> bytes:
     found = (value for name, value in scope["headers"] if name == b"authorization")
     return next(found, b"")
-
-
-_REFUSAL = json.dumps(
-    {
-        "type": "urn:gradebox:problem:too-many-requests",
-        "title": HTTPStatus.TOO_MANY_REQUESTS.phrase,
-        "status": 429,
-        "detail": "too many requests without a valid API key come from your address: send a key, or fewer requests",
-        "request_id": "",
-    }
-).encode()

@@ -13,6 +13,7 @@ from httptools import HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from api.access.strangers import WAITS
+from api.http.problems import ProblemError, members_of
 from api.http.reading import Reading
 from api.intake.body_budget import BodyMemory, key_of
 from api.telemetry.requests import Refusals
@@ -303,11 +304,8 @@ class _Closing:
 
 
 def problem_bytes(status: int, name: str, detail: str) -> bytes:
-    """A complete response that ends its connection, for use below the application."""
-    phrase = HTTPStatus(status).phrase
-    # There is no request, and therefore no request id.
-    members = {"type": f"urn:gradebox:problem:{name}", "title": phrase, "status": status, "detail": detail}
-    body = json.dumps({**members, "request_id": ""}).encode()
+    """A complete response that ends its connection, for use below the application, where requests have no ids."""
+    body = json.dumps(members_of(ProblemError(status, name, detail))).encode()
     head = [b"content-type: application/problem+json", b"content-length: %d" % len(body), b"connection: close"]
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         head.append(b"retry-after: 1")

@@ -1,8 +1,7 @@
 """Large answers. API keys share how many are made at once, and how many of their bytes wait for slow clients."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import TypeVar, TypeVarTuple
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
@@ -17,7 +16,7 @@ from sandbox.fair_shares import Shares
 AT_ONCE = 4  # each holds the interpreter for some milliseconds at a time, and others wait meanwhile
 
 _T = TypeVar("_T")
-_Args = ParamSpec("_Args")
+_Args = TypeVarTuple("_Args")
 
 
 class LargeAnswers:
@@ -33,7 +32,7 @@ class LargeAnswers:
         self._turns = _Turns(AT_ONCE, "large answers")
         self._threads = CapacityLimiter(AT_ONCE)
 
-    async def make(self, request: Request, work: Callable[_Args, _T], *args: _Args.args, **more: _Args.kwargs) -> _T:
+    async def make(self, request: Request, work: Callable[[*_Args], _T], *args: *_Args) -> _T:
         """Returns the result of `work`, for a request whose body has been read.
 
         Raises:
@@ -45,7 +44,7 @@ class LargeAnswers:
             if not self.unread.fits(0, key_id):
                 held = f"{self.unread.held >> 20} MiB of answers were sent but are not read"
                 raise ProblemError(429, "too-many-requests", f"{held}: read those of this API key first", RETRY)
-            return await run_sync(partial(work, *args, **more), limiter=self._threads)
+            return await run_sync(work, *args, limiter=self._threads)
 
     async def stream(self, request: Request, blocks: Iterator[bytes]) -> AsyncIterator[bytes]:
         """Yields the blocks of a long answer, including empty ones. Each takes a turn, after the previous one was

@@ -2,7 +2,7 @@
 
 import logging
 from http import HTTPStatus
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from anyio.to_thread import run_sync
 from fastapi import FastAPI, Request
@@ -44,6 +44,7 @@ RETRY = {"Retry-After": "1"}
 FULL_RETRY_S = "30"
 QUEUE_RETRY_S = "5"  # a chunk of most graders takes less
 AWAY = (RedisError, SandboxError, OSError)
+"""A part of the service is unavailable."""
 
 _log = logging.getLogger(__name__)
 _STORAGE = {
@@ -62,7 +63,13 @@ _STORAGE = {
     Refused: (422, "invalid-request"),
     SecretKeyError: (503, "unavailable"),
 }
-_HTTP = {404: "not-found", 405: "method-not-allowed"}
+_HTTP = {
+    404: (
+        "not-found",
+        "there is nothing at this path: /docs lists the paths below /v1, and docs/ has those of other clients",
+    ),
+    405: ("method-not-allowed", "this path does not support this method: /docs lists those that it supports"),
+}
 
 
 class ProblemError(Exception):
@@ -77,6 +84,10 @@ class ProblemError(Exception):
         self.headers = headers
         self.members = members
         super().__init__(detail)
+
+
+HANDLED = (ProblemError, StorageError, *AWAY)
+"""What becomes a problem and is no bug."""
 
 
 def invalid(detail: str) -> ProblemError:
@@ -100,24 +111,29 @@ def validation_failed(report: Report) -> ProblemError:
 
 def answer(request: HTTPConnection, problem: ProblemError) -> Response:
     """The response for a problem."""
-    body = Problem(
+    number = request_id(request.scope)
+    headers = {HEADER: number, **(problem.headers or {})}
+    return JSONResponse(members_of(problem, number), problem.status, headers, MEDIA_TYPE)
+
+
+def members_of(problem: ProblemError, number: str = "") -> dict[str, Any]:
+    """The members of the response for a problem. `number` is the id of its request, if it has one."""
+    return Problem(
         type=f"urn:gradebox:problem:{problem.name}",
         title=HTTPStatus(problem.status).phrase,
         status=problem.status,
         detail=problem.detail,
-        request_id=request_id(request.scope),
+        request_id=number,
         **problem.members,
-    )
-    headers = {HEADER: body.request_id, **(problem.headers or {})}
-    return JSONResponse(body.model_dump(mode="json"), problem.status, headers, MEDIA_TYPE)
+    ).model_dump(mode="json")
 
 
 def add_handlers(app: FastAPI) -> None:
     """Registers handlers that turn every error of this app into a problem. They are coroutines, because others take a
     thread each.
     """
-    app.add_exception_handler(ProblemError, _on_refusal)
-    app.add_exception_handler(StorageError, _on_refusal)
+    app.add_exception_handler(ProblemError, _on_error)
+    app.add_exception_handler(StorageError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
@@ -125,7 +141,7 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(ClientDisconnected, _on_leaving)
     for away in AWAY:
         app.add_exception_handler(away, _on_away)
-    app.add_exception_handler(Exception, _on_bug)
+    app.add_exception_handler(Exception, _on_error)  # a bug: the server logs the traceback
 
 
 def problem_of(error: Exception) -> ProblemError:
@@ -153,7 +169,7 @@ def problem_of(error: Exception) -> ProblemError:
     return ProblemError(500, "internal", detail)
 
 
-async def _on_refusal(request: Request, error: Exception) -> Response:
+async def _on_error(request: Request, error: Exception) -> Response:
     return answer(request, problem_of(error))
 
 
@@ -165,12 +181,7 @@ async def _on_invalid(request: Request, error: Exception) -> Response:
 
 async def _on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    details = {
-        404: "there is nothing at this path: /docs lists the paths below /v1, and docs/ has those of other clients",
-        405: "this path does not support this method: /docs lists those that it supports",
-    }
-    name = _HTTP.get(error.status_code, "http")
-    detail = details.get(error.status_code, str(error.detail))
+    name, detail = _HTTP.get(error.status_code, ("http", str(error.detail)))
     headers: dict[str, str] = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers |= await run_sync(_allowed, request)  # the first call generates the OpenAPI document
@@ -202,9 +213,4 @@ def note_away(request: HTTPConnection, error: Exception) -> None:
 
 async def _on_away(request: Request, error: Exception) -> Response:
     note_away(request, error)
-    return answer(request, problem_of(error))
-
-
-async def _on_bug(request: Request, error: Exception) -> Response:
-    """Answers a bug with a problem. The server logs the traceback."""
     return answer(request, problem_of(error))

@@ -4,14 +4,14 @@ import logging
 from asyncio import CancelledError
 from contextlib import suppress
 
-from fastapi import Request, WebSocket
+from fastapi.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.http.problems import AWAY, RETRY, ProblemError, answer, problem_of
+from api.http.problems import HANDLED, RETRY, ProblemError, answer, problem_of
 from api.http.request_id import request_id
-from storage.errors import StorageError
 
 _log = logging.getLogger(__name__)
+_STOPS = ProblemError(503, "unavailable", "the service is stopping before this is done: try again in a moment", RETRY)
 
 
 class Unfinished:
@@ -37,21 +37,10 @@ class Unfinished:
             # The server cancels what is left when its stop timeout is over. Nothing else cancels a whole request.
             if not has_begun:
                 with suppress(CancelledError):  # the loop ends: this client does not even read what was sent before
-                    await _refuse(scope, receive, send)
+                    await answer(HTTPConnection(scope), _STOPS)(scope, receive, send)
         except RuntimeError as error:
             # Starlette raises this if an error has a handler, but the response has already begun.
-            if not has_begun or not isinstance(error.__cause__, (ProblemError, StorageError, *AWAY)):
+            if not has_begun or not isinstance(error.__cause__, HANDLED):
                 raise
             reason = problem_of(error.__cause__).name
             _log.warning("request %s was aborted (%s: %r)", request_id(scope), reason, error.__cause__)
-
-
-async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
-    problem = ProblemError(
-        503, "unavailable", "the service is stopping before this is done: try again in a moment", RETRY
-    )
-    if scope["type"] == "websocket":
-        connection = WebSocket(scope, receive, send)
-        await connection.send_denial_response(answer(connection, problem))
-    else:
-        await answer(Request(scope), problem)(scope, receive, send)

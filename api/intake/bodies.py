@@ -2,8 +2,7 @@
 
 from asyncio import get_running_loop, timeout_at
 from collections.abc import AsyncIterator, Callable, Mapping
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 import msgspec
 from anyio.to_thread import run_sync
@@ -27,6 +26,7 @@ _FIELDS = 16
 _SHOWN = 500  # characters of an error that quotes the input
 
 _T = TypeVar("_T")
+_Args = TypeVarTuple("_Args")
 _Body = TypeVar("_Body", bound=msgspec.Struct)
 
 
@@ -122,9 +122,9 @@ async def skip(request: Request, limit: int) -> None:
         pass
 
 
-async def worked_on(size: int, work: Callable[..., _T], *args: Any) -> _T:
+async def worked_on(size: int, work: Callable[[*_Args], _T], *args: *_Args) -> _T:
     """Returns the result of `work` on `size` bytes: in a thread, unless there are few."""
-    return work(*args) if size <= INLINE_BYTES else await run_sync(partial(work, *args))
+    return work(*args) if size <= INLINE_BYTES else await run_sync(work, *args)
 
 
 def parse(body: bytes, kind: type[_Body]) -> _Body:
@@ -172,11 +172,16 @@ def decode(body: bytes, kind: type[_T]) -> _T:
         raise invalid(f"the body is not JSON: {error}") from error
 
 
-async def read_json(request: Request, kind: type[_T]) -> _T:
-    """Reads a small JSON body. Raises ProblemError if it is invalid, too long, or does not match `kind`."""
+async def read_as_json(request: Request, limit: int, advice: str = "send less") -> bytes:
+    """Reads a JSON body. Raises ProblemError as `read` does, and if the body has another media type."""
     if media_type(request) != "application/json":
         raise unsupported(request, "application/json")
-    return decode(await read(request, SMALL_BYTES), kind)
+    return await read(request, limit, advice)
+
+
+async def read_json(request: Request, kind: type[_T]) -> _T:
+    """Reads a small JSON body. Raises ProblemError if it is invalid, too long, or does not match `kind`."""
+    return decode(await read_as_json(request, SMALL_BYTES), kind)
 
 
 def convert(fields: Mapping[str, Any], kind: type[_T]) -> _T:

@@ -48,9 +48,7 @@ async def take(arrival: Arrival, request: Request, batch_id: str) -> Batch:
 
     Raises ProblemError, and what Upload raises. Nothing is left in the spool then.
     """
-    if bodies.media_type(request) != "application/json":
-        raise bodies.unsupported(request, "application/json")
-    body = await bodies.read(request, _BYTES, "labels in the metadata of the threads have no such limit")
+    body = await bodies.read_as_json(request, _BYTES, "labels in the metadata of the threads have no such limit")
     new = await bodies.worked_on(len(body), bodies.decode, body, NewFeedback)
     services, once = arrival.services, arrival.repeat.once if arrival.repeat else None
     if (before := await run_sync(services.store.batches.answered, once)) is not None:

@@ -26,21 +26,19 @@ IsGone: TypeAlias = Callable[[], bool]
 """Whether the caller no longer waits for the result. Any thread may call it."""
 
 
-def run(job: Job, streams: Iterable[Iterable[bytes]], is_gone: IsGone, time_s: float = TIME_S) -> bytes:
+def run(job: Job, streams: Iterable[Iterable[bytes]], is_gone: IsGone) -> bytes:
     """Returns what the program prints for a job and its streams of lines. Raises as `run_into` does."""
     with TemporaryFile() as result:
-        run_into(result, job, streams, is_gone, time_s)
+        run_into(result, job, streams, is_gone)
         result.seek(0)
         return result.read()
 
 
-def run_into(
-    result: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]], is_gone: IsGone, time_s: float = TIME_S
-) -> None:
+def run_into(result: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]], is_gone: IsGone) -> None:
     """Runs the program with `result` as its standard output. The streams are forwarded block by block.
 
     Raises:
-        ProblemError: it takes more than `time_s`, or more than 2 GiB of memory.
+        ProblemError: it takes more than `TIME_S`, or more than 2 GiB of memory.
         Stopped: the caller no longer waits.
         InfrastructureError: the program failed.
     """
@@ -49,7 +47,7 @@ def run_into(
         subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, stdout=result, stderr=errors, env=_environment()) as process,
     ):
         assert process.stdin is not None
-        watchdog = _Watchdog(process, is_gone, time_s)
+        watchdog = _Watchdog(process, is_gone)
         watchdog.start()
         try:
             _send(process.stdin, job, streams)
@@ -60,7 +58,7 @@ def run_into(
         if code != 0 and watchdog.found == "gone":
             raise Stopped("the caller no longer waits for the statistics")
         if code != 0 and watchdog.found == "late":
-            raise too_large(f"statistics of so many outcomes take more than {time_s:g} s: compare fewer at once")
+            raise too_large(f"statistics of so many outcomes take more than {TIME_S:g} s: compare fewer at once")
         if code == OUT_OF_MEMORY:
             raise too_large("statistics of so many outcomes take more than 2 GiB of memory: compare fewer at once")
         if code != 0:
@@ -71,11 +69,11 @@ def run_into(
 class _Watchdog(Thread):
     """Kills the program at its deadline (`found` is `late`) or when its caller is gone (`gone`)."""
 
-    def __init__(self, process: subprocess.Popen[bytes], is_gone: IsGone, time_s: float) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], is_gone: IsGone) -> None:
         super().__init__(name="statistics-watchdog")
         self._process = process
         self._is_gone = is_gone
-        self._ends = monotonic() + time_s
+        self._ends = monotonic() + TIME_S
         self._is_over = Event()
         self.found: Literal["late", "gone"] | None = None
 

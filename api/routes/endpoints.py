@@ -1,6 +1,8 @@
 """Endpoints of a project: reward servers, with their keys."""
 
+from functools import partial
 from importlib import import_module
+from typing import cast
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request
@@ -9,10 +11,10 @@ from api.access.auth import InProject, ManagesIn
 from api.access.callers import watched
 from api.http import openapi
 from api.intake import bodies
-from api.routes.registered import NewServer, ServerChanges, Url, allowed
-from api.services import Served, Services
+from api.routes.registered import NewServer, ServerChanges, Url, allowed, given
+from api.services import Served
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
-from storage.endpoints import EndpointAccess, EndpointChanges
+from storage.endpoints import EndpointChanges
 
 router = APIRouter(prefix="/endpoints", tags=["endpoints"])
 
@@ -32,11 +34,9 @@ class ChangesOfEndpoint(ServerChanges, kw_only=True, forbid_unknown_fields=True)
 @router.post("", status_code=201, openapi_extra=openapi.body(NewEndpoint))
 async def create(request: Request, services: Served, project: ManagesIn) -> ProjectEndpoint:
     """Create an endpoint. It is not contacted yet: use the test. Its API key is stored encrypted and never returned."""
-    new = await bodies.read_json(request, NewEndpoint)
-    url = await run_sync(allowed, services, new.url)
-    per_minute = new.requests_per_minute or None
-    sent = (new.key, url, new.api_key, new.timeout_s, new.max_concurrency, per_minute)
-    return await run_sync(services.store.endpoints.create, project, *sent)
+    new = given(await bodies.read_json(request, NewEndpoint))
+    new["url"] = await run_sync(allowed, services, new["url"])
+    return await run_sync(partial(services.store.endpoints.create, project, **new))
 
 
 @router.get("")
@@ -56,17 +56,9 @@ async def update(request: Request, services: Served, project: ManagesIn, key: st
     """Change the given fields. A new URL needs the API key again, because the key was given for the old URL."""
     new = await bodies.read_json(request, ChangesOfEndpoint)
     await run_sync(services.store.endpoints.get, project, key)  # a missing endpoint is a 404, whatever the changes
-    changes = EndpointChanges()
-    if new.url is not None:
-        changes["url"] = await run_sync(allowed, services, new.url)
-    if new.api_key is not None:
-        changes["api_key"] = new.api_key
-    if new.timeout_s is not None:
-        changes["timeout_s"] = new.timeout_s
-    if new.max_concurrency is not None:
-        changes["max_concurrency"] = new.max_concurrency
-    if new.requests_per_minute is not None:
-        changes["requests_per_minute"] = new.requests_per_minute or None
+    changes = cast(EndpointChanges, given(new))
+    if "url" in changes:
+        changes["url"] = await run_sync(allowed, services, changes["url"])
     return await run_sync(services.store.endpoints.update, project, key, changes)
 
 
@@ -77,7 +69,8 @@ async def test(request: Request, services: Served, project: ManagesIn, key: str)
     """
     access = await run_sync(services.store.endpoints.access, project, key)
     async with watched(request) as client, client.place(services.trials, project):
-        found = await _tried(services, access)
+        trials = await run_sync(import_module, "models.trials")  # takes a second: not at the start, and in a thread
+        found: EndpointTrial = await trials.of_endpoint(access, services.models)
     await run_sync(services.store.endpoints.note_trial, project, key, access.revision, found)
     return found
 
@@ -86,10 +79,3 @@ async def test(request: Request, services: Served, project: ManagesIn, key: str)
 def delete(services: Served, project: ManagesIn, key: str) -> None:
     """Delete an endpoint and its API key."""
     services.store.endpoints.delete(project, key)
-
-
-async def _tried(services: Services, access: EndpointAccess) -> EndpointTrial:
-    await run_sync(import_module, "models.endpoint_trial")  # slow, so in a thread: other requests do not wait
-    from models.endpoint_trial import trial
-
-    return await trial(access, services.models)

@@ -15,8 +15,9 @@ from api.access.auth import InProject, ManagesIn
 from api.http import openapi
 from api.http.problems import ProblemError, invalid
 from api.intake import bodies
+from api.intake.source_upload import Key
 from api.services import Served, Services
-from gradebox.schemas import KEY_PATTERN, Environment, EnvironmentData
+from gradebox.schemas import Environment, EnvironmentData
 from storage import environment_records as records
 from storage.uploads import DataUpload
 from worker.environments import requirements
@@ -26,7 +27,6 @@ LONGEST_WAIT_S = 30
 _ZIP = "application/zip"
 _ENVIRONMENTS = TypeAdapter(list[Environment])
 
-Key = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
 Requirements = Annotated[list[str], msgspec.Meta(max_length=1000)]
 Data = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$", max_length=64)]
 

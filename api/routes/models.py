@@ -2,23 +2,22 @@
 
 from functools import partial
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import msgspec
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request
+from msgspec.structs import asdict
 
 from api.access.auth import InProject, ManagesIn
 from api.access.callers import watched
 from api.http import openapi
 from api.intake import bodies
 from api.intake.money import Currency
-from api.routes.registered import NewServer, PerMinute, ServerChanges, Url, allowed
-from api.services import Served, Services
+from api.routes.registered import NewServer, PerMinute, ServerChanges, Url, allowed, given
+from api.services import Served
 from gradebox.schemas import ModelDefaults, ModelTrial, Price, ProjectModel
-from models.errors import AskFailed
-from models.model_trial import trial
-from storage.models import Changes, LimitFields, ModelAccess
+from storage.models import Changes
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
 Money = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
@@ -68,13 +67,9 @@ class ModelChanges(ServerChanges, kw_only=True, forbid_unknown_fields=True):
 @router.post("", status_code=201, openapi_extra=openapi.body(NewModel))
 async def create(request: Request, services: Served, project: ManagesIn) -> ProjectModel:
     """Create a model. It is not contacted yet: use the test. Its API key is stored encrypted and never returned."""
-    new = await bodies.read_json(request, NewModel)
-    base_url = await run_sync(allowed, services, new.base_url)
-    defaults = _defaults(new.defaults)
-    sent = (new.key, base_url, new.model, new.api_key, defaults, new.timeout_s)
-    limits = LimitFields()
-    _note_limits(limits, new)
-    return await run_sync(partial(services.store.models.create, project, *sent, **limits))
+    new = _given(await bodies.read_json(request, NewModel))
+    new["base_url"] = await run_sync(allowed, services, new["base_url"])
+    return await run_sync(partial(services.store.models.create, project, **new))
 
 
 @router.get("")
@@ -94,18 +89,9 @@ async def update(request: Request, services: Served, project: ManagesIn, key: st
     """Change the given fields. A new base URL needs the API key again, because the key was given for the old one."""
     new = await bodies.read_json(request, ModelChanges)
     await run_sync(services.store.models.get, project, key)  # a missing model is a 404, whatever the changes
-    changes = Changes()
-    _note_limits(changes, new)
-    if new.base_url is not None:
-        changes["base_url"] = await run_sync(allowed, services, new.base_url)
-    if new.model is not None:
-        changes["model"] = new.model
-    if new.api_key is not None:
-        changes["api_key"] = new.api_key
-    if new.defaults is not None:
-        changes["defaults"] = _defaults(new.defaults)
-    if new.timeout_s is not None:
-        changes["timeout_s"] = new.timeout_s
+    changes = cast(Changes, _given(new))
+    if "base_url" in changes:
+        changes["base_url"] = await run_sync(allowed, services, changes["base_url"])
     return await run_sync(services.store.models.update, project, key, changes)
 
 
@@ -117,7 +103,8 @@ async def test(request: Request, services: Served, project: ManagesIn, key: str)
     """
     access = await run_sync(services.store.models.access, project, key)
     async with watched(request) as client, client.place(services.trials, project):
-        found = await _tried(services, access)
+        trials = await run_sync(import_module, "models.trials")  # takes a second: not at the start, and in a thread
+        found: ModelTrial = await trials.of_model(access, services.models)
     await run_sync(services.store.models.note_trial, project, key, access.revision, found)
     return found
 
@@ -128,30 +115,10 @@ def delete(services: Served, project: ManagesIn, key: str) -> None:
     services.store.models.delete(project, key)
 
 
-async def _tried(services: Services, access: ModelAccess) -> ModelTrial:
-    await run_sync(import_module, "models.client")  # takes a second: not at the start, and in a thread
-    from models.client import ModelClient
-
-    try:
-        async with ModelClient(access, services.models) as asking:
-            return await trial(asking)
-    except AskFailed as error:
-        return ModelTrial(passed=False, error=error.fault, duration_ms=0)
-
-
-def _note_limits(limits: LimitFields, new: NewModel | ModelChanges) -> None:
-    """Adds the limits that are given."""
-    if new.max_concurrency is not None:
-        limits["max_concurrency"] = new.max_concurrency
-    if new.requests_per_minute is not None:
-        limits["requests_per_minute"] = new.requests_per_minute or None
-    if new.tokens_per_minute is not None:
-        limits["tokens_per_minute"] = new.tokens_per_minute or None
+def _given(new: NewModel | ModelChanges) -> dict[str, Any]:
+    found = given(new)
     if new.price is not None:
-        limits["price"] = Price(new.price.input, new.price.output, new.price.currency)
-    if new.keep_replies is not None:
-        limits["keep_replies"] = new.keep_replies
-
-
-def _defaults(new: NewDefaults) -> ModelDefaults:
-    return ModelDefaults.model_validate(msgspec.structs.asdict(new))
+        found["price"] = Price(**asdict(new.price))
+    if new.defaults is not None:
+        found["defaults"] = ModelDefaults.model_validate(asdict(new.defaults))
+    return found

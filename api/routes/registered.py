@@ -1,19 +1,19 @@
 """Common parts of the routes of models and endpoints, the servers that a project registers."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from api.http.problems import ProblemError, invalid
+from api.intake.source_upload import Key
 from api.services import Services
-from gradebox.schemas import KEY_PATTERN
 from models.addresses import Policy, read
 from models.errors import AddressError
 from storage.registry import MAX_CONCURRENCY
 
 TIMEOUT_S = 120.0
 
-Key = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
 Url = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 Secret = Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[!-~]*(?!\n)$")]
 Timeout = Annotated[float, msgspec.Meta(ge=1, le=600)]
@@ -38,6 +38,12 @@ class ServerChanges(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     timeout_s: Timeout | None = None
     max_concurrency: Concurrency | None = None
     requests_per_minute: PerMinute | None = None
+
+
+def given(new: NewServer | ServerChanges) -> dict[str, Any]:
+    """Returns the members that are not None. A limit of 0 a minute becomes None."""
+    found = {name: value for name, value in asdict(new).items() if value is not None}
+    return {name: value or None if name.endswith("_per_minute") else value for name, value in found.items()}
 
 
 def allowed(services: Services, url: str) -> str:

@@ -8,8 +8,8 @@ import msgspec
 from api.numbers.jobs import TextFound
 from api.table.lines import Lines, by_index, in_order
 from api.table.making import GraderTable
-from api.table.rows import ShownRow, row_of
-from gradebox.outcome_table import Sort
+from api.table.rows import row_of
+from gradebox.outcome_table import Sort, TablePage
 from storage.outcome_selection import OutcomeFilter, OutcomeSelection
 from storage.spool import Spool
 
@@ -28,21 +28,6 @@ class PageOf(NamedTuple):
         return self.sort != "index" or self.wanted != OutcomeFilter()
 
 
-class _Page(msgspec.Struct):
-    """A `TablePage`, for encoding."""
-
-    batch: str
-    grader: str
-    total: int
-    page: int
-    limit: int
-    sort: Sort
-    searched: int | None
-    is_cut: bool
-    is_over: bool
-    rows: list[ShownRow]
-
-
 def page(spool: Spool, table: GraderTable, of: PageOf, text: TextFound | None) -> bytes:
     """The page as JSON; with `text`, of only the rows that it names. Raises OSError and Conflict."""
     if not table.is_over:
@@ -56,5 +41,16 @@ def page(spool: Spool, table: GraderTable, of: PageOf, text: TextFound | None) -
 def _shown(table: GraderTable, of: PageOf, total: int, lines: Iterable[Lines], text: TextFound | None) -> bytes:
     rows = [row_of(outcome, thread) for outcome, thread in lines]
     searched, is_cut = (None, False) if text is None else (text.searched, text.is_cut)
-    told = _Page(table.batch, table.grader, total, of.page, of.limit, of.sort, searched, is_cut, table.is_over, rows)
+    told = TablePage(
+        batch=table.batch,
+        grader=table.grader,
+        total=total,
+        page=of.page,
+        limit=of.limit,
+        sort=of.sort,
+        searched=searched,
+        is_cut=is_cut,
+        is_over=table.is_over,
+        rows=rows,  # type: ignore[arg-type]  # each is encoded as a `TableRow`
+    )
     return msgspec.json.encode(told)

@@ -8,10 +8,8 @@ import pytest
 from api.app import create_app
 from api.services import Services
 from sandbox.pool import Pool
-from storage.connection import connect
-from storage.spool import Spool
-from storage.store import Store
 from tests.api.conftest import PROJECT, problem
+from tests.api.in_process import asked, without_redis
 
 pytestmark = pytest.mark.sandbox
 BEARER = f"Bearer gbx_0123456789ab_{'x' * 43}"  # has the form of an API key
@@ -19,17 +17,11 @@ BEARER = f"Bearer gbx_0123456789ab_{'x' * 43}"  # has the form of an API key
 
 @pytest.fixture
 def services(pool: Pool, tmp_path: Path) -> Services:
-    """Services without a running Redis."""
-    return Services(Store(connect(f"unix://{tmp_path}/nothing.sock"), Spool(f"file://{tmp_path}/spool")), pool)
+    return without_redis(pool, tmp_path)
 
 
 def get(services: Services, path: str) -> httpx.Response:
-    async def get() -> httpx.Response:
-        transport = httpx.ASGITransport(app=create_app(services))
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            return await client.get(path, headers={"Authorization": BEARER})
-
-    return asyncio.run(get())
+    return asked(services, path, Authorization=BEARER)
 
 
 def test_without_redis_one_is_asked_to_come_again(services: Services) -> None:
@@ -51,15 +43,7 @@ def test_a_fault_says_nothing_of_what_is_inside(services: Services, monkeypatch:
 
     monkeypatch.setattr(services.store.api_keys, "find", broken)
 
-    async def get() -> httpx.Response:
-        transport = httpx.ASGITransport(app=create_app(services), raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            return await client.get(
-                f"{PROJECT}/graders",
-                headers={"Authorization": BEARER},
-            )
-
-    response = asyncio.run(get())
+    response = get(services, f"{PROJECT}/graders")
     assert "secret" not in problem(response, 500, "internal")
 
 
@@ -67,10 +51,7 @@ def test_without_redis_every_route_asks_to_come_again(services: Services) -> Non
     app = create_app(services)
     routes = [(method, path) for path, methods in app.openapi()["paths"].items() for method in methods]
     without_redis = {"/healthz", "/readyz", "/metrics"}
-    headers = {
-        "Authorization": BEARER,
-        "Content-Type": "application/json",
-    }
+    headers = {"Authorization": BEARER, "Content-Type": "application/json"}
 
     async def ask() -> dict[tuple[str, str], httpx.Response]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:

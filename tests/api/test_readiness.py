@@ -1,6 +1,5 @@
 """Tests of the answers of /readyz, their readers and their cost."""
 
-import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,15 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from api.app import create_app
 from api.readiness import Readiness
-from api.services import Services
 from runtime import threads
 from sandbox.pool import Pool
-from storage.connection import connect
-from storage.spool import Spool
 from storage.store import Store
 from tests.api.conftest import Service
+from tests.api.in_process import asked, without_redis
 
 pytestmark = pytest.mark.sandbox
 
@@ -79,15 +75,6 @@ def test_sandboxes_that_cannot_be_had_make_it_not_ready(
     assert Readiness(store, pool).troubles() == ("sandboxes cannot be started: the disk is full",)
 
 
-def _asked(services: Services, client: str, host: str, **headers: str) -> httpx.Response:
-    async def get() -> httpx.Response:
-        transport = httpx.ASGITransport(app=create_app(services), client=(client, 1234))
-        async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as asking:
-            return await asking.get("/readyz", headers=headers)
-
-    return asyncio.run(get())
-
-
 @pytest.mark.parametrize(
     ("client", "host", "is_told"),
     [("127.0.0.1", "localhost", True), ("192.0.2.1", "127.0.0.1", False), ("127.0.0.1", "attacker.example", False)],
@@ -96,8 +83,7 @@ def test_what_is_down_is_told_to_this_machine(
     pool: Pool, tmp_path: Path, client: str, host: str, is_told: bool
 ) -> None:
     (tmp_path / "spool").touch()  # in place of a folder
-    away = Store(connect(f"unix://{tmp_path}/nothing.sock"), Spool(f"file://{tmp_path}/spool"))
-    response = _asked(Services(away, pool), client, host)
+    response = asked(without_redis(pool, tmp_path), "/readyz", client, host)
     assert response.status_code == 503
     told = response.json().get("troubles", [])
     assert response.json()["status"] == "down"

@@ -20,7 +20,7 @@ from storage.spool import Spool
 from storage.store import Store, first_start
 from tests.api.conftest import PROJECT, Service, serving
 from tests.api.http.test_bounded_protocol import connected, rest
-from tests.api.http.test_leaving import websocket_head
+from tests.api.http.test_websocket import websocket_head
 
 pytestmark = pytest.mark.sandbox
 SLEEPS = "import time\nasync def grade(thread):\n    time.sleep(20)\n    return 1.0\n"

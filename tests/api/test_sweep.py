@@ -10,7 +10,7 @@ import pytest
 
 from api.access.failed_keys import FailedKeys
 from models.settings import ModelSettings
-from tests.api.access.test_auth import LINE, LINES
+from tests.api.access.test_auth import LINE, LINES, keyed
 from tests.api.conftest import GOOD, PROJECT, Service
 from worker.environments.settings import EnvironmentSettings
 
@@ -113,11 +113,6 @@ def routes(client: httpx.Client) -> list[Route]:
     return found
 
 
-def keyed(service: Service, client: httpx.Client, project: str, role: str = "manage") -> httpx.Client:
-    key = client.post("/v1/keys", json={"name": "k", "projects": [project], "role": role}).json()
-    return httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {key['secret']}"}, timeout=60)
-
-
 def kept(service: Service) -> Iterator[tuple[bytes, bytes | None]]:
     """The Redis keys about projects, API keys, graders, batches and the audit log, with their values."""
     redis = service.store.redis
@@ -142,7 +137,7 @@ def kept(service: Service) -> Iterator[tuple[bytes, bytes | None]]:
 def test_without_a_key_and_with_a_wrong_or_revoked_one(
     service: Service, client: httpx.Client, routes: list[Route], filled: dict[str, str]
 ) -> None:
-    revoked = keyed(service, client, "*")
+    revoked = keyed(client, service, "manage", "*")
     client.delete(f"/v1/keys/{revoked.headers['Authorization'].split('_')[1]}").raise_for_status()
     wrong = httpx.Client(base_url=service.url, headers={"Authorization": "Bearer gbx_0123_wrong"})
     before = list(kept(service))
@@ -161,7 +156,7 @@ def test_another_projects_key_is_answered_as_if_there_were_nothing(
     service: Service, client: httpx.Client, routes: list[Route], filled: dict[str, str]
 ) -> None:
     nothing = filled | {"project": "nowhere"}
-    with keyed(service, client, "other") as stranger:
+    with keyed(client, service, "manage", "other") as stranger:
         before = list(kept(service))
         for route in routes:
             response = route.ask(stranger, filled)
@@ -181,7 +176,7 @@ def test_another_projects_key_sees_nothing_of_it_in_its_own(
     service: Service, client: httpx.Client, routes: list[Route], filled: dict[str, str]
 ) -> None:
     own = filled | {"project": "other"}
-    with keyed(service, client, "other") as stranger:
+    with keyed(client, service, "manage", "other") as stranger:
         for route in routes:
             response = route.ask(stranger, own)
             body = response.text.replace(str(response.request.url), "")
@@ -200,7 +195,7 @@ def test_a_role_that_does_not_suffice_changes_nothing(
     service: Service, client: httpx.Client, routes: list[Route], filled: dict[str, str], role: str
 ) -> None:
     allowed = {"read": ("read",), "score": ("read", "score")}[role]
-    with keyed(service, client, "*", role) as narrow:
+    with keyed(client, service, role, "*") as narrow:
         before = list(kept(service))
         for route in routes:
             if route.role in allowed or route.path in PUBLIC:
@@ -216,7 +211,7 @@ def test_a_role_that_suffices_is_let_through(
     service: Service, client: httpx.Client, routes: list[Route], filled: dict[str, str], role: str
 ) -> None:
     ranks = ["read", "score", "manage"]
-    with keyed(service, client, "*", role) as key:
+    with keyed(client, service, role, "*") as key:
         for route in sorted(routes, key=lambda route: route.method == "DELETE"):
             if ranks.index(route.role) > ranks.index(role) or route.path.endswith("/events"):
                 continue

@@ -24,9 +24,10 @@ from graphql import (
 from api.dialects import routers
 from api.dialects.adaptive.schema import SCHEMA
 from api.settings import ApiSettings
+from tests.api.access.test_auth import keyed
 from tests.api.conftest import GOOD, Service
 from tests.api.dialects.langfuse.conftest import evaluation
-from tests.api.test_sweep import MARKS, allowed, filled, kept, keyed, routes
+from tests.api.test_sweep import MARKS, allowed, filled, kept, routes
 
 __all__ = ["allowed", "filled", "routes"]  # fixtures
 
@@ -126,7 +127,7 @@ def test_the_operations_are_all_found() -> None:
 def test_without_a_key_and_with_a_wrong_or_revoked_one(
     service: Service, client: httpx.Client, filled: dict[str, str]
 ) -> None:
-    revoked = keyed(service, client, "*")
+    revoked = keyed(client, service, "manage", "*")
     client.delete(f"/v1/keys/{revoked.headers['Authorization'].split('_')[1]}").raise_for_status()
     wrong = {"Authorization": "Bearer gbx_0123_wrong"}
     before = list(kept(service))
@@ -143,7 +144,7 @@ def test_without_a_key_and_with_a_wrong_or_revoked_one(
 def test_another_projects_key_sees_and_changes_nothing(
     service: Service, client: httpx.Client, filled: dict[str, str]
 ) -> None:
-    with keyed(service, client, "other") as stranger:
+    with keyed(client, service, "manage", "other") as stranger:
         before = list(kept(service))
         for request in REQUESTS:
             response = ask(stranger, request)
@@ -159,7 +160,7 @@ def test_another_projects_key_sees_and_changes_nothing(
 def test_a_role_that_does_not_suffice_changes_nothing(
     service: Service, client: httpx.Client, filled: dict[str, str], role: str
 ) -> None:
-    with keyed(service, client, "*", role) as narrow:
+    with keyed(client, service, role, "*") as narrow:
         before = list(kept(service))
         for request in REQUESTS:
             response = ask(narrow, request)
@@ -170,7 +171,7 @@ def test_a_role_that_does_not_suffice_changes_nothing(
 
 
 def test_a_role_that_suffices_is_let_through(service: Service, client: httpx.Client, filled: dict[str, str]) -> None:
-    with keyed(service, client, "*") as manager:
+    with keyed(client, service, "manage", "*") as manager:
         answers = {str(request): ask(manager, request) for request in REQUESTS}
     done = [request for request, response in answers.items() if not refused(response)]
     assert not any(response.status_code >= 500 for response in answers.values())

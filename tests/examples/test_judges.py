@@ -14,7 +14,7 @@ from gradebox.source import extract
 from models.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
-from tests.models import test_kinds
+from tests.models import test_asking_scorer, test_kinds
 from tests.models.test_asking_scorer import WHO, Scripted, text
 
 FOLDER = Path(__file__).parents[2] / "examples" / "judges"
@@ -61,7 +61,7 @@ def replied(request: dict[str, Any]) -> dict[str, Any]:
     return test_kinds.replied(request)
 
 
-class Answering(test_kinds.Answering):
+class Answering(test_asking_scorer.Answering):
     def missing(self, asks: Sequence[str]) -> str | None:
         return super().missing([ask for ask in asks if ask != "grader:exact-match"])
 

@@ -14,8 +14,7 @@ from gradebox.judges.templates import RENDERED_CHARACTERS, TEMPLATE_CHARACTERS
 from models.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
-from tests.models.test_asking_scorer import WHO, Scripted, text
-from tests.models.test_kinds import Answering
+from tests.models.test_asking_scorer import WHO, Answering, Scripted, text
 
 PAGE = (Path(__file__).parents[2] / "docs" / "judges.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -11,7 +11,6 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from time import monotonic, process_time, sleep
 from typing import Any, Unpack
@@ -23,8 +22,9 @@ from gradebox.asks.model import choice_schema
 from gradebox.outcome import Spent
 from gradebox.schemas import ModelDefaults, ModelTrial, Price, Spending
 from models import parse_reply, server_connections, store_calls
+from models.answer_json import Answer
 from models.ask_counts import AskCounts
-from models.asker import Answer, Asker, Who
+from models.asker import Asker, Who
 from models.errors import AskFailed
 from models.settings import ModelSettings
 from models.validation_timeouts import Patience
@@ -40,6 +40,7 @@ from tests.storage.making import spent_by_batch
 HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=1024, model_connect_s=2)
 KEY = "sk-very-secret-of-a-model-0123456789"
 ASKS = {"model:judge": "", "model:none": "", "endpoint:reward": "", "grader:other": "other@3"}
+REWARD = b'{"ask":"endpoint","name":"reward","thread":{"messages":[{"role":"user","content":"?"}]}}'
 WHO = Who("default", "polite", "polite@1", asks=ASKS)
 
 
@@ -78,6 +79,11 @@ def request(text: str = "?", **members: Any) -> bytes:
     return json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
 def told(asker: Asker, sent: bytes, who: Who = WHO) -> tuple[dict[str, Any], Spent]:
     answer = asker.ask(sent, who, lambda: True).result(30)
     assert KEY.encode() not in answer.body
@@ -105,7 +111,7 @@ def test_only_what_the_version_names_is_asked(store: Store, server: ModelServer,
     register(store, server)
     assert error(asker, request(), WHO._replace(asks={}))["kind"] == "unknown"
     assert error(asker, request(name="none"))["kind"] == "unknown"
-    assert error(asker, b'{"ask":"endpoint","name":"reward","thread":{"messages":[]}}')["kind"] == "unknown"
+    assert error(asker, REWARD)["kind"] == "unknown"
     assert server.bodies == []
 
 
@@ -194,8 +200,7 @@ def test_a_stand_in_asks_nobody(store: Store, server: ModelServer, asker: Asker)
     who = WHO._replace(stand_in=True)
     assert told(asker, request(schema=schema), who)[0]["reply"]["text"] == '{"option":"no"}'
     assert told(asker, request(), who)[0]["reply"]["text"] == "stand-in"
-    endpoint = b'{"ask":"endpoint","name":"reward","thread":{"messages":[]}}'
-    assert told(asker, endpoint, who)[0]["reply"] == {"reward": 0.0, "metadata": {}}
+    assert told(asker, REWARD, who)[0]["reply"] == {"reward": 0.0, "metadata": {}}
     assert server.bodies == []
 
 
@@ -203,16 +208,8 @@ def test_a_stand_in_asks_nobody(store: Store, server: ModelServer, asker: Asker)
     ("behaviour", "kind", "told_reply"),
     [
         ("status:401", "refused", "as the script says"),
-        ("status:404", "unknown", "as the script says"),
-        ("status:400", "refused", "as the script says"),
-        ("redirect", "refused", ""),
         ("cut-off", "cut_off", "answer"),
         ("refusal", "refused", "I cannot help"),
-        ("empty", "invalid_reply", ""),
-        ("no-choices", "invalid_reply", ""),
-        ("huge", "invalid_reply", ""),
-        ("deep", "invalid_reply", ""),
-        ("gzip", "invalid_reply", ""),
         ("echo-key", "refused", "[API key]"),
         ("say-key", "invalid_reply", ""),
     ],
@@ -242,11 +239,10 @@ def test_what_may_pass_is_asked_again_for_a_while(store: Store, server: ModelSer
 
 def test_each_try_has_the_whole_time_of_its_server(store: Store) -> None:
     """A model with `timeout_s` 300 was asked for 120 s at most, and the error advised to raise `timeout_s`."""
-    thread = b'{"ask":"endpoint","name":"reward","thread":{"messages":[{"role":"user","content":"?"}]}}'
     with ModelServer(Script(latency_s=2.5)) as server, asking(store, ask_s=1) as asker:
         register(store, server, timeout_s=20)
         store.endpoints.create("default", "reward", server.base_url, "", 20)
-        waiting = [asker.ask(each, WHO, lambda: True) for each in (request(), thread)]
+        waiting = [asker.ask(each, WHO, lambda: True) for each in (request(), REWARD)]
         assert not any(each.result(20).is_error for each in waiting)
         assert len(server.bodies) == 2
         store.models.update("default", "judge", {"timeout_s": 2})
@@ -256,8 +252,7 @@ def test_each_try_has_the_whole_time_of_its_server(store: Store) -> None:
 
 
 def test_a_server_that_is_away_is_waited_for(store: Store) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     store.models.create("default", "judge", f"http://127.0.0.1:{port}/v1", "m", KEY, ModelDefaults(), 5)
     with asking(store, ask_s=20) as asker:
         future = asker.ask(request(), WHO, lambda: True)
@@ -270,8 +265,7 @@ def test_a_server_that_is_away_is_waited_for(store: Store) -> None:
 def test_an_ask_that_waits_for_a_server_sees_that_its_model_was_changed(
     store: Store, server: ModelServer, change: str
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        away = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    away = f"http://127.0.0.1:{free_port()}/v1"
     store.models.create("default", "judge", away, "m", KEY, ModelDefaults(), 5)
     with asking(store) as asker:
         waiting = [asker.ask(request(text), WHO, lambda: True) for text in ("a", "b", "a")]
@@ -292,8 +286,7 @@ def test_an_ask_that_waits_for_a_server_sees_that_its_model_was_changed(
 
 
 def test_a_proof_does_not_wait_long_for_a_server_that_takes_no_connection(store: Store) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}/v1"
     store.models.create("default", "judge", url, "m", KEY, ModelDefaults(), 5, max_concurrency=1)
     proof = WHO._replace(patience=Patience(reply_s=20, tries_s=2))
@@ -316,12 +309,11 @@ def test_a_proof_does_not_wait_long_for_a_reply(store: Store, server: ModelServe
     register(store, server, "behave:hang", timeout_s=60, max_concurrency=2)
     store.endpoints.create("default", "reward", server.base_url, "", 60, max_concurrency=2)
     server.script = Script(behave="hang")
-    thread = b'{"ask":"endpoint","name":"reward","thread":{"messages":[{"role":"user","content":"?"}]}}'
     proof = WHO._replace(patience=Patience(reply_s=1.5, tries_s=1))
     with asking(store) as asker:
         began = monotonic()
         futures = [asker.ask(request(str(number)), proof, lambda: True) for number in range(10)]
-        futures += [asker.ask(thread, proof, lambda: True)]
+        futures += [asker.ask(REWARD, proof, lambda: True)]
         messages = [json.loads(future.result(20).body)["error"]["message"] for future in futures]
         assert 1.5 <= monotonic() - began < 3
     assert len(server.bodies) == 3
@@ -330,8 +322,7 @@ def test_a_proof_does_not_wait_long_for_a_reply(store: Store, server: ModelServe
 
 
 def test_asks_fail_at_once_where_a_server_has_been_away_for_long(store: Store) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}/v1"
     store.models.create("default", "judge", url, "m", KEY, ModelDefaults(), 5, max_concurrency=2)
     with asking(store, ask_s=1.5) as asker:
@@ -367,15 +358,6 @@ def test_models_beyond_a_number_are_counted_together() -> None:
         counts.add("default", f"model:m{number}", Answer(b'{"reply":1}', Spent(asks=1)))
     rest = {"project": "(rest)", "asked": "(rest)", "result": "replied"}
     assert counts.registry.get_sample_value("gradebox_asks_total", rest) == 100
-
-
-def test_a_placeholder_for_a_key_changes_no_reply(store: Store, asker: Asker) -> None:
-    with ModelServer(Script(reply="Score: 15")) as server:
-        store.models.create("default", "judge", server.base_url, "m", "5", ModelDefaults(), 5)
-        body, spent = told(asker, request())
-    usage = {"input_tokens": 10, "output_tokens": 5}
-    assert body == {"reply": {"text": "Score: 15", "finish_reason": "stop", "usage": usage}}
-    assert spent == Spent(1, 0, 10, 5, 0.0)
 
 
 def test_errors_that_pass_are_not_seen(store: Store) -> None:
@@ -433,14 +415,13 @@ def test_a_pause_ends_with_the_server_or_account_that_asked_for_it(store: Store,
 
 
 def test_a_pause_of_an_endpoint_ends_with_its_server(store: Store) -> None:
-    asked = b'{"ask":"endpoint","name":"reward","thread":{"messages":[{"role":"user","content":"?"}]}}'
     script = Script(behave="status", status=429, retry_after="3600", times=1)
     with ModelServer(script) as server, ModelServer() as other, asking(store) as asker:
         store.endpoints.create("default", "reward", server.base_url, "", 5)
-        assert error(asker, asked)["kind"] == "rate_limited"
+        assert error(asker, REWARD)["kind"] == "rate_limited"
         store.endpoints.update("default", "reward", {"url": other.base_url})
         sleep(2.1)
-        assert told(asker, asked)[0]["reply"]["reward"] == 0.5
+        assert told(asker, REWARD)[0]["reply"]["reward"] == 0.5
 
 
 def test_what_is_not_wanted_any_more_is_given_up(store: Store) -> None:
@@ -737,44 +718,14 @@ def test_asks_of_one_grader_that_are_made_together_go_through_its_sandbox_togeth
     )
 
 
-class _Rewards(BaseHTTPRequestHandler):
-    answer = b'{"reward": 0.5, "metadata": {"reason": "fine"}, "id": null}'
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.seen.append((self.path, body))  # type: ignore[attr-defined]
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(self.server.answer)))  # type: ignore[attr-defined]
-        self.end_headers()
-        self.wfile.write(self.server.answer)  # type: ignore[attr-defined]
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-def test_an_endpoint_is_asked(store: Store, asker: Asker) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Rewards) as server:
-        seen: list[Any] = []
-        server.seen = seen  # type: ignore[attr-defined]
-        server.answer = _Rewards.answer  # type: ignore[attr-defined]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        store.endpoints.create("default", "reward", f"http://127.0.0.1:{server.server_port}/r", KEY, 5)
-        turns = [{"role": "user", "content": "?"}]
-        thread = {"messages": turns, "metadata": {"n": 1}}
-        sent = json.dumps({"ask": "endpoint", "name": "reward", "thread": thread}).encode()
-        assert told(asker, sent) == ({"reply": {"reward": 0.5, "metadata": {"reason": "fine"}}}, Spent(asks=1))
-        assert seen == [("/r/score", {"turns": turns, "metadata": {"n": 1}, "id": None})]
-        for answer in (
-            b'{"reward": NaN, "metadata": {}}',
-            b'{"reward": null}',
-            b"[1]",
-            b'{"reward": 1e999, "metadata":{}}',
-        ):
-            server.answer = answer  # type: ignore[attr-defined]
-            assert error(asker, sent)["kind"] == "invalid_reply"
-        server.answer = b'{"reward": 1, "metadata": {"a": [' + b"[]," * 300_000 + b"1]}}"  # type: ignore[attr-defined]
-        assert "its metadata has 900010 bytes" in error(asker, sent)["message"]
-        server.shutdown()
+def test_an_endpoint_is_asked(store: Store, server: ModelServer, asker: Asker) -> None:
+    store.endpoints.create("default", "reward", server.base_url, KEY, 5)
+    turns = [{"role": "user", "content": "?"}]
+    thread = {"messages": turns, "metadata": {"n": 1}}
+    sent = json.dumps({"ask": "endpoint", "name": "reward", "thread": thread}).encode()
+    reply = {"reward": 0.5, "metadata": {"reason": "as the script says"}}
+    assert told(asker, sent) == ({"reply": reply}, Spent(asks=1))
+    assert server.bodies == [{"turns": turns, "metadata": {"n": 1}, "id": None}]
 
 
 def test_what_asks_nobody_loads_nothing(store: Store) -> None:
@@ -804,16 +755,21 @@ def test_an_asker_that_is_closed_cancels(store: Store) -> None:
     assert asker.ask(request(), WHO, lambda: True).cancelled()
 
 
+def store_at(url: str, folder: Path, server: ModelServer) -> Store:
+    """A store of its own, with the model."""
+    redis = connect(url)
+    check_format(redis)
+    store = Store(redis, Spool(f"file://{folder}/spool"), secret_key=folder / "key")
+    store.projects.ensure("default")
+    register(store, server)
+    return store
+
+
 def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None:
     """Also when a model is looked up again; failed asks would become outcomes."""
     with ModelServer() as server:
         with redis_server(tmp_path) as url:
-            redis = connect(url)
-            check_format(redis)
-            store = Store(redis, Spool(f"file://{tmp_path}/spool"), secret_key=tmp_path / "key")
-            store.projects.ensure("default")
-            register(store, server)
-            asker = Asker(store, HERE)
+            asker = Asker(store_at(url, tmp_path, server), HERE)
             told(asker, request("1"))
         sleep(2.1)
         asked = [asker.ask(request(f"again {n}"), WHO, lambda: True) for n in range(8)]
@@ -827,12 +783,7 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None
 def test_a_store_that_is_away_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_calls, "AWAY_S", 1.0)
     with redis_server(tmp_path) as url, ModelServer(Script(latency_s=1)) as server:
-        redis = connect(url)
-        check_format(redis)
-        store = Store(redis, Spool(f"file://{tmp_path}/spool"), secret_key=tmp_path / "key")
-        store.projects.ensure("default")
-        register(store, server)
-        asker = Asker(store, HERE)
+        asker = Asker(store_at(url, tmp_path, server), HERE)
         told(asker, request("1"))
     sleep(2.1)
     found = error(asker, request("2"))

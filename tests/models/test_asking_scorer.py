@@ -2,8 +2,9 @@
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from functools import partial
 from time import monotonic, sleep
 from typing import Any
@@ -12,24 +13,38 @@ import pytest
 
 from gradebox.outcome import Outcome, Spent
 from models import asking_scorer
-from models.asker import Answer, Asker, Who
+from models.answer_json import Answer
+from models.asker import Asker, Who
 from models.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
+from sandbox.grading import Grading
 from sandbox.pool import Pool
 
 pytestmark = pytest.mark.sandbox
 
 WHO = Who("p", "g", "g@1")
-JUDGE = """
-from gradebox import Model, Score
+HEAD = """
+import asyncio
+import time
+
+from gradebox import Model, NotApplicable, Score, once
 
 judge = Model("small-judge")
 
 
 async def grade(thread: StringThread) -> float:
+"""
+
+
+def asks(body: str) -> str:
+    """A grader with this body of `grade`, which asks the model `judge`."""
+    return HEAD + body
+
+
+JUDGE = asks("""
     verdict = await judge.choose(f"Is this polite? {thread.completion()}", ["yes", "no"])
     return Score(verdict.option == "yes", reason=verdict.reasoning, details={"option": verdict.option})
-"""
+""")
 
 
 class Scripted(Asker):
@@ -62,6 +77,19 @@ class Scripted(Asker):
             future.set_result(Answer(json.dumps(self._answer(request)).encode(), Spent(1, 0, 10, 2, 0.5)))
 
 
+class Answering:
+    """Answers like the service, for a project with one model and one endpoint."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    def missing(self, asks: Sequence[str]) -> str | None:
+        return None if set(asks) <= {"model:small-judge", "endpoint:my-reward"} else f"the project lacks one of {asks}"
+
+    def scorer(self, grading: Grading, asks: Sequence[str]) -> AskingScorer:
+        return AskingScorer(lambda: nullcontext(grading), self._asker, WHO)
+
+
 def text(said: str) -> dict[str, Any]:
     return {"reply": {"text": said, "finish_reason": "stop", "usage": {"input_tokens": 10, "output_tokens": 2}}}
 
@@ -69,6 +97,17 @@ def text(said: str) -> dict[str, Any]:
 def polite(request: dict[str, Any]) -> dict[str, Any]:
     option = "no" if "rude" in request["messages"][0]["content"].split("\n")[0] else "yes"
     return text(json.dumps({"reasoning": "so it seems", "option": option}))
+
+
+class Half(Scripted):
+    """Answers requests with the word `slow` after some seconds, and the others at once."""
+
+    def __init__(self, delay_s: float) -> None:
+        super().__init__(polite)
+        self._slow = Scripted(polite, delay_s)
+
+    def ask(self, request: bytes, who: Who, wanted: Callable[[], bool]) -> Future[Answer]:
+        return self._slow.ask(request, who, wanted) if b"slow" in request else super().ask(request, who, wanted)
 
 
 def lines(*completions: str) -> bytes:
@@ -103,18 +142,11 @@ def test_no_more_is_begun_than_the_model_can_take(pool: Pool) -> None:
 
 
 def test_what_is_gathered_is_asked_in_one_round(pool: Pool) -> None:
-    source = """
-import asyncio
-from gradebox import Model
-
-judge = Model("small-judge")
-
-
-async def grade(thread: StringThread) -> float:
+    source = asks("""
     votes = await asyncio.gather(*(asyncio.wait_for(judge.chat(f"vote {n}", sample=n), 30) for n in range(5)))
     verdict = await judge.chat(f"sum up {[vote.text for vote in votes]}")
     return float(verdict.text)
-"""
+""")
     asker = Scripted(lambda request: text("0.25" if "sum up" in request["messages"][0]["content"] else "aye"), 0.05)
     (outcome,) = scored(pool, source, asker, lines("x"))
     assert outcome.score == 0.25
@@ -124,16 +156,9 @@ async def grade(thread: StringThread) -> float:
 
 
 def test_a_run_that_does_not_ask_again_what_it_asked_has_no_score(pool: Pool) -> None:
-    source = """
-import time
-from gradebox import Model
-
-judge = Model("small-judge")
-
-
-async def grade(thread: StringThread) -> float:
+    source = asks("""
     return float((await judge.chat(f"It is {time.time_ns()}: is it so?")).text)
-"""
+""")
     (outcome,) = scored(pool, source, Scripted(lambda _: text("1.0")), lines("x"))
     assert outcome.score is None
     assert outcome.error is not None
@@ -141,35 +166,22 @@ async def grade(thread: StringThread) -> float:
 
 
 def test_what_is_done_once_is_remembered(pool: Pool) -> None:
-    source = """
-import time
-from gradebox import Model, once
-
-judge = Model("small-judge")
-
-
-async def grade(thread: StringThread) -> float:
+    source = asks("""
     now = await once(time.time_ns)
     two = await once(lambda: [now, 2])
     assert two == [now, 2]
     return float((await judge.chat(f"It is {now}: is it so?")).text)
-"""
+""")
     (outcome,) = scored(pool, source, Scripted(lambda _: text("1.0")), lines("x"))
     assert outcome.score == 1.0
 
 
 def test_equal_asks_are_told_apart_by_their_order(pool: Pool) -> None:
-    source = """
-from gradebox import Model
-
-judge = Model("small-judge")
-
-
-async def grade(thread: StringThread) -> float:
+    source = asks("""
     first = await judge.chat("a number")
     second = await judge.chat("a number")
     return float(first.text) + 10 * float(second.text)
-"""
+""")
     numbers = iter("12")
     (outcome,) = scored(pool, source, Scripted(lambda _: text(next(numbers))), lines("x"))
     assert outcome.score == 21.0
@@ -210,55 +222,30 @@ def test_a_reply_that_fits_when_it_is_asked_for_again_counts(pool: Pool) -> None
 
 
 def test_a_grader_that_does_not_apply_says_so(pool: Pool) -> None:
-    source = """
-from gradebox import Model, NotApplicable
-
-judge = Model("small-judge")
-
-
-async def grade(thread: StringThread) -> float:
+    source = asks("""
     if (await judge.chat("does it apply?")).text == "no":
         raise NotApplicable("no documents")
     return 1.0
-"""
+""")
     (outcome,) = scored(pool, source, Scripted(lambda _: text("no")), lines("x"))
     assert (outcome.score, outcome.error, outcome.not_applicable) == (None, None, "no documents")
 
 
 def test_more_asks_than_a_completion_may_have_are_an_error(pool: Pool) -> None:
-    flood = """
-import asyncio
-from gradebox import Model
-
-judge = Model("small-judge")
-
-
-async def grade(thread: StringThread) -> float:
+    flood = asks("""
     await asyncio.gather(*(judge.chat(f"{n}") for n in range(1000)))
     return 1.0
-"""
-    ever = """
-from gradebox import Model
-
-judge = Model("small-judge")
-
-
-async def grade(thread: StringThread) -> float:
+""")
+    ever = asks("""
     n = 0
     while True:
         n += 1
         await judge.chat(f"{n}")
-"""
-    huge = """
-from gradebox import Model
-
-judge = Model("small-judge")
-
-
-async def grade(thread: StringThread) -> float:
+""")
+    huge = asks("""
     await judge.chat("x" * 300_000)
     return 1.0
-"""
+""")
     for source, most in ((flood, 0), (ever, 16), (huge, 0)):
         asker = Scripted(lambda _: text("1"))
         (outcome,) = scored(pool, source, asker, lines("x"))
@@ -268,17 +255,10 @@ async def grade(thread: StringThread) -> float:
 
 
 def test_asks_that_fill_more_than_a_record_go_out_with_the_next(pool: Pool) -> None:
-    source = """
-import asyncio
-from gradebox import Model
-
-judge = Model("small-judge")
-
-
-async def grade(thread: StringThread) -> float:
+    source = asks("""
     replies = await asyncio.gather(*(judge.chat(f"{n}" + "x" * 200_000) for n in range(7)))
     return sum(float(reply.text) for reply in replies)
-"""
+""")
     asker = Scripted(lambda request: text(request["messages"][0]["content"][0]))
     (outcome,) = scored(pool, source, asker, lines("x"))
     assert outcome.score == 21.0
@@ -286,15 +266,9 @@ async def grade(thread: StringThread) -> float:
 
 
 def test_a_model_that_is_named_while_grade_runs_is_refused(pool: Pool) -> None:
-    source = """
-from gradebox import Model
-
-judge = Model("small-judge")
-
-
-async def grade(thread: StringThread) -> float:
+    source = asks("""
     return float((await Model("another").chat("?")).text)
-"""
+""")
     (outcome,) = scored(pool, source, Scripted(lambda _: text("1")), lines("x"))
     assert outcome.error is not None
     assert outcome.error.kind == "exception"
@@ -313,16 +287,9 @@ def test_a_crash_behind_an_answer_costs_one_completion(pool: Pool) -> None:
 
 
 def test_when_no_more_is_wanted_asks_are_given_up_and_the_first_outcomes_kept(pool: Pool) -> None:
-    asker = Scripted(lambda request: polite(request), 0.0)
-    slow = Scripted(polite, 60.0)
-
-    class Half(Scripted):
-        def ask(self, request: bytes, who: Who, wanted: Callable[[], bool]) -> Future[Answer]:
-            return (slow if b"slow" in request else asker).ask(request, who, wanted)
-
     began = monotonic()
     outcomes = scored(
-        pool, JUDGE, Half(polite), lines("a", "b", "slow", "c"), stop=lambda done: done == 2 and monotonic() - began > 1
+        pool, JUDGE, Half(60.0), lines("a", "b", "slow", "c"), stop=lambda done: done == 2 and monotonic() - began > 1
     )
     assert [outcome.score for outcome in outcomes] == [1.0, 1.0]
     assert monotonic() - began < 10
@@ -332,26 +299,14 @@ def test_when_no_more_is_wanted_asks_are_given_up_and_the_first_outcomes_kept(po
 
 
 def test_what_answers_cost_is_known_even_if_their_outcomes_are_not_wanted(pool: Pool) -> None:
-    quick, slow = Scripted(polite), Scripted(polite, 3.0)
-
-    class Half(Scripted):
-        def ask(self, request: bytes, who: Who, wanted: Callable[[], bool]) -> Future[Answer]:
-            return (slow if b"slow" in request else quick).ask(request, who, wanted)
-
-    source = """
-from gradebox import Model
-
-judge = Model("small-judge")
-
-
-async def grade(thread: StringThread) -> float:
+    source = asks("""
     said = thread.completion()
     await judge.chat(said)
     if said == "b":
         await judge.chat("slow")
     return 1.0
-"""
-    scorer = AskingScorer(partial(pool.grading, GraderSource(source, project="p")), Half(polite), WHO)
+""")
+    scorer = AskingScorer(partial(pool.grading, GraderSource(source, project="p")), Half(3.0), WHO)
     began = monotonic()
     outcomes = scorer.score(lines("a", "b", "slow", "c"), 0, "g@1", stop=lambda _: monotonic() - began > 1)
     assert [outcome.spent for outcome in outcomes] == [Spent(1, 0, 10, 2, 0.5)]
@@ -383,23 +338,18 @@ def test_a_grader_that_asks_has_an_error_where_nobody_answers(pool: Pool) -> Non
 
 
 def test_a_grader_that_asks_is_proved_where_somebody_answers(pool: Pool) -> None:
-    class Answering:
-        def missing(self, asks: Any) -> str | None:
-            return None if list(asks) == ["model:small-judge"] else "there is no such model"
-
-        def scorer(self, grading: Any, asks: Any) -> AskingScorer:
-            from contextlib import nullcontext
-
-            return AskingScorer(lambda: nullcontext(grading), Scripted(polite), WHO)
-
-    report = pool.prove(GraderSource(JUDGE, project="p"), answering=Answering())
+    answering = Answering(Scripted(polite))
+    report = pool.prove(GraderSource(JUDGE, project="p"), answering=answering)
     assert report.valid, report.checks
     assert report.asks == ["model:small-judge"]
     assert report.isolation == "batch"
     assert report.outcomes[0].score == 1.0
-    other = pool.prove(GraderSource(JUDGE.replace("small-judge", "other"), project="p"), answering=Answering())
+    other = pool.prove(GraderSource(JUDGE.replace("small-judge", "other"), project="p"), answering=answering)
     assert not other.valid
-    assert (other.checks[-1].name, other.checks[-1].message) == ("execution", "there is no such model")
+    assert (other.checks[-1].name, other.checks[-1].message) == (
+        "execution",
+        "the project lacks one of ['model:other']",
+    )
     nobody = pool.prove(GraderSource(JUDGE, project="p"))
     assert not nobody.valid
     assert "model:small-judge" in nobody.checks[-1].message
@@ -420,18 +370,11 @@ def test_a_fault_of_the_service_at_one_ask_costs_its_own_completion_alone(pool: 
     assert "secret" not in bad.error.message
 
 
-KEEPER = """
-import asyncio
-from gradebox import Model, once
-
-judge = Model("small-judge")
-
-
-async def grade(thread: StringThread) -> float:
+KEEPER = asks("""
     for n in range(int(thread.completion())):
         await asyncio.gather(once(lambda: "x" * 250_000), judge.chat(str(n)))
     return 1.0
-"""
+""")
 
 
 def test_a_completion_that_has_much_kept_is_an_error_and_the_others_are_scored(pool: Pool) -> None:

@@ -2,23 +2,19 @@
 
 import asyncio
 import logging
-import socket
-import subprocess
-import sys
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from time import monotonic
-from typing import Any
 
 import pytest
 
 from examples.model_server import ModelServer, Script
-from gradebox.schemas import ModelDefaults, ModelFault, ModelTrial
+from gradebox.schemas import ModelDefaults, ModelFault
 from models.client import ModelClient
 from models.errors import AskFailed, TokenUsage
-from models.model_trial import trial
 from models.parse_reply import ServerReply, reported
 from models.settings import ModelSettings
+from models.trials import of_model
 from storage.models import ModelAccess
 
 HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=1024, model_connect_s=2)
@@ -36,19 +32,12 @@ def access(server: ModelServer, model: str = "m", timeout_s: float = 5) -> Model
     return ModelAccess(server.base_url, model, ModelDefaults(temperature=0), timeout_s, 1, KEY)
 
 
-def asked(
-    to: ModelAccess, ask: Callable[[ModelClient], Coroutine[Any, Any, Any]], settings: ModelSettings = HERE
-) -> Any:
-    async def main() -> Any:
+def chat(to: ModelAccess, settings: ModelSettings = HERE) -> ServerReply:
+    async def main() -> ServerReply:
         async with ModelClient(to, settings) as client:
-            return await ask(client)
+            return await client.chat(QUESTION)
 
     return asyncio.run(main())
-
-
-def chat(to: ModelAccess, settings: ModelSettings = HERE, **options: Any) -> ServerReply:
-    reply: ServerReply = asked(to, lambda client: client.chat(QUESTION, **options), settings)
-    return reply
 
 
 def fault(to: ModelAccess, settings: ModelSettings = HERE) -> ModelFault:
@@ -138,9 +127,7 @@ def test_a_pause_that_a_server_asks_for() -> None:
 
 
 def test_nobody_listens() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    found = fault(ModelAccess(f"http://127.0.0.1:{port}/v1", "m", ModelDefaults(), 5, 1, KEY))
+    found = fault(ModelAccess("http://127.0.0.1:9/v1", "m", ModelDefaults(), 5, 1, KEY))
     assert (found.kind, found.retryable) == ("unreachable", True)
 
 
@@ -199,14 +186,14 @@ def test_a_trial_tells_what_a_server_can_do() -> None:
         (Script(reply="yes", logprobs=False), (True, False)),
     ]:
         with ModelServer(script) as server:
-            found: ModelTrial = asked(access(server), trial)
+            found = asyncio.run(of_model(access(server), HERE))
             assert found.passed, found
             assert (found.structured_output, found.logprobs) == able
 
 
 def test_a_reply_that_repeats_the_key_is_not_shown_whole() -> None:
     with ModelServer(Script(behave="say-key")) as server:
-        found: ModelTrial = asked(access(server), trial)
+        found = asyncio.run(of_model(access(server), HERE))
     assert (found.passed, found.reply, found.structured_output) == (True, "Bearer [API key]", False)
 
 
@@ -217,20 +204,13 @@ def test_a_part_of_the_key_at_an_end_is_not_told() -> None:
     assert reported(b"5 words", "5") == "5 words"  # a placeholder
 
 
-def test_the_api_starts_without_what_asks_models() -> None:
-    """Loading it would make each start a second longer."""
-    look = "import sys, api.main, worker.main; print({'aiohttp'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
-
-
 def test_a_trial_that_failed_says_why() -> None:
     with ModelServer(Script(api_key="another")) as server:
-        found: ModelTrial = asked(access(server), trial)
+        found = asyncio.run(of_model(access(server), HERE))
     assert not found.passed
     assert found.error is not None
     assert found.error.kind == "refused"
     assert "check the API key" in found.error.message
     with ModelServer(Script(behave="prose")) as server:
-        found = asked(access(server), trial)
+        found = asyncio.run(of_model(access(server), HERE))
     assert (found.passed, found.structured_output) == (True, False)

@@ -1,8 +1,6 @@
 """Tests of each kind of grader: its generated source is proved and scores in real sandboxes."""
 
 import json
-from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -14,9 +12,8 @@ from gradebox.schemas import Report
 from models.asker import Asker
 from models.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
-from sandbox.grading import Grading
 from sandbox.pool import Pool
-from tests.models.test_asking_scorer import WHO, Scripted, lines, text
+from tests.models.test_asking_scorer import WHO, Answering, Scripted, lines, text
 
 pytestmark = pytest.mark.sandbox
 
@@ -29,19 +26,6 @@ BINARY = source.source_of(
     },
 )
 EXTERNAL = source.source_of("external", {"endpoint": "my-reward"})
-
-
-class Answering:
-    """Answers like the service, for a project with one model and one endpoint."""
-
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
-
-    def missing(self, asks: Sequence[str]) -> str | None:
-        return None if set(asks) <= {"model:small-judge", "endpoint:my-reward"} else f"the project lacks one of {asks}"
-
-    def scorer(self, grading: Grading, asks: Sequence[str]) -> AskingScorer:
-        return AskingScorer(lambda: nullcontext(grading), self._asker, WHO)
 
 
 def judged(request: dict[str, Any]) -> dict[str, Any]:
@@ -88,18 +72,6 @@ def test_an_external_endpoint_is_proved_and_scores(pool: Pool) -> None:
     assert (there.score, there.reason, there.details) == (0.25, "a quarter", {"reason": "a quarter", "rank": 3})
     assert away.error is not None
     assert (away.score, away.error.kind, away.error.cause, away.error.retryable) == (None, "model", "unreachable", True)
-
-
-def test_what_the_class_refuses_is_said_by_the_proof(pool: Pool) -> None:
-    config = {"criteria": "c", "model": "small-judge", "user_template": "{{#if x}}"}
-    report = proved(pool, source.source_of("binary_judge", config), Scripted(judged))
-    assert not report.valid
-    assert (report.checks[-1].name, report.checks[-1].line) == ("execution", 4)
-    assert "user_template is no template" in report.checks[-1].message
-    typo = proved(pool, source.source_of("binary_judge", config | {"user_template": "{{compl}}"}), Scripted(judged))
-    assert "prints compl, which is not there" in typo.checks[-1].message
-    other = proved(pool, source.source_of("binary_judge", {"criteria": "c", "model": "other"}), Scripted(judged))
-    assert "lacks" in other.checks[-1].message
 
 
 def test_a_judge_serves_inside_a_function(pool: Pool) -> None:
@@ -175,30 +147,3 @@ def test_a_criterion_that_a_thread_lacks_is_an_error_of_that_thread(pool: Pool) 
     (outcome,) = scored(pool, grader, Scripted(replied), "x")
     assert outcome.error is not None
     assert (outcome.error.kind, "no field 'rule'" in outcome.error.message) == ("exception", True)
-
-
-def test_a_combination_scores_in_a_sandbox_and_its_failures_say_what_the_parts_said(pool: Pool) -> None:
-    grader = source.source_of(
-        "combine", {"parts": {"a": {"grader": "one@3", "weight": 3}, "b": {"grader": "two@1", "weight": 1}}}
-    )
-
-    def told(request: dict[str, Any]) -> dict[str, Any]:
-        said = request["thread"]["messages"][-1]["content"]
-        if request["name"] == "one@3" or said == "fine":
-            return {"reply": {"score": 1.0 if request["name"] == "one@3" else 0.0}}
-        if said == "na":
-            return {"reply": {"not_applicable": "nothing to say"}}
-        return {"error": {"kind": "failed", "message": "it broke", "retryable": True, "reply": ""}}
-
-    asker = Scripted(told)
-    fine, na, broken = scored(pool, grader, asker, "fine", "na", "broken")
-    assert (fine.score, fine.values) == (0.75, {"a": 1.0, "b": 0.0})
-    assert (na.score, na.error, na.not_applicable) == (None, None, "b: nothing to say")
-    assert na.details is not None
-    assert na.details["parts"]["a"]["score"] == 1.0
-    assert broken.error is not None
-    assert (broken.score, broken.error.kind, broken.error.cause) == (None, "model", "failed")
-    assert broken.error.retryable
-    assert broken.details is not None
-    assert broken.details["parts"]["b"]["error"]["message"] == "it broke"
-    assert len(asker.requests) == 6

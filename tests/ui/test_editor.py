@@ -9,10 +9,11 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from examples.model_server import ModelServer
 from tests.api.conftest import GOOD, PROJECT, Service, create
-from tests.api.routes.test_asking import JUDGE, asking, register, server
+from tests.api.routes.conftest import here
+from tests.api.routes.test_asking import JUDGE, register, server
 from tests.ui.conftest import shoot
 
-__all__ = ["asking", "server"]
+__all__ = ["here", "server"]
 
 pytestmark = [pytest.mark.sandbox]
 GRADERS = "/ui/projects/default/graders"
@@ -375,7 +376,7 @@ def test_a_link_on_a_page_asks_before_it_signs_in(page: Page, client: httpx.Clie
 
 
 def test_a_model_is_asked_when_a_test_is_wanted_and_not_at_each_pause(
-    browse: httpx.Client, client: httpx.Client, asking: None, server: ModelServer
+    browse: httpx.Client, client: httpx.Client, here: None, server: ModelServer
 ) -> None:
     register(client, server)
     sent = {"source": JUDGE, "samples": '{"completion": "thanks"}', "isolation": "auto"}
@@ -387,7 +388,7 @@ def test_a_model_is_asked_when_a_test_is_wanted_and_not_at_each_pause(
     assert len(server.bodies) > 0
 
 
-def test_a_judge_is_written_in_a_form(page: Page, client: httpx.Client, asking: None, server: ModelServer) -> None:
+def test_a_judge_is_written_in_a_form(page: Page, client: httpx.Client, here: None, server: ModelServer) -> None:
     register(client, server)
     page.reload()
     page.click("summary:has-text('New judge')")

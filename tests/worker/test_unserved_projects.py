@@ -9,7 +9,8 @@ from functools import partial
 
 import pytest
 
-from models.asker import Answer, Asker, Who
+from models.answer_json import Answer
+from models.asker import Asker, Who
 from models.selftest import EchoAsker
 from runtime.metrics import Metrics
 from sandbox.pool import Pool, open_pool

@@ -1,7 +1,7 @@
 """Converts graders of each kind between the SDK's types and the stored ones."""
 
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any
 
 from api.dialects.adaptive import config_types, ids, types
 from api.dialects.adaptive.enums import GraderTypeEnum, ModelOnline, PrebuiltCriteriaKey, ProviderName
@@ -13,39 +13,40 @@ from api.dialects.adaptive.inputs import (
     PrebuiltConfigInput,
     RemoteConfigInput,
 )
+from api.dialects.adaptive.project_servers import ProjectServers
 from api.dialects.adaptive.scalars import timestamp
 from api.http.problems import invalid
 from gradebox.judges import prompts
 from gradebox.schemas import GraderRecord, Kind, Project, Version, WrittenKind
-from storage.grader_content import Declared
 
 Config = JudgeConfigInput | PrebuiltConfigInput | RemoteConfigInput | CustomConfigInput | FunctionConfigInput
 
-_KINDS: dict[GraderTypeEnum, tuple[Kind, type]] = {
-    GraderTypeEnum.FUNCTION: ("function", FunctionConfigInput),
-    GraderTypeEnum.JUDGE: ("binary_judge", JudgeConfigInput),
-    GraderTypeEnum.PREBUILT: ("faithfulness", PrebuiltConfigInput),
-    GraderTypeEnum.REMOTE: ("external", RemoteConfigInput),
-    GraderTypeEnum.CUSTOM: ("custom", CustomConfigInput),
-}
-_TYPES: dict[Kind, GraderTypeEnum] = {kind: grader_type for grader_type, (kind, _) in _KINDS.items()}
 _PREBUILT: dict[PrebuiltCriteriaKey, WrittenKind] = {
     PrebuiltCriteriaKey.FAITHFULNESS: "faithfulness",
     PrebuiltCriteriaKey.CONTEXT_RELEVANCY: "context_relevancy",
     PrebuiltCriteriaKey.ANSWER_RELEVANCY: "answer_relevancy",
 }
 _CRITERIA: dict[Kind, PrebuiltCriteriaKey] = {kind: key for key, kind in _PREBUILT.items()}
-_TYPES["judge"] = GraderTypeEnum.JUDGE  # our own judges, and old ones that were stored before judges could run
-_TYPES["checks"] = GraderTypeEnum.FUNCTION  # the SDK has no such type, so it gets the generated source
-_TYPES["combine"] = GraderTypeEnum.FUNCTION
-_TYPES["multi_criteria"] = GraderTypeEnum.FUNCTION
-_TYPES["pairwise_judge"] = GraderTypeEnum.FUNCTION
-_TYPES |= dict.fromkeys(("prebuilt", *_CRITERIA), GraderTypeEnum.PREBUILT)
-
-
-def kind_of(grader_type: GraderTypeEnum) -> Kind:
-    """The grader kind of an SDK type."""
-    return _KINDS[grader_type][0]
+_INPUTS: dict[GraderTypeEnum, type[Config]] = {
+    GraderTypeEnum.FUNCTION: FunctionConfigInput,
+    GraderTypeEnum.JUDGE: JudgeConfigInput,
+    GraderTypeEnum.PREBUILT: PrebuiltConfigInput,
+    GraderTypeEnum.REMOTE: RemoteConfigInput,
+    GraderTypeEnum.CUSTOM: CustomConfigInput,
+}
+_TYPES: dict[Kind, GraderTypeEnum] = {
+    "function": GraderTypeEnum.FUNCTION,
+    "checks": GraderTypeEnum.FUNCTION,  # the SDK has no such type, so it gets the generated source
+    "combine": GraderTypeEnum.FUNCTION,
+    "multi_criteria": GraderTypeEnum.FUNCTION,
+    "pairwise_judge": GraderTypeEnum.FUNCTION,
+    "binary_judge": GraderTypeEnum.JUDGE,
+    "judge": GraderTypeEnum.JUDGE,  # our own judges, and old ones that were stored before judges could run
+    "prebuilt": GraderTypeEnum.PREBUILT,
+    **dict.fromkeys(_CRITERIA, GraderTypeEnum.PREBUILT),
+    "external": GraderTypeEnum.REMOTE,
+    "custom": GraderTypeEnum.CUSTOM,
+}
 
 
 def type_of(kind: Kind) -> GraderTypeEnum:
@@ -53,29 +54,14 @@ def type_of(kind: Kind) -> GraderTypeEnum:
     return _TYPES[kind]
 
 
-def read(config: GraderConfigInput, kind: Kind) -> Config:
-    """The config of a grader of this kind. Raises ProblemError if another config or more than one is set."""
+def read(config: GraderConfigInput, grader_type: GraderTypeEnum) -> Config:
+    """The config of a grader of this type. Raises ProblemError if another config or more than one is set."""
     members = {name: member for name, member in vars(config).items() if member is not None}
     found = next(iter(members.values()), None)
-    if len(members) == 1 and isinstance(found, Config) and type(found) is _KINDS[_TYPES[kind]][1]:
+    if len(members) == 1 and isinstance(found, Config) and type(found) is _INPUTS[grader_type]:
         return found
     names = ", ".join(members) or "nothing"
-    raise invalid(f"graderConfig holds {names}, and a grader of type {_TYPES[kind].name} takes one config, its own")
-
-
-class KnownServers(Protocol):
-    """The models and endpoints of a project."""
-
-    def has_model(self, key: str) -> bool:
-        """Whether there is a model with this key."""
-
-    def url_of(self, endpoint: str) -> str:
-        """The URL of an endpoint; empty if there is none with this key."""
-
-
-def declared(_: CustomConfigInput) -> Declared:
-    """The stored form of a grader that is not run."""
-    return Declared("custom", {})
+    raise invalid(f"graderConfig holds {names}, and a grader of type {grader_type.name} takes one config, its own")
 
 
 def prebuilt(config: PrebuiltConfigInput) -> tuple[WrittenKind, dict[str, Any]]:
@@ -98,7 +84,7 @@ def _without_id(example: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in example.items() if name != "id" and (name, value) != ("reasoning", None)}
 
 
-def grader(project: Project, kept: GraderRecord, version: Version, there: KnownServers) -> types.Grader:
+def grader(project: Project, kept: GraderRecord, version: Version, there: ProjectServers) -> types.Grader:
     """Converts a grader with its newest version to the SDK's type."""
     return types.Grader(
         id=ids.of_grader(kept),
@@ -114,7 +100,9 @@ def grader(project: Project, kept: GraderRecord, version: Version, there: KnownS
     )
 
 
-def _output(kept: GraderRecord, source: str, config: dict[str, Any], there: KnownServers) -> config_types.GraderConfig:
+def _output(
+    kept: GraderRecord, source: str, config: dict[str, Any], there: ProjectServers
+) -> config_types.GraderConfig:
     match kept.kind:
         case "function" | "checks" | "combine" | "multi_criteria" | "pairwise_judge":
             return config_types.FunctionConfigOutput(source_code=source, description=kept.description or None)
@@ -124,14 +112,14 @@ def _output(kept: GraderRecord, source: str, config: dict[str, Any], there: Know
             url = there.url_of(config["endpoint"]) if source else config["url"]
             return config_types.RemoteConfigOutput(url=url)
         case "prebuilt" | "faithfulness" | "context_relevancy" | "answer_relevancy":
-            model = _model(kept, config["model"], _lacks(config["model"], there))
+            model = _model(kept, config["model"], there)
             criteria = _CRITERIA.get(kept.kind) or PrebuiltCriteriaKey(config["criteria"])
             return config_types.PrebuiltConfigOutput(criteria=_criteria(criteria), model=model)
         case "judge" if source:
             return config_types.JudgeConfigOutput(
                 criteria=_text(config["criterion"]),
                 examples=[],
-                model=_model(kept, config["model"], _lacks(config["model"], there)),
+                model=_model(kept, config["model"], there),
                 system_template="",
                 user_template="",
             )
@@ -139,7 +127,7 @@ def _output(kept: GraderRecord, source: str, config: dict[str, Any], there: Know
             return config_types.JudgeConfigOutput(
                 criteria=config["criteria"],
                 examples=[_example(example) for example in config.get("examples", [])],
-                model=_model(kept, config["model"], _lacks(config["model"], there)),
+                model=_model(kept, config["model"], there),
                 system_template=config.get("system_template", prompts.SYSTEM),
                 user_template=config.get("user_template", prompts.USER),
             )
@@ -165,12 +153,9 @@ def _criteria(key: PrebuiltCriteriaKey) -> config_types.PrebuiltCriteria:
     return config_types.PrebuiltCriteria(key=key, name=words, description=words)
 
 
-def _lacks(model: str, there: KnownServers) -> str | None:
-    """Why a judge cannot ask its model; None if it can."""
-    return None if there.has_model(model) else f"the project has no model {model!r}: register one of that key"
-
-
-def _model(kept: GraderRecord, key: str, error: str | None) -> config_types.Model:
+def _model(kept: GraderRecord, key: str, there: ProjectServers) -> config_types.Model:
+    """The model of a judge. It is offline if the project does not have it."""
+    error = None if there.has_model(key) else f"the project has no model {key!r}: register one of that key"
     return config_types.Model(
         id=ids.of_model(key),
         key=key,

@@ -38,6 +38,7 @@ from api.routes.validate import report_on
 from api.services import Services
 from gradebox.schemas import Check, GraderRecord
 from storage.errors import Conflict
+from storage.grader_content import CUSTOM
 
 _Runnable = FunctionConfigInput | JudgeConfigInput | PrebuiltConfigInput | RemoteConfigInput
 
@@ -65,12 +66,12 @@ class Mutation:
         if input.key is None:
             raise invalid("a grader has a key: 1-64 of a-z 0-9 . _ - and starting with a letter or digit")
         _check_metric(input.metric)
-        config = configs.read(input.grader_config, configs.kind_of(input.grader_type))
+        config = configs.read(input.grader_config, input.grader_type)
         fields = {"key": input.key, "name": input.name, "description": _description(config)}
         new = bodies.convert(fields, NewGrader)
         if isinstance(config, CustomConfigInput):
             texts = new.name or new.key, new.description or ""
-            grader = context.services.store.graders.create(found.key, new.key, *texts, configs.declared(config))
+            grader = context.services.store.graders.create(found.key, new.key, *texts, CUSTOM)
         else:
             with _written(context.services, found.key, new.key, config) as sent:
                 grader = create_function(context.caller.of_project(found.key), context.services, sent, new)
@@ -152,14 +153,14 @@ class Mutation:
 def _update(info: Info, grader: GraderRecord, wanted: GraderUpdateInput) -> GraderRecord:
     services, config = info.context.services, None
     if wanted.grader_config is not None:
-        config = configs.read(wanted.grader_config, grader.kind)
+        config = configs.read(wanted.grader_config, configs.type_of(grader.kind))
     new = bodies.convert({"name": wanted.name, "description": _description(config)}, NewVersion)
     if isinstance(config, _Runnable):
         caller = info.context.caller.of_project(grader.project)
         with _written(services, grader.project, grader.key, config) as sent:
             return update_function(caller, services, grader.key, sent, new)
     if config is not None:
-        grader = services.store.graders.update(grader.project, grader.key, configs.declared(config))
+        grader = services.store.graders.update(grader.project, grader.key, CUSTOM)
     changes = {name: text for name in ("name", "description") if (text := getattr(new, name)) is not None}
     return services.store.graders.describe(grader.project, grader.key, changes) if changes else grader
 

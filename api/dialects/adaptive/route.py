@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from api.access.auth import identify
+from api.access.auth import identify, secret_of
 from api.access.callers import Caller, WaitingClient
 from api.dialects.adaptive.query_context import ANSWER_BYTES, TOO_LONG, QueryContext, size_of
-from api.http.problems import AWAY, ProblemError, invalid, problem_of, too_large
+from api.http.problems import HANDLED, ProblemError, invalid, problem_of, too_large
 from api.http.request_id import request_id
 from api.intake import bodies
 from api.services import Served, Services
 from gradebox.schemas import ApiKey
 from storage.api_keys import EVERY_PROJECT
-from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from graphql import GraphQLError
@@ -48,8 +47,8 @@ async def graphql(request: Request, services: Served) -> Response:
     """Execute one operation of adaptive-sdk, in a thread."""
     number = request_id(request.scope)
     try:
-        key = await identify(request, services, _secret(request))
-        body = await _body(request)
+        key = await identify(request, services, secret_of(request))
+        body = await bodies.read_as_json(request, BODY_BYTES)
         asked, takes_long = await bodies.worked_on(len(body), _read, body)
         if takes_long:
             answer = await services.grade(request, _place_of(key), _answer, services, key, asked, number)
@@ -57,20 +56,9 @@ async def graphql(request: Request, services: Served) -> Response:
             caller = Caller(WaitingClient(), "", 0.0)
             make = services.large_answers.make
             answer = await make(request, _answer, caller, services, key, asked, number)
-    except (ProblemError, StorageError, *AWAY) as error:
+    except HANDLED as error:
         answer = msgspec.json.encode({"data": None, "errors": [_shown(number, error)]})
     return Response(answer, media_type="application/json")
-
-
-def _secret(request: Request) -> str | None:
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-    return secret.strip() if scheme.lower() == "bearer" else None
-
-
-async def _body(request: Request) -> bytes:
-    if bodies.media_type(request) != "application/json":
-        raise bodies.unsupported(request, "application/json")
-    return await bodies.read(request, BODY_BYTES)
 
 
 def _read(body: bytes) -> tuple[Operation, bool]:

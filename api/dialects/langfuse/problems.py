@@ -1,14 +1,12 @@
 """Formats problems for both of Langfuse's protocols."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
 
-from api.http.problems import AWAY, ProblemError, answer, note_away, problem_of
-from storage.errors import StorageError
+from api.dialects.error_route import ErrorRoute
+from api.http.problems import ProblemError, answer
 
 EXECUTE = "/execute"  # the end of the external dispatcher's path
 _AGAIN = (409, 429, 500, 502, 503, 504)  # the statuses on which the external dispatcher retries
@@ -35,29 +33,17 @@ _EXCEPTIONS = {
 }
 
 
-class LangfuseRoute(APIRoute):
+class LangfuseRoute(ErrorRoute):
     """A route whose errors have the form that makes Langfuse retry temporary ones only: Lambda's exceptions, or a
     problem's status.
     """
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, wrapped to catch errors."""
-        handle = super().get_route_handler()
-        refuse = _problem if self.path.endswith(EXECUTE) else _exception
-
-        async def handled(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except (ProblemError, StorageError) as error:
-                return refuse(request, problem_of(error))
-            except AWAY as error:
-                note_away(request, error)
-                return refuse(request, problem_of(error))
-
-        return handled
+    def refused(self, request: Request, problem: ProblemError) -> Response:
+        """Returns the response for a problem."""
+        return _problem(request, problem) if self.path.endswith(EXECUTE) else _exception(problem)
 
 
-def _exception(_: Request, problem: ProblemError) -> Response:
+def _exception(problem: ProblemError) -> Response:
     name, status = _EXCEPTIONS.get(problem.status, _FAULT if problem.status >= 500 else _INVALID)
     if problem.name == "busy":
         name, status = _BUSY

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 import msgspec
 
 from api.dialects.openai import templates
-from api.dialects.openai.formula import OpenAIFormula
 from api.dialects.openai.refused import OpenAIProblem
+from gradebox.judges.formula import Formula, FormulaError
 
 GRADERS = 16
 MESSAGES = 64
@@ -109,7 +109,7 @@ class Multi(msgspec.Struct):
 
     kind: ClassVar[str] = "multi"
     graders: "Mapping[str, Single]"
-    formula: OpenAIFormula
+    formula: Formula
     name: _Named = ""
 
 
@@ -137,7 +137,10 @@ def read(value: Mapping[str, Any]) -> Grader:
     if not 0 < len(graders) <= GRADERS:
         raise OpenAIProblem(f"these are {len(graders)} graders, and a multi holds 1 to {GRADERS}", "grader.graders")
     read_ones = {name: _single(part, f"grader.graders.{name}") for name, part in graders.items()}
-    return Multi(read_ones, OpenAIFormula(multi.calculate_output, graders), multi.name)
+    try:
+        return Multi(read_ones, Formula(multi.calculate_output, graders), multi.name)
+    except FormulaError as error:
+        raise OpenAIProblem(str(error), "grader.calculate_output") from error
 
 
 def _single(value: Mapping[str, Any], param: str) -> Single:

@@ -1,21 +1,13 @@
 """Errors in the form that the openai client parses: `{"error": {"message", "type", "param", "code"}}`."""
 
-import logging
-from collections.abc import Callable, Coroutine
-from typing import Any
-
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
 
-from api.http.problems import AWAY, ProblemError, problem_of
-from api.http.request_id import request_id
-from storage.errors import StorageError
+from api.dialects.error_route import ErrorRoute
+from api.http.problems import ProblemError
 
 _CODES = {"unauthorized": "invalid_api_key", "forbidden": "insufficient_permissions"}
 _BAD_REQUEST = 400
-
-_log = logging.getLogger(__name__)
 
 
 class OpenAIProblem(ProblemError):
@@ -26,34 +18,17 @@ class OpenAIProblem(ProblemError):
         self.param = param
 
 
-class OpenAIRoute(APIRoute):
-    """A route that returns its errors, including those of its dependencies, in this form."""
+class OpenAIRoute(ErrorRoute):
+    """A route that returns its errors in this form."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, wrapped to catch errors."""
-        handle = super().get_route_handler()
-
-        async def handle_or_refuse(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except (ProblemError, StorageError) as error:
-                return _answer(problem_of(error))
-            except AWAY as error:
-                _log.error(
-                    "request %s failed: a part of the service is unavailable", request_id(request.scope), exc_info=error
-                )
-                return _answer(problem_of(error))
-
-        return handle_or_refuse
-
-
-def _answer(problem: ProblemError) -> Response:
-    # The client retries 408, 409, 429 and 5xx. A 422 becomes a 400: an invalid request stays invalid.
-    status = _BAD_REQUEST if problem.status == 422 else problem.status
-    error = {
-        "message": problem.detail,
-        "type": "server_error" if status >= 500 else "invalid_request_error",
-        "param": getattr(problem, "param", None),
-        "code": _CODES.get(problem.name, problem.name.replace("-", "_")),
-    }
-    return JSONResponse({"error": error}, status, problem.headers)
+    def refused(self, request: Request, problem: ProblemError) -> Response:
+        """Returns the response for a problem."""
+        # The client retries 408, 409, 429 and 5xx. A 422 becomes a 400: an invalid request stays invalid.
+        status = _BAD_REQUEST if problem.status == 422 else problem.status
+        error = {
+            "message": problem.detail,
+            "type": "server_error" if status >= 500 else "invalid_request_error",
+            "param": getattr(problem, "param", None),
+            "code": _CODES.get(problem.name, problem.name.replace("-", "_")),
+        }
+        return JSONResponse({"error": error}, status, problem.headers)

@@ -1,7 +1,7 @@
 """`client.fine_tuning.alpha.graders` of the openai client, with the base URL `/openai/v1`."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Depends, Header, Request, Response
@@ -18,8 +18,6 @@ from api.intake import bodies
 from api.services import Served, Services
 from gradebox.limits import REQUEST_BYTES
 from sandbox.fair_shares import Shares
-
-_T = TypeVar("_T")
 
 # Not in our OpenAPI document, since OpenAI documents these routes.
 router = APIRouter(prefix="/openai/v1", route_class=OpenAIRoute, include_in_schema=False)
@@ -53,17 +51,13 @@ class GraderToRun(GraderToValidate, forbid_unknown_fields=True):
 @router.post("/fine_tuning/alpha/graders/validate")
 async def validate(request: Request, services: Served, project: _Project) -> Response:
     """Validate a grader and return it as it was sent. If it is invalid, this is an error."""
-    body = await _body(request)
-    answer = await _grade(request, services, project, _validate, body)
-    return Response(answer, media_type="application/json")
+    return await _graded(request, services, project, _validate)
 
 
 @router.post("/fine_tuning/alpha/graders/run")
 async def run(request: Request, services: Served, project: _Project) -> Response:
     """Run a grader and return the reward of one sample."""
-    body = await _body(request)
-    answer = await _grade(request, services, project, _run, body)
-    return Response(answer, media_type="application/json")
+    return await _graded(request, services, project, _run)
 
 
 @router.api_route("/{path:path}", methods=_METHODS, dependencies=[Depends(_scores)])
@@ -77,17 +71,13 @@ async def nothing(path: str) -> Response:
     )
 
 
-async def _grade(
-    request: Request, services: Services, project: str, work: Callable[[Caller, Services, bytes], _T], body: bytes
-) -> _T:
+async def _graded(
+    request: Request, services: Services, project: str, work: Callable[[Caller, Services, bytes], bytes]
+) -> Response:
+    body = await bodies.read_as_json(request, REQUEST_BYTES)
     async with watched(request) as client, client.place(_AT_ONCE, project):
-        return await services.grade_for(client, project, work, services, body)
-
-
-async def _body(request: Request) -> bytes:
-    if bodies.media_type(request) != "application/json":
-        raise bodies.unsupported(request, "application/json")
-    return await bodies.read(request, REQUEST_BYTES)
+        answer = await services.grade_for(client, project, work, services, body)
+    return Response(answer, media_type="application/json")
 
 
 def _validate(caller: Caller, services: Services, body: bytes) -> bytes:

@@ -5,13 +5,13 @@ import time
 from api.access.callers import Caller
 from api.dialects.openai import model_graders, source, templates
 from api.dialects.openai.answers import Errors, Metadata, RunAnswer
-from api.dialects.openai.formula import Undefined
 from api.dialects.openai.graders import Grader, LabelModel, Multi, Python, ScoreModel, Single, StringCheck
 from api.dialects.openai.refused import OpenAIProblem
 from api.dialects.openai.sample import Sample
 from api.dialects.openai.similarity import similarity
 from api.dialects.openai.templates import Unresolved
 from api.services import Services
+from gradebox.judges.formula import Undefined
 from sandbox.errors import InfrastructureError
 from sandbox.limits import MAX_TIMEOUT_S
 
@@ -24,71 +24,94 @@ def run(services: Services, caller: Caller, grader: Grader, sample: Sample) -> R
         InfrastructureError: no sandbox is available.
     """
     started = time.monotonic()
-    errors = Errors()
-    tokens: dict[str, int] = {}
-    scores: dict[str, float | None] = {}
-    if isinstance(grader, Multi):
-        reward = _combined(services, caller, grader, sample, errors, tokens, scores)
-    else:
-        reward = _score(services, caller, grader, sample, errors, tokens, "grader", MAX_TIMEOUT_S)
-    spent = time.monotonic() - started
-    metadata = Metadata(grader.name, grader.kind, spent, scores, errors)
+    one = _Run(services, caller, sample)
+    reward = one.combined(grader) if isinstance(grader, Multi) else one.score(grader, "grader", MAX_TIMEOUT_S)
+    metadata = Metadata(grader.name, grader.kind, time.monotonic() - started, one.scores, one.errors)
     if isinstance(grader, ScoreModel | LabelModel):
         metadata.sampled_model_name = grader.model
-    if tokens:
-        metadata.token_usage = sum(tokens.values())
-    return RunAnswer(reward, metadata, dict(scores), tokens)
+    if one.tokens:
+        metadata.token_usage = sum(one.tokens.values())
+    return RunAnswer(reward, metadata, one.scores, one.tokens)
 
 
-def _combined(
-    services: Services,
-    caller: Caller,
-    multi: Multi,
-    sample: Sample,
-    errors: Errors,
-    tokens: dict[str, int],
-    scores: dict[str, float | None],
-) -> float | None:
-    python = sum(isinstance(grader, Python) for grader in multi.graders.values())
-    for name, grader in multi.graders.items():
+class _Run:
+    """One run on a sample.
+
+    Attributes:
+        errors: the reasons why there is no reward.
+        tokens: the tokens used, by model.
+        scores: the scores of the graders of a multi.
+    """
+
+    def __init__(self, services: Services, caller: Caller, sample: Sample) -> None:
+        self._services = services
+        self._caller = caller
+        self._sample = sample
+        self.errors = Errors()
+        self.tokens: dict[str, int] = {}
+        self.scores: dict[str, float | None] = {}
+
+    def combined(self, multi: Multi) -> float | None:
+        """The value of the formula; None if a grader has no score, or the formula has no value."""
+        python = sum(isinstance(grader, Python) for grader in multi.graders.values())
         timeout_s = MAX_TIMEOUT_S / max(1, python)  # together they have the time of one grader
-        scores[name] = _score(services, caller, grader, sample, errors, tokens, f"grader.graders.{name}", timeout_s)
-    known = {name: score for name, score in scores.items() if score is not None}
-    if len(known) < len(scores):
-        return None
-    try:
-        return multi.formula.value(known)
-    except Undefined:
-        errors.formula_parse_error = True
+        for name, grader in multi.graders.items():
+            self.scores[name] = self.score(grader, f"grader.graders.{name}", timeout_s)
+        known = {name: score for name, score in self.scores.items() if score is not None}
+        if len(known) < len(self.scores):
+            return None
+        try:
+            return multi.formula.value(known)
+        except Undefined:
+            self.errors.formula_parse_error = True
+            return None
+
+    def score(self, grader: Single, param: str, timeout_s: float) -> float | None:
+        """The score of one grader; None if it has none."""
+        if isinstance(grader, Python):
+            return self._python(grader, f"{param}.source", timeout_s)
+        try:
+            if isinstance(grader, ScoreModel | LabelModel):
+                return self._model(grader, param)
+            text = templates.render(grader.input, self._sample.names, f"{param}.input")
+            reference = templates.render(grader.reference, self._sample.names, f"{param}.reference")
+        except Unresolved as unresolved:
+            if unresolved.name == "sample.output_json":
+                self.errors.sample_parse_error = True
+            else:
+                self.errors.invalid_variable_error = True
+            return None
+        if isinstance(grader, StringCheck):
+            return float(_holds(grader.operation, text, reference))
+        return similarity(grader.evaluation_metric, text, reference, f"{param}.evaluation_metric")
+
+    def _python(self, grader: Python, param: str, timeout_s: float) -> float | None:
+        outcome = source.run(self._services, self._caller, grader.source, self._sample.line, param, timeout_s)
+        if outcome.not_applicable is not None:
+            self.errors.other_error = True
+            self.errors.python_grader_runtime_error_details = f"not_applicable: {outcome.not_applicable}"
+            return None
+        if outcome.error is None:
+            return outcome.score
+        if outcome.error.retryable:
+            raise InfrastructureError(outcome.error.message)
+        if outcome.error.kind == "bad_input":
+            detail = f"the sample and the item cannot be made into a thread: {outcome.error.message}"
+            raise OpenAIProblem(detail, "item", "invalid-request")
+        self.errors.add(outcome.error)
         return None
 
-
-def _score(
-    services: Services,
-    caller: Caller,
-    grader: Single,
-    sample: Sample,
-    errors: Errors,
-    tokens: dict[str, int],
-    param: str,
-    timeout_s: float,
-) -> float | None:
-    if isinstance(grader, Python):
-        return _python(services, caller, grader, sample, errors, f"{param}.source", timeout_s)
-    try:
-        if isinstance(grader, ScoreModel | LabelModel):
-            return _model(services, caller, grader, sample, errors, tokens, param)
-        text = templates.render(grader.input, sample.names, f"{param}.input")
-        reference = templates.render(grader.reference, sample.names, f"{param}.reference")
-    except Unresolved as unresolved:
-        if unresolved.name == "sample.output_json":
-            errors.sample_parse_error = True
-        else:
-            errors.invalid_variable_error = True
+    def _model(self, grader: ScoreModel | LabelModel, param: str) -> float | None:
+        outcome = model_graders.run(self._services, self._caller, grader, self._sample, param)
+        if (spent := outcome.spent) is not None:
+            used = spent.input_tokens + spent.output_tokens
+            self.tokens[grader.model] = self.tokens.get(grader.model, 0) + used
+        if outcome.error is None:
+            return outcome.score
+        if outcome.error.kind == "infrastructure":
+            raise InfrastructureError(outcome.error.message)
+        self.errors.add(outcome.error)
         return None
-    if isinstance(grader, StringCheck):
-        return float(_holds(grader.operation, text, reference))
-    return similarity(grader.evaluation_metric, text, reference, f"{param}.evaluation_metric")
 
 
 def _holds(operation: str, text: str, reference: str) -> bool:
@@ -99,43 +122,3 @@ def _holds(operation: str, text: str, reference: str) -> bool:
     if operation == "like":
         return reference in text
     return reference.casefold() in text.casefold()
-
-
-def _python(
-    services: Services, caller: Caller, grader: Python, sample: Sample, errors: Errors, param: str, timeout_s: float
-) -> float | None:
-    outcome = source.run(services, caller, grader.source, sample.line, param, timeout_s)
-    if outcome.not_applicable is not None:
-        errors.other_error = True
-        errors.python_grader_runtime_error_details = f"not_applicable: {outcome.not_applicable}"
-        return None
-    if outcome.error is None:
-        return outcome.score
-    if outcome.error.retryable:
-        raise InfrastructureError(outcome.error.message)
-    if outcome.error.kind == "bad_input":
-        raise OpenAIProblem(
-            f"the sample and the item cannot be made into a thread: {outcome.error.message}", "item", "invalid-request"
-        )
-    errors.add(outcome.error)
-    return None
-
-
-def _model(
-    services: Services,
-    caller: Caller,
-    grader: ScoreModel | LabelModel,
-    sample: Sample,
-    errors: Errors,
-    tokens: dict[str, int],
-    param: str,
-) -> float | None:
-    outcome = model_graders.run(services, caller, grader, sample, param)
-    if (spent := outcome.spent) is not None:
-        tokens[grader.model] = tokens.get(grader.model, 0) + spent.input_tokens + spent.output_tokens
-    if outcome.error is None:
-        return outcome.score
-    if outcome.error.kind == "infrastructure":
-        raise InfrastructureError(outcome.error.message)
-    errors.add(outcome.error)
-    return None

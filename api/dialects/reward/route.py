@@ -12,11 +12,10 @@ from api.dialects.reward.access import Scored, ScoredByName, Shown, ShownByName,
 from api.dialects.reward.socket import Conversation
 from api.dialects.reward.wire import METADATA_SCHEMA
 from api.http import problems
-from api.http.problems import AWAY, ProblemError, problem_of
+from api.http.problems import HANDLED, ProblemError, problem_of
 from api.intake import bodies
 from api.services import Served
 from gradebox.limits import REQUEST_BYTES
-from storage.errors import StorageError
 
 router = APIRouter(tags=["reward"], include_in_schema=False)
 
@@ -68,7 +67,7 @@ async def ws(connection: WebSocket, services: Served, project: str, key: str) ->
     try:
         await enter(connection, services, project, "score")
         await run_sync(services.store.graders.runnable, project, key)
-    except (ProblemError, StorageError, *AWAY) as error:
+    except HANDLED as error:
         await connection.send_denial_response(problems.answer(connection, problem_of(error)))
         return
     await Conversation(connection, services, target).serve()

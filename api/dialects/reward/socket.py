@@ -26,13 +26,12 @@ from starlette.websockets import WebSocketDisconnected
 from api.access.callers import WaitingClient
 from api.dialects.reward.access import Target, enter
 from api.dialects.reward.wire import NO_SCORE, Request, Response, line_of, response
-from api.http.problems import AWAY, ProblemError, invalid, problem_of
+from api.http.problems import HANDLED, ProblemError, invalid, problem_of
 from api.http.request_id import request_id
 from api.http.websocket import TRY_AGAIN_LATER
 from api.intake import bodies
 from api.routes.score import score_in_time
 from api.services import Services
-from storage.errors import StorageError
 
 SCORERS = 4
 TOGETHER = 8  # requests that a scorer takes at once; four scorers take all that the client has in progress
@@ -160,7 +159,7 @@ class Conversation:
                 self._client, target.project, score_in_time, services, target.key, None, lines
             )
             return [response(outcome, asked.id) for outcome, asked in zip(outcomes, group, strict=False)]
-        except (ProblemError, StorageError, *AWAY) as error:
+        except HANDLED as error:
             if problem_of(error).status == LATE and len(group) > 1:
                 return []  # perhaps only one of them is slow: each gets the time of one call
             if problem_of(error).status >= 500:

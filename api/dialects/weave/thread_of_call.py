@@ -28,7 +28,19 @@ class Call(NamedTuple):
 
     def at(self, path: str) -> bytes | None:
         """The value at a path such as `output.choices.0.message`; None if there is none."""
-        return _at(self.members, path)
+        name, *rest = path.split(".")
+        value = self.members.get(name)
+        for segment in rest:
+            if value is None:
+                return None
+            if value[:1] == b"{":
+                value = _members(value, path).get(segment)
+            elif value[:1] == b"[" and segment.isdecimal():
+                elements = _elements(value, path)
+                value = elements[int(segment)] if int(segment) < len(elements) else None
+            else:
+                return None
+        return value
 
     def own(self, path: str | None) -> str | None:
         """Returns a mapping's path if it applies here: paths into `messages` are for turns, all others for calls."""
@@ -140,22 +152,6 @@ def _is_messages(value: bytes) -> bool:
     return bool(elements) and all(
         element[:1] == b"{" and "role" in _members(element, "a message") for element in elements
     )
-
-
-def _at(members: _Members, path: str) -> bytes | None:
-    name, *rest = path.split(".")
-    value = members.get(name)
-    for segment in rest:
-        if value is None:
-            return None
-        if value[:1] == b"{":
-            value = _members(value, path).get(segment)
-        elif value[:1] == b"[" and segment.isdecimal():
-            elements = _elements(value, path)
-            value = elements[int(segment)] if int(segment) < len(elements) else None
-        else:
-            return None
-    return value
 
 
 def _elements(value: bytes, where: str) -> list[bytes]:

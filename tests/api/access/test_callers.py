@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -25,6 +25,8 @@ from storage.settings import StorageSettings
 from storage.spool import Spool
 from storage.store import Store
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem, serving
+from tests.api.http.test_websocket import request
+from tests.api.waiting import eventually
 
 pytestmark = pytest.mark.sandbox
 
@@ -59,23 +61,11 @@ def in_use(service: Service) -> tuple[int, int]:
     return services.pool._ready._in_use, services._threads.borrowed_tokens
 
 
-def eventually(holds: Callable[[], bool], within_s: float = 8.0) -> float:
-    """Waits until this holds and returns the seconds."""
-    began = time.monotonic()
-    while not holds():
-        assert time.monotonic() - began < within_s
-        time.sleep(0.02)
-    return time.monotonic() - began
-
-
 def send(service: Service, secret: str, path: str, body: str, method: str = "POST") -> socket.socket:
     """Sends a whole request. The answer stays unread."""
     url = httpx.URL(service.url)
     connection = socket.create_connection((url.host, url.port or 80))
-    head = (
-        f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {secret}\r\nContent-Type: application/json\r\n"
-    )
-    connection.sendall(f"{head}Content-Length: {len(body.encode())}\r\n\r\n{body}".encode())
+    connection.sendall(request(secret, method, path, body.encode()))
     return connection
 
 

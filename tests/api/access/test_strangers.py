@@ -14,7 +14,7 @@ from api.access.failed_keys import network_of
 from api.access.strangers import Strangers
 from tests.api.conftest import PROJECT, Service, problem
 from tests.api.http.test_bounded_protocol import connected, rest
-from tests.api.http.test_leaving import websocket_head
+from tests.api.http.test_websocket import websocket_head
 
 A_SECOND = 20
 FLOOD_S = 3.0

@@ -10,7 +10,8 @@ import pytest
 from api.http.large_answers import LargeAnswers
 from tests.api.conftest import PROJECT, Service, problem
 from tests.api.http.test_bounded_protocol import connected
-from tests.api.http.test_leaving import request
+from tests.api.http.test_websocket import request
+from tests.api.waiting import eventually
 from tests.storage.making import SOURCE, proved
 
 VERSIONS = 64
@@ -72,20 +73,14 @@ def test_who_does_not_read_gets_no_more(service: Service, versions: str, monkeyp
         for connection in opened:
             connection.sendall(asked)
         unread = service.services.large_answers.unread
-        ends = time.monotonic() + 20
-        while unread.fits(0, _id(secret)):
-            assert time.monotonic() < ends
-            time.sleep(0.02)
+        eventually(lambda: not unread.fits(0, _id(secret)))
         refused = httpx.get(service.url + versions, headers={"Authorization": f"Bearer {secret}"}, timeout=60)
         assert "not read" in problem(refused, 429, "too-many-requests")
         assert refused.headers["retry-after"] == "1"
         assert httpx.get(service.url + versions, headers={"Authorization": f"Bearer {other}"}, timeout=60).is_success
         time.sleep(1)
         assert unread.held < 40 * MIB  # of 20 answers of 4 MiB; two were being made when the limit was reached
-    ends = time.monotonic() + 20
-    while unread.held:
-        assert time.monotonic() < ends, "what closed connections did not read is counted still"
-        time.sleep(0.02)
+    eventually(lambda: not unread.held)  # what closed connections did not read
 
 
 def _id(secret: str) -> str:

@@ -14,7 +14,8 @@ import pytest
 
 from tests.api.conftest import GOOD, PROJECT, Service, create
 from tests.api.http.test_bounded_protocol import connected, rest
-from tests.api.http.test_websocket import CLOSE, TEXT, asked, frame, received, speaking
+from tests.api.http.test_websocket import CLOSE, TEXT, asked, frame, received, request, speaking, websocket_head
+from tests.api.waiting import eventually
 
 pytestmark = pytest.mark.sandbox
 SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.3)\n    return 1.0\n"
@@ -49,21 +50,9 @@ def reset(connection: socket.socket) -> None:
     connection.close()
 
 
-def request(secret: str, method: str, path: str, body: bytes = b"", more: str = "") -> bytes:
-    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {secret}\r\n{more}"
-    length = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
-    return (head + length + "\r\n").encode("latin-1") + body
-
-
 def threads(count: int) -> bytes:
     messages = [{"role": "assistant", "content": "4" * 500}]
     return json.dumps({"threads": [{"messages": messages}] * count}).encode()
-
-
-def websocket_head(secret: str, path: str = "/reward/default/leaving/ws", more: str = "") -> bytes:
-    head = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-    key = "" if "Sec-WebSocket-Key" in more else "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
-    return request(secret, "GET", path, more=head + key + more)
 
 
 def test_who_leaves_while_requests_sent_ahead_wait(service: Service, secret: str) -> None:
@@ -81,10 +70,7 @@ def test_what_is_wanted_no_more_is_not_graded_on_behind_requests_sent_ahead(serv
         connection.sendall(score + request(secret, "GET", "/healthz"))
         time.sleep(0.5)
         reset(connection)
-    ends = time.monotonic() + 10  # to grade all threads would take 300 s
-    while service.serving.server_state.tasks:
-        assert time.monotonic() < ends
-        time.sleep(0.02)
+    eventually(lambda: not service.serving.server_state.tasks, 10)  # to grade all threads would take 300 s
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"caf\xc3"])
@@ -163,14 +149,11 @@ def test_whatever_is_sent_by_whoever_leaves(service: Service, client: httpx.Clie
     for attacker in attackers:
         attacker.join()
     assert client.get("/healthz").status_code == 200
-    ends = time.monotonic() + 60
-    while any(one.finished_at is None for one in service.store.batches.newest("default", 200)):
-        assert time.monotonic() < ends  # the worker must finish these batches before the next test
-        time.sleep(0.1)
+    batches = service.store.batches
+    # The worker must finish these batches before the next test.
+    eventually(lambda: all(one.finished_at is not None for one in batches.newest("default", 200)), 60)
     time.sleep(6)  # the worker reports their metrics every few seconds
-    while service.services.memory.held:
-        assert time.monotonic() < ends, f"{service.services.memory.held} bytes are held for nobody"
-        time.sleep(0.02)
+    eventually(lambda: not service.services.memory.held)
 
 
 def _requests(secret: str, batch_id: str) -> list[bytes]:

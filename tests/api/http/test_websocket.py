@@ -13,17 +13,28 @@ import pytest
 from api.http import reading, websocket
 from tests.api.conftest import Service, create
 from tests.api.http.test_bounded_protocol import connected
+from tests.api.waiting import eventually
 
 pytestmark = pytest.mark.sandbox
 TEXT, CONTINUATION, CLOSE, PING, PONG = 1, 0, 8, 9, 10
 
 
+def request(secret: str, method: str, path: str, body: bytes = b"", more: str = "") -> bytes:
+    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {secret}\r\n{more}"
+    length = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
+    return (head + length + "\r\n").encode("latin-1") + body
+
+
+def websocket_head(secret: str, path: str = "/reward/default/leaving/ws", more: str = "") -> bytes:
+    head = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    key = "" if "Sec-WebSocket-Key" in more else "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+    return request(secret, "GET", path, more=head + key + more)
+
+
 @contextmanager
 def speaking(service: Service, secret: str, small: bool = False) -> Iterator[socket.socket]:
     with connected(service, small) as connection:
-        head = ["GET /reward/default/exact/ws HTTP/1.1", "Host: x", "Upgrade: websocket", "Connection: Upgrade"]
-        head += ["Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="]
-        connection.sendall("\r\n".join([*head, f"Authorization: Bearer {secret}", "", ""]).encode())
+        connection.sendall(websocket_head(secret, "/reward/default/exact/ws"))
         answer = b""
         while not answer.endswith(b"\r\n\r\n"):
             answer += connection.recv(1)
@@ -68,10 +79,7 @@ def held(service: Service) -> int:
 
 
 def wait_until_held(service: Service, least: int, most: int) -> None:
-    ends = time.monotonic() + 5
-    while not least <= held(service) <= most:
-        assert time.monotonic() < ends, f"{held(service)} bytes are held"
-        time.sleep(0.02)
+    eventually(lambda: least <= held(service) <= most)
 
 
 @pytest.fixture(autouse=True)

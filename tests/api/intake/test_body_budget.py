@@ -1,6 +1,7 @@
 import threading
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import httpx
@@ -10,36 +11,44 @@ from api.http.problems import ProblemError
 from api.intake.bodies import MIB
 from api.intake.body_budget import BodyMemory
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem
+from tests.api.waiting import eventually
 
 JSON = {"Content-Type": "application/json"}
 
 
-def test_bodies_of_all_requests_together_are_bounded(service: Service, client: httpx.Client) -> None:
-    memory = service.services.memory
-    most, memory._most = memory._most, 2_000_000
+@contextmanager
+def unfinished(client: httpx.Client, count: int, first: bytes, last: bytes) -> Iterator[None]:
+    """So many requests whose bodies end with the block."""
     go_on = threading.Event()
 
-    def waiting() -> Iterator[bytes]:
-        yield b" " * 1_500_000
+    def body() -> Iterator[bytes]:
+        yield first
         go_on.wait(10)
-        yield b'{"source": ""}'
+        yield last
 
     def send() -> None:
-        with httpx.Client(base_url=service.url, headers=client.headers) as own:
-            own.post(f"{PROJECT}/validate", content=waiting(), headers=JSON)
+        with httpx.Client(base_url=client.base_url, headers=client.headers) as own:
+            own.post(f"{PROJECT}/validate", content=body(), headers=JSON)
 
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        while not memory.held:
-            time.sleep(0.01)
+    with ThreadPoolExecutor(count) as threads:
+        for _ in range(count):
+            threads.submit(send)
+        try:
+            yield
+        finally:
+            go_on.set()
+
+
+def test_bodies_of_all_requests_together_are_bounded(
+    service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = service.services.memory
+    monkeypatch.setattr(memory, "_most", 2_000_000)
+    with unfinished(client, 1, b" " * 1_500_000, b'{"source": ""}'):
+        eventually(lambda: memory.held)
         response = client.post(f"{PROJECT}/validate", content=b" " * 1_500_000, headers=JSON)
         assert "MiB already" in problem(response, 503, "unavailable")
         assert response.headers["retry-after"]
-    finally:
-        go_on.set()
-        sender.join()
-        memory._most = most
     assert memory.held == 0
 
 
@@ -51,28 +60,10 @@ def test_what_a_request_held_is_let_go_of(service: Service, client: httpx.Client
 
 
 def test_short_bodies_are_counted_from_their_first_byte(service: Service, client: httpx.Client) -> None:
-    memory, go_on = service.services.memory, threading.Event()
-
-    def waiting() -> Iterator[bytes]:
-        yield b" " * 200_000
-        go_on.wait(10)
-        yield b"{}"
-
-    def send() -> None:
-        with httpx.Client(base_url=service.url, headers=client.headers) as own:
-            own.post(f"{PROJECT}/validate", content=waiting(), headers=JSON)
-
-    senders = [threading.Thread(target=send) for _ in range(3)]
-    for sender in senders:
-        sender.start()
-    ends = time.monotonic() + 10
-    while memory.held < 600_000 and time.monotonic() < ends:
-        time.sleep(0.01)
-    held = memory.held
-    go_on.set()
-    for sender in senders:
-        sender.join()
-    assert held == 600_000
+    memory = service.services.memory
+    with unfinished(client, 3, b" " * 200_000, b"{}"):
+        eventually(lambda: memory.held >= 600_000)
+        assert memory.held == 600_000
     assert (memory.held, dict(memory._of_key)) == (0, {})
 
 

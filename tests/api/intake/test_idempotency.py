@@ -1,5 +1,6 @@
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import httpx
@@ -84,29 +85,31 @@ def test_what_was_refused_may_be_sent_again(client: httpx.Client) -> None:
     assert client.post(URL, content=LINE, headers=headers).status_code == 202
 
 
+def at_once(count: int, client: httpx.Client, send: Callable[[httpx.Client], httpx.Response]) -> list[httpx.Response]:
+    """The answers to so many clients with the same key, each in a thread."""
+
+    def sent(_: int) -> httpx.Response:
+        with httpx.Client(base_url=client.base_url, headers=client.headers, timeout=30) as own:
+            return send(own)
+
+    with ThreadPoolExecutor(count) as threads:
+        return list(threads.map(sent, range(count)))
+
+
 def test_two_that_come_at_once_make_one_batch(client: httpx.Client, service: Service) -> None:
     create(client)
     headers = once(headers=LINES)
     start = threading.Barrier(4)
-    answers: list[bytes] = []
 
-    def send() -> None:
-        def body() -> object:
+    def send(own: httpx.Client) -> httpx.Response:
+        def body() -> Iterator[bytes]:
             yield LINE
             start.wait(10)  # each thread is in the middle of its upload
             yield LINE
 
-        with httpx.Client(base_url=service.url, headers=client.headers, timeout=30) as own:
-            answers.append(own.post(URL, content=body(), headers=headers).content)  # type: ignore[arg-type]  # a generator
+        return own.post(URL, content=body(), headers=headers)
 
-    threads = [threading.Thread(target=send) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert len(answers) == 4
-    assert len(set(answers)) == 1
+    assert len({answer.content for answer in at_once(4, client, send)}) == 1
     assert len(batches(client)) == 1
     Janitor(service.store, None).look()
     spool = service.settings.data_dir / "spool" / "payloads"
@@ -123,21 +126,9 @@ def test_a_grader_that_is_sent_twice_is_one_grader(client: httpx.Client) -> None
     problem(client.post(f"{PROJECT}/graders", json=body, headers=once()), 409, "conflict")
 
 
-def test_two_graders_that_come_at_once_are_one(client: httpx.Client, service: Service) -> None:
-    headers = once()
-    answers: list[httpx.Response] = []
-
-    def send() -> None:
-        with httpx.Client(base_url=service.url, headers=client.headers, timeout=30) as own:
-            body = {"key": "exact", "source": GOOD}
-            answers.append(own.post(f"{PROJECT}/graders", json=body, headers=headers))
-
-    threads = [threading.Thread(target=send) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
+def test_two_graders_that_come_at_once_are_one(client: httpx.Client) -> None:
+    headers, body = once(), {"key": "exact", "source": GOOD}
+    answers = at_once(3, client, lambda own: own.post(f"{PROJECT}/graders", json=body, headers=headers))
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.content for answer in answers}) == 1
 

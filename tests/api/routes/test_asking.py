@@ -7,10 +7,9 @@ import httpx
 import pytest
 
 from examples.model_server import ModelServer, Script
-from models.settings import ModelSettings
-from models.validation_asks import asker_of
-from tests.api.conftest import PROJECT, Service, create, problem
+from tests.api.conftest import PROJECT, create, problem
 
+pytestmark = pytest.mark.usefixtures("here")
 JUDGE = """
 from gradebox import Model, Score
 
@@ -34,17 +33,6 @@ async def grade(thread: StringThread) -> float:
 
 
 @pytest.fixture
-def asking(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Allows models on this machine."""
-    settings = ModelSettings(model_hosts=("*",), model_private="on")
-    asker = asker_of(service.store, settings, service.services.pool)
-    monkeypatch.setattr(service.services, "models", settings)
-    monkeypatch.setattr(service.services, "asker", asker)
-    yield
-    asker.close()
-
-
-@pytest.fixture
 def server() -> Iterator[ModelServer]:
     with ModelServer(Script(reply=REPLY)) as server:
         yield server
@@ -63,7 +51,6 @@ def score(client: httpx.Client, key: str, *completions: str) -> list[dict[str, o
     return outcomes
 
 
-@pytest.mark.usefixtures("asking")
 def test_a_judge_scores_with_a_model_of_its_project(client: httpx.Client, server: ModelServer) -> None:
     register(client, server)
     create(client, "polite", JUDGE)
@@ -80,7 +67,6 @@ def test_a_judge_scores_with_a_model_of_its_project(client: httpx.Client, server
     assert len(server.bodies) == proof + 2
 
 
-@pytest.mark.usefixtures("asking")
 def test_what_a_project_lacks_fails_the_proof_and_is_told_with_what_it_has(
     client: httpx.Client, server: ModelServer
 ) -> None:
@@ -97,7 +83,6 @@ def test_what_a_project_lacks_fails_the_proof_and_is_told_with_what_it_has(
     assert server.bodies == []
 
 
-@pytest.mark.usefixtures("asking")
 def test_stand_ins_prove_a_judge_whose_model_is_not_at_hand(client: httpx.Client, server: ModelServer) -> None:
     body = {"key": "polite", "source": JUDGE, "ask": "stand-in"}
     assert client.post(f"{PROJECT}/graders", json=body).status_code == 201
@@ -111,7 +96,6 @@ def test_stand_ins_prove_a_judge_whose_model_is_not_at_hand(client: httpx.Client
     assert client.put(f"{PROJECT}/graders/polite", json={"source": JUDGE, "ask": "stand-in"}).json()["version"] == 2
 
 
-@pytest.mark.usefixtures("asking")
 def test_a_proof_whose_server_is_away_is_refused_soon_and_says_what_to_do(client: httpx.Client) -> None:
     with ModelServer() as gone:
         register(client, gone)
@@ -132,7 +116,6 @@ def test_a_proof_whose_server_is_away_is_refused_soon_and_says_what_to_do(client
     assert client.post(f"{PROJECT}/graders", json=body).status_code == 201
 
 
-@pytest.mark.usefixtures("asking")
 def test_a_grader_asks_the_version_of_another_that_was_newest_when_it_was_made(client: httpx.Client) -> None:
     create(client)
     create(client, "half", BOTH)
@@ -150,7 +133,6 @@ def test_a_grader_asks_the_version_of_another_that_was_newest_when_it_was_made(c
     assert (error["kind"], error["cause"]) == ("model", "unknown")
 
 
-@pytest.mark.usefixtures("asking")
 def test_a_grader_asks_a_judge(client: httpx.Client, server: ModelServer) -> None:
     register(client, server)
     create(client, "exact", JUDGE)

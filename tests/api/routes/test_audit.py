@@ -3,7 +3,7 @@ import pytest
 
 from api.services import Services
 from api.settings import ApiSettings
-from tests.api.access.test_auth import LINE, LINES, keyed
+from tests.api.access.test_auth import LINE, LINES
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem, serving
 
 
@@ -72,14 +72,6 @@ def test_older_lines_are_read_on_from_the_last(client: httpx.Client) -> None:
     assert [line["action"] for line in older] == ["grader.describe", "grader.create"]
     assert client.get(f"{PROJECT}/audit?before=0-0").json() == []
     problem(client.get(f"{PROJECT}/audit?before=yesterday"), 422, "invalid-request")
-
-
-def test_only_who_manages_reads_it(client: httpx.Client, service: Service) -> None:
-    with keyed(client, service, "score") as scorer:
-        problem(scorer.get(f"{PROJECT}/audit"), 403, "forbidden")
-    with keyed(client, service, "manage") as manager:
-        assert manager.get(f"{PROJECT}/audit").status_code == 200
-        problem(manager.get("/v1/audit"), 403, "forbidden")
 
 
 def test_the_oldest_lines_go(service: Service, client: httpx.Client) -> None:

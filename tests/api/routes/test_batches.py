@@ -3,7 +3,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from storage.backlog import Waiting
 from storage.chunks import ASKING_CHUNK_LINES
 from storage.errors import NotFound, PayloadLost
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished, problem
+from tests.api.waiting import eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
 URL = f"{PROJECT}/batches"
@@ -184,32 +185,22 @@ def test_threads_come_back_as_they_were_sent(client: httpx.Client) -> None:
     problem(client.get(f"{URL}/{batch}/threads"), 404, "not-found")
 
 
-def test_several_graders_score_one_batch(client: httpx.Client) -> None:
-    create(client, "exact")
-    create(client, "length", "async def grade(thread):\n    return len(thread.completion())\n")
-    query = "grader=exact@1&grader=length&weight=2&weight=0.5"
-    batch = submit(client, lines(1200), query)
-    over = finished(client, batch)
-    assert (over["total"], over["done"]) == (2400, 2400)
-    assert [one["grader"] for one in outcomes(client, batch)] == ["exact@1", "length@1"] * 1200
-    assert over["weighted_mean"] == pytest.approx(2 * 0.125 + 0.5 * 1)
-
-
 def test_outcomes_of_several_graders_come_thread_by_thread_in_the_order_of_the_batch(client: httpx.Client) -> None:
     slow = "import time\nasync def grade(thread):\n    time.sleep(0.0003)\n    return int(thread.completion()) / 8\n"
     fails = "async def grade(thread):\n    return 1 / int(thread.completion())\n"
     create(client, "slow", slow)
     create(client, "fails", fails)
     create(client, "exact")
-    batch = submit(client, lines(2300), "grader=slow&grader=fails&grader=exact")
+    batch = submit(client, lines(2300), "grader=slow&grader=fails&grader=exact@1&weight=2&weight=0&weight=0.5")
     over = finished(client, batch)
-    assert (over["done"], over["errors"]) == (6900, {"exception": 288})
+    assert (over["total"], over["done"], over["errors"]) == (6900, 6900, {"exception": 288})
 
     found = outcomes(client, batch)
 
     assert [(one["index"], one["id"]) for one in found] == [(n, f"t{n}") for n in range(2300) for _ in range(3)]
     assert [one["grader"] for one in found] == ["slow@1", "fails@1", "exact@1"] * 2300
     digits = [number % 8 for number in range(2300)]
+    assert over["weighted_mean"] == pytest.approx((2 * sum(digits) / 8 + 0.5 * digits.count(4)) / 2300)
     assert [one["score"] for one in found[::3]] == [digit / 8 for digit in digits]
     assert [one["score"] for one in found[1::3]] == [1 / digit if digit else None for digit in digits]
     assert [one["score"] for one in found[2::3]] == [float(digit == 4) for digit in digits]
@@ -304,8 +295,8 @@ def test_a_connection_that_breaks_leaves_nothing(client: httpx.Client, service: 
     )
     with socket.create_connection(address) as connection:
         connection.sendall(head.encode() + b"".join(lines(60_000)))
-        wait_until(lambda: left(client, service) != [])
-    wait_until(lambda: left(client, service) == [])
+        eventually(lambda: left(client, service) != [])
+    eventually(lambda: left(client, service) == [])
 
 
 def test_an_upload_that_stands_still_is_given_up(
@@ -322,14 +313,6 @@ def test_an_upload_that_stands_still_is_given_up(
     response = client.post(f"{URL}?grader=exact", content=halting(), headers=LINES)
     assert "0.3 s" in problem(response, 408, "timeout")
     assert left(client, service) == []
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    for _ in range(200):
-        if true():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it never came true")
 
 
 def test_events_tell_of_progress_until_the_end(client: httpx.Client) -> None:

@@ -14,13 +14,6 @@ SECRET = "secret-of-an-endpoint-0123456789"
 
 
 @pytest.fixture
-def here(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Allows endpoints on this machine."""
-    settings = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=64)
-    monkeypatch.setattr(service.services, "models", settings)
-
-
-@pytest.fixture
 def server() -> Iterator[ModelServer]:
     with ModelServer(Script(api_key=SECRET, reward=0.25)) as server:
         yield server
@@ -84,20 +77,6 @@ def test_one_that_gives_no_reward(client: httpx.Client, behave: str, kind: str) 
     assert SECRET not in answer.text
     assert client.get(f"{PATH}/reward").json()["tested_at"] is None
     assert len(server.bodies) == 1, "nothing is followed, and nothing is tried twice"
-
-
-@pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(
-    ("status", "kind", "advice"),
-    [(404, "unknown", "check the URL"), (422, "refused", "check the URL"), (403, "refused", "check the API key")],
-)
-def test_an_endpoint_is_not_told_of_as_a_model(client: httpx.Client, status: int, kind: str, advice: str) -> None:
-    with ModelServer(Script(behave="status", status=status)) as server:
-        client.post(PATH, json={"key": "reward", "url": server.base_url}).raise_for_status()
-        error = client.post(f"{PATH}/reward/test").json()["error"]
-    assert (error["kind"], error["retryable"]) == (kind, False)
-    assert advice in error["message"]
-    assert "model" not in error["message"]
 
 
 @pytest.mark.sandbox

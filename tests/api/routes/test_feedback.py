@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from gradebox.outcome import OutcomeError
 from gradebox.schemas import Batch
-from models.settings import ModelSettings
 from storage import feedback_lines, redis_keys
 from storage.backlog import Waiting
 from storage.errors import PayloadLost
@@ -19,9 +18,8 @@ from tests.storage.making import accept, finish, outcomes_of, wanted
 
 
 @pytest.fixture
-def batch(service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> Batch:
+def batch(service: Service, client: httpx.Client, here: None) -> Batch:
     """An ended batch with 99 scores of 1 and more, and a retryable error."""
-    monkeypatch.setattr(service.services, "models", ModelSettings(model_hosts=("*",), model_private="on"))
     model = {"key": "m", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
     client.post(f"{PROJECT}/models", json=model).raise_for_status()
     store = service.store

@@ -11,6 +11,7 @@ from gradebox.schemas import Batch
 from sandbox.errors import InfrastructureError
 from storage import redis_keys
 from tests.api.conftest import PROJECT, Service, create, finished
+from tests.api.routes.conftest import scored
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
 URL = f"{PROJECT}/batches"
@@ -29,11 +30,7 @@ async def grade(thread):
 def submit(client: httpx.Client, count: int = 60) -> str:
     create(client, "judge", JUDGE)
     threads = [{"completion": str(number)} for number in range(count)]
-    answer = client.post(URL, json={"graders": [{"key": "judge"}], "threads": threads})
-    assert answer.status_code == 202, answer.text
-    batch = str(answer.json()["id"])
-    assert finished(client, batch)["state"] == "finished"
-    return batch
+    return scored(client, ["judge"], threads)
 
 
 def summary(client: httpx.Client, batch: str, query: str = "") -> dict[str, Any]:

@@ -16,8 +16,6 @@ from gradebox.cli import app
 from gradebox.errors import GraderWarning
 from gradebox.judges.source import source_of
 from models import scoring
-from models.settings import ModelSettings
-from models.validation_asks import asker_of
 from storage.grader_content import CONFIG_BYTES, Declared
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem
 
@@ -32,19 +30,14 @@ CONFIG: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def server(service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+def server(client: httpx.Client, here: None) -> Iterator[ModelServer]:
     """A server for the project's model and endpoint. The model answers with the first valid value, PASS."""
-    settings = ModelSettings(model_hosts=("*",), model_private="on")
-    asker = asker_of(service.store, settings, service.services.pool)
-    monkeypatch.setattr(service.services, "models", settings)
-    monkeypatch.setattr(service.services, "asker", asker)
     with ModelServer(Script(reward=0.25, reply='{"reasoning": "so it is", "score": "PASS"}')) as server:
         model = {"key": "small-judge", "base_url": server.base_url, "model": "m"}
         assert client.post(f"{PROJECT}/models", json=model).status_code == 201
         endpoint = {"key": "my-reward", "url": server.base_url}
         assert client.post(f"{PROJECT}/endpoints", json=endpoint).status_code == 201
         yield server
-    asker.close()
 
 
 @pytest.fixture

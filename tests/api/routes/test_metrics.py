@@ -1,8 +1,6 @@
 """Tests of `GET /metrics` of a real service, with the parser of Prometheus."""
 
-import asyncio
 import itertools
-import time
 from pathlib import Path
 from typing import Literal
 
@@ -11,15 +9,14 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.parser import text_string_to_metric_families
 
-from api.app import create_app
 from api.services import Services
 from api.settings import ApiSettings
 from api.telemetry.exposition import Exposition
 from sandbox.pool import Pool
-from storage.connection import connect
-from storage.spool import Spool
 from storage.store import Store
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished, problem
+from tests.api.in_process import asked, without_redis
+from tests.api.waiting import eventually
 from tests.storage.making import accept, wanted
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -90,14 +87,12 @@ def test_what_is_scored_is_counted_by_grader_and_kind_of_error(
     finished(client, str(batch["id"]))
     assert client.post(f"{PROJECT}/graders/counted/score", json={"threads": threads}).status_code == 200
 
+    ended = value(before, "gradebox_batches_ended_total", state="finished", worker="worker-1")
+    # The worker reports every few seconds.
+    eventually(
+        lambda: value(scraped(service), "gradebox_batches_ended_total", state="finished", worker="worker-1") != ended
+    )
     samples = scraped(service)
-    ends = time.monotonic() + 20  # the worker reports every few seconds
-    while value(samples, "gradebox_batches_ended_total", state="finished", worker="worker-1") == value(
-        before, "gradebox_batches_ended_total", state="finished", worker="worker-1"
-    ):
-        assert time.monotonic() < ends
-        time.sleep(0.1)
-        samples = scraped(service)
 
     def more(name: str, **labels: str) -> float:
         return value(samples, name, **labels) - value(before, name, **labels)
@@ -148,17 +143,6 @@ def test_only_this_machine_reads_them_without_a_key(service: Service, client: ht
     problem(httpx.get(f"{service.url}/metrics", headers=headers), 403, "forbidden")
 
 
-def asked(services: Services, client: str, host: str) -> httpx.Response:
-    """The answer to a client at this address."""
-
-    async def get() -> httpx.Response:
-        transport = httpx.ASGITransport(app=create_app(services), client=(client, 1234))
-        async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as asking:
-            return await asking.get("/metrics")
-
-    return asyncio.run(get())
-
-
 @pytest.mark.sandbox
 @pytest.mark.parametrize(
     ("who", "client", "host", "status"),
@@ -175,14 +159,13 @@ def asked(services: Services, client: str, host: str) -> httpx.Response:
 def test_the_setting_says_who_reads_them(
     store: Store, pool: Pool, who: Literal["local", "key", "all"], client: str, host: str, status: int
 ) -> None:
-    response = asked(Services(store, pool, ApiSettings(metrics=who)), client, host)
+    response = asked(Services(store, pool, ApiSettings(metrics=who)), "/metrics", client, host)
     assert response.status_code == status
 
 
 @pytest.mark.sandbox
 def test_without_redis_what_this_process_knows_is_told(pool: Pool, tmp_path: Path) -> None:
-    away = Store(connect(f"unix://{tmp_path}/nothing.sock"), Spool(f"file://{tmp_path}/spool"))
-    response = asked(Services(away, pool), "127.0.0.1", "localhost")
+    response = asked(without_redis(pool, tmp_path), "/metrics", host="localhost")
     assert response.status_code == 200
     assert "gradebox_redis_up 0.0" in response.text
     assert "gradebox_http_requests_open 1.0" in response.text

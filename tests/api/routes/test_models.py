@@ -14,12 +14,6 @@ SECRET = "sk-very-secret-of-a-model-0123456789"
 
 
 @pytest.fixture
-def here(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Allows models on this machine."""
-    monkeypatch.setattr(service.services, "models", ModelSettings(model_hosts=("*",), model_private="on"))
-
-
-@pytest.fixture
 def server() -> Iterator[ModelServer]:
     with ModelServer(Script(api_key=SECRET)) as server:
         yield server

@@ -6,6 +6,7 @@ import pytest
 
 from api.numbers.bootstrap import bounds
 from tests.api.conftest import PROJECT, Service, create, finished, problem
+from tests.api.routes.conftest import scored
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
 URL = f"{PROJECT}/batches"
@@ -19,11 +20,7 @@ def submit(client: httpx.Client, graders: list[str], completions: list[str]) -> 
         {"id": f"t{number}", "completion": said, "metadata": {"label": label}}
         for number, (said, label) in enumerate(zip(completions, LABELS, strict=False))
     ]
-    answer = client.post(URL, json={"graders": [{"key": key} for key in graders], "threads": threads})
-    assert answer.status_code == 202, answer.text
-    batch = str(answer.json()["id"])
-    assert finished(client, batch)["state"] == "finished"
-    return batch
+    return scored(client, graders, threads)
 
 
 @pytest.fixture

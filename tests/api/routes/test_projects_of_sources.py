@@ -100,7 +100,3 @@ def test_nothing_loads_a_source_without_a_project() -> None:
     assert [
         f"{path}:{node.lineno}" for path, node in calls if "project" not in {word.arg for word in node.keywords}
     ] == []
-
-
-def test_sources_of_two_projects_differ() -> None:
-    assert GraderSource(GOOD, project="one") != GraderSource(GOOD, project="two")

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from tests.api.conftest import PROJECT, Service, create, finished, problem
+from tests.api.conftest import PROJECT, Service, create, problem
+from tests.api.routes.conftest import scored
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
 URL = f"{PROJECT}/batches"
@@ -14,11 +15,7 @@ LINES = {"Content-Type": "application/x-ndjson"}
 def submit(client: httpx.Client, count: int) -> str:
     create(client)
     threads = [{"id": f"t{number}", "completion": "4" * (number % 3)} for number in range(count)]
-    answer = client.post(URL, json={"graders": [{"key": "exact"}], "threads": threads})
-    assert answer.status_code == 202, answer.text
-    batch = str(answer.json()["id"])
-    assert finished(client, batch)["state"] == "finished"
-    return batch
+    return scored(client, ["exact"], threads)
 
 
 def custom(client: httpx.Client, key: str = "human") -> None:

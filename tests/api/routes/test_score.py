@@ -67,10 +67,6 @@ def test_limits_are_named(client: httpx.Client) -> None:
     )
 
 
-def test_a_grader_that_is_not_there(client: httpx.Client) -> None:
-    problem(client.post(URL, json={"threads": [{}]}), 404, "not-found")
-
-
 @pytest.mark.usefixtures("worker")
 def test_batches_do_not_hold_up_whoever_waits(client: httpx.Client) -> None:
     create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(0.02)\n    return 1.0\n")

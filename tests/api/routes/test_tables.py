@@ -6,7 +6,8 @@ import pytest
 
 import gradebox
 from storage import lost_files
-from tests.api.conftest import PROJECT, Service, create, finished, problem
+from tests.api.conftest import PROJECT, Service, create, problem
+from tests.api.routes.conftest import scored
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
 URL = f"{PROJECT}/batches"
@@ -24,17 +25,8 @@ def batch(client: httpx.Client) -> str:
     create(client)
     create(client, "number", UNEVEN.replace("float(said)", "float(said) if said else 0.0"))
     said = ["0.5", "x", "1", "0", "y y", "0.25", "0.75", "1", "z", "0.1", "0.2", "2"]
-    answer = client.post(
-        URL,
-        json={
-            "graders": [{"key": "number"}, {"key": "exact"}],
-            "threads": [{"id": f"t{number}", "completion": each} for number, each in enumerate(said)],
-        },
-    )
-    assert answer.status_code == 202, answer.text
-    batch = str(answer.json()["id"])
-    assert finished(client, batch)["state"] == "finished"
-    return batch
+    threads = [{"id": f"t{number}", "completion": each} for number, each in enumerate(said)]
+    return scored(client, ["number", "exact"], threads)
 
 
 def test_a_page_is_sorted_and_filtered_and_says_how_many_match(client: httpx.Client, batch: str) -> None:

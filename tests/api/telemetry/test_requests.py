@@ -1,8 +1,7 @@
 """Tests of the log of requests."""
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -10,14 +9,7 @@ from structlog.testing import capture_logs
 
 from api.telemetry import requests
 from tests.api.conftest import PROJECT, Service
-
-
-def sleep_until(true: Callable[[], bool]) -> None:
-    for _ in range(500):
-        if true():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it never came true")
+from tests.api.waiting import eventually
 
 
 @pytest.fixture
@@ -34,7 +26,7 @@ def test_refusals_of_strangers_are_one_line_for_all(service: Service, lines: lis
             assert stranger.get(PROJECT + "/graders").status_code == 401
             assert stranger.post("/nowhere").status_code == 404
             assert stranger.get("/v1/projects", headers={"Authorization": "Bearer no"}).status_code == 401
-    sleep_until(lambda: service.services.requests.refusals.count == 90)
+    eventually(lambda: service.services.requests.refusals.count == 90)
     assert [line for line in lines if line["event"] == "request"] == []
     service.services.requests.refusals.tell()
     (line,) = [line for line in lines if line["event"] == "requests refused, no key identified"]
@@ -43,7 +35,7 @@ def test_refusals_of_strangers_are_one_line_for_all(service: Service, lines: lis
 
 def test_a_refusal_with_a_key_is_a_line(client: httpx.Client, lines: list[dict[str, object]]) -> None:
     assert client.get(f"{PROJECT}/graders/none").status_code == 404
-    sleep_until(lambda: bool(lines))  # it is logged after the answer is sent
+    eventually(lambda: bool(lines))  # it is logged after the answer is sent
     (line,) = [line for line in lines if line["event"] == "request"]
     assert (line["status"], line["route"]) == (404, "/v1/projects/{project}/graders/{key}")
 

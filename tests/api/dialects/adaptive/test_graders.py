@@ -11,7 +11,6 @@ from adaptive_sdk.graphql_client.exceptions import GraphQLClientGraphQLMultiErro
 
 from examples.model_server import ModelServer, Script
 from gradebox import NotFound
-from gradebox.errors import Conflict
 from tests.api.dialects.adaptive.conftest import Sdk
 from tests.gradebox.conftest import Service
 
@@ -230,15 +229,6 @@ def test_custom_graders_come_back(sdk: Sdk, service: Service, project: str) -> N
     ]
     kinds = {grader.key: grader.kind for grader in service.client(project).graders.list()}
     assert kinds == {"bare": "custom", "own": "custom"}
-
-
-def test_what_is_only_kept_says_so_when_it_is_to_score(sdk: Sdk, service: Service, project: str) -> None:
-    sdk(lambda c: c.graders.create.custom(key="own"))
-    client = service.client(project)
-    with pytest.raises(Conflict, match=r"'own' is of kind 'custom', .* cannot be run"):
-        client.batches.create("own", [{"completion": "x"}])
-    with pytest.raises(Conflict, match="cannot be run"):
-        client.score("own", [{"completion": "x"}])
 
 
 def test_a_grader_is_got_locked_and_deleted_by_key_or_id(sdk: Sdk, service: Service, project: str) -> None:

@@ -1,16 +1,23 @@
-"""Tests a model: whether it answers, and which features its server supports."""
+"""Tests of the servers that a project registers. Faults of a server do not raise: a failed test holds the reason.
+
+Importing this module is slow, as `models/client.py`.
+"""
 
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
-from gradebox.schemas import ModelTrial
+from gradebox.schemas import EndpointTrial, ModelTrial
+from models.client import ModelClient
+from models.endpoint_client import EndpointClient
 from models.errors import AskFailed
+from models.parse_ask import Message, Thread
+from models.settings import ModelSettings
+from storage.endpoints import EndpointAccess
+from storage.models import ModelAccess
 
-if TYPE_CHECKING:
-    from models.client import ModelClient
-
+_THREAD = Thread([Message("user", "What is 2+2?"), Message("assistant", "4")])
 _QUESTION = [{"role": "user", "content": 'Is the sky blue on a clear day? Answer as JSON: {"answer": "yes"}'}]
 _SCHEMA: dict[str, Any] = {
     "type": "json_schema",
@@ -34,15 +41,25 @@ class _Verdict(msgspec.Struct, forbid_unknown_fields=True):
 _verdict = msgspec.json.Decoder(_Verdict)
 
 
-async def trial(client: "ModelClient") -> ModelTrial:
-    """Ask three times: plainly as every grader does, with a schema, and with log probabilities. Faults of the server do
-    not raise: a failed test holds the reason.
-    """
+async def of_endpoint(access: EndpointAccess, settings: ModelSettings) -> EndpointTrial:
+    """Have one thread scored."""
     began = monotonic()
     try:
-        reply = await client.chat(_QUESTION)
-        structured = await _fits(client)
-        logprobs = await _has_logprobs(client)
+        async with EndpointClient(access, settings) as client:
+            found = await client.score(_THREAD)
+    except AskFailed as error:
+        return EndpointTrial(passed=False, error=error.fault, duration_ms=_since(began))
+    return EndpointTrial(passed=True, reward=found.reward, duration_ms=_since(began))
+
+
+async def of_model(access: ModelAccess, settings: ModelSettings) -> ModelTrial:
+    """Ask three times: plainly as every grader does, with a schema, and with log probabilities."""
+    began = monotonic()
+    try:
+        async with ModelClient(access, settings) as client:
+            reply = await client.chat(_QUESTION)
+            structured = await _fits(client)
+            logprobs = await _has_logprobs(client)
     except AskFailed as error:
         return ModelTrial(passed=False, error=error.fault, duration_ms=_since(began))
     return ModelTrial(
@@ -54,7 +71,7 @@ async def trial(client: "ModelClient") -> ModelTrial:
     )
 
 
-async def _fits(client: "ModelClient") -> bool:
+async def _fits(client: ModelClient) -> bool:
     try:
         reply = await client.chat(_QUESTION, response_format=_SCHEMA)
         _verdict.decode(reply.text)
@@ -65,7 +82,7 @@ async def _fits(client: "ModelClient") -> bool:
     return True
 
 
-async def _has_logprobs(client: "ModelClient") -> bool:
+async def _has_logprobs(client: ModelClient) -> bool:
     try:
         return (await client.chat(_QUESTION, logprobs=True)).has_logprobs
     except AskFailed as error:

@@ -1,0 +1,32 @@
+"""Fixtures for models on this machine, and for batches that have ended."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import httpx
+import pytest
+
+from models.settings import ModelSettings
+from models.validation_asks import asker_of
+from tests.api.conftest import PROJECT, Service, finished
+
+
+@pytest.fixture
+def here(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Allows models and endpoints on this machine."""
+    settings = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=64)
+    asker = asker_of(service.store, settings, service.services.pool)
+    monkeypatch.setattr(service.services, "models", settings)
+    monkeypatch.setattr(service.services, "asker", asker)
+    yield
+    asker.close()
+
+
+def scored(client: httpx.Client, graders: Sequence[str], threads: Sequence[dict[str, Any]]) -> str:
+    """Has a batch scored, and returns its id."""
+    body = {"graders": [{"key": key} for key in graders], "threads": threads}
+    answer = client.post(f"{PROJECT}/batches", json=body)
+    assert answer.status_code == 202, answer.text
+    batch = str(answer.json()["id"])
+    assert finished(client, batch)["state"] == "finished"
+    return batch
