@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradebox.asks.model import Model
+from gradebox.asks.schema import object_of
 from gradebox.score import Score
 from gradebox.sync_call import sync_call
 from gradebox.thread import StringThread
@@ -223,12 +224,7 @@ def _scores(scores: Mapping[str, float]) -> dict[str, float]:
 
 def _schema(scores: Mapping[str, float] | None) -> dict[str, Any]:
     score = {"type": ["number", "boolean"]} if scores is None else {"type": "string", "enum": list(scores)}
-    return {
-        "type": "object",
-        "properties": {"explanation": {"type": "string"}, "score": score},
-        "required": ["explanation", "score"],
-        "additionalProperties": False,
-    }
+    return object_of({"explanation": {"type": "string"}, "score": score})
 
 
 def _how_to_answer(scores: Mapping[str, float] | None) -> str:
