@@ -6,8 +6,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from gradebox.cli.command import Command
-
 _CATEGORIES = "syntax, module, execution, return, resource, escape, calls, cross, channel, asking, reuse"
 Backend = Literal["auto", "bubblewrap", "docker"]
 DataDir = Annotated[
@@ -23,12 +21,6 @@ RoleRedisUrl = Annotated[str | None, typer.Option("--redis-url", help="The Redis
 def _setting(name: str, text: str, least: int | None = None, most: int | None = None) -> Any:
     """An option that is read from the environment if it is not given."""
     return typer.Option(envvar=f"GRADEBOX_{name.upper()}", min=least, max=most, help=text)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
-    for command in (serve, api, worker, doctor, selftest):
-        app.command(cls=Command)(command)
 
 
 def serve(
