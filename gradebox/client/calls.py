@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
 import msgspec
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from gradebox.agreement import Agreement
 from gradebox.client.call import Call, Params, encode, nothing
@@ -39,6 +39,8 @@ from gradebox.schemas import (
     Version,
 )
 
+T = TypeVar("T", bound=BaseModel)
+
 # How long the service may take:
 PROOF_S = 240.0  # for the five checks: a sandbox, the import, and the test run twice
 DATA_S = 60.0  # to inspect a zip file, including the wait for other requests
@@ -61,9 +63,6 @@ Labels = str | Mapping[str, float] | Mapping[int, float]
 
 _graders = TypeAdapter(list[GraderRecord]).validate_json
 _versions = TypeAdapter(list[Version]).validate_json
-_environments = TypeAdapter(list[Environment]).validate_json
-_models = TypeAdapter(list[ProjectModel]).validate_json
-_endpoints = TypeAdapter(list[ProjectEndpoint]).validate_json
 _batches = TypeAdapter(list[Batch]).validate_json
 _audit = TypeAdapter(list[AuditLine]).validate_json
 _keys = TypeAdapter(list[ApiKey]).validate_json
@@ -101,6 +100,40 @@ def split_version(grader: OneGrader) -> tuple[str, int | None]:
     if not number.isdecimal():
         raise ValueError(f"{grader!r}: the version after the @ is a number, as in {key}@3")
     return key, int(number)
+
+
+class Collection(Generic[T]):
+    """The requests that models, endpoints and environments have in common."""
+
+    def __init__(self, name: str, kind: type[T]) -> None:
+        self._name = name
+        self._read = kind.model_validate_json
+        self._read_list = TypeAdapter(list[kind]).validate_json  # type: ignore[valid-type]  # known at run time
+
+    def create(self, project: str, fields: Mapping[str, Any]) -> Call[T]:
+        """Creates one."""
+        return Call("POST", _path(project, self._name), self._read, body=encode(fields), idempotent=False)
+
+    def patch(self, project: str, key: str, fields: Mapping[str, Any]) -> Call[T]:
+        """Changes fields of one."""
+        return Call("PATCH", _path(project, self._name, key), self._read, body=encode(fields))
+
+    def list(self, project: str) -> "Call[list[T]]":
+        """Requests all of the project."""
+        return Call("GET", _path(project, self._name), self._read_list)
+
+    def get(self, project: str, key: str) -> Call[T]:
+        """Requests one."""
+        return Call("GET", _path(project, self._name, key), self._read)
+
+    def delete(self, project: str, key: str) -> Call[None]:
+        """Deletes one, with what belongs to it: the API key of a model or endpoint, the builds of an environment."""
+        return Call("DELETE", _path(project, self._name, key), nothing, idempotent=False)
+
+
+environments = Collection("environments", Environment)
+models = Collection("models", ProjectModel)
+endpoints = Collection("endpoints", ProjectEndpoint)
 
 
 def validate(
@@ -173,17 +206,9 @@ def get_version(project: str, key: str, number: int) -> Call[Version]:
     return Call("GET", _path(project, "graders", key, "versions", str(number)), Version.model_validate_json)
 
 
-def create_environment(project: str, key: str, requirements: Sequence[str], data: str | None) -> Call[Environment]:
-    """Creates an environment and starts its first build."""
-    body = encode({"key": key, "requirements": list(requirements), "data": data})
-    path = _path(project, "environments")
-    return Call("POST", path, Environment.model_validate_json, body=body, idempotent=False)
-
-
-def put_environment(project: str, key: str, requirements: Sequence[str] | None, data: str | None) -> Call[Environment]:
+def put_environment(project: str, key: str, fields: Mapping[str, Any]) -> Call[Environment]:
     """Starts a new build of an environment, unless the newest one has the same content. None keeps the current part."""
-    listed = None if requirements is None else list(requirements)
-    path, body = _path(project, "environments", key), encode({"requirements": listed, "data": data})
+    path, body = _path(project, "environments", key), encode(fields)
     return Call("PUT", path, Environment.model_validate_json, body=body)
 
 
@@ -193,53 +218,16 @@ def send_data(project: str, data: bytes) -> Call[EnvironmentData]:
     return Call("POST", path, read, body=data, media_type="application/zip", work_s=DATA_S)
 
 
-def list_environments(project: str) -> Call[list[Environment]]:
-    """Requests the environments of the project."""
-    return Call("GET", _path(project, "environments"), _environments)
-
-
-def get_environment(project: str, key: str, wait_s: float = 0) -> Call[Environment]:
+def wait_for_environment(project: str, key: str, wait_s: float) -> Call[Environment]:
     """Requests an environment with its builds; the answer waits at most `wait_s` seconds for the newest one."""
-    params = [("wait_s", f"{wait_s:g}")] if wait_s else []
-    path = _path(project, "environments", key)
+    path, params = _path(project, "environments", key), [("wait_s", f"{wait_s:g}")]
     return Call("GET", path, Environment.model_validate_json, params=params, work_s=wait_s)
-
-
-def delete_environment(project: str, key: str) -> Call[None]:
-    """Deletes an environment with its builds."""
-    return Call("DELETE", _path(project, "environments", key), nothing, idempotent=False)
-
-
-def create_model(project: str, fields: Mapping[str, Any]) -> Call[ProjectModel]:
-    """Registers a model."""
-    path = _path(project, "models")
-    return Call("POST", path, ProjectModel.model_validate_json, body=encode(fields), idempotent=False)
-
-
-def patch_model(project: str, key: str, fields: Mapping[str, Any]) -> Call[ProjectModel]:
-    """Changes fields of a model."""
-    return Call("PATCH", _path(project, "models", key), ProjectModel.model_validate_json, body=encode(fields))
-
-
-def list_models(project: str) -> Call[list[ProjectModel]]:
-    """Requests the models of the project."""
-    return Call("GET", _path(project, "models"), _models)
-
-
-def get_model(project: str, key: str) -> Call[ProjectModel]:
-    """Requests one model."""
-    return Call("GET", _path(project, "models", key), ProjectModel.model_validate_json)
 
 
 def test_model(project: str, key: str, timeout_s: float) -> Call[ModelTrial]:
     """Tests a model with three requests of at most `timeout_s` seconds each."""
     path, work_s = _path(project, "models", key, "test"), _MODEL_WAIT_S + 3 * timeout_s
     return Call("POST", path, ModelTrial.model_validate_json, idempotent=False, work_s=work_s)
-
-
-def delete_model(project: str, key: str) -> Call[None]:
-    """Deletes a model with its API key."""
-    return Call("DELETE", _path(project, "models", key), nothing, idempotent=False)
 
 
 def get_spending(project: str, period: str) -> Call[ProjectSpending]:
@@ -263,36 +251,10 @@ def delete_budget(project: str) -> Call[None]:
     return Call("DELETE", _path(project, "budget"), nothing)
 
 
-def create_endpoint(project: str, fields: Mapping[str, Any]) -> Call[ProjectEndpoint]:
-    """Registers an endpoint."""
-    path = _path(project, "endpoints")
-    return Call("POST", path, ProjectEndpoint.model_validate_json, body=encode(fields), idempotent=False)
-
-
-def patch_endpoint(project: str, key: str, fields: Mapping[str, Any]) -> Call[ProjectEndpoint]:
-    """Changes fields of an endpoint."""
-    return Call("PATCH", _path(project, "endpoints", key), ProjectEndpoint.model_validate_json, body=encode(fields))
-
-
-def list_endpoints(project: str) -> Call[list[ProjectEndpoint]]:
-    """Requests the endpoints of the project."""
-    return Call("GET", _path(project, "endpoints"), _endpoints)
-
-
-def get_endpoint(project: str, key: str) -> Call[ProjectEndpoint]:
-    """Requests one endpoint."""
-    return Call("GET", _path(project, "endpoints", key), ProjectEndpoint.model_validate_json)
-
-
 def test_endpoint(project: str, key: str, timeout_s: float) -> Call[EndpointTrial]:
     """Tests an endpoint with one request of at most `timeout_s` seconds."""
     path, work_s = _path(project, "endpoints", key, "test"), _MODEL_WAIT_S + timeout_s
     return Call("POST", path, EndpointTrial.model_validate_json, idempotent=False, work_s=work_s)
-
-
-def delete_endpoint(project: str, key: str) -> Call[None]:
-    """Deletes an endpoint with its API key."""
-    return Call("DELETE", _path(project, "endpoints", key), nothing, idempotent=False)
 
 
 def score(project: str, key: str, version: int | None, lines: Sequence[bytes]) -> Call[list[Outcome]]:

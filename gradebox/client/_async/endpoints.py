@@ -39,7 +39,7 @@ class AsyncEndpoints:
         """
         check_key(key)
         fields = {"key": key, **_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)}
-        return await self._transport.send(calls.create_endpoint(self._project, fields))
+        return await self._transport.send(calls.endpoints.create(self._project, fields))
 
     async def update(
         self,
@@ -57,7 +57,7 @@ class AsyncEndpoints:
             Conflict: the URL changes, and the API key is not given again.
         """
         fields = _fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
-        return await self._transport.send(calls.patch_endpoint(self._project, key, fields))
+        return await self._transport.send(calls.endpoints.patch(self._project, key, fields))
 
     async def test(self, key: str) -> EndpointTrial:
         """Tests the endpoint with one small thread.
@@ -69,15 +69,15 @@ class AsyncEndpoints:
 
     async def get(self, key: str) -> ProjectEndpoint:
         """One endpoint. Raises NotFound."""
-        return await self._transport.send(calls.get_endpoint(self._project, key))
+        return await self._transport.send(calls.endpoints.get(self._project, key))
 
     async def list(self) -> list[ProjectEndpoint]:
         """All endpoints of the project."""
-        return await self._transport.send(calls.list_endpoints(self._project))
+        return await self._transport.send(calls.endpoints.list(self._project))
 
     async def delete(self, key: str) -> None:
         """Deletes an endpoint with its API key."""
-        await self._transport.send(calls.delete_endpoint(self._project, key))
+        await self._transport.send(calls.endpoints.delete(self._project, key))
 
 
 def _fields(

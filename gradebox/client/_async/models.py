@@ -54,7 +54,7 @@ class AsyncModels:
         check_key(key)
         limits = _limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
         fields = {"key": key, **_fields(base_url, model, api_key, defaults, timeout_s), **limits}
-        return await self._transport.send(calls.create_model(self._project, fields))
+        return await self._transport.send(calls.models.create(self._project, fields))
 
     async def update(
         self,
@@ -80,7 +80,7 @@ class AsyncModels:
         """
         limits = _limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
         fields = {**_fields(base_url, model, api_key, defaults, timeout_s), **limits}
-        return await self._transport.send(calls.patch_model(self._project, key, fields))
+        return await self._transport.send(calls.models.patch(self._project, key, fields))
 
     async def test(self, key: str) -> ModelTrial:
         """Tests with three small requests whether the model answers and what its server supports.
@@ -93,15 +93,15 @@ class AsyncModels:
 
     async def get(self, key: str) -> ProjectModel:
         """One model. Raises NotFound."""
-        return await self._transport.send(calls.get_model(self._project, key))
+        return await self._transport.send(calls.models.get(self._project, key))
 
     async def list(self) -> list[ProjectModel]:
         """All models of the project."""
-        return await self._transport.send(calls.list_models(self._project))
+        return await self._transport.send(calls.models.list(self._project))
 
     async def delete(self, key: str) -> None:
         """Deletes a model with its API key."""
-        await self._transport.send(calls.delete_model(self._project, key))
+        await self._transport.send(calls.models.delete(self._project, key))
 
 
 def _fields(

@@ -40,7 +40,7 @@ class Endpoints:
         """
         check_key(key)
         fields = {"key": key, **_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)}
-        return self._transport.send(calls.create_endpoint(self._project, fields))
+        return self._transport.send(calls.endpoints.create(self._project, fields))
 
     def update(
         self,
@@ -58,7 +58,7 @@ class Endpoints:
             Conflict: the URL changes, and the API key is not given again.
         """
         fields = _fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
-        return self._transport.send(calls.patch_endpoint(self._project, key, fields))
+        return self._transport.send(calls.endpoints.patch(self._project, key, fields))
 
     def test(self, key: str) -> EndpointTrial:
         """Tests the endpoint with one small thread.
@@ -70,15 +70,15 @@ class Endpoints:
 
     def get(self, key: str) -> ProjectEndpoint:
         """One endpoint. Raises NotFound."""
-        return self._transport.send(calls.get_endpoint(self._project, key))
+        return self._transport.send(calls.endpoints.get(self._project, key))
 
     def list(self) -> list[ProjectEndpoint]:
         """All endpoints of the project."""
-        return self._transport.send(calls.list_endpoints(self._project))
+        return self._transport.send(calls.endpoints.list(self._project))
 
     def delete(self, key: str) -> None:
         """Deletes an endpoint with its API key."""
-        self._transport.send(calls.delete_endpoint(self._project, key))
+        self._transport.send(calls.endpoints.delete(self._project, key))
 
 
 def _fields(

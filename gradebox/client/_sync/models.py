@@ -55,7 +55,7 @@ class Models:
         check_key(key)
         limits = _limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
         fields = {"key": key, **_fields(base_url, model, api_key, defaults, timeout_s), **limits}
-        return self._transport.send(calls.create_model(self._project, fields))
+        return self._transport.send(calls.models.create(self._project, fields))
 
     def update(
         self,
@@ -81,7 +81,7 @@ class Models:
         """
         limits = _limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
         fields = {**_fields(base_url, model, api_key, defaults, timeout_s), **limits}
-        return self._transport.send(calls.patch_model(self._project, key, fields))
+        return self._transport.send(calls.models.patch(self._project, key, fields))
 
     def test(self, key: str) -> ModelTrial:
         """Tests with three small requests whether the model answers and what its server supports.
@@ -94,15 +94,15 @@ class Models:
 
     def get(self, key: str) -> ProjectModel:
         """One model. Raises NotFound."""
-        return self._transport.send(calls.get_model(self._project, key))
+        return self._transport.send(calls.models.get(self._project, key))
 
     def list(self) -> list[ProjectModel]:
         """All models of the project."""
-        return self._transport.send(calls.list_models(self._project))
+        return self._transport.send(calls.models.list(self._project))
 
     def delete(self, key: str) -> None:
         """Deletes a model with its API key."""
-        self._transport.send(calls.delete_model(self._project, key))
+        self._transport.send(calls.models.delete(self._project, key))
 
 
 def _fields(
