@@ -56,43 +56,6 @@ def source_of(fn: Function, environment: str | None = None) -> str:
     return extract(fn, allowed=imports.may_be_package if environment else imports.nothing)
 
 
-def version_of(
-    fn: Function,
-    isolation: Isolation | None,
-    timeout_s: float | None,
-    memory_mb: int | None,
-    environment: str | None = None,
-    ask: Ask | None = None,
-) -> dict[str, object]:
-    """The fields of a request for a version from a function.
-
-    Raises:
-        GradeboxError: the function cannot stand alone, or there is no such isolation.
-    """
-    check_isolation(isolation)
-    return {
-        "source": source_of(fn, environment),
-        "isolation": isolation,
-        "timeout_s": timeout_s,
-        "memory_mb": memory_mb,
-        "environment": environment,
-        "ask": ask,
-    }
-
-
-def kind_of(kind: WrittenKind, config: Mapping[str, Any], options: GraderOptions) -> dict[str, object]:
-    """The fields of a request for a version of a kind, without the threads of the test run.
-
-    The service writes the source.
-
-    Raises:
-        GradeboxError: there is no such isolation.
-    """
-    check_isolation(options.get("isolation"))
-    own = {name: value for name, value in options.items() if name != "threads"}
-    return {**own, "kind": kind, "config": config}
-
-
 def check_isolation(isolation: str | None) -> None:
     """Raises GradeboxError if there is no such isolation."""
     if isolation is not None and isolation not in get_args(Isolation):

@@ -11,7 +11,7 @@ from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.handles import AsyncGraderHandle
 from gradebox.client.threads import Thread
-from gradebox.client.versions import Ask, Function, GraderOptions, check_key, kind_of, one_of, version_of
+from gradebox.client.versions import Ask, Function, GraderOptions, check_isolation, check_key, one_of, source_of
 from gradebox.schemas import Isolation, WrittenKind
 
 if TYPE_CHECKING:
@@ -72,8 +72,18 @@ class AsyncCreation:
             Conflict: the key is taken.
         """
         check_key(key)
-        version = version_of(fn, isolation, timeout_s, memory_mb, environment, ask)
-        fields = {"key": key, "name": name, "description": description, **version}
+        check_isolation(isolation)
+        fields = {
+            "key": key,
+            "name": name,
+            "description": description,
+            "source": source_of(fn, environment),
+            "isolation": isolation,
+            "timeout_s": timeout_s,
+            "memory_mb": memory_mb,
+            "environment": environment,
+            "ask": ask,
+        }
         grader = await self._transport.send(calls.create_grader(self._project, fields, threads))
         return AsyncGraderHandle.of(grader, self._scoring)
 
@@ -170,7 +180,7 @@ class AsyncCreation:
         The settings are those of `gradebox.judges.DirectJudge`. Raises the same exceptions as `binary_judge`.
         """
         config = {
-            "criterion": criterion if isinstance(criterion, str | Mapping) else criterion.as_config(),
+            "criterion": _as_json(criterion),
             "model": judge_model,
             "steps": steps,
             "to_evaluate": to_evaluate,
@@ -285,7 +295,7 @@ class AsyncCreation:
         The settings are those of `gradebox.judges.PairwiseJudge`. Raises the same exceptions as `binary_judge`.
         """
         config = {
-            "criterion": criterion if isinstance(criterion, str | Mapping) else criterion.as_config(),
+            "criterion": _as_json(criterion),
             "model": judge_model,
             "contests": contests,
             "allow_ties": allow_ties,
@@ -355,8 +365,10 @@ class AsyncCreation:
         Raises the same exceptions as `binary_judge`.
         """
         check_key(key)
-        fields = {"key": key, **kind_of(kind, config, options)}
-        grader = await self._transport.send(calls.create_grader(self._project, fields, options.get("threads")))
+        check_isolation(options.get("isolation"))
+        threads = options.pop("threads", None)
+        fields = {"key": key, "kind": kind, "config": config, **options}
+        grader = await self._transport.send(calls.create_grader(self._project, fields, threads))
         return AsyncGraderHandle.of(grader, self._scoring)
 
 
