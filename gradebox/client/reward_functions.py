@@ -151,7 +151,7 @@ def _verifiers_reward(together: AsyncTogether, columns: Columns) -> Callable[...
                 thread = verifiers.of_trace(trace, task, columns)
             else:
                 thread = verifiers.of_rubric({"task": task, "state": state, **more}, columns)
-            return verifiers.number(await together.score(thread))
+            return verl.number(await together.score(thread))
         except Exception as error:
             verifiers.note(error, state)
             raise
