@@ -54,11 +54,11 @@ def serve(
     from gradebox.service import server_programs
 
     server_programs.environment({})  # reports missing packages before they are imported
-    from gradebox.service.models import ServedEndpoint, ServedModel, read, read_endpoint, refuse_same_key
+    from gradebox.service.models import read_endpoint, read_model, refuse_same_key
     from gradebox.service.serve import ServeOptions
     from gradebox.service.serve import serve as run
 
-    registered: list[ServedModel | ServedEndpoint] = [read(text, os.environ) for text in model or []]
+    registered = [read_model(text, os.environ) for text in model or []]
     registered += [read_endpoint(text, os.environ) for text in endpoint or []]
     refuse_same_key(registered)
     run(ServeOptions(host, port, data_dir or usual_data_dir(), workers, backend, redis_url, stop_s, registered))
