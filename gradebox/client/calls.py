@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
@@ -27,7 +28,9 @@ from gradebox.schemas import (
     EnvironmentData,
     GraderRecord,
     Isolation,
+    ModelDefaults,
     ModelTrial,
+    Price,
     Project,
     ProjectBudget,
     ProjectEndpoint,
@@ -103,7 +106,10 @@ def split_version(grader: OneGrader) -> tuple[str, int | None]:
 
 
 class Collection(Generic[T]):
-    """The requests that models, endpoints and environments have in common."""
+    """The requests that graders, environments, models and endpoints have in common.
+
+    Graders are created and listed by functions of their own.
+    """
 
     def __init__(self, name: str, kind: type[T]) -> None:
         self._name = name
@@ -127,10 +133,11 @@ class Collection(Generic[T]):
         return Call("GET", _path(project, self._name, key), self._read)
 
     def delete(self, project: str, key: str) -> Call[None]:
-        """Deletes one, with what belongs to it: the API key of a model or endpoint, the builds of an environment."""
+        """Deletes one, with what belongs to it, such as the versions of a grader or the API key of a model."""
         return Call("DELETE", _path(project, self._name, key), nothing, idempotent=False)
 
 
+graders = Collection("graders", GraderRecord)
 environments = Collection("environments", Environment)
 models = Collection("models", ProjectModel)
 endpoints = Collection("endpoints", ProjectEndpoint)
@@ -161,12 +168,7 @@ def create_grader(
 
 def list_graders(project: str, after: str = "") -> Call[list[GraderRecord]]:
     """Requests the project's graders with keys after `after`; the answer may hold only the first megabytes of them."""
-    return Call("GET", _path(project, "graders"), _graders, params=[("after", after)] if after else [])
-
-
-def get_grader(project: str, key: str) -> Call[GraderRecord]:
-    """Requests one grader."""
-    return Call("GET", _path(project, "graders", key), GraderRecord.model_validate_json)
+    return Call("GET", _path(project, "graders"), _graders, params=_query(after=after or None))
 
 
 def test_threads(project: str, key: str) -> Call[list[dict[str, Any]]]:
@@ -184,16 +186,6 @@ def put_grader(
     """Gives a grader a new version, unless the source is unchanged."""
     path, body = _path(project, "graders", key), _to_prove(fields, threads)
     return Call("PUT", path, proved_grader, body=body, once=uuid4().hex, work_s=PROOF_S, if_version=if_version)
-
-
-def patch_grader(project: str, key: str, fields: Mapping[str, Any]) -> Call[GraderRecord]:
-    """Changes a grader's name, description or lock."""
-    return Call("PATCH", _path(project, "graders", key), GraderRecord.model_validate_json, body=encode(fields))
-
-
-def delete_grader(project: str, key: str) -> Call[None]:
-    """Deletes a grader and its versions."""
-    return Call("DELETE", _path(project, "graders", key), nothing, idempotent=False)
 
 
 def list_versions(project: str, key: str, after: int) -> Call[list[Version]]:
@@ -230,10 +222,61 @@ def test_model(project: str, key: str, timeout_s: float) -> Call[ModelTrial]:
     return Call("POST", path, ModelTrial.model_validate_json, idempotent=False, work_s=work_s)
 
 
+def model_fields(
+    base_url: str | None,
+    model: str | None,
+    api_key: str | None,
+    defaults: ModelDefaults | Mapping[str, Any] | None,
+    timeout_s: float | None,
+) -> dict[str, object]:
+    """The fields of a request for a model that say what is asked."""
+    return {
+        "base_url": base_url,
+        "model": model,
+        "api_key": api_key,
+        "defaults": None if defaults is None else ModelDefaults.model_validate(defaults).model_dump(exclude_none=True),
+        "timeout_s": timeout_s,
+    }
+
+
+def model_limits(
+    max_concurrency: int | None,
+    requests_per_minute: int | None,
+    tokens_per_minute: int | None,
+    price: Price | Mapping[str, Any] | None,
+    keep_replies: bool | None,
+) -> dict[str, object]:
+    """The fields of a request for a model that say how often it is asked, and what that costs."""
+    return {
+        "max_concurrency": max_concurrency,
+        "requests_per_minute": requests_per_minute,
+        "tokens_per_minute": tokens_per_minute,
+        "price": None if price is None else asdict(Price(**price) if isinstance(price, Mapping) else price),
+        "keep_replies": keep_replies,
+    }
+
+
+def endpoint_fields(
+    url: str | None,
+    api_key: str | None,
+    timeout_s: float | None,
+    max_concurrency: int | None,
+    requests_per_minute: int | None,
+) -> dict[str, object]:
+    """The fields of a request for an endpoint."""
+    return {
+        "url": url,
+        "api_key": api_key,
+        "timeout_s": timeout_s,
+        "max_concurrency": max_concurrency,
+        "requests_per_minute": requests_per_minute,
+    }
+
+
 def get_spending(project: str, period: str) -> Call[ProjectSpending]:
     """Requests the spending of the project's asks, in total or in a day or month."""
-    params = [("period", period)] if period else []
-    return Call("GET", _path(project, "spending"), ProjectSpending.model_validate_json, params=params)
+    path, params = _path(project, "spending"), _query(period=period or None)
+    return Call("GET", path, ProjectSpending.model_validate_json, params=params)
 
 
 def get_budget(project: str) -> Call[ProjectBudget]:
@@ -305,15 +348,13 @@ def create_batch_of(
 
 def list_batches(project: str, limit: int, before: str | None, grader: str | None = None) -> Call[list[Batch]]:
     """Requests the project's newest batches: those older than `before` and those of `grader`, if given."""
-    params = [*_page(limit, before), *([] if grader is None else [("grader", grader)])]
+    params = _query(limit=limit, before=before, grader=grader)
     return Call("GET", _path(project, "batches"), _batches, params=params)
 
 
 def get_batch(project: str, batch: str, wait_s: float = 0, bootstrap: bool = False) -> Call[Batch]:
     """Requests the state of a batch; the answer waits at most `wait_s` seconds for its end."""
-    params = [("wait_s", f"{wait_s:g}")] if wait_s else []
-    if bootstrap:
-        params.append(("bootstrap", "true"))
+    params = _query(wait_s=f"{wait_s:g}" if wait_s else None, bootstrap="true" if bootstrap else None)
     work_s = wait_s + (STATISTICS_S if bootstrap else 0)
     return Call("GET", _path(project, "batches", batch), Batch.model_validate_json, params=params, work_s=work_s)
 
@@ -322,19 +363,14 @@ def compare(
     project: str, a: str, b: str, grader: str | None, grader_b: str | None, threshold: float, limit: int
 ) -> Call[Comparison]:
     """Compares the scores of the same rows in two batches."""
-    params = [("a", a), ("b", b), ("threshold", repr(float(threshold))), ("limit", str(limit))]
-    params += [(name, value) for name, value in (("grader", grader), ("grader_b", grader_b)) if value is not None]
+    params = _query(a=a, b=b, threshold=float(threshold), limit=limit, grader=grader, grader_b=grader_b)
     path, read = _path(project, "compare"), Comparison.model_validate_json
     return Call("GET", path, read, params=params, work_s=STATISTICS_S)
 
 
 def agreement(project: str, batch: str, grader: str | None, label: str, threshold: float | None) -> Call[Agreement]:
     """Requests the agreement of a grader with labels."""
-    params = [("label", label)]
-    if grader is not None:
-        params.append(("grader", grader))
-    if threshold is not None:
-        params.append(("threshold", repr(float(threshold))))
+    params = _query(label=label, grader=grader, threshold=threshold)
     path, read = _path(project, "batches", batch, "agreement"), Agreement.model_validate_json
     return Call("GET", path, read, params=params, work_s=STATISTICS_S)
 
@@ -353,24 +389,17 @@ def table(
     limit: int,
 ) -> Call[TablePage]:
     """Requests a page of outcomes."""
-    bounds = [(name, repr(float(bound))) for name, bound in (("low", low), ("high", high)) if bound is not None]
-    named = [
-        ("grader", grader),
-        ("kind", kind),
-        ("text", text),
-        ("bin", None if bin_number is None else f"{bin_number}"),
-    ]
-    params = [("sort", sort), ("page", str(page)), ("limit", str(limit)), *bounds]
-    params += [(name, value) for name, value in named if value is not None]
+    params = _query(
+        grader=grader, kind=kind, low=low, high=high, bin=bin_number, text=text, sort=sort, page=page, limit=limit
+    )
     path, read = _path(project, "batches", batch, "table"), msgspec.json.Decoder(TablePage).decode
     return Call("GET", path, read, params=params, work_s=STATISTICS_S)
 
 
 def error_groups(project: str, batch: str, grader: str | None) -> Call[ErrorGroups]:
     """Requests the errors of a batch in groups."""
-    params = [] if grader is None else [("grader", grader)]
     path, read = _path(project, "batches", batch, "errors"), msgspec.json.Decoder(ErrorGroups).decode
-    return Call("GET", path, read, params=params, work_s=STATISTICS_S)
+    return Call("GET", path, read, params=_query(grader=grader), work_s=STATISTICS_S)
 
 
 def threads_at(project: str, batch: str, indices: Iterable[int]) -> Call[list[Any]]:
@@ -469,7 +498,7 @@ def list_projects() -> Call[list[Project]]:
 def list_audit(project: str | None, limit: int, before: str | None) -> Call[list[AuditLine]]:
     """Requests the newest changes in a project; without a project, those of API keys and projects."""
     path = "/v1/audit" if project is None else _path(project, "audit")
-    return Call("GET", path, _audit, params=_page(limit, before))
+    return Call("GET", path, _audit, params=_query(limit=limit, before=before))
 
 
 def weights_of(graders: GraderChoice) -> dict[str, float]:
@@ -482,8 +511,9 @@ def weights_of(graders: GraderChoice) -> dict[str, float]:
     return dict.fromkeys(names, 1.0)
 
 
-def _page(limit: int, before: str | None) -> Params:
-    return [("limit", str(limit)), *([("before", before)] if before is not None else [])]
+def _query(**values: object) -> Params:
+    """The parameters that are not None."""
+    return [(name, str(value)) for name, value in values.items() if value is not None]
 
 
 def _path(project: str, *parts: str) -> str:

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from gradebox.client import calls
 from gradebox.client.call import Call
 from gradebox.client.threads import Thread
 from gradebox.errors import GradeboxError, SourceError
 from gradebox.schemas import KEY_PATTERN, GraderRecord, Isolation, WrittenKind
+
+if TYPE_CHECKING:
+    from gradebox.judges import Criterion, CriterionItem
 
 Ask = Literal["stand-in"]
 """The replacement for the models and endpoints of the project in the test run: `stand-in`, the smallest replies."""
@@ -113,7 +116,7 @@ def update_call(
     if all(part is None for part in (fn, kind, threads, *options.values())):
         if if_version is not None:
             raise TypeError("if_version= is for a new version: a name or a description belongs to none")
-        return calls.patch_grader(project, key, fields)
+        return calls.graders.patch(project, key, fields)
     check_isolation(isolation)
     source = None if fn is None else source_of(fn, environment)
     version = {"source": source, "kind": kind, "config": config, **options}
@@ -124,3 +127,12 @@ def check_source(fn: Function | None, kind: WrittenKind | None, config: Mapping[
     """Raises TypeError if a kind has no config, a config has no kind, or a kind is combined with a function."""
     if (kind is None) != (config is None) or (fn is not None and kind is not None):
         raise TypeError(ONE_OF)
+
+
+def as_json(one: "str | Mapping[str, Any] | Criterion | CriterionItem") -> Any:
+    """The JSON form of a criterion, or of an item that has one."""
+    if isinstance(one, str):
+        return one
+    if isinstance(one, Mapping):
+        return {name: as_json(member) if name == "criterion" else member for name, member in one.items()}
+    return one.as_config()

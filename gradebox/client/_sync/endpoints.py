@@ -39,7 +39,7 @@ class Endpoints:
             NotAllowed: the operator does not allow this host.
         """
         check_key(key)
-        fields = {"key": key, **_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)}
+        fields = {"key": key, **calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)}
         return self._transport.send(calls.endpoints.create(self._project, fields))
 
     def update(
@@ -57,7 +57,7 @@ class Endpoints:
         Raises:
             Conflict: the URL changes, and the API key is not given again.
         """
-        fields = _fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
+        fields = calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
         return self._transport.send(calls.endpoints.patch(self._project, key, fields))
 
     def test(self, key: str) -> EndpointTrial:
@@ -79,19 +79,3 @@ class Endpoints:
     def delete(self, key: str) -> None:
         """Deletes an endpoint with its API key."""
         self._transport.send(calls.endpoints.delete(self._project, key))
-
-
-def _fields(
-    url: str | None,
-    api_key: str | None,
-    timeout_s: float | None,
-    max_concurrency: int | None,
-    requests_per_minute: int | None,
-) -> dict[str, object]:
-    return {
-        "url": url,
-        "api_key": api_key,
-        "timeout_s": timeout_s,
-        "max_concurrency": max_concurrency,
-        "requests_per_minute": requests_per_minute,
-    }
