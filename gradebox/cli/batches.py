@@ -37,7 +37,7 @@ def list_batches(
         (
             b.id,
             b.state,
-            _graders(b),
+            ", ".join(map(str, b.graders)),
             b.done,
             b.total,
             errors(b.errors),
@@ -189,7 +189,3 @@ def show_batch(invocation: Invocation, batch: "Batch") -> None:
     if batch.trouble:
         note(batch.trouble)
     return summary(batch)
-
-
-def _graders(batch: "Batch") -> str:
-    return ", ".join(f"{grader.key}@{grader.version}" for grader in batch.graders)
