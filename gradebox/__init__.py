@@ -7,67 +7,71 @@ use, so that `import gradebox` takes milliseconds.
 
 from typing import TYPE_CHECKING
 
-from gradebox.score import NotApplicable, Score
-from gradebox.thread import StringThread, StringTurn
+from gradebox.score import NotApplicable as NotApplicable
+from gradebox.score import Score as Score
+from gradebox.thread import StringThread as StringThread
+from gradebox.thread import StringTurn as StringTurn
 
 if TYPE_CHECKING:
-    from gradebox._openai import openai_grader
-    from gradebox.asks import Endpoint, Grader, Model, ModelError, Reply, Verdict, once
-    from gradebox.client import (
-        AsyncBatchHandle,
-        AsyncClient,
-        AsyncGraderHandle,
-        AsyncReward,
-        BatchHandle,
-        Client,
-        GraderHandle,
-        Reward,
-    )
-    from gradebox.errors import (
-        ApiError,
-        BatchFailed,
-        BuildTimeout,
-        ClientClosed,
-        Conflict,
-        ConnectionFailed,
-        EnvironmentFailed,
-        GradeboxError,
-        GraderWarning,
-        NotAllowed,
-        NotFound,
-        OutcomesLost,
-        ScoreMissing,
-        SourceError,
-        TooLarge,
-        ValidationError,
-        VersionChanged,
-        WaitTimeout,
-    )
-    from gradebox.outcome import Outcome, OutcomeError, Spent
-    from gradebox.schemas import (
-        ApiKey,
-        Batch,
-        BatchBudget,
-        Check,
-        EndpointTrial,
-        Environment,
-        ModelDefaults,
-        ModelTrial,
-        Price,
-        Project,
-        ProjectBudget,
-        ProjectEndpoint,
-        ProjectModel,
-        ProjectSpending,
-        Report,
-        Summary,
-        Version,
-    )
-    from gradebox.source import grader_source
+    from gradebox._openai import openai_grader as openai_grader
+    from gradebox.asks import Endpoint as Endpoint
+    from gradebox.asks import Grader as Grader
+    from gradebox.asks import Model as Model
+    from gradebox.asks import ModelError as ModelError
+    from gradebox.asks import Reply as Reply
+    from gradebox.asks import Verdict as Verdict
+    from gradebox.asks import once as once
+    from gradebox.client import AsyncBatchHandle as AsyncBatchHandle
+    from gradebox.client import AsyncClient as AsyncClient
+    from gradebox.client import AsyncGraderHandle as AsyncGraderHandle
+    from gradebox.client import AsyncReward as AsyncReward
+    from gradebox.client import BatchHandle as BatchHandle
+    from gradebox.client import Client as Client
+    from gradebox.client import GraderHandle as GraderHandle
+    from gradebox.client import Reward as Reward
+    from gradebox.errors import ApiError as ApiError
+    from gradebox.errors import BatchFailed as BatchFailed
+    from gradebox.errors import BuildTimeout as BuildTimeout
+    from gradebox.errors import ClientClosed as ClientClosed
+    from gradebox.errors import Conflict as Conflict
+    from gradebox.errors import ConnectionFailed as ConnectionFailed
+    from gradebox.errors import EnvironmentFailed as EnvironmentFailed
+    from gradebox.errors import GradeboxError as GradeboxError
+    from gradebox.errors import GraderWarning as GraderWarning
+    from gradebox.errors import NotAllowed as NotAllowed
+    from gradebox.errors import NotFound as NotFound
+    from gradebox.errors import OutcomesLost as OutcomesLost
+    from gradebox.errors import ScoreMissing as ScoreMissing
+    from gradebox.errors import SourceError as SourceError
+    from gradebox.errors import TooLarge as TooLarge
+    from gradebox.errors import ValidationError as ValidationError
+    from gradebox.errors import VersionChanged as VersionChanged
+    from gradebox.errors import WaitTimeout as WaitTimeout
+    from gradebox.outcome import Outcome as Outcome
+    from gradebox.outcome import OutcomeError as OutcomeError
+    from gradebox.outcome import Spent as Spent
+    from gradebox.schemas import ApiKey as ApiKey
+    from gradebox.schemas import Batch as Batch
+    from gradebox.schemas import BatchBudget as BatchBudget
+    from gradebox.schemas import Check as Check
+    from gradebox.schemas import EndpointTrial as EndpointTrial
+    from gradebox.schemas import Environment as Environment
+    from gradebox.schemas import ModelDefaults as ModelDefaults
+    from gradebox.schemas import ModelTrial as ModelTrial
+    from gradebox.schemas import Price as Price
+    from gradebox.schemas import Project as Project
+    from gradebox.schemas import ProjectBudget as ProjectBudget
+    from gradebox.schemas import ProjectEndpoint as ProjectEndpoint
+    from gradebox.schemas import ProjectModel as ProjectModel
+    from gradebox.schemas import ProjectSpending as ProjectSpending
+    from gradebox.schemas import Report as Report
+    from gradebox.schemas import Summary as Summary
+    from gradebox.schemas import Version as Version
+    from gradebox.source import grader_source as grader_source
 
     __version__: str
 else:
-    # The module of each name. Type checkers use the imports above instead, and report a misspelt name.
+    # The names of each module. Type checkers use the imports above instead, and report a misspelt name.
     _MODULES = {
         "gradebox._openai": ("openai_grader",),
         "gradebox.asks": ("Endpoint", "Grader", "Model", "ModelError", "Reply", "Verdict", "once"),
@@ -124,6 +128,9 @@ else:
         ),
     }
 
+    _OWN = ("NotApplicable", "Score", "StringThread", "StringTurn", "__version__")
+    __all__ = sorted([*_OWN, *(name for names in _MODULES.values() for name in names)])
+
     def __getattr__(name):
         from importlib import import_module
 
@@ -142,67 +149,3 @@ else:
 
     def __dir__():
         return [*globals(), *__all__]
-
-
-__all__ = [
-    "ApiError",
-    "ApiKey",
-    "AsyncBatchHandle",
-    "AsyncClient",
-    "AsyncGraderHandle",
-    "AsyncReward",
-    "Batch",
-    "BatchBudget",
-    "BatchFailed",
-    "BatchHandle",
-    "BuildTimeout",
-    "Check",
-    "Client",
-    "ClientClosed",
-    "Conflict",
-    "ConnectionFailed",
-    "Endpoint",
-    "EndpointTrial",
-    "Environment",
-    "EnvironmentFailed",
-    "GradeboxError",
-    "Grader",
-    "GraderHandle",
-    "GraderWarning",
-    "Model",
-    "ModelDefaults",
-    "ModelError",
-    "ModelTrial",
-    "NotAllowed",
-    "NotApplicable",
-    "NotFound",
-    "Outcome",
-    "OutcomeError",
-    "OutcomesLost",
-    "Price",
-    "Project",
-    "ProjectBudget",
-    "ProjectEndpoint",
-    "ProjectModel",
-    "ProjectSpending",
-    "Reply",
-    "Report",
-    "Reward",
-    "Score",
-    "ScoreMissing",
-    "SourceError",
-    "Spent",
-    "StringThread",
-    "StringTurn",
-    "Summary",
-    "TooLarge",
-    "ValidationError",
-    "Verdict",
-    "Version",
-    "VersionChanged",
-    "WaitTimeout",
-    "__version__",
-    "grader_source",
-    "once",
-    "openai_grader",
-]

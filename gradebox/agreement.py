@@ -1,17 +1,13 @@
 """Agreement between a grader and labels: the wire schema."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from gradebox.comparison import PairCounts
 from gradebox.notebook_tables import table
-from gradebox.schemas import BiasCount, Interval, SpentSummary
+from gradebox.schemas import BiasCount, Interval, Schema, SpentSummary
 
 
-class _Schema(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class Correlation(_Schema):
+class Correlation(Schema):
     """Spearman's rank correlation. Null if there are too few rows, or one side is constant."""
 
     count: int
@@ -19,7 +15,7 @@ class Correlation(_Schema):
     p_value: float | None
 
 
-class LengthQuarter(_Schema):
+class LengthQuarter(Schema):
     """A quarter of the completions, ordered by length."""
 
     shortest: int = Field(description="characters")
@@ -28,7 +24,7 @@ class LengthQuarter(_Schema):
     mean: float | None = Field(description="mean of the grader's scores")
 
 
-class LengthBias(_Schema):
+class LengthBias(Schema):
     """How the grader's scores correlate with the length of completions, in characters."""
 
     score: Correlation = Field(description="correlation of score and length, over all rows that the grader scored")
@@ -38,7 +34,7 @@ class LengthBias(_Schema):
     quarters: list[LengthQuarter] = Field(description="quarters, from the shortest completions to the longest")
 
 
-class Agreement(_Schema):
+class Agreement(Schema):
     """The scores of a grader compared with labels, for one batch."""
 
     batch: str

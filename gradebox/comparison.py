@@ -2,18 +2,14 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from gradebox.notebook_tables import table
 from gradebox.number_text import number_text
-from gradebox.schemas import Interval, SpentSummary
+from gradebox.schemas import Interval, Schema, SpentSummary
 
 
-class _Schema(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class Compared(_Schema):
+class Compared(Schema):
     """One side of a comparison: all outcomes of one grader of one batch, with or without a partner."""
 
     batch: str
@@ -26,7 +22,7 @@ class Compared(_Schema):
     spent: SpentSummary | None = Field(None, description="cost of its asks; null if it asked nothing")
 
 
-class Flip(_Schema):
+class Flip(Schema):
     """A pair in which exactly one side passes."""
 
     id: str | int | None
@@ -36,7 +32,7 @@ class Flip(_Schema):
     score_b: float
 
 
-class PairCounts(_Schema):
+class PairCounts(Schema):
     """Counts of pairs by their scores. Both axes span the same range, cut into ten parts of equal width."""
 
     low: float
@@ -46,7 +42,7 @@ class PairCounts(_Schema):
     )
 
 
-class Comparison(_Schema):
+class Comparison(Schema):
     """Scores of the same rows in a batch `a` and a batch `b`. Differences are b minus a."""
 
     a: Compared

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradebox.asks.model import Model
+from gradebox.asks.schema import object_of
 from gradebox.score import Score
 from gradebox.sync_call import sync_call
 from gradebox.thread import StringThread
@@ -25,8 +26,18 @@ _PLACEHOLDER = re.compile(r"\{\{([A-Za-z_]\w*)\}\}|\{([A-Za-z_]\w*)\}")
 class Deterministic:
     """Scores a completion by a function of the completion and its target: `evaluator(thread)`."""
 
-    def __init__(self, eval_fn: Callable[[Any, Any], float], purpose: str, target: Field) -> None:
-        """See `deterministic`."""
+    def __init__(self, eval_fn: Callable[[Any, Any], float], *, purpose: str, target: Field) -> None:
+        """Make an evaluator from a function of the completion and its target that returns a number or a boolean.
+
+        Args:
+            eval_fn: a function of (prediction, target). An exception that it raises becomes an error of the grader.
+            purpose: a description of what the function evaluates; it appears in the explanation.
+            target: the name of a field of the thread's metadata, or a function of the thread.
+
+        Raises:
+            TypeError: `eval_fn` is not callable, or `target` is neither a name nor a function.
+            ValueError: the purpose is empty.
+        """
         if not callable(eval_fn):
             raise TypeError(f"eval_fn= takes a function of a prediction and a target, and got {eval_fn!r:.80}")
         self._eval_fn = eval_fn
@@ -50,24 +61,12 @@ class Deterministic:
         )
 
 
-def deterministic(eval_fn: Callable[[Any, Any], float], *, purpose: str, target: Field) -> Deterministic:
-    """Make an evaluator from a function of the completion and its target that returns a number or a boolean.
-
-    Args:
-        eval_fn: a function of (prediction, target). An exception that it raises becomes an error of the grader.
-        purpose: a description of what the function evaluates; it appears in the explanation.
-        target: the name of a field of the thread's metadata, or a function of the thread.
-
-    Raises:
-        TypeError: `eval_fn` is not callable, or `target` is neither a name nor a function.
-        ValueError: the purpose is empty.
-    """
-    return Deterministic(eval_fn, purpose, target)
+deterministic = Deterministic
 
 
 def exact_match(target: Field) -> Deterministic:
     """Score 1 if the completion equals the target exactly, else 0. A target that is not a string is an error."""
-    return Deterministic(_is_equal, "exact match", target)
+    return Deterministic(_is_equal, purpose="exact match", target=target)
 
 
 class LMJudge:
@@ -76,6 +75,7 @@ class LMJudge:
     def __init__(
         self,
         messages: Sequence[Mapping[str, str]],
+        *,
         model: str,
         target: Field | None = None,
         inputs: Mapping[str, Field] | None = None,
@@ -84,7 +84,26 @@ class LMJudge:
         max_tokens: int | None = None,
         seed: int | None = None,
     ) -> None:
-        """See `lm_judge`."""
+        """Make an evaluator that asks a model for a score and an explanation.
+
+        Args:
+            messages: dicts with `role` and `content`, in which `{prediction}`, `{target}` and the names of `inputs` are
+                replaced by the thread's values. Inserted values are not searched for placeholders. Write `{{name}}` for
+                the literal text `{name}`. Instructions on the reply's format are appended to the last message.
+            model: the key of a model of the project.
+            target: the name of a field of the thread's metadata, or a function of the thread.
+            inputs: the same for each further placeholder.
+            scores: the words that the model may answer with, and the number for each. Without it, the model answers
+                with a number, true or false.
+            temperature: sampling temperature; None for the model's default. The same holds for the next two.
+            max_tokens: maximum number of tokens of the reply.
+            seed: random seed, for servers that support it.
+
+        Raises:
+            TypeError: an input or the target is neither a name nor a function.
+            ValueError: a placeholder has no value, no message contains `{prediction}`, an input is called prediction or
+                target, or `scores` is invalid.
+        """
         self._fields = {name: _field(field, name) for name, field in (inputs or {}).items()}
         if taken := {_PREDICTION, _TARGET} & self._fields.keys():
             raise ValueError(f"inputs= has the name {min(taken)!r}, which is a placeholder of its own: rename it")
@@ -113,38 +132,7 @@ class LMJudge:
         return Score(score, explanation, details={"score": said})
 
 
-def lm_judge(
-    messages: Sequence[Mapping[str, str]],
-    *,
-    model: str,
-    target: Field | None = None,
-    inputs: Mapping[str, Field] | None = None,
-    scores: Mapping[str, float] | None = None,
-    temperature: float | None = None,
-    max_tokens: int | None = None,
-    seed: int | None = None,
-) -> LMJudge:
-    """Make an evaluator that asks a model for a score and an explanation.
-
-    Args:
-        messages: dicts with `role` and `content`, in which `{prediction}`, `{target}` and the names of `inputs` are
-            replaced by the thread's values. Inserted values are not searched for placeholders. Write `{{name}}` for the
-            literal text `{name}`. Instructions on the reply's format are appended to the last message.
-        model: the key of a model of the project.
-        target: the name of a field of the thread's metadata, or a function of the thread.
-        inputs: the same for each further placeholder.
-        scores: the words that the model may answer with, and the number for each. Without it, the model answers with a
-            number, true or false.
-        temperature: sampling temperature; None for the model's default. The same holds for the next two.
-        max_tokens: maximum number of tokens of the reply.
-        seed: random seed, for servers that support it.
-
-    Raises:
-        TypeError: an input or the target is neither a name nor a function.
-        ValueError: a placeholder has no value, no message contains `{prediction}`, an input is called prediction or
-            target, or `scores` is invalid.
-    """
-    return LMJudge(messages, model, target, inputs, scores, temperature, max_tokens, seed)
+lm_judge = LMJudge
 
 
 def _is_equal(prediction: Any, target: Any) -> bool:
@@ -223,12 +211,7 @@ def _scores(scores: Mapping[str, float]) -> dict[str, float]:
 
 def _schema(scores: Mapping[str, float] | None) -> dict[str, Any]:
     score = {"type": ["number", "boolean"]} if scores is None else {"type": "string", "enum": list(scores)}
-    return {
-        "type": "object",
-        "properties": {"explanation": {"type": "string"}, "score": score},
-        "required": ["explanation", "score"],
-        "additionalProperties": False,
-    }
+    return object_of({"explanation": {"type": "string"}, "score": score})
 
 
 def _how_to_answer(scores: Mapping[str, float] | None) -> str:

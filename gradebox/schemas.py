@@ -45,11 +45,13 @@ KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}(?!\n)$"  # `$` alone would also match
 _PLACE = re.compile(r"line ([0-9]{1,9}): (.*)", re.DOTALL)
 
 
-class _Schema(BaseModel):
+class Schema(BaseModel):
+    """The base class of all schemas."""
+
     model_config = ConfigDict(frozen=True)
 
 
-class Check(_Schema):
+class Check(Schema):
     """One of the five checks of a validation."""
 
     name: CheckName
@@ -65,14 +67,14 @@ def _outcomes(value: object) -> Outcomes:
     return value if isinstance(value, Outcomes) else Outcomes(msgspec.convert(value, list[Outcome]))
 
 
-class WarningPlace(_Schema):
+class WarningPlace(Schema):
     """A warning about one line of the source; the message does not repeat the line number."""
 
     line: int
     message: str
 
 
-class Report(_Schema):
+class Report(Schema):
     """The result of the five checks of one source. If a check fails, it is the last in `checks`."""
 
     valid: bool
@@ -109,7 +111,7 @@ class Report(_Schema):
         return table(("", "check", "line", "message"), rows) + (self.outcomes._repr_html_() if self.outcomes else "")
 
 
-class EnvironmentPackage(_Schema):
+class EnvironmentPackage(Schema):
     """One package of a build, as locked."""
 
     name: str
@@ -117,7 +119,7 @@ class EnvironmentPackage(_Schema):
     sha256: list[str] = Field(description="SHA-256 of each wheel that may be installed, usually one")
 
 
-class EnvironmentBuild(_Schema):
+class EnvironmentBuild(Schema):
     """One set of packages. It is immutable once it is ready."""
 
     number: int
@@ -135,7 +137,7 @@ class EnvironmentBuild(_Schema):
     ended_at: datetime | None = None
 
 
-class Environment(_Schema):
+class Environment(Schema):
     """A named set of packages of a project that graders may import."""
 
     project: str
@@ -154,7 +156,7 @@ class Environment(_Schema):
         return next((build for build in self.builds if build.number == self.build), None)
 
 
-class EnvironmentData(_Schema):
+class EnvironmentData(Schema):
     """Data that was uploaded, to be placed beside the packages of environments."""
 
     sha256: str = Field(description="SHA-256 of the zip file, which identifies the data")
@@ -162,7 +164,7 @@ class EnvironmentData(_Schema):
     files: int
 
 
-class EnvironmentUse(_Schema):
+class EnvironmentUse(Schema):
     """The build that a version of a grader runs in."""
 
     key: str
@@ -178,7 +180,7 @@ class EnvironmentUse(_Schema):
         return self.label
 
 
-class Version(_Schema):
+class Version(Schema):
     """One immutable source of a grader and the config that it was generated from; or only a config, without a
     source."""
 
@@ -215,7 +217,7 @@ class Version(_Schema):
 _PATH = r"^(inputs|output|messages)(\.[^.\x00-\x1f]{1,100}){0,9}$"
 
 
-class WeaveMapping(_Schema):
+class WeaveMapping(Schema):
     """Where Weave's calls hold the parts of a thread: paths of names and list positions, separated by dots. Paths that
     begin with `messages` apply to agent turns.
     """
@@ -231,7 +233,7 @@ class WeaveMapping(_Schema):
     metadata: str | None = Field(None, pattern=_PATH, description="path of an object; null: `inputs`")
 
 
-class GraderRecord(_Schema):
+class GraderRecord(Schema):
     """A named scoring rule of a project, with its newest version."""
 
     project: str
@@ -278,7 +280,7 @@ KEY_COLUMNS = ("id", "name", "projects", "role", "revoked", "created_at")
 BATCH_COLUMNS = ("id", "state", "graders", "done", "total", "scored", "errors", "not_applicable", "created_at")
 
 
-class BatchGrader(_Schema):
+class BatchGrader(Schema):
     """One grader of a batch. The version is fixed when the batch is accepted."""
 
     key: str
@@ -289,7 +291,7 @@ class BatchGrader(_Schema):
         return f"{self.key}@{self.version}"
 
 
-class HistogramBin(_Schema):
+class HistogramBin(Schema):
     """Counts the scores from `low` up to `high`; the last bin includes its upper end."""
 
     low: float
@@ -297,7 +299,7 @@ class HistogramBin(_Schema):
     count: int
 
 
-class ValueSummary(_Schema):
+class ValueSummary(Schema):
     """Statistics of the values that scores had under one name."""
 
     count: int
@@ -306,7 +308,7 @@ class ValueSummary(_Schema):
     maximum: float
 
 
-class SpentSummary(_Schema):
+class SpentSummary(Schema):
     """The cost of a grader's asks over a batch."""
 
     asks: int
@@ -319,7 +321,7 @@ class SpentSummary(_Schema):
 SPENT_COLUMNS = tuple(SpentSummary.model_fields)
 
 
-class Interval(_Schema):
+class Interval(Schema):
     """A confidence interval of a mean."""
 
     low: float
@@ -331,14 +333,14 @@ class Interval(_Schema):
     resamples: int | None = Field(None, description="number of bootstrap resamples")
 
 
-class BiasCount(_Schema):
+class BiasCount(Schema):
     """Number of decisions made in both orders, and how many of them differ."""
 
     checked: int
     detected: int
 
 
-class Summary(_Schema):
+class Summary(Schema):
     """Statistics of the scores of one grader over a batch.
 
     Quantiles and histogram are exact for up to 5,000 different scores. Beyond that they count neighbouring scores as
@@ -391,7 +393,7 @@ class Summary(_Schema):
     )
 
 
-class BatchBudget(_Schema):
+class BatchBudget(Schema):
     """The budget of a batch for its asks, including all retries. Asks end when the first limit is reached."""
 
     cost: float | None = Field(None, description="limit in `currency`, for models with prices in it; null: no limit")
@@ -399,7 +401,7 @@ class BatchBudget(_Schema):
     currency: str = "USD"
 
 
-class FeedbackOf(_Schema):
+class FeedbackOf(Schema):
     """The subject of a batch of feedback. The reason of each of its outcomes is the feedback."""
 
     batch: str = Field(description="id of the batch whose outcomes get feedback")
@@ -419,7 +421,7 @@ class FeedbackOf(_Schema):
     instructions: str | None = Field(None, description="further instructions for the model")
 
 
-class AwaitedServer(_Schema):
+class AwaitedServer(Schema):
     """A model's or endpoint's server that a batch waits for: it does not answer, or it limits the rate of requests."""
 
     asked: str = Field(description="`model:small-judge` or `endpoint:my-reward`")
@@ -431,7 +433,7 @@ class AwaitedServer(_Schema):
         return f"{self.asked.replace(':', ' ')} {said} {self.seconds} s"
 
 
-class Batch(_Schema):
+class Batch(Schema):
     """Threads to be scored by one or more graders."""
 
     id: str
@@ -491,7 +493,7 @@ class Batch(_Schema):
         return table((*columns, "warnings"), rows, caption) + asked
 
 
-class ScoreAnswer(_Schema):
+class ScoreAnswer(Schema):
     """The response of synchronous scoring: an outcome for each thread, in order."""
 
     outcomes: list[dict[str, Any]]
@@ -499,7 +501,7 @@ class ScoreAnswer(_Schema):
     summary_error: str | None = Field(None, description="why there is no summary")
 
 
-class ApiKey(_Schema):
+class ApiKey(Schema):
     """An API key without its secret, which is shown once, when the key is created."""
 
     id: str
@@ -511,13 +513,13 @@ class ApiKey(_Schema):
     secret: str | None = Field(None, description="the key to send; only in the answer that created it")
 
 
-class SignInLink(_Schema):
+class SignInLink(Schema):
     """A link that signs a browser in to the web pages."""
 
     path: str = Field(description="path below the service's URL; valid once, within a day")
 
 
-class Project(_Schema):
+class Project(Schema):
     """A project separates the graders and batches of one team from those of others."""
 
     key: str
@@ -526,7 +528,7 @@ class Project(_Schema):
     created_at: datetime
 
 
-class ModelDefaults(_Schema):
+class ModelDefaults(Schema):
     """Parameters that are sent with each request to a model, unless the request overrides them."""
 
     temperature: float | None = None
@@ -550,7 +552,7 @@ class Price:
     currency: str = "USD"
 
 
-class ProjectModel(_Schema):
+class ProjectModel(Schema):
     """A model of a project, on any server with OpenAI's chat completions API. Its API key is never shown."""
 
     project: str
@@ -576,7 +578,7 @@ class ProjectModel(_Schema):
     updated_at: datetime
 
 
-class ModelFault(_Schema):
+class ModelFault(Schema):
     """Why a model gave no usable reply."""
 
     kind: ModelFailure
@@ -585,7 +587,7 @@ class ModelFault(_Schema):
     retry_after_s: float | None = Field(None, description="wait that the server requested")
 
 
-class ModelTrial(_Schema):
+class ModelTrial(Schema):
     """The result of a test of a model."""
 
     passed: bool
@@ -596,7 +598,7 @@ class ModelTrial(_Schema):
     duration_ms: float
 
 
-class ProjectEndpoint(_Schema):
+class ProjectEndpoint(Schema):
     """An endpoint of a project: a reward server. Its API key is never shown."""
 
     project: str
@@ -611,7 +613,7 @@ class ProjectEndpoint(_Schema):
     updated_at: datetime
 
 
-class EndpointTrial(_Schema):
+class EndpointTrial(Schema):
     """The result of a test of an endpoint."""
 
     passed: bool
@@ -620,7 +622,7 @@ class EndpointTrial(_Schema):
     duration_ms: float
 
 
-class ProjectBudget(_Schema):
+class ProjectBudget(Schema):
     """A project's budget for asks, and how much of it is spent."""
 
     cost: float | None = Field(None, description="limit in `currency`; null: no limit")
@@ -632,7 +634,7 @@ class ProjectBudget(_Schema):
     is_spent: bool = Field(description="whether the budget is used up, so that nothing more is asked")
 
 
-class Spending(_Schema):
+class Spending(Schema):
     """The cost of asks."""
 
     asks: int
@@ -642,7 +644,7 @@ class Spending(_Schema):
     costs: dict[str, float] = Field(description="cost by currency, of models that have a price")
 
 
-class ProjectSpending(_Schema):
+class ProjectSpending(Schema):
     """The cost of the asks of a project."""
 
     total: Spending
@@ -651,7 +653,7 @@ class ProjectSpending(_Schema):
     )
 
 
-class AuditLine(_Schema):
+class AuditLine(Schema):
     """One change: its author, action, object, time and client address."""
 
     id: str = Field(description="id from which to read on")

@@ -1,16 +1,18 @@
 """A model of the project."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from gradebox.asks import reading
 from gradebox.asks.asking import ask, name
 from gradebox.asks.errors import ModelError
-from gradebox.asks.schema import checked, problem
+from gradebox.asks.schema import checked, object_of, problem
 
 _AGAIN = 2  # retries after a reply that does not fit
 _ROLES = frozenset(("system", "user", "assistant"))
 _REPLY_CHARACTERS = 4000
+
+_T = TypeVar("_T")
 
 Messages = str | Sequence[Mapping[str, str]]
 """One user message, or messages with a `role` and a `content`."""
@@ -66,34 +68,20 @@ class Model:
             ModelError: there is no reply, or no reply that fits.
             ValueError: the messages or the schema are invalid.
         """
-        request: dict[str, Any] = {"ask": "model", "name": self.key, "sample": sample}
-        given = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
-        request |= {option: value for option, value in given.items() if value is not None}
+        request = self._request(temperature, max_tokens, seed, sample)
         turns = _turns(messages)
         if schema is None:
             return _reply(await ask({**request, "messages": turns}), None)
         wanted = dict(schema)
         checked(wanted)
-        return await self._fitting({**request, "schema": wanted}, turns, wanted)
 
-    async def _fitting(self, request: dict[str, Any], turns: list[dict[str, str]], wanted: dict[str, Any]) -> Reply:
-        wrong = text = ""
-        for _ in range(1 + _AGAIN):
-            answer = await ask({**request, "messages": turns})
-            text = answer["text"]
-            try:
-                data = reading.json_of(text)
-                wrong = problem(data, wanted) or ""
-            except ValueError as error:
-                wrong = str(error)
-            if not wrong:
-                return _reply(answer, data)
-            turns = [*turns, {"role": "assistant", "content": text}, {"role": "user", "content": _ask_again(wrong)}]
-        raise ModelError(
-            "invalid_reply",
-            f"the model {self.key!r} did not answer as it was asked, {1 + _AGAIN} times: {wrong}",
-            reply=text[:_REPLY_CHARACTERS],
-        )
+        def read(text: str) -> Any:
+            data = reading.json_of(text)
+            if wrong := problem(data, wanted):
+                raise ValueError(wrong)
+            return data
+
+        return _reply(*await self._fitting({**request, "schema": wanted}, turns, read))
 
     async def choose(
         self,
@@ -128,23 +116,41 @@ class Model:
             raise ValueError(f"options= takes at least two different texts, and got {options!r:.200}")
         turns = _turns(prompt)
         turns[-1] = {**turns[-1], "content": f"{turns[-1]['content']}\n\n{_how_to_choose(named, reasoning)}"}
-        request: dict[str, Any] = {"ask": "model", "name": self.key, "sample": sample}
-        given = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
-        request |= {option: value for option, value in given.items() if value is not None}
-        request["schema"] = choice_schema(named, reasoning)
-        text = ""
-        for _ in range(1 + _AGAIN):
-            text = (await ask({**request, "messages": turns}))["text"]
+        request = self._request(temperature, max_tokens, seed, sample) | {"schema": choice_schema(named, reasoning)}
+
+        def read(text: str) -> Verdict:
             found = reading.option_of(text, named)
-            if found is not None:
-                return Verdict(*found)
-            again = _ask_again(f"it names none of the options {_listed(named)}, or not in the form that was asked for")
-            turns = [*turns, {"role": "assistant", "content": text}, {"role": "user", "content": again}]
-        raise ModelError(
-            "invalid_reply",
-            f"the model {self.key!r} chose none of the options {_listed(named)}, asked {1 + _AGAIN} times",
-            reply=text[:_REPLY_CHARACTERS],
-        )
+            if found is None:
+                raise ValueError(
+                    f"it names none of the options {_listed(named)}, or not in the form that was asked for"
+                )
+            return Verdict(*found)
+
+        failed = f"chose none of the options {_listed(named)}, asked {1 + _AGAIN} times"
+        return (await self._fitting(request, turns, read, failed))[1]
+
+    def _request(
+        self, temperature: float | None, max_tokens: int | None, seed: int | None, sample: int
+    ) -> dict[str, Any]:
+        given = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        options = {option: value for option, value in given.items() if value is not None}
+        return {"ask": "model", "name": self.key, "sample": sample, **options}
+
+    async def _fitting(
+        self, request: dict[str, Any], turns: list[dict[str, str]], read: Callable[[str], _T], failed: str = ""
+    ) -> tuple[dict[str, Any], _T]:
+        """The first reply that `read` takes, and what it returns for it. `read` raises ValueError for any other."""
+        wrong = text = ""
+        for _ in range(1 + _AGAIN):
+            answer = await ask({**request, "messages": turns})
+            text = answer["text"]
+            try:
+                return answer, read(text)
+            except ValueError as error:
+                wrong = str(error)
+            turns = [*turns, {"role": "assistant", "content": text}, {"role": "user", "content": _ask_again(wrong)}]
+        failed = failed or f"did not answer as it was asked, {1 + _AGAIN} times: {wrong}"
+        raise ModelError("invalid_reply", f"the model {self.key!r} {failed}", reply=text[:_REPLY_CHARACTERS])
 
     def __repr__(self) -> str:
         return f"Model({self.key!r})"
@@ -185,10 +191,4 @@ def _how_to_choose(options: list[str], reasoning: bool) -> str:
 def choice_schema(options: list[str], reasoning: bool) -> dict[str, Any]:
     """The schema of replies that choose between options."""
     properties: dict[str, Any] = {"reasoning": {"type": "string"}} if reasoning else {}
-    properties["option"] = {"type": "string", "enum": options}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return object_of({**properties, "option": {"type": "string", "enum": options}})

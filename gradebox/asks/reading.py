@@ -5,7 +5,7 @@ words.
 """
 
 import re
-from json import JSONDecoder, loads
+from json import JSONDecoder
 from typing import Any
 
 _FENCE = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)```", re.DOTALL)  # takes linear time: the host uses it too
@@ -25,13 +25,13 @@ def json_of(text: str) -> Any:
     if len(text) > _LONGEST:
         raise ValueError(f"it is longer than {_LONGEST} characters")
     try:
-        return loads(text, parse_constant=lambda name: _refuse(f"{name} is no JSON"))
+        return _decoder.decode(text)
     except (ValueError, RecursionError):
         pass
     fenced = _FENCE.findall(text)
     if len(fenced) == 1:
         try:
-            return loads(fenced[0], parse_constant=lambda name: _refuse(f"{name} is no JSON"))
+            return _decoder.decode(fenced[0])
         except (ValueError, RecursionError) as error:
             raise ValueError(f"what stands in its fence is no JSON ({error})") from None
     found = _objects(text)

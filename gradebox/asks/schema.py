@@ -25,6 +25,16 @@ _KNOWN = _SILENT | {
 _DEEPEST = 20
 
 
+def object_of(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an object that has all of these properties and no others."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": [*properties],
+        "additionalProperties": False,
+    }
+
+
 def checked(schema: Any, depth: int = 0) -> None:
     """Raise ValueError if this is not a schema, or if it has an unsupported keyword."""
     if not isinstance(schema, Mapping):

@@ -91,3 +91,17 @@ def count_of(check: str, name: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"{check}({name}=) takes an integer of at least 0, and got {value!r:.80}")
     return value
+
+
+def bounded(
+    name: str, n: float, what: str, count: Callable[[StringThread], float], *, is_most: bool = True
+) -> ThreadCheck:
+    """A check that a count of things in a thread is at most, or at least, `n`."""
+
+    def problem(thread: StringThread) -> str | None:
+        found = count(thread)
+        if found <= n if is_most else found >= n:
+            return None
+        return f"expected at {'most' if is_most else 'least'} {n} {what}, found {found}"
+
+    return ThreadCheck(name, {"n": n}, problem)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradebox.checks.check import ThreadCheck, count_of, quoted, same, text_of
+from gradebox.checks.check import ThreadCheck, bounded, count_of, quoted, same, text_of
 from gradebox.checks.trajectory import Output, Trajectory
 from gradebox.sync_call import refuse_async, sync_call
 from gradebox.thread import StringThread
@@ -68,13 +68,13 @@ def called_in_order(tools: Sequence[str]) -> ThreadCheck:
 def max_tool_calls(n: int) -> ThreadCheck:
     """There are at most `n` tool calls."""
     count_of("max_tool_calls", "n", n)
-    return _at_most("max_tool_calls", n, "calls of tools", lambda thread: len(_calls(thread)))
+    return bounded("max_tool_calls", n, "calls of tools", lambda thread: len(_calls(thread)))
 
 
 def max_steps(n: int) -> ThreadCheck:
     """There are at most `n` steps: assistant turns, or steps in the metadata."""
     count_of("max_steps", "n", n)
-    return _at_most("max_steps", n, "steps", lambda thread: len(_trajectory(thread).steps or []))
+    return bounded("max_steps", n, "steps", lambda thread: len(_trajectory(thread).steps or []))
 
 
 def max_tokens(n: int) -> ThreadCheck:
@@ -84,7 +84,7 @@ def max_tokens(n: int) -> ThreadCheck:
     def total(thread: StringThread) -> float:
         return _known(_trajectory(thread).total_tokens, "tokens")
 
-    return _at_most("max_tokens", n, "tokens", total)
+    return bounded("max_tokens", n, "tokens", total)
 
 
 def max_duration_ms(n: float) -> ThreadCheck:
@@ -95,7 +95,7 @@ def max_duration_ms(n: float) -> ThreadCheck:
     def total(thread: StringThread) -> float:
         return _known(_trajectory(thread).total_duration_ms, "duration_ms")
 
-    return _at_most("max_duration_ms", n, "ms", total)
+    return bounded("max_duration_ms", n, "ms", total)
 
 
 def output_produced(type: str, times: int | None = None) -> ThreadCheck:  # noqa: A002  # the metadata's name for it
@@ -177,14 +177,6 @@ def _has(found: object, arguments: Mapping[str, Any] | None, exact: bool) -> boo
     if not isinstance(found, dict) or (exact and found.keys() != arguments.keys()):
         return False
     return all(name in found and same(found[name], value) for name, value in arguments.items())
-
-
-def _at_most(name: str, n: float, what: str, count: Callable[[StringThread], float]) -> ThreadCheck:
-    def problem(thread: StringThread) -> str | None:
-        found = count(thread)
-        return None if found <= n else f"expected at most {n} {what}, found {found}"
-
-    return ThreadCheck(name, {"n": n}, problem)
 
 
 def _known(total: float | None, member: str) -> float:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gradebox.checks.check import ThreadCheck, count_of, quoted, same, text_of
+from gradebox.checks.check import ThreadCheck, bounded, count_of, quoted, same, text_of
 from gradebox.sync_call import refuse_async, sync_call
 from gradebox.thread import StringThread
 
@@ -90,19 +90,19 @@ def satisfies(fn: Callable[[str], object]) -> ThreadCheck:
 def max_words(n: int) -> ThreadCheck:
     """The completion has at most `n` words: parts separated by white space."""
     count_of("max_words", "n", n)
-    return _counted("max_words", n, "words", lambda said: len(said.split()), is_most=True)
+    return bounded("max_words", n, "words", lambda thread: len(completion(thread).split()))
 
 
 def min_words(n: int) -> ThreadCheck:
     """The completion has at least `n` words."""
     count_of("min_words", "n", n)
-    return _counted("min_words", n, "words", lambda said: len(said.split()), is_most=False)
+    return bounded("min_words", n, "words", lambda thread: len(completion(thread).split()), is_most=False)
 
 
 def max_characters(n: int) -> ThreadCheck:
     """The completion has at most `n` characters."""
     count_of("max_characters", "n", n)
-    return _counted("max_characters", n, "characters", len, is_most=True)
+    return bounded("max_characters", n, "characters", lambda thread: len(completion(thread)))
 
 
 def is_json() -> ThreadCheck:
@@ -177,16 +177,6 @@ def _searched(name: str, pattern: str, wanted: bool) -> ThreadCheck:
         return f"expected no match of {quoted(pattern)}, found {quoted(found.group())} at character {found.start()}"
 
     return ThreadCheck(name, {"pattern": pattern}, problem)
-
-
-def _counted(name: str, n: int, what: str, count: Callable[[str], int], is_most: bool) -> ThreadCheck:
-    def problem(thread: StringThread) -> str | None:
-        found = count(completion(thread))
-        if found <= n if is_most else found >= n:
-            return None
-        return f"expected at {'most' if is_most else 'least'} {n} {what}, found {found}"
-
-    return ThreadCheck(name, {"n": n}, problem)
 
 
 def _parsed(text: str) -> tuple[Any, str | None]:

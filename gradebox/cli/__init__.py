@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -26,6 +27,7 @@ from gradebox.cli import (
     transfer,
     validate,
 )
+from gradebox.cli.command import Command, client_command
 from gradebox.cli.output import fail
 from gradebox.errors import ConnectionFailed, GradeboxError, GraderWarning
 
@@ -36,10 +38,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for part in (server, run, validate, score, compare, audit, spending, pages):
-    part.add_to(app)
-transfer.add_to(graders.app)
-feedback.add_to(batches.app)
+_OF_MACHINE = (server.serve, server.api, server.worker, server.doctor, server.selftest, run.run)
+_OF_CLIENT: tuple[Callable[..., None], ...] = (
+    *(validate.validate, score.score, compare.compare, compare.agreement),
+    *(audit.audit, spending.spending, pages.pages),
+)
+for each in _OF_MACHINE:
+    app.command(cls=Command)(each)
+for each in _OF_CLIENT:
+    client_command(app)(each)
+client_command(graders.app, "export")(transfer.export)
+client_command(graders.app, "import")(transfer.import_)
+client_command(batches.app)(feedback.feedback)
 app.add_typer(graders.app, name="graders")
 app.add_typer(batches.app, name="batches")
 app.add_typer(environments.app, name="environments")

@@ -4,13 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gradebox.cli.command import Invocation, client_command
-from gradebox.cli.output import as_json, table
-
-
-def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
-    client_command(app)(audit)
+from gradebox.cli.command import Invocation
 
 
 def audit(
@@ -27,8 +21,6 @@ def audit(
 ) -> None:
     """Who changed what in the project, the newest change first."""
     lines = invocation.client.audit(limit, before, service=service)
-    if invocation.json:
-        return as_json(lines)
     columns = ["id", "at (UTC)", "key", "action", "object", "detail", "address", "request"]
     rows = [(one.id, one.at, one.key, one.action, one.object, one.detail, one.address, one.request_id) for one in lines]
-    return table(columns, rows)
+    invocation.show(lines, columns, rows)

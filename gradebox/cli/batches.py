@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Shows and steers batches.", no_args_is_help=True)
 
-outcome_table.add_to(app)
+client_command(app, "table")(outcome_table.show_table)
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The batch's id.")]
 
@@ -32,14 +32,12 @@ def list_batches(
 ) -> None:
     """The newest batches of the project."""
     batches = [batch.status for batch in invocation.client.batches.list(limit, before, grader)]
-    if invocation.json:
-        return as_json(batches)
     has_passed_over = any(batch.not_applicable for batch in batches)
     rows = [
         (
             b.id,
             b.state,
-            _graders(b),
+            ", ".join(map(str, b.graders)),
             b.done,
             b.total,
             errors(b.errors),
@@ -49,7 +47,8 @@ def list_batches(
         for b in batches
     ]
     passed_over = ["not applicable"] * has_passed_over
-    return table(["id", "state", "graders", "done", "total", "errors", *passed_over, "created (UTC)"], rows)
+    columns = ["id", "state", "graders", "done", "total", "errors", *passed_over, "created (UTC)"]
+    invocation.show(batches, columns, rows)
 
 
 @client_command(app)
@@ -190,7 +189,3 @@ def show_batch(invocation: Invocation, batch: "Batch") -> None:
     if batch.trouble:
         note(batch.trouble)
     return summary(batch)
-
-
-def _graders(batch: "Batch") -> str:
-    return ", ".join(f"{grader.key}@{grader.version}" for grader in batch.graders)

@@ -1,17 +1,23 @@
 """The class of all commands, and the options of client commands: service, key, project, and JSON output."""
 
 import inspect
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from gradebox.cli.output import as_json, table
+
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from gradebox.client import Client
 
 P = ParamSpec("P")
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation on a terminal.")]
 
 
 class Command(TyperCommand):
@@ -34,6 +40,15 @@ class Invocation:
 
     client: "Client"
     json: bool
+
+    def show(
+        self,
+        value: "BaseModel | Sequence[BaseModel] | dict[str, object]",
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+    ) -> None:
+        """Prints the value as JSON, or the rows as a table."""
+        as_json(value) if self.json else table(columns, rows)
 
 
 def _shared(
@@ -60,6 +75,12 @@ def _shared(
     from gradebox.client import Client
 
     return Invocation(Client(url, api_key, project), json)
+
+
+def confirm_deletion(what: str, yes: bool) -> None:
+    """Asks for confirmation on a terminal, and ends the command if the answer is no."""
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"delete {what}?", abort=True, err=True)
 
 
 def client_command(

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.command import Invocation
 from gradebox.cli.output import as_json, cell, errors, note, say, table
 
 if TYPE_CHECKING:
@@ -13,12 +13,6 @@ if TYPE_CHECKING:
     from gradebox.schemas import Interval
 
 _SPENT = ["asks", "kept", "input tokens", "output tokens", "cost"]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
-    client_command(app)(compare)
-    client_command(app)(agreement)
 
 
 def compare(
@@ -34,9 +28,7 @@ def compare(
 ) -> None:
     """The scores of the same rows in two batches: their difference, and which rows flipped."""
     found = invocation.client.compare(a, b, grader, grader_b, threshold=threshold, limit=limit)
-    if invocation.json:
-        return as_json(found)
-    return _show_comparison(found)
+    as_json(found) if invocation.json else _show_comparison(found)
 
 
 def agreement(
@@ -50,9 +42,7 @@ def agreement(
 ) -> None:
     """How far a grader agrees with labels, and how its scores correlate with the length of completions."""
     found = invocation.client.agreement(batch, grader, label, threshold=threshold)
-    if invocation.json:
-        return as_json(found)
-    return _show_agreement(found)
+    as_json(found) if invocation.json else _show_agreement(found)
 
 
 def _show_comparison(found: "Comparison") -> None:

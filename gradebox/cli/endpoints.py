@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradebox.cli.command import Invocation, client_command
-from gradebox.cli.output import as_json, say, table
-from gradebox.cli.registered import Concurrency, KeyEnv, Requests, Timeout, Yes, confirm_deletion, secret
+from gradebox.cli.command import Invocation, Yes, client_command, confirm_deletion
+from gradebox.cli.output import as_json, say
+from gradebox.cli.registered import Concurrency, KeyEnv, Requests, Timeout, secret
 
 if TYPE_CHECKING:
     from gradebox.schemas import ProjectEndpoint
@@ -78,9 +78,7 @@ def test(invocation: Invocation, key: Key) -> None:
 def list_endpoints(invocation: Invocation) -> None:
     """The endpoints of the project."""
     endpoints = invocation.client.endpoints.list()
-    if invocation.json:
-        return as_json(endpoints)
-    return table(["key", "URL", "API key", "tested (UTC)"], map(_row, endpoints))
+    invocation.show(endpoints, ["key", "URL", "API key", "tested (UTC)"], map(_row, endpoints))
 
 
 @client_command(app)
@@ -92,7 +90,7 @@ def show(invocation: Invocation, key: Key) -> None:
 @client_command(app)
 def delete(invocation: Invocation, key: Key, yes: Yes = False) -> None:
     """Deletes an endpoint with its API key."""
-    confirm_deletion(key, yes)
+    confirm_deletion(f"{key} with its API key", yes)
     invocation.client.endpoints.delete(key)
     as_json({"deleted": key}) if invocation.json else say(f"deleted {key}")
 

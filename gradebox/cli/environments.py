@@ -1,13 +1,12 @@
 """`gradebox environments`"""
 
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.command import Invocation, Yes, client_command, confirm_deletion
 from gradebox.cli.output import as_json, cell, say, table
 
 if TYPE_CHECKING:
@@ -83,10 +82,8 @@ def update(
 def list_environments(invocation: Invocation) -> None:
     """The environments of the project."""
     environments = invocation.client.environments.list()
-    if invocation.json:
-        return as_json(environments)
     rows = [(e.key, str(e.build), e.state, e.newest and _asked(e.newest), e.updated_at) for e in environments]
-    return table(["key", "build", "state", "asked for", "updated (UTC)"], rows)
+    invocation.show(environments, ["key", "build", "state", "asked for", "updated (UTC)"], rows)
 
 
 @client_command(app)
@@ -110,14 +107,9 @@ def show(invocation: Invocation, key: Key) -> None:
 
 
 @client_command(app)
-def delete(
-    invocation: Invocation,
-    key: Key,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation on a terminal.")] = False,
-) -> None:
+def delete(invocation: Invocation, key: Key, yes: Yes = False) -> None:
     """Deletes an environment that no grader uses."""
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"delete {key} with all of its builds?", abort=True, err=True)
+    confirm_deletion(f"{key} with all of its builds", yes)
     invocation.client.environments.delete(key)
     as_json({"deleted": key}) if invocation.json else say(f"deleted {key}")
 

@@ -1,14 +1,13 @@
 """`gradebox batches feedback`"""
 
-from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from gradebox.cli.batches import Id
 from gradebox.cli.batches import show_batch as show
-from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.command import Invocation
 from gradebox.cli.output import as_json, fail, note, table
 from gradebox.cli.score import budget_of, note_errors, watch
 
@@ -16,33 +15,15 @@ if TYPE_CHECKING:
     from gradebox.client import BatchHandle
 
 
-class On(StrEnum):
-    """The values of `--on`."""
-
-    failures = "failures"
-    all = "all"
-
-
-class Of(StrEnum):
-    """The values of `--of`."""
-
-    completion = "completion"
-    judge = "judge"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
-    client_command(app)(feedback)
-
-
 def feedback(
     invocation: Invocation,
     batch: Id,
     model: Annotated[str, typer.Option(metavar="KEY", help="The model that writes the feedback.")],
     on: Annotated[
-        On, typer.Option(help="Which outcomes: failures (too low or wrong), or all with a score.")
-    ] = On.failures,
-    of: Annotated[Of, typer.Option(help="What the feedback is to improve.")] = Of.completion,
+        Literal["failures", "all"],
+        typer.Option(help="Which outcomes: failures (too low or wrong), or all with a score."),
+    ] = "failures",
+    of: Annotated[Literal["completion", "judge"], typer.Option(help="What the feedback is to improve.")] = "completion",
     grader: Annotated[str | None, typer.Option(help="The grader, if the batch has several.")] = None,
     threshold: Annotated[
         float | None,
@@ -62,8 +43,8 @@ def feedback(
     """Asks a model what to change in completions or in their judge, as a new batch, and waits for its end."""
     given = invocation.client.batches.get(batch).feedback(
         model,
-        on.value,
-        of.value,
+        on,
+        of,
         grader=grader,
         threshold=threshold,
         labels=labels,

@@ -2,14 +2,13 @@
 
 import inspect
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import typer
 
-from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.command import Invocation, Yes, client_command, confirm_deletion
 from gradebox.cli.files import Contract, ContractChoice, ThreadsFile, read_source, read_threads
 from gradebox.cli.output import as_json, fail, note, say, table
 
@@ -77,10 +76,9 @@ MemoryMb = Annotated[int | None, typer.Option("--memory-mb", help="MiB for the g
 def list_graders(invocation: Invocation) -> None:
     """The graders of the project."""
     graders = invocation.client.graders.list()
-    if invocation.json:
-        return as_json(graders)
     rows = [(g.key, g.kind, str(g.version), g.locked, g.isolation, g.updated_at, g.description) for g in graders]
-    return table(["key", "kind", "version", "locked", "isolation", "updated (UTC)", "description"], rows)
+    columns = ["key", "kind", "version", "locked", "isolation", "updated (UTC)", "description"]
+    invocation.show(graders, columns, rows)
 
 
 @client_command(app)
@@ -254,14 +252,9 @@ def diff(
 
 
 @client_command(app)
-def delete(
-    invocation: Invocation,
-    key: Key,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation on a terminal.")] = False,
-) -> None:
+def delete(invocation: Invocation, key: Key, yes: Yes = False) -> None:
     """Deletes a grader and its versions."""
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"delete {key} with all of its versions?", abort=True, err=True)
+    confirm_deletion(f"{key} with all of its versions", yes)
     invocation.client.graders.delete(key)
     as_json({"deleted": key}) if invocation.json else say(f"deleted {key}")
 

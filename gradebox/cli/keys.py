@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import typer
 
 from gradebox.cli.command import Command, Invocation, client_command
-from gradebox.cli.output import as_json, fail, note, say, table
+from gradebox.cli.output import as_json, fail, note, say
 from gradebox.cli.server import DataDir
 
 Role = Literal["read", "score", "manage"]  # a copy from the schemas, whose import would slow down `--help`
@@ -39,19 +39,16 @@ def create(
 def list_keys(invocation: Invocation) -> None:
     """The API keys, without their secrets."""
     keys = invocation.client.keys.list()
-    if invocation.json:
-        return as_json(keys)
     rows = [(key.id, key.name, ", ".join(key.projects), key.role, key.revoked, key.created_at) for key in keys]
-    return table(["id", "name", "projects", "role", "revoked", "created (UTC)"], rows)
+    invocation.show(keys, ["id", "name", "projects", "role", "revoked", "created (UTC)"], rows)
 
 
 @client_command(app)
 def whoami(invocation: Invocation) -> None:
     """The API key that these commands use: its id, projects and role. Works with any key."""
     key = invocation.client.me()
-    if invocation.json:
-        return as_json(key)
-    return table(["id", "name", "projects", "role"], [(key.id, key.name, ", ".join(key.projects), key.role)])
+    row = (key.id, key.name, ", ".join(key.projects), key.role)
+    invocation.show(key, ["id", "name", "projects", "role"], [row])
 
 
 @client_command(app)

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradebox.cli.command import Invocation, client_command
-from gradebox.cli.output import as_json, say, table
-from gradebox.cli.registered import Concurrency, KeyEnv, Requests, Timeout, Yes, confirm_deletion, secret
+from gradebox.cli.command import Invocation, Yes, client_command, confirm_deletion
+from gradebox.cli.output import as_json, say
+from gradebox.cli.registered import Concurrency, KeyEnv, Requests, Timeout, secret
 
 if TYPE_CHECKING:
     from gradebox.schemas import ModelDefaults, Price, ProjectModel
@@ -127,9 +127,8 @@ def test(invocation: Invocation, key: Key) -> None:
 def list_models(invocation: Invocation) -> None:
     """The models of the project."""
     models = invocation.client.models.list()
-    if invocation.json:
-        return as_json(models)
-    return table(["key", "model", "base URL", "API key", "structured output", "tested (UTC)"], map(_row, models))
+    columns = ["key", "model", "base URL", "API key", "structured output", "tested (UTC)"]
+    invocation.show(models, columns, map(_row, models))
 
 
 @client_command(app)
@@ -141,7 +140,7 @@ def show(invocation: Invocation, key: Key) -> None:
 @client_command(app)
 def delete(invocation: Invocation, key: Key, yes: Yes = False) -> None:
     """Deletes a model with its API key."""
-    confirm_deletion(key, yes)
+    confirm_deletion(f"{key} with its API key", yes)
     invocation.client.models.delete(key)
     as_json({"deleted": key}) if invocation.json else say(f"deleted {key}")
 

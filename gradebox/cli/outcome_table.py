@@ -4,18 +4,13 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.command import Invocation
 from gradebox.cli.output import as_json, cell, note, say, table
 
 if TYPE_CHECKING:
     from gradebox.outcome_table import ErrorGroups, TablePage, TableRow
 
 _SHOWN = 100  # characters of a text that are printed
-
-
-def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
-    client_command(app, "table")(show_table)
 
 
 def show_table(
@@ -41,8 +36,10 @@ def show_table(
     """A page of the outcomes of a batch, sorted and filtered once it is over; or its errors in groups."""
     import msgspec
 
-    _check("--kind", kind, _kinds())
-    _check("--sort", sort, _sorts())
+    from gradebox.outcome_table import KindFilter, Sort
+
+    _check("--kind", kind, tuple(one for part in get_args(KindFilter) for one in get_args(part)))
+    _check("--sort", sort, get_args(Sort))
     handle = invocation.client.batches.get(batch)
     if errors:
         if (kind, low, high, histogram_bin, text, sort, page, limit) != (*[None] * 5, "index", 1, 50):
@@ -57,18 +54,6 @@ def show_table(
 def _check(option: str, value: str | None, known: tuple[str, ...]) -> None:
     if value is not None and value not in known:
         raise typer.BadParameter(f"is one of {', '.join(known)}", param_hint=option)
-
-
-def _kinds() -> tuple[str, ...]:
-    from gradebox.outcome_table import KindFilter
-
-    return tuple(kind for part in get_args(KindFilter) for kind in get_args(part))
-
-
-def _sorts() -> tuple[str, ...]:
-    from gradebox.outcome_table import Sort
-
-    return get_args(Sort)
 
 
 def _show_page(found: "TablePage") -> None:

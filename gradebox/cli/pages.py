@@ -1,14 +1,7 @@
 """`gradebox pages`"""
 
-import typer
-
-from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.command import Invocation
 from gradebox.cli.output import as_json, say
-
-
-def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
-    client_command(app)(pages)
 
 
 def pages(invocation: Invocation) -> None:

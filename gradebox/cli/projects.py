@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from gradebox.cli.command import Invocation, client_command
-from gradebox.cli.output import as_json, say, table
+from gradebox.cli.output import as_json, say
 
 app = typer.Typer(help="Manages projects, which separate graders and batches.", no_args_is_help=True)
 
@@ -24,6 +24,5 @@ def create(
 def list_projects(invocation: Invocation) -> None:
     """The projects that the API key covers."""
     projects = invocation.client.projects.list()
-    if invocation.json:
-        return as_json(projects)
-    return table(["key", "created (UTC)"], [(project.key, project.created_at) for project in projects])
+    rows = [(project.key, project.created_at) for project in projects]
+    invocation.show(projects, ["key", "created (UTC)"], rows)

@@ -1,7 +1,6 @@
-"""Options and helpers that the commands for models and endpoints share."""
+"""Options that the commands for models and endpoints share."""
 
 import os
-import sys
 from typing import Annotated
 
 import typer
@@ -13,7 +12,6 @@ KeyEnv = Annotated[
 Timeout = Annotated[float | None, typer.Option(min=1, max=600, help="Seconds for one complete reply; 120 by default.")]
 Concurrency = Annotated[int | None, typer.Option(min=1, help="Simultaneous requests; 16 by default.")]
 Requests = Annotated[int | None, typer.Option(min=0, help="Maximum number of requests a minute; 0 removes the limit.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation on a terminal.")]
 
 
 def secret(variable: str | None) -> str | None:
@@ -24,9 +22,3 @@ def secret(variable: str | None) -> str | None:
     if not value:
         raise typer.BadParameter(f"the environment variable {variable} is not set", param_hint="--key-env")
     return value
-
-
-def confirm_deletion(key: str, yes: bool) -> None:
-    """Asks for confirmation on a terminal, and ends the command if the answer is no."""
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"delete {key} with its API key?", abort=True, err=True)

@@ -5,16 +5,10 @@ from typing import Annotated
 
 import typer
 
-from gradebox.cli.command import Command
 from gradebox.cli.environments import Data, RequirementsFile, requirements_of
 from gradebox.cli.files import ContractChoice, GraderFile
 from gradebox.cli.graders import IsolationChoice, MemoryMb, TimeoutS
 from gradebox.cli.server import RoleBackend
-
-
-def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command(cls=Command)(run)
 
 
 def run(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.command import Invocation
 from gradebox.cli.files import open_threads
 from gradebox.cli.output import as_json, console, fail, note, opened, refuse_same_file, say, summary
 from gradebox.errors import BatchFailed
@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from gradebox.schemas import BatchBudget
 
 FIRST_OUTCOMES = 100_000  # outcomes that are searched for errors to print
-
-
-def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
-    client_command(app)(score)
 
 
 def score(

@@ -6,8 +6,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from gradebox.cli.command import Command
-
 _CATEGORIES = "syntax, module, execution, return, resource, escape, calls, cross, channel, asking, reuse"
 Backend = Literal["auto", "bubblewrap", "docker"]
 DataDir = Annotated[
@@ -23,12 +21,6 @@ RoleRedisUrl = Annotated[str | None, typer.Option("--redis-url", help="The Redis
 def _setting(name: str, text: str, least: int | None = None, most: int | None = None) -> Any:
     """An option that is read from the environment if it is not given."""
     return typer.Option(envvar=f"GRADEBOX_{name.upper()}", min=least, max=most, help=text)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
-    for command in (serve, api, worker, doctor, selftest):
-        app.command(cls=Command)(command)
 
 
 def serve(
@@ -62,11 +54,11 @@ def serve(
     from gradebox.service import server_programs
 
     server_programs.environment({})  # reports missing packages before they are imported
-    from gradebox.service.models import ServedEndpoint, ServedModel, read, read_endpoint, refuse_same_key
+    from gradebox.service.models import read_endpoint, read_model, refuse_same_key
     from gradebox.service.serve import ServeOptions
     from gradebox.service.serve import serve as run
 
-    registered: list[ServedModel | ServedEndpoint] = [read(text, os.environ) for text in model or []]
+    registered = [read_model(text, os.environ) for text in model or []]
     registered += [read_endpoint(text, os.environ) for text in endpoint or []]
     refuse_same_key(registered)
     run(ServeOptions(host, port, data_dir or usual_data_dir(), workers, backend, redis_url, stop_s, registered))

@@ -4,16 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradebox.cli.command import Invocation, client_command
-from gradebox.cli.output import as_json, table
+from gradebox.cli.command import Invocation
 
 if TYPE_CHECKING:
     from gradebox.schemas import Spending
-
-
-def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
-    client_command(app)(spending)
 
 
 def spending(
@@ -24,10 +18,8 @@ def spending(
 ) -> None:
     """The spending of graders' asks, by model, endpoint and grader."""
     found = invocation.client.spending(period)
-    if invocation.json:
-        return as_json(found)
     columns = ["of", "asks", "kept", "input tokens", "output tokens", "cost"]
-    return table(columns, [_row(name, spent) for name, spent in [*found.by.items(), ("all", found.total)]])
+    invocation.show(found, columns, [_row(name, spent) for name, spent in [*found.by.items(), ("all", found.total)]])
 
 
 def _row(name: str, spent: "Spending") -> tuple[object, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.command import Invocation
 from gradebox.cli.files import open_threads
 from gradebox.cli.graders import AskChoice, note_warnings
 from gradebox.cli.output import as_json, fail, note, opened, say
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
     from gradebox.schemas import Version
 
 _LIMITS = ("isolation", "timeout_s", "memory_mb", "environment")
-
-
-def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
-    client_command(app, "export")(export)
-    client_command(app, "import")(import_)
 
 
 def export(

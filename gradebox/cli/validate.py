@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.command import Invocation
 from gradebox.cli.files import ContractChoice, GraderFile, ThreadsFile, read_source, read_threads
 from gradebox.cli.graders import AskChoice, EnvironmentKey
 from gradebox.cli.output import as_json, cell, fail, say
@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from gradebox.schemas import Report
 
 _SHOWN = 20  # how many outcomes of the test run are printed
-
-
-def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
-    client_command(app)(validate)
 
 
 def validate(

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
 import msgspec
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from gradebox.agreement import Agreement
 from gradebox.client.call import Call, Params, encode, nothing
@@ -27,7 +28,9 @@ from gradebox.schemas import (
     EnvironmentData,
     GraderRecord,
     Isolation,
+    ModelDefaults,
     ModelTrial,
+    Price,
     Project,
     ProjectBudget,
     ProjectEndpoint,
@@ -38,6 +41,8 @@ from gradebox.schemas import (
     SignInLink,
     Version,
 )
+
+T = TypeVar("T", bound=BaseModel)
 
 # How long the service may take:
 PROOF_S = 240.0  # for the five checks: a sandbox, the import, and the test run twice
@@ -61,9 +66,6 @@ Labels = str | Mapping[str, float] | Mapping[int, float]
 
 _graders = TypeAdapter(list[GraderRecord]).validate_json
 _versions = TypeAdapter(list[Version]).validate_json
-_environments = TypeAdapter(list[Environment]).validate_json
-_models = TypeAdapter(list[ProjectModel]).validate_json
-_endpoints = TypeAdapter(list[ProjectEndpoint]).validate_json
 _batches = TypeAdapter(list[Batch]).validate_json
 _audit = TypeAdapter(list[AuditLine]).validate_json
 _keys = TypeAdapter(list[ApiKey]).validate_json
@@ -103,6 +105,44 @@ def split_version(grader: OneGrader) -> tuple[str, int | None]:
     return key, int(number)
 
 
+class Collection(Generic[T]):
+    """The requests that graders, environments, models and endpoints have in common.
+
+    Graders are created and listed by functions of their own.
+    """
+
+    def __init__(self, name: str, kind: type[T]) -> None:
+        self._name = name
+        self._read = kind.model_validate_json
+        self._read_list = TypeAdapter(list[kind]).validate_json  # type: ignore[valid-type]  # known at run time
+
+    def create(self, project: str, fields: Mapping[str, Any]) -> Call[T]:
+        """Creates one."""
+        return Call("POST", _path(project, self._name), self._read, body=encode(fields), idempotent=False)
+
+    def patch(self, project: str, key: str, fields: Mapping[str, Any]) -> Call[T]:
+        """Changes fields of one."""
+        return Call("PATCH", _path(project, self._name, key), self._read, body=encode(fields))
+
+    def list(self, project: str) -> "Call[list[T]]":
+        """Requests all of the project."""
+        return Call("GET", _path(project, self._name), self._read_list)
+
+    def get(self, project: str, key: str) -> Call[T]:
+        """Requests one."""
+        return Call("GET", _path(project, self._name, key), self._read)
+
+    def delete(self, project: str, key: str) -> Call[None]:
+        """Deletes one, with what belongs to it, such as the versions of a grader or the API key of a model."""
+        return Call("DELETE", _path(project, self._name, key), nothing, idempotent=False)
+
+
+graders = Collection("graders", GraderRecord)
+environments = Collection("environments", Environment)
+models = Collection("models", ProjectModel)
+endpoints = Collection("endpoints", ProjectEndpoint)
+
+
 def validate(
     project: str,
     source: str,
@@ -128,12 +168,7 @@ def create_grader(
 
 def list_graders(project: str, after: str = "") -> Call[list[GraderRecord]]:
     """Requests the project's graders with keys after `after`; the answer may hold only the first megabytes of them."""
-    return Call("GET", _path(project, "graders"), _graders, params=[("after", after)] if after else [])
-
-
-def get_grader(project: str, key: str) -> Call[GraderRecord]:
-    """Requests one grader."""
-    return Call("GET", _path(project, "graders", key), GraderRecord.model_validate_json)
+    return Call("GET", _path(project, "graders"), _graders, params=_query(after=after or None))
 
 
 def test_threads(project: str, key: str) -> Call[list[dict[str, Any]]]:
@@ -153,16 +188,6 @@ def put_grader(
     return Call("PUT", path, proved_grader, body=body, once=uuid4().hex, work_s=PROOF_S, if_version=if_version)
 
 
-def patch_grader(project: str, key: str, fields: Mapping[str, Any]) -> Call[GraderRecord]:
-    """Changes a grader's name, description or lock."""
-    return Call("PATCH", _path(project, "graders", key), GraderRecord.model_validate_json, body=encode(fields))
-
-
-def delete_grader(project: str, key: str) -> Call[None]:
-    """Deletes a grader and its versions."""
-    return Call("DELETE", _path(project, "graders", key), nothing, idempotent=False)
-
-
 def list_versions(project: str, key: str, after: int) -> Call[list[Version]]:
     """Requests the versions of a grader after number `after`; the answer may hold only the first megabytes of them."""
     return Call("GET", _path(project, "graders", key, "versions"), _versions, params=[("after", str(after))])
@@ -173,17 +198,9 @@ def get_version(project: str, key: str, number: int) -> Call[Version]:
     return Call("GET", _path(project, "graders", key, "versions", str(number)), Version.model_validate_json)
 
 
-def create_environment(project: str, key: str, requirements: Sequence[str], data: str | None) -> Call[Environment]:
-    """Creates an environment and starts its first build."""
-    body = encode({"key": key, "requirements": list(requirements), "data": data})
-    path = _path(project, "environments")
-    return Call("POST", path, Environment.model_validate_json, body=body, idempotent=False)
-
-
-def put_environment(project: str, key: str, requirements: Sequence[str] | None, data: str | None) -> Call[Environment]:
+def put_environment(project: str, key: str, fields: Mapping[str, Any]) -> Call[Environment]:
     """Starts a new build of an environment, unless the newest one has the same content. None keeps the current part."""
-    listed = None if requirements is None else list(requirements)
-    path, body = _path(project, "environments", key), encode({"requirements": listed, "data": data})
+    path, body = _path(project, "environments", key), encode(fields)
     return Call("PUT", path, Environment.model_validate_json, body=body)
 
 
@@ -193,42 +210,10 @@ def send_data(project: str, data: bytes) -> Call[EnvironmentData]:
     return Call("POST", path, read, body=data, media_type="application/zip", work_s=DATA_S)
 
 
-def list_environments(project: str) -> Call[list[Environment]]:
-    """Requests the environments of the project."""
-    return Call("GET", _path(project, "environments"), _environments)
-
-
-def get_environment(project: str, key: str, wait_s: float = 0) -> Call[Environment]:
+def wait_for_environment(project: str, key: str, wait_s: float) -> Call[Environment]:
     """Requests an environment with its builds; the answer waits at most `wait_s` seconds for the newest one."""
-    params = [("wait_s", f"{wait_s:g}")] if wait_s else []
-    path = _path(project, "environments", key)
+    path, params = _path(project, "environments", key), [("wait_s", f"{wait_s:g}")]
     return Call("GET", path, Environment.model_validate_json, params=params, work_s=wait_s)
-
-
-def delete_environment(project: str, key: str) -> Call[None]:
-    """Deletes an environment with its builds."""
-    return Call("DELETE", _path(project, "environments", key), nothing, idempotent=False)
-
-
-def create_model(project: str, fields: Mapping[str, Any]) -> Call[ProjectModel]:
-    """Registers a model."""
-    path = _path(project, "models")
-    return Call("POST", path, ProjectModel.model_validate_json, body=encode(fields), idempotent=False)
-
-
-def patch_model(project: str, key: str, fields: Mapping[str, Any]) -> Call[ProjectModel]:
-    """Changes fields of a model."""
-    return Call("PATCH", _path(project, "models", key), ProjectModel.model_validate_json, body=encode(fields))
-
-
-def list_models(project: str) -> Call[list[ProjectModel]]:
-    """Requests the models of the project."""
-    return Call("GET", _path(project, "models"), _models)
-
-
-def get_model(project: str, key: str) -> Call[ProjectModel]:
-    """Requests one model."""
-    return Call("GET", _path(project, "models", key), ProjectModel.model_validate_json)
 
 
 def test_model(project: str, key: str, timeout_s: float) -> Call[ModelTrial]:
@@ -237,15 +222,61 @@ def test_model(project: str, key: str, timeout_s: float) -> Call[ModelTrial]:
     return Call("POST", path, ModelTrial.model_validate_json, idempotent=False, work_s=work_s)
 
 
-def delete_model(project: str, key: str) -> Call[None]:
-    """Deletes a model with its API key."""
-    return Call("DELETE", _path(project, "models", key), nothing, idempotent=False)
+def model_fields(
+    base_url: str | None,
+    model: str | None,
+    api_key: str | None,
+    defaults: ModelDefaults | Mapping[str, Any] | None,
+    timeout_s: float | None,
+) -> dict[str, object]:
+    """The fields of a request for a model that say what is asked."""
+    return {
+        "base_url": base_url,
+        "model": model,
+        "api_key": api_key,
+        "defaults": None if defaults is None else ModelDefaults.model_validate(defaults).model_dump(exclude_none=True),
+        "timeout_s": timeout_s,
+    }
+
+
+def model_limits(
+    max_concurrency: int | None,
+    requests_per_minute: int | None,
+    tokens_per_minute: int | None,
+    price: Price | Mapping[str, Any] | None,
+    keep_replies: bool | None,
+) -> dict[str, object]:
+    """The fields of a request for a model that say how often it is asked, and what that costs."""
+    return {
+        "max_concurrency": max_concurrency,
+        "requests_per_minute": requests_per_minute,
+        "tokens_per_minute": tokens_per_minute,
+        "price": None if price is None else asdict(Price(**price) if isinstance(price, Mapping) else price),
+        "keep_replies": keep_replies,
+    }
+
+
+def endpoint_fields(
+    url: str | None,
+    api_key: str | None,
+    timeout_s: float | None,
+    max_concurrency: int | None,
+    requests_per_minute: int | None,
+) -> dict[str, object]:
+    """The fields of a request for an endpoint."""
+    return {
+        "url": url,
+        "api_key": api_key,
+        "timeout_s": timeout_s,
+        "max_concurrency": max_concurrency,
+        "requests_per_minute": requests_per_minute,
+    }
 
 
 def get_spending(project: str, period: str) -> Call[ProjectSpending]:
     """Requests the spending of the project's asks, in total or in a day or month."""
-    params = [("period", period)] if period else []
-    return Call("GET", _path(project, "spending"), ProjectSpending.model_validate_json, params=params)
+    path, params = _path(project, "spending"), _query(period=period or None)
+    return Call("GET", path, ProjectSpending.model_validate_json, params=params)
 
 
 def get_budget(project: str) -> Call[ProjectBudget]:
@@ -263,36 +294,10 @@ def delete_budget(project: str) -> Call[None]:
     return Call("DELETE", _path(project, "budget"), nothing)
 
 
-def create_endpoint(project: str, fields: Mapping[str, Any]) -> Call[ProjectEndpoint]:
-    """Registers an endpoint."""
-    path = _path(project, "endpoints")
-    return Call("POST", path, ProjectEndpoint.model_validate_json, body=encode(fields), idempotent=False)
-
-
-def patch_endpoint(project: str, key: str, fields: Mapping[str, Any]) -> Call[ProjectEndpoint]:
-    """Changes fields of an endpoint."""
-    return Call("PATCH", _path(project, "endpoints", key), ProjectEndpoint.model_validate_json, body=encode(fields))
-
-
-def list_endpoints(project: str) -> Call[list[ProjectEndpoint]]:
-    """Requests the endpoints of the project."""
-    return Call("GET", _path(project, "endpoints"), _endpoints)
-
-
-def get_endpoint(project: str, key: str) -> Call[ProjectEndpoint]:
-    """Requests one endpoint."""
-    return Call("GET", _path(project, "endpoints", key), ProjectEndpoint.model_validate_json)
-
-
 def test_endpoint(project: str, key: str, timeout_s: float) -> Call[EndpointTrial]:
     """Tests an endpoint with one request of at most `timeout_s` seconds."""
     path, work_s = _path(project, "endpoints", key, "test"), _MODEL_WAIT_S + timeout_s
     return Call("POST", path, EndpointTrial.model_validate_json, idempotent=False, work_s=work_s)
-
-
-def delete_endpoint(project: str, key: str) -> Call[None]:
-    """Deletes an endpoint with its API key."""
-    return Call("DELETE", _path(project, "endpoints", key), nothing, idempotent=False)
 
 
 def score(project: str, key: str, version: int | None, lines: Sequence[bytes]) -> Call[list[Outcome]]:
@@ -343,15 +348,13 @@ def create_batch_of(
 
 def list_batches(project: str, limit: int, before: str | None, grader: str | None = None) -> Call[list[Batch]]:
     """Requests the project's newest batches: those older than `before` and those of `grader`, if given."""
-    params = [*_page(limit, before), *([] if grader is None else [("grader", grader)])]
+    params = _query(limit=limit, before=before, grader=grader)
     return Call("GET", _path(project, "batches"), _batches, params=params)
 
 
 def get_batch(project: str, batch: str, wait_s: float = 0, bootstrap: bool = False) -> Call[Batch]:
     """Requests the state of a batch; the answer waits at most `wait_s` seconds for its end."""
-    params = [("wait_s", f"{wait_s:g}")] if wait_s else []
-    if bootstrap:
-        params.append(("bootstrap", "true"))
+    params = _query(wait_s=f"{wait_s:g}" if wait_s else None, bootstrap="true" if bootstrap else None)
     work_s = wait_s + (STATISTICS_S if bootstrap else 0)
     return Call("GET", _path(project, "batches", batch), Batch.model_validate_json, params=params, work_s=work_s)
 
@@ -360,19 +363,14 @@ def compare(
     project: str, a: str, b: str, grader: str | None, grader_b: str | None, threshold: float, limit: int
 ) -> Call[Comparison]:
     """Compares the scores of the same rows in two batches."""
-    params = [("a", a), ("b", b), ("threshold", repr(float(threshold))), ("limit", str(limit))]
-    params += [(name, value) for name, value in (("grader", grader), ("grader_b", grader_b)) if value is not None]
+    params = _query(a=a, b=b, threshold=float(threshold), limit=limit, grader=grader, grader_b=grader_b)
     path, read = _path(project, "compare"), Comparison.model_validate_json
     return Call("GET", path, read, params=params, work_s=STATISTICS_S)
 
 
 def agreement(project: str, batch: str, grader: str | None, label: str, threshold: float | None) -> Call[Agreement]:
     """Requests the agreement of a grader with labels."""
-    params = [("label", label)]
-    if grader is not None:
-        params.append(("grader", grader))
-    if threshold is not None:
-        params.append(("threshold", repr(float(threshold))))
+    params = _query(label=label, grader=grader, threshold=threshold)
     path, read = _path(project, "batches", batch, "agreement"), Agreement.model_validate_json
     return Call("GET", path, read, params=params, work_s=STATISTICS_S)
 
@@ -391,24 +389,17 @@ def table(
     limit: int,
 ) -> Call[TablePage]:
     """Requests a page of outcomes."""
-    bounds = [(name, repr(float(bound))) for name, bound in (("low", low), ("high", high)) if bound is not None]
-    named = [
-        ("grader", grader),
-        ("kind", kind),
-        ("text", text),
-        ("bin", None if bin_number is None else f"{bin_number}"),
-    ]
-    params = [("sort", sort), ("page", str(page)), ("limit", str(limit)), *bounds]
-    params += [(name, value) for name, value in named if value is not None]
+    params = _query(
+        grader=grader, kind=kind, low=low, high=high, bin=bin_number, text=text, sort=sort, page=page, limit=limit
+    )
     path, read = _path(project, "batches", batch, "table"), msgspec.json.Decoder(TablePage).decode
     return Call("GET", path, read, params=params, work_s=STATISTICS_S)
 
 
 def error_groups(project: str, batch: str, grader: str | None) -> Call[ErrorGroups]:
     """Requests the errors of a batch in groups."""
-    params = [] if grader is None else [("grader", grader)]
     path, read = _path(project, "batches", batch, "errors"), msgspec.json.Decoder(ErrorGroups).decode
-    return Call("GET", path, read, params=params, work_s=STATISTICS_S)
+    return Call("GET", path, read, params=_query(grader=grader), work_s=STATISTICS_S)
 
 
 def threads_at(project: str, batch: str, indices: Iterable[int]) -> Call[list[Any]]:
@@ -507,7 +498,7 @@ def list_projects() -> Call[list[Project]]:
 def list_audit(project: str | None, limit: int, before: str | None) -> Call[list[AuditLine]]:
     """Requests the newest changes in a project; without a project, those of API keys and projects."""
     path = "/v1/audit" if project is None else _path(project, "audit")
-    return Call("GET", path, _audit, params=_page(limit, before))
+    return Call("GET", path, _audit, params=_query(limit=limit, before=before))
 
 
 def weights_of(graders: GraderChoice) -> dict[str, float]:
@@ -520,8 +511,9 @@ def weights_of(graders: GraderChoice) -> dict[str, float]:
     return dict.fromkeys(names, 1.0)
 
 
-def _page(limit: int, before: str | None) -> Params:
-    return [("limit", str(limit)), *([("before", before)] if before is not None else [])]
+def _query(**values: object) -> Params:
+    """The parameters that are not None."""
+    return [(name, str(value)) for name, value in values.items() if value is not None]
 
 
 def _path(project: str, *parts: str) -> str:

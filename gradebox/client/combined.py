@@ -4,28 +4,44 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import isfinite
+from typing import Generic, TypeVar
 
 from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._sync.scoring import Scoring
-from gradebox.client.reward_functions import AsyncRewardFunctions, RewardFunctions
+from gradebox.client.calls import GraderChoice, weights_of
+from gradebox.client.reward_functions import AsyncRewardFunctions, NamedReward, RewardFunctions
 from gradebox.client.threads import Thread, each_of
 from gradebox.frame import Outcomes
 from gradebox.outcome import Outcome, OutcomeError, sum_of, weighted_sum
-from gradebox.schemas import BatchGrader
+from gradebox.schemas import BatchGrader, GraderRecord
+
+_S = TypeVar("_S", bound=Scoring | AsyncScoring)
 
 
-class Reward(RewardFunctions):
+class _Combination(NamedReward, Generic[_S]):
+    def __init__(self, graders: Sequence[BatchGrader], name: str, scoring: _S) -> None:
+        """Raises ValueError if a version of a grader is named twice."""
+        labels = [str(grader) for grader in graders]
+        if repeated := [label for label in labels if labels.count(label) > 1]:
+            raise ValueError(f"the grader {repeated[0]} is named twice: name it once")
+        self.graders = graders
+        self.name = name
+        self._scoring = scoring
+
+    def _reward_name(self) -> str:
+        return self.name
+
+    def _reward_parts(self) -> Sequence[str]:
+        return _names(self.graders)
+
+
+class Reward(_Combination[Scoring], RewardFunctions):
     """The weighted sum of the scores of several graders. `Client.reward` creates it.
 
     Attributes:
         graders: the graders with their weights and the versions that they had when the reward was created.
         name: the name under which trainers log the reward.
     """
-
-    def __init__(self, graders: Sequence[BatchGrader], name: str, scoring: Scoring) -> None:
-        self.graders = graders
-        self.name = name
-        self._scoring = scoring
 
     def score(self, threads: Iterable[Thread]) -> Outcomes:
         """Scores threads with all graders, and returns a combined outcome for each thread, in order.
@@ -39,20 +55,9 @@ class Reward(RewardFunctions):
             parts = pool.map(lambda one: self._scoring.score(one.key, same, one.version), self.graders)
             return combined(self.name, self.graders, list(parts))
 
-    def _reward_name(self) -> str:
-        return self.name
 
-    def _reward_parts(self) -> Sequence[str]:
-        return _names(self.graders)
-
-
-class AsyncReward(AsyncRewardFunctions):
+class AsyncReward(_Combination[AsyncScoring], AsyncRewardFunctions):
     """As `Reward`, for asynchronous code."""
-
-    def __init__(self, graders: Sequence[BatchGrader], name: str, scoring: AsyncScoring) -> None:
-        self.graders = graders
-        self.name = name
-        self._scoring = scoring
 
     async def score(self, threads: Iterable[Thread]) -> Outcomes:
         """As `Reward.score`."""
@@ -60,11 +65,25 @@ class AsyncReward(AsyncRewardFunctions):
         parts = await asyncio.gather(*(self._scoring.score(one.key, same, one.version) for one in self.graders))
         return combined(self.name, self.graders, parts)
 
-    def _reward_name(self) -> str:
-        return self.name
 
-    def _reward_parts(self) -> Sequence[str]:
-        return _names(self.graders)
+def weights_of_reward(graders: GraderChoice) -> dict[str, float]:
+    """The graders of a reward, each with its weight. Raises ValueError if there is none, or a weight is not finite."""
+    chosen = weights_of(graders)
+    if not chosen:
+        raise ValueError("name at least one grader")
+    if not all(map(isfinite, chosen.values())):
+        raise ValueError("a weight is a finite number")
+    return chosen
+
+
+def part_of(grader: GraderRecord, version: int | None, weight: float) -> BatchGrader:
+    """A part of a reward, by default with the newest version. Raises ValueError if the grader takes groups."""
+    if grader.groups:
+        raise ValueError(
+            f"grader {grader.key!r} takes groups of completions, and a reward of several scores single threads: give "
+            "the trainer its own reward beside this one"
+        )
+    return BatchGrader(key=grader.key, version=version or grader.version, weight=weight)
 
 
 def combined(name: str, graders: Sequence[BatchGrader], parts: Sequence[Sequence[Outcome]]) -> Outcomes:

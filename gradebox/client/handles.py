@@ -15,14 +15,22 @@ from gradebox.client._async.versions import environment_of as async_environment_
 from gradebox.client._async.versions import versions as async_versions
 from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.versions import environment_of, versions
-from gradebox.client.reward_functions import AsyncRewardFunctions, RewardFunctions
+from gradebox.client.reward_functions import AsyncRewardFunctions, NamedReward, RewardFunctions
 from gradebox.client.threads import Thread
 from gradebox.client.versions import Function, UpdateOptions, update_call
 from gradebox.frame import Outcomes
 from gradebox.schemas import GraderRecord, Version
 
 
-class GraderHandle(GraderRecord, RewardFunctions):
+class _Record(GraderRecord, NamedReward):
+    def _reward_name(self) -> str:
+        return self.key
+
+    def _takes_groups(self) -> bool:
+        return self.groups
+
+
+class GraderHandle(_Record, RewardFunctions):
     """A grader of the service. It scores with the version in `version`."""
 
     _scoring: Scoring = PrivateAttr()
@@ -51,16 +59,10 @@ class GraderHandle(GraderRecord, RewardFunctions):
 
     def delete(self) -> None:
         """Deletes the grader with its versions. Running batches continue with the version that they started with."""
-        self._scoring.transport.send(calls.delete_grader(self.project, self.key))
-
-    def _reward_name(self) -> str:
-        return self.key
-
-    def _takes_groups(self) -> bool:
-        return self.groups
+        self._scoring.transport.send(calls.graders.delete(self.project, self.key))
 
 
-class AsyncGraderHandle(GraderRecord, AsyncRewardFunctions):
+class AsyncGraderHandle(_Record, AsyncRewardFunctions):
     """As `GraderHandle`, for asynchronous code. Its rewards are coroutine functions, as all three frameworks allow."""
 
     _scoring: AsyncScoring = PrivateAttr()
@@ -89,10 +91,4 @@ class AsyncGraderHandle(GraderRecord, AsyncRewardFunctions):
 
     async def delete(self) -> None:
         """As `GraderHandle.delete`."""
-        await self._scoring.transport.send(calls.delete_grader(self.project, self.key))
-
-    def _reward_name(self) -> str:
-        return self.key
-
-    def _takes_groups(self) -> bool:
-        return self.groups
+        await self._scoring.transport.send(calls.graders.delete(self.project, self.key))

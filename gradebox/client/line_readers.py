@@ -1,8 +1,9 @@
 """Readers that parse outcomes or threads from a stream, and record where to resume if the stream breaks."""
 
 import json
+from abc import ABC, abstractmethod
 from itertools import takewhile
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -14,33 +15,35 @@ T = TypeVar("T")
 _decoder = msgspec.json.Decoder(Outcome)
 
 
-class StreamReader(Protocol[T]):
+class StreamReader(ABC, Generic[T]):
     """Parses blocks of bytes into one item for each line."""
 
+    def __init__(self, after: int | None, limit: int | None = None) -> None:
+        """Reads the items of `limit` threads, or of all, after thread `after`, or from the first one on."""
+        self._index = -1 if after is None else after
+        self._last = None if limit is None else self._index + limit
+        self._rest = b""
+
     @property
+    @abstractmethod
     def params(self) -> dict[str, int]:
         """The query that resumes after the last item. Reading it resets the partial line: read it once per request."""
 
+    @abstractmethod
     def feed(self, block: bytes) -> list[T]:
         """The items that this block completes."""
 
     def end(self) -> list[T]:
         """The last item, if the stream ended without a line end after it. Call it if the stream ended normally."""
+        return self.feed(b"\n") if self._rest else []
 
-
-class _Bound:
-    """The end of the range to read: `limit` threads after thread `after`."""
-
-    def __init__(self, after: int | None, limit: int | None) -> None:
-        self._last = None if limit is None else (-1 if after is None else after) + limit
-
-    def params(self, start: int) -> dict[str, int]:
+    def _rest_after(self, start: int) -> dict[str, int]:
         """The query for the threads of the range after thread `start`."""
         after = {} if start < 0 else {"after": start}
         return after if self._last is None else {**after, "limit": max(self._last - start, 1)}
 
 
-class OutcomeReader:
+class OutcomeReader(StreamReader[Outcome]):
     """Parses blocks of bytes into outcomes.
 
     A batch of several graders has several outcomes for one index, and a stream may break between them. Therefore a
@@ -48,22 +51,18 @@ class OutcomeReader:
     """
 
     def __init__(self, after: int | None, limit: int | None = None) -> None:
-        self._after = after
-        self._bound = _Bound(after, limit)
-        self._index = -1 if after is None else after
-        self._seen = 0  # outcomes of that index
+        super().__init__(after, limit)
+        self._seen = 0  # outcomes of the last index
         self._skip = 0
-        self._rest = b""
 
     @property
     def params(self) -> dict[str, int]:
-        """The query that resumes after the last item. Reading it resets the partial line: read it once per request."""
+        """See `StreamReader`."""
         self._rest, self._skip = b"", self._seen
-        start = self._index - 1 if self._seen else self._after
-        return self._bound.params(-1 if start is None else start)
+        return self._rest_after(self._index - 1 if self._seen else self._index)
 
     def feed(self, block: bytes) -> list[Outcome]:
-        """The outcomes that this block completes."""
+        """See `StreamReader`."""
         whole, newline, rest = block.rpartition(b"\n")
         if not newline:
             self._rest += block
@@ -75,10 +74,6 @@ class OutcomeReader:
         if fresh:
             self._count(fresh)
         return fresh
-
-    def end(self) -> list[Outcome]:
-        """The last outcome, if the stream ended without a line end after it."""
-        return self.feed(b"\n") if self._rest else []
 
     def _decode(self, lines: bytes) -> list[Outcome]:
         try:
@@ -96,29 +91,20 @@ class OutcomeReader:
         self._seen += sum(1 for _ in takewhile(lambda outcome: outcome.index == last, reversed(fresh)))
 
 
-class SentThreadReader:
+class SentThreadReader(StreamReader[Any]):
     """Parses blocks of bytes into threads as they were sent: the JSON value, or the line if it is not JSON."""
-
-    def __init__(self, after: int | None, limit: int | None = None) -> None:
-        self._bound = _Bound(after, limit)
-        self._index = -1 if after is None else after
-        self._rest = b""
 
     @property
     def params(self) -> dict[str, int]:
-        """The query that resumes after the last item. Reading it resets the partial line: read it once per request."""
+        """See `StreamReader`."""
         self._rest = b""
-        return self._bound.params(self._index)
+        return self._rest_after(self._index)
 
     def feed(self, block: bytes) -> list[Any]:
-        """The threads that this block completes."""
+        """See `StreamReader`."""
         *lines, self._rest = (self._rest + block).split(b"\n")
         self._index += len(lines)
         return [_thread(line) for line in lines]
-
-    def end(self) -> list[Any]:
-        """The last thread, if the stream ended without a line end after it."""
-        return self.feed(b"\n") if self._rest else []
 
 
 def read_threads(lines: bytes) -> list[Any]:

@@ -30,6 +30,11 @@ def _raise_if(missing: int, batch: Batch) -> None:
         )
 
 
+def is_of(outcome: Outcome, grader: str | None) -> bool:
+    """Whether an outcome is of this grader: `key`, `key@version`, or None for any grader."""
+    return grader is None or grader in (outcome.grader, outcome.grader.partition("@")[0])
+
+
 class Rewards:
     """One number for each thread of a batch: the weighted sum of its graders' scores."""
 

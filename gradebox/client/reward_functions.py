@@ -19,7 +19,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _Threads = list[dict[str, Any]]
 
 
-class _Named(ABC):
+class NamedReward(ABC):
     """The name of a reward, and what it accepts."""
 
     @abstractmethod
@@ -42,7 +42,7 @@ class _Named(ABC):
             )
 
 
-class RewardFunctions(_Named):
+class RewardFunctions(NamedReward):
     """Reward functions that block."""
 
     @abstractmethod
@@ -102,7 +102,7 @@ class RewardFunctions(_Named):
         return _named(_verifiers_reward(AsyncTogether(score), columns), self._reward_name())
 
 
-class AsyncRewardFunctions(_Named):
+class AsyncRewardFunctions(NamedReward):
     """Reward functions that are coroutine functions, which all three frameworks allow."""
 
     @abstractmethod
@@ -151,7 +151,7 @@ def _verifiers_reward(together: AsyncTogether, columns: Columns) -> Callable[...
                 thread = verifiers.of_trace(trace, task, columns)
             else:
                 thread = verifiers.of_rubric({"task": task, "state": state, **more}, columns)
-            return verifiers.number(await together.score(thread))
+            return verl.number(await together.score(thread))
         except Exception as error:
             verifiers.note(error, state)
             raise

@@ -37,27 +37,14 @@ class Rules:
         self.timeout = timeout
         self.reached = False
         _check_url(self.url)
-        self.key = FoundKey(api_key) if api_key else find_key(self.url)
-        self.auth = None if self.key is None else Bearer(self.url, self.key)
-
-    def take_over(self, old: str, secret: str) -> None:
-        """Switches to the key `secret`, if the client uses the key with the id `old`."""
-        if self.key is not None and self.auth is not None and id_of(self.key.secret) == old:
-            self.key = FoundKey(secret, self.key.owner)
-            self.auth.send_instead(secret)
-
-    def find_auth(self) -> "Bearer | None":
-        """The key for the next request: one that is found only now, if there was none before."""
-        if self.auth is None and (key := find_key(self.url)) is not None:
-            self.key, self.auth = key, Bearer(self.url, key)
-        return self.auth
+        self.auth = KeyAuth(self.url, FoundKey(api_key) if api_key else find_key(self.url))
 
     def options(self) -> dict[str, Any]:
         """The arguments for an httpx client."""
         return {
             "base_url": self.url,
             "headers": _headers(self.url),
-            "auth": self.auth or _LaterKey(self),
+            "auth": self.auth,
             "timeout": httpx.Timeout(self.timeout, connect=CONNECT_S),
             "trust_env": not is_local(self.url),  # a proxy cannot reach this machine's loopback address
             "verify": True if self.url.startswith("https:") else _trusts_nobody(),
@@ -76,7 +63,7 @@ class Rules:
 
     def pause(self, attempt: int, idempotent: bool, failure: httpx.Response | httpx.HTTPError) -> float | None:
         """Seconds to wait before the next try, or None if there is none."""
-        if self.auth is not None and isinstance(failure, httpx.HTTPError):
+        if isinstance(failure, httpx.HTTPError):
             self.auth.look_again()
         if attempt + 1 >= TRIES or not self._again(attempt, idempotent, failure):
             return None
@@ -110,45 +97,49 @@ class Rules:
         return ConnectionFailed(f"the connection to {self.url} broke ({words}): try again")
 
 
-class _LaterKey(httpx.Auth):
-    """Looks for the API key at each request until there is one: the client may be older than the service."""
+class KeyAuth(httpx.Auth):
+    """Adds the API key to requests. A key found on this machine is sent only while the service of its owner listens.
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
+    Without a key, it looks for one at each request: the client may be older than the service.
 
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Adds the key to a request, if there is one. Raises as `Bearer` does."""
-        auth = self._rules.find_auth()
-        if auth is None:
-            yield request
-        else:
-            yield from auth.auth_flow(request)
+    Attributes:
+        key: the API key, if there is one.
+    """
 
+    def __init__(self, url: str, key: FoundKey | None) -> None:
+        """Raises GradeboxError if the key cannot be sent."""
+        self._url = url
+        self._listeners: Listeners | None = None
+        self.key: FoundKey | None = None
+        if key is not None:
+            self._use(key)
 
-class Bearer(httpx.Auth):
-    """Adds the API key to requests. A key found on this machine is sent only while the service of its owner listens."""
-
-    def __init__(self, url: str, key: FoundKey) -> None:
+    def _use(self, key: FoundKey) -> None:
         if not key.secret.isascii() or not key.secret.isprintable():
             raise GradeboxError("the API key holds characters that no key has: check GRADEBOX_API_KEY or api_key=")
-        self._header = f"Bearer {key.secret}"
-        self._listeners = None if key.owner is None else Listeners(url, key.owner)
+        self._listeners = None if key.owner is None else Listeners(self._url, key.owner)
+        self.key = key
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Adds the key to a request.
+        """Adds the key to a request, if there is one.
 
         Raises:
+            GradeboxError: a key that was found only now cannot be sent.
             NotOurs: a process of another user listens on the port.
             httpx.ConnectError: no process listens there.
         """
+        if self.key is None and (found := find_key(self._url)) is not None:
+            self._use(found)
         if self._listeners is not None and not self._listeners.check():
             raise httpx.ConnectError("nothing on this machine listens there", request=request)
-        request.headers["Authorization"] = self._header
+        if self.key is not None:
+            request.headers["Authorization"] = f"Bearer {self.key.secret}"
         yield request
 
-    def send_instead(self, secret: str) -> None:
-        """Replaces the key for later requests."""
-        self._header = f"Bearer {secret}"
+    def take_over(self, old: str, secret: str) -> None:
+        """Sends the key `secret` from now on, if the current one has the id `old`."""
+        if self.key is not None and id_of(self.key.secret) == old:
+            self.key = FoundKey(secret, self.key.owner)
 
     def look_again(self) -> None:
         """Makes the next request check again which process listens. Call it after a connection broke."""
@@ -168,7 +159,7 @@ def settle(call: Call[T], failure: httpx.Response | httpx.HTTPError, rules: Rule
 def error_of(failure: httpx.Response | httpx.HTTPError, rules: Rules) -> GradeboxError:
     """The exception for the last try."""
     if isinstance(failure, httpx.Response):
-        return _with_origin(refusal(failure), rules.key)
+        return _with_origin(refusal(failure), rules.auth.key)
     return rules.unreachable(failure)  # has httpx's words, and not its traceback of 60 lines
 
 

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from gradebox.client import calls
 from gradebox.client.call import Call
 from gradebox.client.threads import Thread
 from gradebox.errors import GradeboxError, SourceError
 from gradebox.schemas import KEY_PATTERN, GraderRecord, Isolation, WrittenKind
+
+if TYPE_CHECKING:
+    from gradebox.judges import Criterion, CriterionItem
 
 Ask = Literal["stand-in"]
 """The replacement for the models and endpoints of the project in the test run: `stand-in`, the smallest replies."""
@@ -54,43 +57,6 @@ def source_of(fn: Function, environment: str | None = None) -> str:
     from gradebox.source import extract, imports  # imported late, since scoring does not need it
 
     return extract(fn, allowed=imports.may_be_package if environment else imports.nothing)
-
-
-def version_of(
-    fn: Function,
-    isolation: Isolation | None,
-    timeout_s: float | None,
-    memory_mb: int | None,
-    environment: str | None = None,
-    ask: Ask | None = None,
-) -> dict[str, object]:
-    """The fields of a request for a version from a function.
-
-    Raises:
-        GradeboxError: the function cannot stand alone, or there is no such isolation.
-    """
-    check_isolation(isolation)
-    return {
-        "source": source_of(fn, environment),
-        "isolation": isolation,
-        "timeout_s": timeout_s,
-        "memory_mb": memory_mb,
-        "environment": environment,
-        "ask": ask,
-    }
-
-
-def kind_of(kind: WrittenKind, config: Mapping[str, Any], options: GraderOptions) -> dict[str, object]:
-    """The fields of a request for a version of a kind, without the threads of the test run.
-
-    The service writes the source.
-
-    Raises:
-        GradeboxError: there is no such isolation.
-    """
-    check_isolation(options.get("isolation"))
-    own = {name: value for name, value in options.items() if name != "threads"}
-    return {**own, "kind": kind, "config": config}
 
 
 def check_isolation(isolation: str | None) -> None:
@@ -150,7 +116,7 @@ def update_call(
     if all(part is None for part in (fn, kind, threads, *options.values())):
         if if_version is not None:
             raise TypeError("if_version= is for a new version: a name or a description belongs to none")
-        return calls.patch_grader(project, key, fields)
+        return calls.graders.patch(project, key, fields)
     check_isolation(isolation)
     source = None if fn is None else source_of(fn, environment)
     version = {"source": source, "kind": kind, "config": config, **options}
@@ -161,3 +127,12 @@ def check_source(fn: Function | None, kind: WrittenKind | None, config: Mapping[
     """Raises TypeError if a kind has no config, a config has no kind, or a kind is combined with a function."""
     if (kind is None) != (config is None) or (fn is not None and kind is not None):
         raise TypeError(ONE_OF)
+
+
+def as_json(one: "str | Mapping[str, Any] | Criterion | CriterionItem") -> Any:
+    """The JSON form of a criterion, or of an item that has one."""
+    if isinstance(one, str):
+        return one
+    if isinstance(one, Mapping):
+        return {name: as_json(member) if name == "criterion" else member for name, member in one.items()}
+    return one.as_config()

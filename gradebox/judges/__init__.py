@@ -29,15 +29,22 @@ Each name is imported on first use, so that a grader loads only what it uses.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gradebox.judges.binary_judge import BinaryJudge, Example, ExampleTurn
-    from gradebox.judges.combine import Combine
-    from gradebox.judges.criterion import Criterion, Option
-    from gradebox.judges.direct_judge import DecidedCase, DirectJudge, PositionalBias
-    from gradebox.judges.external_endpoint import ExternalEndpoint
-    from gradebox.judges.faithfulness import Faithfulness
-    from gradebox.judges.multi_criteria import CriterionItem, MultiCriteria
-    from gradebox.judges.pairwise_judge import PairwiseJudge
-    from gradebox.judges.relevancy import AnswerRelevancy, ContextRelevancy
+    from gradebox.judges.binary_judge import BinaryJudge as BinaryJudge
+    from gradebox.judges.binary_judge import Example as Example
+    from gradebox.judges.binary_judge import ExampleTurn as ExampleTurn
+    from gradebox.judges.combine import Combine as Combine
+    from gradebox.judges.criterion import Criterion as Criterion
+    from gradebox.judges.criterion import Option as Option
+    from gradebox.judges.direct_judge import DecidedCase as DecidedCase
+    from gradebox.judges.direct_judge import DirectJudge as DirectJudge
+    from gradebox.judges.direct_judge import PositionalBias as PositionalBias
+    from gradebox.judges.external_endpoint import ExternalEndpoint as ExternalEndpoint
+    from gradebox.judges.faithfulness import Faithfulness as Faithfulness
+    from gradebox.judges.multi_criteria import CriterionItem as CriterionItem
+    from gradebox.judges.multi_criteria import MultiCriteria as MultiCriteria
+    from gradebox.judges.pairwise_judge import PairwiseJudge as PairwiseJudge
+    from gradebox.judges.relevancy import AnswerRelevancy as AnswerRelevancy
+    from gradebox.judges.relevancy import ContextRelevancy as ContextRelevancy
 else:
     _MODULES = {
         "binary_judge": ("BinaryJudge", "Example", "ExampleTurn"),
@@ -51,6 +58,8 @@ else:
         "relevancy": ("AnswerRelevancy", "ContextRelevancy"),
     }
 
+    __all__ = sorted(name for names in _MODULES.values() for name in names)
+
     def __getattr__(name):
         from importlib import import_module
 
@@ -59,23 +68,3 @@ else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
         return value
-
-
-__all__ = [
-    "AnswerRelevancy",
-    "BinaryJudge",
-    "Combine",
-    "ContextRelevancy",
-    "Criterion",
-    "CriterionItem",
-    "DecidedCase",
-    "DirectJudge",
-    "Example",
-    "ExampleTurn",
-    "ExternalEndpoint",
-    "Faithfulness",
-    "MultiCriteria",
-    "Option",
-    "PairwiseJudge",
-    "PositionalBias",
-]

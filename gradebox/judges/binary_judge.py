@@ -5,6 +5,7 @@ from json import JSONEncoder
 from typing import Any, NotRequired, TypedDict
 
 from gradebox.asks.model import Model
+from gradebox.asks.schema import object_of
 from gradebox.judges import prompts
 from gradebox.judges.templates import Template
 from gradebox.score import NotApplicable, Score
@@ -12,15 +13,7 @@ from gradebox.thread import StringThread
 
 SCORES = {"PASS": 1.0, "FAIL": 0.0}
 _NOT_APPLICABLE = "NA"
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "reasoning": {"type": "string"},
-        "score": {"type": "string", "enum": [*SCORES, _NOT_APPLICABLE]},
-    },
-    "required": ["reasoning", "score"],
-    "additionalProperties": False,
-}
+_SCHEMA = object_of({"reasoning": {"type": "string"}, "score": {"type": "string", "enum": [*SCORES, _NOT_APPLICABLE]}})
 _DEFAULT_REASONING = {True: "The answer meets the criterion.", False: "The answer does not meet the criterion."}
 _encode = JSONEncoder(ensure_ascii=False).encode
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, get_args
 from gradebox.asks.asking import MOST_ASKS
 from gradebox.asks.errors import ModelError
 from gradebox.asks.model import Model
+from gradebox.asks.schema import object_of
 from gradebox.judges import direct_prompts as prompts
 from gradebox.judges import fields
 from gradebox.judges.bounded import bounded
@@ -24,15 +25,7 @@ the mean of both options, "error" gives no score.
 """
 
 _SAMPLES = 3  # if self_consistency=True
-_PERSONA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "persona_name": {"type": "string", "minLength": 1},
-        "persona_description": {"type": "string", "minLength": 1},
-    },
-    "required": ["persona_name", "persona_description"],
-    "additionalProperties": False,
-}
+_PERSONA = object_of({name: {"type": "string", "minLength": 1} for name in ("persona_name", "persona_description")})
 
 
 class DecidedCase(TypedDict):
@@ -312,9 +305,8 @@ def _spread(criterion: Criterion, samples: Sequence[_Sample]) -> dict[str, Any]:
 
 def _form(names: list[str], has_reasoning: bool) -> dict[str, Any]:
     text = {"type": "string"}
-    properties = {"reasoning": text} if has_reasoning else {}
-    properties |= {"option": {"type": "string", "enum": names}, "feedback": text}  # type: ignore[dict-item]
-    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+    reasoning = {"reasoning": text} if has_reasoning else {}
+    return object_of({**reasoning, "option": {"type": "string", "enum": names}, "feedback": text})
 
 
 def _case(example: DecidedCase, number: int) -> dict[str, Any]:

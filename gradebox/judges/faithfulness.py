@@ -3,6 +3,7 @@
 from typing import Any
 
 from gradebox.asks.model import Model
+from gradebox.asks.schema import object_of
 from gradebox.judges import claim_prompts as prompts
 from gradebox.judges import fields
 from gradebox.judges.bounded import bounded
@@ -11,18 +12,8 @@ from gradebox.score import NotApplicable, Score
 from gradebox.thread import StringThread
 
 MOST_CLAIMS = 100
-_CLAIMS: dict[str, Any] = {
-    "type": "object",
-    "properties": {"claims": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_CLAIMS}},
-    "required": ["claims"],
-    "additionalProperties": False,
-}
-_VERDICT: dict[str, Any] = {
-    "type": "object",
-    "properties": {"reason": {"type": "string"}, "supported": {"type": "boolean"}},
-    "required": ["reason", "supported"],
-    "additionalProperties": False,
-}
+_CLAIMS = object_of({"claims": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_CLAIMS}})
+_VERDICT = object_of({"reason": {"type": "string"}, "supported": {"type": "boolean"}})
 
 
 class Faithfulness:
@@ -89,12 +80,7 @@ class Faithfulness:
     async def _verdicts(self, claims: list[str], context: dict[str, str]) -> list[dict[str, Any]]:
         """One verdict for each claim, by its number: a reply with more or fewer verdicts is invalid."""
         numbers = [str(number) for number in range(1, len(claims) + 1)]
-        schema = {
-            "type": "object",
-            "properties": dict.fromkeys(numbers, _VERDICT),
-            "required": numbers,
-            "additionalProperties": False,
-        }
+        schema = object_of(dict.fromkeys(numbers, _VERDICT))
         reply = await self._model.chat(prompts.messages(prompts.verdicts(claims, context)), schema, **self._options)
         return [reply.data[number] for number in numbers]
 

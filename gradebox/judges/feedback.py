@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Any, Literal, get_args
 
 from gradebox.asks.model import Model
+from gradebox.asks.schema import object_of
 from gradebox.judges import feedback_prompts as prompts
 from gradebox.judges import fields
 from gradebox.score import NotApplicable, Score
@@ -21,18 +22,8 @@ Of = Literal["completion", "judge"]
 MOST_TEXTS = 50  # texts of feedback in one proposal
 _DETAILS_CHARACTERS = 4000
 _SETTINGS_CHARACTERS = 32_000
-_FEEDBACK: dict[str, Any] = {
-    "type": "object",
-    "properties": {"feedback": {"type": "string"}},
-    "required": ["feedback"],
-    "additionalProperties": False,
-}
-_PROPOSAL: dict[str, Any] = {
-    "type": "object",
-    "properties": {"reasoning": {"type": "string"}, "proposal": {"type": "string", "minLength": 1}},
-    "required": ["reasoning", "proposal"],
-    "additionalProperties": False,
-}
+_FEEDBACK = object_of({"feedback": {"type": "string"}})
+_PROPOSAL = object_of({"reasoning": {"type": "string"}, "proposal": {"type": "string", "minLength": 1}})
 _encode = JSONEncoder(ensure_ascii=False).encode
 
 

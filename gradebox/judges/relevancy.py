@@ -5,6 +5,7 @@ from typing import Any
 
 from gradebox.asks.asking import MOST_ASKS
 from gradebox.asks.model import Model
+from gradebox.asks.schema import object_of
 from gradebox.judges import claim_prompts as prompts
 from gradebox.judges import fields
 from gradebox.judges.bounded import bounded
@@ -15,26 +16,11 @@ from gradebox.thread import StringThread
 
 MOST_STATEMENTS = 100
 _RELEVANT = {"reason": {"type": "string"}, "relevant": {"type": "boolean"}}
-_DOCUMENT: dict[str, Any] = {
-    "type": "object",
-    "properties": _RELEVANT,
-    "required": [*_RELEVANT],
-    "additionalProperties": False,
-}
-_STATEMENT: dict[str, Any] = {
-    "type": "object",
-    "properties": {"text": {"type": "string"}, **_RELEVANT},
-    "required": ["text", *_RELEVANT],
-    "additionalProperties": False,
-}
-_STATEMENTS: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "statements": {"type": "array", "items": _STATEMENT, "minItems": 1, "maxItems": MOST_STATEMENTS},
-    },
-    "required": ["statements"],
-    "additionalProperties": False,
-}
+_DOCUMENT = object_of(_RELEVANT)
+_STATEMENT = object_of({"text": {"type": "string"}, **_RELEVANT})
+_STATEMENTS = object_of(
+    {"statements": {"type": "array", "items": _STATEMENT, "minItems": 1, "maxItems": MOST_STATEMENTS}}
+)
 
 
 class ContextRelevancy:

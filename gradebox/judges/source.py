@@ -31,10 +31,11 @@ class _Kind(NamedTuple):
     is_of_groups: bool = False  # whether it grades groups of threads
 
 
-_TEXT = "a text"
+_TEXT = _Setting("a text", (str,))
 _FLAG = _Setting("true or false", (bool,))
 _MODEL = _Setting("the key of a model", (str,), is_needed=True)
-_DOCUMENTS = _Setting("the name of a field", (str,))
+_FIELD = _Setting("the name of a field", (str,))
+_CRITERION = _Setting("a text or an object", (str, dict), is_needed=True)
 _DRAWN = {
     "temperature": _Setting("a number", _NUMBER, is_nullable=True),
     "max_tokens": _Setting("an integer", (int,)),
@@ -42,7 +43,7 @@ _DRAWN = {
 }
 _DIRECT = {
     "steps": _Setting("1 or 2", (int,)),
-    "to_evaluate": _Setting("the name of a field", (str,)),
+    "to_evaluate": _FIELD,
     "context_fields": _Setting("a name, a list or an object", (str, list, tuple, dict)),
     "check_positional_bias": _FLAG,
     "on_bias": _Setting("one of keep, tie, error", (str,)),
@@ -50,7 +51,7 @@ _DIRECT = {
     "feedback": _FLAG,
     "summary": _FLAG,
     "persona": _FLAG,
-    "judge_description": _Setting(_TEXT, (str,)),
+    "judge_description": _TEXT,
     "examples": _Setting("a list of decided cases", (list, tuple)),
     **_DRAWN,
 }
@@ -59,24 +60,16 @@ _KINDS = {
         "BinaryJudge",
         "judge",
         {
-            "criteria": _Setting(_TEXT, (str,), True),
+            "criteria": _TEXT._replace(is_needed=True),
             "model": _MODEL,
             "examples": _Setting("a list of examples", (list, tuple)),
-            "system_template": _Setting(_TEXT, (str,)),
-            "user_template": _Setting(_TEXT, (str,)),
+            "system_template": _TEXT,
+            "user_template": _TEXT,
             "template_variables": _Setting("an object", (dict,)),
             **_DRAWN,
         },
     ),
-    "judge": _Kind(
-        "DirectJudge",
-        "judge",
-        {
-            "criterion": _Setting("a text or an object", (str, dict), is_needed=True),
-            "model": _MODEL,
-            **_DIRECT,
-        },
-    ),
+    "judge": _Kind("DirectJudge", "judge", {"criterion": _CRITERION, "model": _MODEL, **_DIRECT}),
     "multi_criteria": _Kind(
         "MultiCriteria",
         "judge",
@@ -87,8 +80,8 @@ _KINDS = {
             **_DIRECT,
         },
     ),
-    "faithfulness": _Kind("Faithfulness", "judge", {"model": _MODEL, "documents": _DOCUMENTS, **_DRAWN}),
-    "context_relevancy": _Kind("ContextRelevancy", "judge", {"model": _MODEL, "documents": _DOCUMENTS, **_DRAWN}),
+    "faithfulness": _Kind("Faithfulness", "judge", {"model": _MODEL, "documents": _FIELD, **_DRAWN}),
+    "context_relevancy": _Kind("ContextRelevancy", "judge", {"model": _MODEL, "documents": _FIELD, **_DRAWN}),
     "answer_relevancy": _Kind("AnswerRelevancy", "judge", {"model": _MODEL, **_DRAWN}),
     "external": _Kind(
         "ExternalEndpoint", "external", {"endpoint": _Setting("the key of an endpoint", (str,), is_needed=True)}
@@ -99,21 +92,18 @@ _KINDS = {
         {
             "parts": _Setting("an object of names and parts, or a list of keys of graders", (dict, list, tuple), True),
             "normalize": _FLAG,
-            "formula": _Setting(_TEXT, (str,)),
+            "formula": _TEXT,
         },
     ),
     "pairwise_judge": _Kind(
         "PairwiseJudge",
         "judge",
         {
-            "criterion": _Setting("a text or an object", (str, dict), is_needed=True),
+            "criterion": _CRITERION,
             "model": _MODEL,
             "contests": _Setting("one of all_pairs, at_once", (str,)),
             "allow_ties": _FLAG,
-            "check_positional_bias": _FLAG,
-            "on_bias": _Setting("one of keep, tie, error", (str,)),
-            "to_evaluate": _Setting("the name of a field", (str,)),
-            "context_fields": _Setting("a name, a list or an object", (str, list, tuple, dict)),
+            **{name: _DIRECT[name] for name in ("check_positional_bias", "on_bias", "to_evaluate", "context_fields")},
             **_DRAWN,
         },
         is_of_groups=True,
@@ -195,19 +185,15 @@ def source_of(kind: str, config: Mapping[str, Any]) -> str:
     found, made = settled(kind, config), _KINDS[kind]
     settings = "".join(f"{_INDENT}{name}={_literal(value, 1)},\n" for name, value in found.items())
     if made.is_of_groups:
-        imported, parameter, given, returned = (
-            "Score, StringThread",
-            "threads",
-            "list[StringThread]",
-            "list[Score | Exception]",
-        )
+        imported, given, returned = "Score, StringThread", "threads: list[StringThread]", "list[Score | Exception]"
     else:
-        imported, parameter, given, returned = "StringThread", "thread", "StringThread", "float"
+        imported, given, returned = "StringThread", "thread: StringThread", "float"
+    parameter = given.partition(":")[0]
     return (
         f"from gradebox import {imported}\n"
         f"from {made.room} import {made.made}\n\n"
         f"{made.name} = {made.made}(\n{settings})\n\n\n"
-        f"async def grade({parameter}: {given}) -> {returned}:\n"
+        f"async def grade({given}) -> {returned}:\n"
         f"{_INDENT}return await {made.name}({parameter})\n"
     )
 

@@ -1,6 +1,7 @@
 """Arranges completions in groups for a grader of groups, and distributes its results to the completions."""
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from gradebox.outcome import Outcome
@@ -8,13 +9,7 @@ from gradebox.outcome import Outcome
 
 def neighbours(keys: Sequence[object]) -> list[list[int]]:
     """The positions of each run of equal adjacent keys."""
-    found: list[list[int]] = []
-    for place, key in enumerate(keys):
-        if found and keys[found[-1][0]] == key:
-            found[-1].append(place)
-        else:
-            found.append([place])
-    return found
+    return [list(places) for _, places in groupby(range(len(keys)), keys.__getitem__)]
 
 
 def equal(keys: Sequence[str]) -> list[list[int]]:

@@ -7,8 +7,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gradebox.errors import ScoreMissing
-from gradebox.outcome import Outcome
 from gradebox.rewards.plain import messages, metadata
 from gradebox.rewards.verl import Columns
 
@@ -47,13 +45,6 @@ def _columns(named: Mapping[str, Any]) -> list[str]:
         return list(named)
     known = {"answer", "task", *row, *(task if isinstance(task, Mapping) else ())}
     return [name for name in named if name in known]
-
-
-def number(outcome: Outcome) -> float:
-    """The score as a reward; verifiers has no way to express a missing reward. Raises ScoreMissing."""
-    if outcome.score is None:
-        raise ScoreMissing(outcome)
-    return outcome.score
 
 
 def note(error: Exception, state: Any) -> None:

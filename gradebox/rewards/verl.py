@@ -59,7 +59,7 @@ def threads(
 
 
 def number(outcome: Outcome) -> float:
-    """The score as a reward; verl has no way to express a missing reward. Raises ScoreMissing."""
+    """The score as a reward; verl and verifiers have no way to express a missing reward. Raises ScoreMissing."""
     if outcome.score is None:
         raise ScoreMissing(outcome)
     return outcome.score

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
 from gradebox.client import Client
 from gradebox.errors import CannotServe, Conflict, GradeboxError
@@ -17,66 +18,50 @@ _ENDPOINT = re.compile(r"(?P<key>[^=@]+)=(?P<url>https?://[^@]+)", re.IGNORECASE
 
 
 @dataclass(frozen=True)
-class ServedModel:
-    """A model from the command line."""
+class Served:
+    """A model or an endpoint from the command line. `settings` are arguments of its `create` and `update`."""
 
+    kind: Literal["model", "endpoint"]
     key: str
-    name: str
-    base_url: str
+    settings: Mapping[str, str]
     api_key: str = field(repr=False)
 
     def register(self, client: Client) -> None:
         """Registers it, or updates the existing one with its key."""
+        registered: Any = client.models if self.kind == "model" else client.endpoints
         try:
-            client.models.create(self.key, base_url=self.base_url, model=self.name, api_key=self.api_key)
+            registered.create(self.key, api_key=self.api_key, **self.settings)
         except Conflict:
-            client.models.update(self.key, base_url=self.base_url, model=self.name, api_key=self.api_key)
+            registered.update(self.key, api_key=self.api_key, **self.settings)
 
 
-@dataclass(frozen=True)
-class ServedEndpoint:
-    """An endpoint from the command line."""
-
-    key: str
-    url: str
-    api_key: str = field(repr=False)
-
-    def register(self, client: Client) -> None:
-        """Registers it, or updates the existing one with its key."""
-        try:
-            client.endpoints.create(self.key, url=self.url, api_key=self.api_key)
-        except Conflict:
-            client.endpoints.update(self.key, url=self.url, api_key=self.api_key)
-
-
-def read(text: str, environment: Mapping[str, str]) -> ServedModel:
+def read_model(text: str, environment: Mapping[str, str]) -> Served:
     """Parses `KEY=NAME@BASE_URL`, and adds the API key from the environment. Raises CannotServe."""
     match = _MODEL.fullmatch(text)
     if match is None:
         raise CannotServe("--model is KEY=NAME@BASE_URL, as in small-judge=qwen3:8b@http://127.0.0.1:11434/v1")
     api_key = environment.get(MODEL_SECRETS + _capitals(match["key"]), "")
-    return ServedModel(match["key"], match["name"], match["url"], api_key)
+    return Served("model", match["key"], {"model": match["name"], "base_url": match["url"]}, api_key)
 
 
-def read_endpoint(text: str, environment: Mapping[str, str]) -> ServedEndpoint:
+def read_endpoint(text: str, environment: Mapping[str, str]) -> Served:
     """Parses `KEY=URL`, and adds the API key from the environment. Raises CannotServe."""
     match = _ENDPOINT.fullmatch(text)
     if match is None:
         raise CannotServe("--endpoint is KEY=URL, as in my-reward=http://127.0.0.1:9000")
     api_key = environment.get(ENDPOINT_SECRETS + _capitals(match["key"]), "")
-    return ServedEndpoint(match["key"], match["url"], api_key)
+    return Served("endpoint", match["key"], {"url": match["url"]}, api_key)
 
 
-def refuse_same_key(served: Sequence[ServedModel | ServedEndpoint]) -> None:
+def refuse_same_key(served: Sequence[Served]) -> None:
     """Raises CannotServe if two models or two endpoints have the same key: the second would replace the first."""
-    named = [(type(one), one.key) for one in served]
-    for number, one in enumerate(served):
-        if named[number] in named[:number]:
-            option = "--model" if isinstance(one, ServedModel) else "--endpoint"
-            raise CannotServe(f"{option} names {one.key!r} twice: give each its own key")
+    named = [(one.kind, one.key) for one in served]
+    for number, (kind, key) in enumerate(named):
+        if (kind, key) in named[:number]:
+            raise CannotServe(f"--{kind} names {key!r} twice: give each its own key")
 
 
-def register(served: Sequence[ServedModel | ServedEndpoint], url: str, data_dir: Path) -> None:
+def register(served: Sequence[Served], url: str, data_dir: Path) -> None:
     """Registers each model and endpoint, or updates the existing one. Raises CannotServe if the service refuses one."""
     if not served:
         return
@@ -92,8 +77,7 @@ def register(served: Sequence[ServedModel | ServedEndpoint], url: str, data_dir:
             try:
                 one.register(client)
             except (GradeboxError, ValueError) as error:
-                kind = "model" if isinstance(one, ServedModel) else "endpoint"
-                raise CannotServe(f"{kind} {one.key!r} cannot be used: {error}") from error
+                raise CannotServe(f"{one.kind} {one.key!r} cannot be used: {error}") from error
 
 
 def _capitals(key: str) -> str:

@@ -24,7 +24,7 @@ from gradebox.service.console import Console
 from gradebox.service.data_folder import DataFolder, hold
 from gradebox.service.logs import LogSettings
 from gradebox.service.machine import memory_bytes
-from gradebox.service.models import SECRETS, ServedEndpoint, ServedModel, register
+from gradebox.service.models import SECRETS, Served, register
 from gradebox.service.process import ServiceProcess
 from gradebox.service.redis import redis_answers, redis_is_occupied, redis_process, redis_url
 from gradebox.service.settings import fault_of
@@ -56,7 +56,7 @@ class ServeOptions:
     backend: str
     redis_url: str | None
     stop_s: float = 8.0
-    registered: Sequence[ServedModel | ServedEndpoint] = ()
+    registered: Sequence[Served] = ()
 
 
 class Signals:

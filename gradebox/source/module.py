@@ -15,6 +15,8 @@ from typing import Any
 from gradebox.errors import SourceError
 from gradebox.source.names import Definition, Names, first_line, is_definition, names_of
 
+# The compiler flag of each feature.
+_FEATURES = {name: getattr(__future__, name).compiler_flag for name in __future__.all_feature_names}
 # Cell magics whose body runs in the notebook's own namespace.
 _BODY_MAGICS = {"time", "capture", "timeit", "prun"}
 _INPUT = re.compile(r"<(?:python-input-|stdin>-)([0-9]+)>?")  # of interactive Python, with the new and the basic REPL
@@ -118,16 +120,13 @@ class Module:
 
 
 def _features(code: CodeType) -> str:
-    flags = ((name, getattr(__future__, name).compiler_flag) for name in __future__.all_feature_names)
-    names = [name for name, flag in flags if flag & code.co_flags]
+    names = [name for name, flag in _FEATURES.items() if flag & code.co_flags]
     return f"from __future__ import {', '.join(names)}\n" if names else ""
 
 
 def _texts(function: FunctionType) -> list[Text]:
     code, name = function.__code__, function.__name__
-    flags = code.co_flags & functools.reduce(
-        int.__or__, (getattr(__future__, feature).compiler_flag for feature in __future__.all_feature_names)
-    )
+    flags = code.co_flags & functools.reduce(int.__or__, _FEATURES.values())
     cells = function.__globals__.get("_ih")
     # Debuggers write cells to files, whose paths contain "ipykernel_".
     in_cell = "ipykernel_" in code.co_filename or not Path(code.co_filename).exists()

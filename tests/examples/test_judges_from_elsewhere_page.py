@@ -60,7 +60,7 @@ def test_every_section_has_its_rows() -> None:
 
 @pytest.mark.parametrize("snippet", [snippet for snippet in JUDGES if not snippet.startswith("batch.")])
 def test_a_judge_scores(snippet: str) -> None:
-    made = eval(snippet, {name: getattr(judges, name) for name in judges.__all__})
+    made = eval(snippet, {name: getattr(judges, name) for name in vars(judges)["__all__"]})
     group = [THREAD, StringThread([("user", "Why?"), ("assistant", "5")])]
     with (
         testing.model("small-judge", answered),

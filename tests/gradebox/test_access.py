@@ -169,7 +169,7 @@ def test_a_client_that_waits_for_its_service_sends_no_key_to_who_took_the_port(h
         service.join()
     assert "Bearer found" in asked[0]
     with another_users_listener(port) as heard:
-        client._transport.rules.auth.look_again()  # type: ignore[union-attr]  # as after a second
+        client._transport.rules.auth.look_again()  # as after a second
         with pytest.raises(NotOurs):
             client.projects.list()
     assert heard == []
@@ -202,7 +202,7 @@ def test_a_client_that_is_older_than_the_service_finds_its_key(home: Path) -> No
             client.get("/v1/me")
             client.get("/v1/me")
     assert sent == [None, "Bearer made-later", "Bearer made-later"]
-    assert rules.key is not None and rules.key.owner == os.getuid()
+    assert rules.auth.key is not None and rules.auth.key.owner == os.getuid()
 
 
 def test_where_nobody_listens_a_user_hears_so(home: Path) -> None:

@@ -129,13 +129,6 @@ def test_a_reply_that_is_none_is_an_error(reply: str) -> None:
     assert (caught.value.kind, caught.value.reply) == ("invalid_reply", reply)
 
 
-def test_a_model_that_is_away_is_an_error() -> None:
-    judge = lm_judge([{"role": "user", "content": "{prediction}"}], model="small-judge")
-    replies = [ModelError("unreachable", "it is away", retryable=True)]
-    with testing.model("small-judge", replies=replies), pytest.raises(ModelError, match="away"):
-        asyncio.run(judge(thread()))
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -15,6 +15,11 @@ OUTCOMES = Outcomes(
         Outcome(1, "g@1", None, 1.0, error=OutcomeError("exception", EVIL), stdout=EVIL),
     ]
 )
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+BATCH = Batch(
+    id="b", project="default", state="finished", graders=[BatchGrader(key="g", version=2)], threads=2, total=2,
+    done=2, scored=1, errors={"exception": 1}, created_at=NOW,
+)  # fmt: skip
 
 
 def test_a_frame_has_a_row_for_each_and_a_column_for_each_value() -> None:
@@ -70,12 +75,7 @@ def test_what_a_report_says_of_its_test_run_are_outcomes() -> None:
 
 
 def test_a_list_is_a_frame_and_a_table() -> None:
-    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    batch = Batch(
-        id="b", project="default", state="finished", graders=[BatchGrader(key="g", version=2)], threads=2, total=2,
-        done=2, scored=1, errors={"exception": 1}, created_at=now,
-    )  # fmt: skip
-    listed = Listing([batch], BATCH_COLUMNS)
+    listed = Listing([BATCH], BATCH_COLUMNS)
     for shown in ("<th>created (UTC)</th>", "<td>2026-01-02 03:04:05</td>", "<td>g@2</td>", "<td>1 exception</td>"):
         assert shown in listed._repr_html_()
     frame = listed.to_pandas()
@@ -85,17 +85,13 @@ def test_a_list_is_a_frame_and_a_table() -> None:
 
 
 def test_graders_reports_and_batches_are_escaped_tables() -> None:
-    now = datetime(2026, 1, 2, tzinfo=UTC)
     grader = GraderRecord(
         project="default", key="g", name="g", description=EVIL, locked=False, version=1, sha256="", isolation="batch",
-        timeout_s=5, memory_mb=256, created_at=now, updated_at=now,
+        timeout_s=5, memory_mb=256, created_at=NOW, updated_at=NOW,
     )  # fmt: skip
     check = Check(name="syntax", passed=False, message=EVIL, line=3, duration_ms=1)
     report = Report(valid=False, checks=[check], warnings=[EVIL])
-    batch = Batch(
-        id="b", project="default", state="finished", graders=[BatchGrader(key="g", version=1)], threads=2, total=2,
-        done=2, scored=1, errors={"exception": 1}, created_at=now, summary=[summarise(EVIL, 1.0, tally(OUTCOMES))],
-    )  # fmt: skip
+    batch = BATCH.model_copy(update={"summary": [summarise(EVIL, 1.0, tally(OUTCOMES))]})
     for shown in (grader._repr_html_(), report._repr_html_(), batch._repr_html_()):
         assert "<script>" not in shown
         assert "&lt;script&gt;" in shown

@@ -10,7 +10,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from gradebox import AsyncClient, Client, NotApplicable, Score, StringThread
+from gradebox import Client, NotApplicable, Score, StringThread
 from gradebox.client import GraderHandle
 from gradebox.errors import ApiError, ValidationError
 from tests.gradebox.conftest import Service
@@ -157,18 +157,6 @@ def test_a_batch_of_groups(client: Client, grader: GraderHandle) -> None:
     assert batch.summary[0].mean == pytest.approx(sum(outcome.score or 0 for outcome in outcomes[:300]) / 300)
     (sent, *_) = [sent for _, sent in batch.outcomes(threads=True)]
     assert [each["messages"][-1]["content"] for each in sent["threads"]] == ["x", "xxxx"]
-
-
-def test_awaited(service: Service, grader: GraderHandle) -> None:
-    async def run() -> list[float | None]:
-        async with AsyncClient(service.url, service.key) as client:
-            (outcome,) = await client.score(grader.key, [[thread("a"), thread("ab")]])
-            batch = await client.batches.create(grader.key, [[thread("a"), thread("ab")]])
-            await batch.wait(progress=False)
-            scores = [each.score for one in [outcome] for each in one.scores or []]
-            return scores + [each.score async for one in batch.outcomes() for each in one.scores or []]
-
-    assert asyncio.run(run()) == [1.0, 0.0, 1.0, 0.0]
 
 
 def test_a_batch_has_graders_of_one_kind(client: Client, grader: GraderHandle, plain: str) -> None:

@@ -1,18 +1,29 @@
+import ast
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import gradebox
+import gradebox.judges
 
 PACKAGE = Path(gradebox.__file__).parent
 
 
 def test_every_exported_name_can_be_had() -> None:
-    for name in gradebox.__all__:
+    for name in vars(gradebox)["__all__"]:
         assert getattr(gradebox, name) is not None
+
+
+@pytest.mark.parametrize("package", [gradebox, gradebox.judges])
+def test_type_checkers_see_the_same_names(package: ModuleType) -> None:
+    tree = ast.parse(Path(package.__file__ or "").read_text())
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    seen = [alias.asname for node in imports for alias in node.names if alias.asname]
+    assert sorted(seen) == [name for name in vars(package)["__all__"] if name != "__version__"]
 
 
 def test_a_misspelt_name_is_an_attribute_error() -> None:

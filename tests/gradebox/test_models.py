@@ -7,7 +7,7 @@ import pytest
 from examples.model_server import ModelServer, Script
 from gradebox import ModelDefaults, Price
 from gradebox.errors import CannotServe, Conflict, NotAllowed
-from gradebox.service.models import read, read_endpoint, refuse_same_key
+from gradebox.service.models import read_endpoint, read_model, refuse_same_key
 from tests.gradebox.conftest import serving
 
 SECRET = "sk-very-secret-of-a-model-0123456789"
@@ -120,20 +120,19 @@ def test_models_of_a_service(tmp_path: Path) -> None:
 
 def test_how_serve_is_told_of_a_model() -> None:
     environment = {"GRADEBOX_MODEL_KEY_SMALL_JUDGE": SECRET}
-    found = read("small-judge=org/name@http://127.0.0.1:8000/v1", environment)
-    assert (found.key, found.name, found.base_url, found.api_key) == (
-        "small-judge", "org/name", "http://127.0.0.1:8000/v1", SECRET
-    )  # fmt: skip
+    found = read_model("small-judge=org/name@http://127.0.0.1:8000/v1", environment)
+    assert (found.key, found.api_key) == ("small-judge", SECRET)
+    assert found.settings == {"model": "org/name", "base_url": "http://127.0.0.1:8000/v1"}
     assert SECRET not in repr(found)
-    assert read("other=m@http://127.0.0.1:8000/v1", environment).api_key == ""
+    assert read_model("other=m@http://127.0.0.1:8000/v1", environment).api_key == ""
     for text in ("judge", "judge=m", "judge=m@127.0.0.1", "judge=m@http://user:pw@127.0.0.1/v1"):
         with pytest.raises(CannotServe, match="KEY=NAME@BASE_URL") as error:
-            read(text, {})
+            read_model(text, {})
         assert "pw" not in str(error.value)
 
 
 def test_serve_takes_no_two_models_of_one_key() -> None:
-    models = [read(f"{key}=m@http://127.0.0.1:{port}/v1", {}) for key, port in (("a", 1), ("b", 2), ("a", 3))]
+    models = [read_model(f"{key}=m@http://127.0.0.1:{port}/v1", {}) for key, port in (("a", 1), ("b", 2), ("a", 3))]
     endpoints = [read_endpoint(f"{key}=http://127.0.0.1:1", {}) for key in ("a", "b", "b")]
     refuse_same_key([*models[:2], *endpoints[:2]])
     with pytest.raises(CannotServe, match="--model names 'a' twice"):
@@ -145,7 +144,8 @@ def test_serve_takes_no_two_models_of_one_key() -> None:
 def test_how_serve_is_told_of_an_endpoint() -> None:
     environment = {"GRADEBOX_ENDPOINT_KEY_MY_REWARD": SECRET, "GRADEBOX_MODEL_KEY_OTHER": SECRET}
     found = read_endpoint("my-reward=http://127.0.0.1:9000/mine", environment)
-    assert (found.key, found.url, found.api_key) == ("my-reward", "http://127.0.0.1:9000/mine", SECRET)
+    assert (found.key, found.settings) == ("my-reward", {"url": "http://127.0.0.1:9000/mine"})
+    assert found.api_key == SECRET
     assert SECRET not in repr(found)
     assert read_endpoint("other=http://127.0.0.1:9000", environment).api_key == ""
     for text in ("my-reward", "my-reward=127.0.0.1", "my-reward=http://user:pw@127.0.0.1"):

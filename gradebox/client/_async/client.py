@@ -1,7 +1,6 @@
 """The client class."""
 
 from collections.abc import Iterable
-from math import isfinite
 from types import TracebackType
 from typing import Self
 
@@ -17,13 +16,13 @@ from gradebox.client._async.models import AsyncModels
 from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.calls import GraderChoice, OneGrader
-from gradebox.client.combined import AsyncReward
+from gradebox.client.combined import AsyncReward, part_of, weights_of_reward
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
 from gradebox.comparison import Comparison
 from gradebox.frame import Outcomes
-from gradebox.schemas import ApiKey, AuditLine, BatchGrader, ProjectSpending
+from gradebox.schemas import ApiKey, AuditLine, ProjectSpending
 
 TIMEOUT_S = 30.0
 
@@ -98,24 +97,10 @@ class AsyncClient:
         Raises:
             ValueError: no grader is named, or one twice; a weight is not finite; or a grader takes groups.
         """
-        chosen = calls.weights_of(graders)
-        if not chosen:
-            raise ValueError("name at least one grader")
-        if not all(map(isfinite, chosen.values())):
-            raise ValueError("a weight is a finite number")
         parts = []
-        for grader, weight in chosen.items():
+        for grader, weight in weights_of_reward(graders).items():
             key, version = calls.split_version(grader)
-            newest = await self.graders.get(key)
-            if newest.groups:
-                raise ValueError(
-                    f"grader {key!r} takes groups of completions, and a reward of several scores single threads: give "
-                    "the trainer its own reward beside this one"
-                )
-            parts.append(BatchGrader(key=key, version=version or newest.version, weight=weight))
-        labels = [str(part) for part in parts]
-        if repeated := [label for label in labels if labels.count(label) > 1]:
-            raise ValueError(f"the grader {repeated[0]} is named twice: name it once")
+            parts.append(part_of(await self.graders.get(key), version, weight))
         return AsyncReward(parts, name, self._scoring)
 
     async def me(self) -> ApiKey:

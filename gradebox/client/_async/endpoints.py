@@ -38,8 +38,8 @@ class AsyncEndpoints:
             NotAllowed: the operator does not allow this host.
         """
         check_key(key)
-        fields = {"key": key, **_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)}
-        return await self._transport.send(calls.create_endpoint(self._project, fields))
+        fields = {"key": key, **calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)}
+        return await self._transport.send(calls.endpoints.create(self._project, fields))
 
     async def update(
         self,
@@ -56,8 +56,8 @@ class AsyncEndpoints:
         Raises:
             Conflict: the URL changes, and the API key is not given again.
         """
-        fields = _fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
-        return await self._transport.send(calls.patch_endpoint(self._project, key, fields))
+        fields = calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
+        return await self._transport.send(calls.endpoints.patch(self._project, key, fields))
 
     async def test(self, key: str) -> EndpointTrial:
         """Tests the endpoint with one small thread.
@@ -69,28 +69,12 @@ class AsyncEndpoints:
 
     async def get(self, key: str) -> ProjectEndpoint:
         """One endpoint. Raises NotFound."""
-        return await self._transport.send(calls.get_endpoint(self._project, key))
+        return await self._transport.send(calls.endpoints.get(self._project, key))
 
     async def list(self) -> list[ProjectEndpoint]:
         """All endpoints of the project."""
-        return await self._transport.send(calls.list_endpoints(self._project))
+        return await self._transport.send(calls.endpoints.list(self._project))
 
     async def delete(self, key: str) -> None:
         """Deletes an endpoint with its API key."""
-        await self._transport.send(calls.delete_endpoint(self._project, key))
-
-
-def _fields(
-    url: str | None,
-    api_key: str | None,
-    timeout_s: float | None,
-    max_concurrency: int | None,
-    requests_per_minute: int | None,
-) -> dict[str, object]:
-    return {
-        "url": url,
-        "api_key": api_key,
-        "timeout_s": timeout_s,
-        "max_concurrency": max_concurrency,
-        "requests_per_minute": requests_per_minute,
-    }
+        await self._transport.send(calls.endpoints.delete(self._project, key))

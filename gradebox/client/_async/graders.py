@@ -70,7 +70,7 @@ class AsyncGraders:
 
     async def get(self, key: str) -> AsyncGraderHandle:
         """One grader. Raises NotFound."""
-        return self._handle(await self._transport.send(calls.get_grader(self._project, key)))
+        return self._handle(await self._transport.send(calls.graders.get(self._project, key)))
 
     async def update(
         self,
@@ -153,11 +153,11 @@ class AsyncGraders:
 
     async def delete(self, key: str) -> None:
         """Deletes a grader. Running batches continue with the version that they started with."""
-        await self._transport.send(calls.delete_grader(self._project, key))
+        await self._transport.send(calls.graders.delete(self._project, key))
 
     async def lock(self, key: str, locked: bool = True) -> AsyncGraderHandle:
         """Protects a grader against changes and deletion, until it is unlocked with `locked=False`."""
-        return self._handle(await self._transport.send(calls.patch_grader(self._project, key, {"locked": locked})))
+        return self._handle(await self._transport.send(calls.graders.patch(self._project, key, {"locked": locked})))
 
     async def map_weave(
         self, key: str, *, completion: str | None = None, prompt: str | None = None, metadata: str | None = None
@@ -172,7 +172,7 @@ class AsyncGraders:
             Conflict: the grader is locked.
         """
         mapping = {"completion": completion, "prompt": prompt, "metadata": metadata}
-        return self._handle(await self._transport.send(calls.patch_grader(self._project, key, {"weave": mapping})))
+        return self._handle(await self._transport.send(calls.graders.patch(self._project, key, {"weave": mapping})))
 
     async def versions(self, key: str) -> list[Version]:
         """All versions of a grader with their sources."""
@@ -217,7 +217,7 @@ class AsyncGraders:
         said = with_feedback([outcome async for outcome in given.outcomes()], given.id)
         if not said:
             return NOTHING._replace(batch=given.id)
-        grader = await self._transport.send(calls.get_grader(self._project, judge.key))
+        grader = await self._transport.send(calls.graders.get(self._project, judge.key))
         version = await self._transport.send(calls.get_version(self._project, judge.key, judge.version))
         reasons = [outcome.reason for outcome in said if outcome.reason]
         call = bring_together(self._project, model, grader, version, reasons, instructions)

@@ -1,7 +1,6 @@
 """The models of a project: servers of chat completions that a user registers."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from gradebox.client import calls
@@ -52,9 +51,9 @@ class AsyncModels:
             NotAllowed: the operator does not allow this host.
         """
         check_key(key)
-        limits = _limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
-        fields = {"key": key, **_fields(base_url, model, api_key, defaults, timeout_s), **limits}
-        return await self._transport.send(calls.create_model(self._project, fields))
+        limits = calls.model_limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
+        fields = {"key": key, **calls.model_fields(base_url, model, api_key, defaults, timeout_s), **limits}
+        return await self._transport.send(calls.models.create(self._project, fields))
 
     async def update(
         self,
@@ -78,9 +77,9 @@ class AsyncModels:
         Raises:
             Conflict: the base URL changes, and the API key is not given again.
         """
-        limits = _limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
-        fields = {**_fields(base_url, model, api_key, defaults, timeout_s), **limits}
-        return await self._transport.send(calls.patch_model(self._project, key, fields))
+        limits = calls.model_limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
+        fields = {**calls.model_fields(base_url, model, api_key, defaults, timeout_s), **limits}
+        return await self._transport.send(calls.models.patch(self._project, key, fields))
 
     async def test(self, key: str) -> ModelTrial:
         """Tests with three small requests whether the model answers and what its server supports.
@@ -93,44 +92,12 @@ class AsyncModels:
 
     async def get(self, key: str) -> ProjectModel:
         """One model. Raises NotFound."""
-        return await self._transport.send(calls.get_model(self._project, key))
+        return await self._transport.send(calls.models.get(self._project, key))
 
     async def list(self) -> list[ProjectModel]:
         """All models of the project."""
-        return await self._transport.send(calls.list_models(self._project))
+        return await self._transport.send(calls.models.list(self._project))
 
     async def delete(self, key: str) -> None:
         """Deletes a model with its API key."""
-        await self._transport.send(calls.delete_model(self._project, key))
-
-
-def _fields(
-    base_url: str | None,
-    model: str | None,
-    api_key: str | None,
-    defaults: ModelDefaults | Mapping[str, Any] | None,
-    timeout_s: float | None,
-) -> dict[str, object]:
-    return {
-        "base_url": base_url,
-        "model": model,
-        "api_key": api_key,
-        "defaults": None if defaults is None else ModelDefaults.model_validate(defaults).model_dump(exclude_none=True),
-        "timeout_s": timeout_s,
-    }
-
-
-def _limits(
-    max_concurrency: int | None,
-    requests_per_minute: int | None,
-    tokens_per_minute: int | None,
-    price: Price | Mapping[str, Any] | None,
-    keep_replies: bool | None,
-) -> dict[str, object]:
-    return {
-        "max_concurrency": max_concurrency,
-        "requests_per_minute": requests_per_minute,
-        "tokens_per_minute": tokens_per_minute,
-        "price": None if price is None else asdict(Price(**price) if isinstance(price, Mapping) else price),
-        "keep_replies": keep_replies,
-    }
+        await self._transport.send(calls.models.delete(self._project, key))

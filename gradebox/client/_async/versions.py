@@ -25,7 +25,7 @@ async def environment_of(
     if environment is not None or fn is None or isinstance(fn, str):
         return environment
     try:
-        newest = await transport.send(calls.get_grader(project, key))
+        newest = await transport.send(calls.graders.get(project, key))
     except NotFound:  # `put` creates the grader; for other calls the service reports the error
         return None
     return newest.environment.label if newest.environment else None

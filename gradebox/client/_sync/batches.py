@@ -8,10 +8,11 @@ from typing import Any, Literal, overload
 
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
+from gradebox.client.batch_record import BatchRecord
 from gradebox.client.batch_watch import BatchWatch
 from gradebox.client.calls import GraderChoice, Labels
 from gradebox.client.line_readers import OutcomeReader, SentThreadReader
-from gradebox.client.outcomes import Rewards, checked
+from gradebox.client.outcomes import Rewards, checked, is_of
 from gradebox.client.recorded_scores import RecordedScore, blocks_of, note_recorded, score_lines
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
@@ -20,42 +21,17 @@ from gradebox.frame import Listing, Outcomes
 from gradebox.outcome import Outcome
 from gradebox.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 from gradebox.reduction import reduced
-from gradebox.schemas import BATCH_COLUMNS, ENDED, Batch, BatchBudget, BatchState, FeedbackOn, FeedbackTarget, Summary
+from gradebox.schemas import BATCH_COLUMNS, ENDED, Batch, BatchBudget, FeedbackOn, FeedbackTarget
 
 _NOTHING_TO_SAY = "urn:gradebox:problem:nothing-to-say"
 
 
-class BatchHandle:
+class BatchHandle(BatchRecord):
     """A batch of the service. `status` is its state in the last answer of the service."""
 
     def __init__(self, transport: Transport, batch: Batch) -> None:
         self.status = batch
         self._transport = transport
-
-    @property
-    def id(self) -> str:
-        """The batch's id, unique in its project."""
-        return self.status.id
-
-    @property
-    def state(self) -> BatchState:
-        """`queued`, `running`, `finished`, `cancelled` or `failed`, as of the last answer."""
-        return self.status.state
-
-    @property
-    def summary(self) -> list[Summary]:
-        """One summary for each grader, over the outcomes so far, as of the last answer."""
-        return self.status.summary
-
-    def __getattr__(self, name: str) -> Any:
-        """The other attributes of `status`, such as `batch.done` and `batch.created_at`."""
-        if name.startswith("_") or name == "status":
-            raise AttributeError(name)
-        return getattr(self.status, name)
-
-    def __repr__(self) -> str:
-        status = self.status
-        return f"<{type(self).__name__} {status.id} {status.state}: {status.done} of {status.total} outcomes>"
 
     def refresh(self, wait_s: float = 0, bootstrap: bool = False) -> Batch:
         """Requests the state of the batch and stores it as `status`.
@@ -183,9 +159,6 @@ class BatchHandle:
         found = [outcome for outcome, _ in pairs]
         return Outcomes(checked(found, self.status)).to_pandas([thread for _, thread in pairs])
 
-    def _repr_html_(self) -> str:
-        return self.status._repr_html_()
-
     def rewards(self) -> list[float | None]:
         """Waits for the end of the batch and returns one number for each thread, in order.
 
@@ -248,7 +221,7 @@ class BatchHandle:
         if success is not None:
             one = str(self.status.graders[0]) if len(self.status.graders) == 1 else None
             found = [outcome for outcome in self.outcomes()]
-            outcomes = [outcome for outcome in checked(found, self.status) if _is_of(outcome, grader or one)]
+            outcomes = [outcome for outcome in checked(found, self.status) if is_of(outcome, grader or one)]
             if reduced(outcomes, purpose="feedback", reduction_fn=None, success_fn=success).is_success:
                 return None
         fields = {"model": model, "on": on, "of": of, "grader": grader, "threshold": threshold}
@@ -388,8 +361,3 @@ class Batches:
         """
         found = self._transport.send(calls.list_batches(self._project, limit, before, grader))
         return Listing((BatchHandle(self._transport, batch) for batch in found), BATCH_COLUMNS)
-
-
-def _is_of(outcome: Outcome, grader: str | None) -> bool:
-    """Whether an outcome is of this grader: `key`, `key@version`, or None for any grader."""
-    return grader is None or grader in (outcome.grader, outcome.grader.partition("@")[0])

@@ -2,7 +2,6 @@
 """The client class."""
 
 from collections.abc import Iterable
-from math import isfinite
 from types import TracebackType
 from typing import Self
 
@@ -18,13 +17,13 @@ from gradebox.client._sync.models import Models
 from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import GraderChoice, OneGrader
-from gradebox.client.combined import Reward
+from gradebox.client.combined import Reward, part_of, weights_of_reward
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
 from gradebox.comparison import Comparison
 from gradebox.frame import Outcomes
-from gradebox.schemas import ApiKey, AuditLine, BatchGrader, ProjectSpending
+from gradebox.schemas import ApiKey, AuditLine, ProjectSpending
 
 TIMEOUT_S = 30.0
 
@@ -99,24 +98,10 @@ class Client:
         Raises:
             ValueError: no grader is named, or one twice; a weight is not finite; or a grader takes groups.
         """
-        chosen = calls.weights_of(graders)
-        if not chosen:
-            raise ValueError("name at least one grader")
-        if not all(map(isfinite, chosen.values())):
-            raise ValueError("a weight is a finite number")
         parts = []
-        for grader, weight in chosen.items():
+        for grader, weight in weights_of_reward(graders).items():
             key, version = calls.split_version(grader)
-            newest = self.graders.get(key)
-            if newest.groups:
-                raise ValueError(
-                    f"grader {key!r} takes groups of completions, and a reward of several scores single threads: give "
-                    "the trainer its own reward beside this one"
-                )
-            parts.append(BatchGrader(key=key, version=version or newest.version, weight=weight))
-        labels = [str(part) for part in parts]
-        if repeated := [label for label in labels if labels.count(label) > 1]:
-            raise ValueError(f"the grader {repeated[0]} is named twice: name it once")
+            parts.append(part_of(self.graders.get(key), version, weight))
         return Reward(parts, name, self._scoring)
 
     def me(self) -> ApiKey:

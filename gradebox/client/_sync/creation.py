@@ -12,7 +12,16 @@ from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
 from gradebox.client.handles import GraderHandle
 from gradebox.client.threads import Thread
-from gradebox.client.versions import Ask, Function, GraderOptions, check_key, kind_of, one_of, version_of
+from gradebox.client.versions import (
+    Ask,
+    Function,
+    GraderOptions,
+    as_json,
+    check_isolation,
+    check_key,
+    one_of,
+    source_of,
+)
 from gradebox.schemas import Isolation, WrittenKind
 
 if TYPE_CHECKING:
@@ -73,8 +82,18 @@ class Creation:
             Conflict: the key is taken.
         """
         check_key(key)
-        version = version_of(fn, isolation, timeout_s, memory_mb, environment, ask)
-        fields = {"key": key, "name": name, "description": description, **version}
+        check_isolation(isolation)
+        fields = {
+            "key": key,
+            "name": name,
+            "description": description,
+            "source": source_of(fn, environment),
+            "isolation": isolation,
+            "timeout_s": timeout_s,
+            "memory_mb": memory_mb,
+            "environment": environment,
+            "ask": ask,
+        }
         grader = self._transport.send(calls.create_grader(self._project, fields, threads))
         return GraderHandle.of(grader, self._scoring)
 
@@ -171,7 +190,7 @@ class Creation:
         The settings are those of `gradebox.judges.DirectJudge`. Raises the same exceptions as `binary_judge`.
         """
         config = {
-            "criterion": criterion if isinstance(criterion, str | Mapping) else criterion.as_config(),
+            "criterion": as_json(criterion),
             "model": judge_model,
             "steps": steps,
             "to_evaluate": to_evaluate,
@@ -260,7 +279,7 @@ class Creation:
         The settings are those of `gradebox.judges.MultiCriteria`; `settings` holds the settings of its direct judges,
         such as `{"self_consistency": 3}`. Raises the same exceptions as `binary_judge`.
         """
-        own = {"criteria": [_as_json(one) for one in criteria], "model": judge_model}
+        own = {"criteria": [as_json(one) for one in criteria], "model": judge_model}
         config = {**(settings or {}), **own, "normalize_scores": normalize_scores}
         return self.of_kind(key=key, kind="multi_criteria", config=config, **options)
 
@@ -286,7 +305,7 @@ class Creation:
         The settings are those of `gradebox.judges.PairwiseJudge`. Raises the same exceptions as `binary_judge`.
         """
         config = {
-            "criterion": criterion if isinstance(criterion, str | Mapping) else criterion.as_config(),
+            "criterion": as_json(criterion),
             "model": judge_model,
             "contests": contests,
             "allow_ties": allow_ties,
@@ -356,15 +375,8 @@ class Creation:
         Raises the same exceptions as `binary_judge`.
         """
         check_key(key)
-        fields = {"key": key, **kind_of(kind, config, options)}
-        grader = self._transport.send(calls.create_grader(self._project, fields, options.get("threads")))
+        check_isolation(options.get("isolation"))
+        threads = options.pop("threads", None)
+        fields = {"key": key, "kind": kind, "config": config, **options}
+        grader = self._transport.send(calls.create_grader(self._project, fields, threads))
         return GraderHandle.of(grader, self._scoring)
-
-
-def _as_json(one: str | Mapping[str, Any] | Criterion | CriterionItem) -> Any:
-    """The JSON form of a criterion, or of an item that has one."""
-    if isinstance(one, str):
-        return one
-    if isinstance(one, Mapping):
-        return {name: _as_json(member) if name == "criterion" else member for name, member in one.items()}
-    return one.as_config()

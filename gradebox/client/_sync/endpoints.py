@@ -39,8 +39,8 @@ class Endpoints:
             NotAllowed: the operator does not allow this host.
         """
         check_key(key)
-        fields = {"key": key, **_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)}
-        return self._transport.send(calls.create_endpoint(self._project, fields))
+        fields = {"key": key, **calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)}
+        return self._transport.send(calls.endpoints.create(self._project, fields))
 
     def update(
         self,
@@ -57,8 +57,8 @@ class Endpoints:
         Raises:
             Conflict: the URL changes, and the API key is not given again.
         """
-        fields = _fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
-        return self._transport.send(calls.patch_endpoint(self._project, key, fields))
+        fields = calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
+        return self._transport.send(calls.endpoints.patch(self._project, key, fields))
 
     def test(self, key: str) -> EndpointTrial:
         """Tests the endpoint with one small thread.
@@ -70,28 +70,12 @@ class Endpoints:
 
     def get(self, key: str) -> ProjectEndpoint:
         """One endpoint. Raises NotFound."""
-        return self._transport.send(calls.get_endpoint(self._project, key))
+        return self._transport.send(calls.endpoints.get(self._project, key))
 
     def list(self) -> list[ProjectEndpoint]:
         """All endpoints of the project."""
-        return self._transport.send(calls.list_endpoints(self._project))
+        return self._transport.send(calls.endpoints.list(self._project))
 
     def delete(self, key: str) -> None:
         """Deletes an endpoint with its API key."""
-        self._transport.send(calls.delete_endpoint(self._project, key))
-
-
-def _fields(
-    url: str | None,
-    api_key: str | None,
-    timeout_s: float | None,
-    max_concurrency: int | None,
-    requests_per_minute: int | None,
-) -> dict[str, object]:
-    return {
-        "url": url,
-        "api_key": api_key,
-        "timeout_s": timeout_s,
-        "max_concurrency": max_concurrency,
-        "requests_per_minute": requests_per_minute,
-    }
+        self._transport.send(calls.endpoints.delete(self._project, key))

@@ -44,9 +44,8 @@ class Environments:
             Conflict: the key is taken.
         """
         check_key(key)
-        sent = self._send(data)
-        call = calls.create_environment(self._project, key, _listed(requirements), sent)
-        environment = self._transport.send(call)
+        fields = {"key": key, "requirements": _listed(requirements), "data": self._send(data)}
+        environment = self._transport.send(calls.environments.create(self._project, fields))
         return self._watch(environment, progress, timeout) if wait else environment
 
     def update(
@@ -65,9 +64,9 @@ class Environments:
         The same packages and data make no new build, unless the last one failed. Raises the same exceptions as
         `create`.
         """
-        sent = self._send(data)
         listed = None if requirements is None else _listed(requirements)
-        environment = self._transport.send(calls.put_environment(self._project, key, listed, sent))
+        fields = {"requirements": listed, "data": self._send(data)}
+        environment = self._transport.send(calls.put_environment(self._project, key, fields))
         return self._watch(environment, progress, timeout) if wait else environment
 
     def _send(self, data: DataPath | None) -> str | None:
@@ -83,22 +82,22 @@ class Environments:
     def _watch(self, environment: Environment, progress: bool, timeout: float | None) -> Environment:
         watch = BuildWatch(progress, timeout)
         while (wait_s := watch.observe(environment)) is not None:
-            call = calls.get_environment(self._project, environment.key, wait_s)
+            call = calls.wait_for_environment(self._project, environment.key, wait_s)
             environment = self._transport.send(call)
         return environment
 
     def get(self, key: str) -> Environment:
         """One environment with all its builds. Raises NotFound."""
-        return self._transport.send(calls.get_environment(self._project, key))
+        return self._transport.send(calls.environments.get(self._project, key))
 
     def list(self) -> list[Environment]:
         """All environments of the project, each with its newest build."""
-        return self._transport.send(calls.list_environments(self._project))
+        return self._transport.send(calls.environments.list(self._project))
 
     def delete(self, key: str) -> None:
         """Deletes an environment. Raises Conflict while a version of a grader uses it."""
-        self._transport.send(calls.delete_environment(self._project, key))
+        self._transport.send(calls.environments.delete(self._project, key))
 
 
-def _listed(requirements: Sequence[str]) -> Sequence[str]:
-    return [requirements] if isinstance(requirements, str) else requirements
+def _listed(requirements: Sequence[str]) -> list[str]:
+    return [requirements] if isinstance(requirements, str) else list(requirements)

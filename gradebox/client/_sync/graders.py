@@ -71,7 +71,7 @@ class Graders:
 
     def get(self, key: str) -> GraderHandle:
         """One grader. Raises NotFound."""
-        return self._handle(self._transport.send(calls.get_grader(self._project, key)))
+        return self._handle(self._transport.send(calls.graders.get(self._project, key)))
 
     def update(
         self,
@@ -154,11 +154,11 @@ class Graders:
 
     def delete(self, key: str) -> None:
         """Deletes a grader. Running batches continue with the version that they started with."""
-        self._transport.send(calls.delete_grader(self._project, key))
+        self._transport.send(calls.graders.delete(self._project, key))
 
     def lock(self, key: str, locked: bool = True) -> GraderHandle:
         """Protects a grader against changes and deletion, until it is unlocked with `locked=False`."""
-        return self._handle(self._transport.send(calls.patch_grader(self._project, key, {"locked": locked})))
+        return self._handle(self._transport.send(calls.graders.patch(self._project, key, {"locked": locked})))
 
     def map_weave(
         self, key: str, *, completion: str | None = None, prompt: str | None = None, metadata: str | None = None
@@ -173,7 +173,7 @@ class Graders:
             Conflict: the grader is locked.
         """
         mapping = {"completion": completion, "prompt": prompt, "metadata": metadata}
-        return self._handle(self._transport.send(calls.patch_grader(self._project, key, {"weave": mapping})))
+        return self._handle(self._transport.send(calls.graders.patch(self._project, key, {"weave": mapping})))
 
     def versions(self, key: str) -> list[Version]:
         """All versions of a grader with their sources."""
@@ -218,7 +218,7 @@ class Graders:
         said = with_feedback([outcome for outcome in given.outcomes()], given.id)
         if not said:
             return NOTHING._replace(batch=given.id)
-        grader = self._transport.send(calls.get_grader(self._project, judge.key))
+        grader = self._transport.send(calls.graders.get(self._project, judge.key))
         version = self._transport.send(calls.get_version(self._project, judge.key, judge.version))
         reasons = [outcome.reason for outcome in said if outcome.reason]
         call = bring_together(self._project, model, grader, version, reasons, instructions)

@@ -45,7 +45,7 @@ class Keys:
         if old is None:
             raise GradeboxError(f"there is no valid API key {key!r}: list the keys to see their ids")
         new = self.create(old.name, old.projects, old.role)
-        self._transport.rules.take_over(old.id, new.secret or "")
+        self._transport.rules.auth.take_over(old.id, new.secret or "")
         try:
             self.revoke(old.id)
         except GradeboxError as error:

@@ -26,7 +26,7 @@ def environment_of(
     if environment is not None or fn is None or isinstance(fn, str):
         return environment
     try:
-        newest = transport.send(calls.get_grader(project, key))
+        newest = transport.send(calls.graders.get(project, key))
     except NotFound:  # `put` creates the grader; for other calls the service reports the error
         return None
     return newest.environment.label if newest.environment else None

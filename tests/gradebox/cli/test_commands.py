@@ -57,12 +57,6 @@ def test_a_grader_that_is_not_valid_is_told_where_and_why(service: Service, tmp_
     assert json.loads(service.run("validate", str(path), "--json").stdout)["valid"] is False
 
 
-def test_threads_of_ones_own_are_each_reported(service: Service, half: Path, tmp_path: Path) -> None:
-    (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "a"}\n{"completion": "b"}\n')
-    done = service.run("validate", str(half), "--threads", str(tmp_path / "threads.jsonl"))
-    assert "thread 1: 0.5" in done.stdout
-
-
 def test_what_the_checks_warn_of_is_printed_once(service: Service, tmp_path: Path) -> None:
     (tmp_path / "sym.py").write_text(f"try:\n    import sympy\nexcept ImportError:\n    sympy = None\n{HALF}")
     key = f"warned-{uuid4().hex[:8]}"

@@ -56,10 +56,6 @@ def test_messages_keep_all_of_their_members() -> None:
     assert json.loads(to_line(StringThread.from_messages([call]), 0))["messages"] == [call]
 
 
-def test_a_dict_goes_out_as_it_is() -> None:
-    assert json.loads(to_line({"completion": "4", "id": "a"}, 0)) == {"completion": "4", "id": "a"}
-
-
 def test_lone_surrogates_survive() -> None:
     line = to_line([("assistant", "\ud83d oops")], 0)
     assert StringThread.from_json(line).completion() == "\ud83d oops"

@@ -58,12 +58,6 @@ def test_what_does_not_apply_has_no_score() -> None:
         scored(judge(), verdict("NA", "nothing to judge"))
 
 
-def test_a_reply_may_think_first_and_stand_in_a_fence() -> None:
-    thought = f"<think>{verdict('FAIL')}</think>\n```json\n{verdict('PASS')}\n```"
-    assert scored(judge(), thought)[0] == 1.0
-    assert scored(judge(), f"it should be {verdict('FAIL')} or</think>{verdict('PASS')}")[0] == 1.0
-
-
 @pytest.mark.parametrize(
     "said",
     [
@@ -89,12 +83,6 @@ def test_what_is_no_verdict_is_asked_for_again_twice_and_then_an_error(said: str
     with pytest.raises(ModelError) as raised:
         scored(judge(), said, said, said, verdict("PASS"))
     assert (raised.value.kind, raised.value.retryable, raised.value.reply) == ("invalid_reply", False, said)
-
-
-def test_a_model_that_is_away_is_an_error_of_its_kind() -> None:
-    with pytest.raises(ModelError) as raised:
-        scored(judge(), ModelError("unreachable", "no connection", retryable=True))
-    assert (raised.value.kind, raised.value.retryable) == ("unreachable", True)
 
 
 def test_the_prompts_hold_what_is_judged_as_it_is() -> None:

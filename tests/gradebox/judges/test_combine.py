@@ -148,14 +148,6 @@ def test_a_part_may_be_a_judge_by_its_kind_or_an_object() -> None:
         assert asyncio.run(Combine(parts, normalize=True)(THREAD)) == pytest.approx(0.5)
 
 
-def test_samples_that_agree_are_within_the_range_of_a_judge() -> None:
-    options = [{"name": "yes", "score": 0.8}, {"name": "no", "score": 0.0}]
-    config = {"criterion": {"description": "Is it?", "options": options}, "model": "m", "self_consistency": 3}
-    combination = Combine({"a": {"kind": "judge", "config": config}}, normalize=True)
-    with testing.model("m", lambda _: {"reasoning": "r", "option": "yes"}):
-        assert asyncio.run(combination(THREAD)) == 1.0
-
-
 def test_the_range_of_several_criteria_is_that_of_their_options() -> None:
     options = [{"name": "yes", "score": 0.5}, {"name": "no", "score": 0.1}]
     criteria = [{"description": f"Is it {what}?", "options": options} for what in ("kind", "true")]

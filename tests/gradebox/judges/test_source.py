@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradebox import judges
 from gradebox.judges import source
 
 FULL: dict[str, Any] = {
@@ -19,25 +20,11 @@ FULL: dict[str, Any] = {
 }
 
 
-_CLASSES = (
-    "BinaryJudge",
-    "Checks",
-    "Combine",
-    "MultiCriteria",
-    "PairwiseJudge",
-    "ExternalEndpoint",
-    "DirectJudge",
-    "Faithfulness",
-    "ContextRelevancy",
-    "AnswerRelevancy",
-)
-
-
 def settings_in(text: str) -> dict[str, Any]:
     """The settings that a source passes to its class."""
     given: dict[str, Any] = {}
     lines = text.replace("from gradebox", "# from gradebox")
-    names = dict.fromkeys(_CLASSES, given.update)
+    names = dict.fromkeys([*vars(judges)["__all__"], "Checks"], given.update)
     exec(compile(lines, "grader", "exec"), names | {"Score": float, "StringThread": object})
     return given
 

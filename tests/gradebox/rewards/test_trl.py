@@ -67,32 +67,13 @@ def test_conversations(grader: GraderHandle) -> None:
     assert calculate_rewards(grader.as_trl_reward(), [{"prompt": prompt, "answer": "4"}] * 3, completions) == [1, 1, 0]
 
 
-def test_its_name_is_the_graders(grader: GraderHandle) -> None:
-    assert grader.as_trl_reward().__name__ == grader.key
-
-
 def test_more_than_one_request_holds(grader: GraderHandle) -> None:
     inputs = [{"prompt": "?", "answer": str(n % 3)} for n in range(1_500)]
     assert sum(calculate_rewards(grader.as_trl_reward(), inputs, ["0"] * 1_500)) == 500
 
 
-def test_awaited(service: Service, grader: GraderHandle) -> None:
-    async def reward(**arguments: Any) -> list[float | None]:
-        async with awaiting(service) as client:
-            return await (await client.graders.get(grader.key)).as_trl_reward()(**arguments)
-
-    assert calculate_rewards(reward, [{"prompt": "?", "answer": "4"}] * 2, ["4", "5"]) == [1.0, 0.0]
-
-
 def ask(reward: Any, *said: str, **more: Any) -> Any:
     return reward(prompts=["?"] * len(said), completions=list(said), answer=["4"] * len(said), **more)
-
-
-def test_a_missing_reward_is_what_was_asked_for(grader: GraderHandle) -> None:
-    assert ask(grader.as_trl_reward(missing="none"), "4", "bad") == [1.0, None]
-    assert ask(grader.as_trl_reward(missing=-1.0), "4", "bad") == [1.0, -1.0]
-    with pytest.raises(gradebox.ScoreMissing, match="no answer at all"):
-        ask(grader.as_trl_reward(missing="raise"), "4", "bad")
 
 
 @pytest.mark.parametrize("missing", ["zero", True, math.nan, -math.inf, ["none"]])

@@ -92,21 +92,6 @@ def test_json_in_a_terminal_for_who_asks_for_it(tmp_path: Path) -> None:
     assert all(line.startswith(("{", "gradebox is ready at")) for line in lines), lines
 
 
-def test_a_setting_that_is_none_is_refused_with_its_name(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "gradebox", "serve", "--port", "0", "--data-dir", str(tmp_path)],
-        env=os.environ | {"GRADEBOX_LOG_LEVEL": "loud"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 1
-    assert "GRADEBOX_LOG_LEVEL" in done.stderr
-    assert "'debug', 'info', 'warning' or 'error'" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize("log_format", ["json", "text"])
 def test_what_is_passed_on_in_a_minute_has_a_bound(
     log_format: Literal["json", "text"],

@@ -273,10 +273,7 @@ def test_what_cannot_be_is_refused_with_why(client: Client, service: Service) ->
     secret = client.keys.create("reads", [client.project], "read").secret
     with Client(service.url, secret, client.project) as reader, pytest.raises(NotAllowed, match="score"):
         reader.batches.get(batch.id).feedback("m", grader="polite")
-    client.graders.create.function(
-        key="group",
-        fn="async def grade(threads: list[StringThread]) -> list[float]:\n    return [0.0] * len(threads)\n",
-    )
+    client.graders.create.function(key="group", fn=GROUP)
     group = scored(client, "group", [{"prompt": "?", "completions": ["a", "b"]}])
     with pytest.raises(ApiError, match="takes groups of threads"):
         group.feedback("m")

@@ -150,7 +150,3 @@ async def grade(thread):
     assert "marker" not in text
     assert secret not in text
     assert secret.rpartition("_")[2] not in text
-
-
-def test_what_is_below_the_level_is_not_logged() -> None:
-    assert "not at this level" not in logged("json")

@@ -13,15 +13,8 @@ import redis
 
 from gradebox.service.data_folder import DataFolder, hold
 from gradebox.service.redis import _version, redis_answers, redis_is_occupied, redis_process, redis_url
-
-ROOT = Path(__file__).parents[3]
-
-
-def wait_for_redis(folder: DataFolder) -> None:
-    deadline = time.monotonic() + 10
-    while not redis_answers(folder):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+from tests.gradebox.conftest import ROOT
+from tests.sandbox.test_pool import eventually
 
 
 @contextmanager
@@ -30,7 +23,7 @@ def running(path: Path) -> Iterator[tuple[DataFolder, "redis.Redis"]]:
         child = redis_process(folder)
         child.start()
         try:
-            wait_for_redis(folder)
+            assert eventually(lambda: redis_answers(folder), 10)
             with redis.Redis.from_url(redis_url(folder), decode_responses=True) as connection:
                 yield folder, connection
         finally:
@@ -56,11 +49,6 @@ def test_what_was_answered_is_there_after_a_kill(tmp_path: Path) -> None:
         assert connection.llen("list") == 1_000
 
 
-def test_what_was_answered_is_on_disk(tmp_path: Path) -> None:
-    with running(tmp_path) as (_, connection):
-        assert connection.config_get("appendfsync") == {"appendfsync": "always"}
-
-
 def test_it_says_that_a_long_script_keeps_it(tmp_path: Path) -> None:
     with running(tmp_path) as (folder, connection):
         assert not redis_is_occupied(folder)
@@ -73,15 +61,13 @@ def test_it_says_that_a_long_script_keeps_it(tmp_path: Path) -> None:
         connection.script_kill()
 
 
-def test_only_this_user_reaches_it(tmp_path: Path) -> None:
+def test_only_this_user_reaches_it_and_it_forgets_nothing(tmp_path: Path) -> None:
     with running(tmp_path) as (folder, connection):
+        assert connection.config_get("appendfsync") == {"appendfsync": "always"}
+        assert connection.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
+        assert connection.config_get("latency-tracking").get("latency-tracking", "no") == "no"
         assert connection.config_get("port") == {"port": "0"}
         assert stat.S_IMODE((folder.sockets / "redis.sock").stat().st_mode) == 0o700
-
-
-def test_it_refuses_to_forget(tmp_path: Path) -> None:
-    with running(tmp_path) as (_, connection):
-        assert connection.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
 
 
 def test_a_path_with_odd_characters_is_reached(tmp_path: Path) -> None:
@@ -103,11 +89,6 @@ def test_it_ends_with_the_service_however_that_ends(tmp_path: Path) -> None:
 
     with hold(tmp_path) as folder:  # waits for the lock that Redis inherited
         assert not redis_answers(folder)
-
-
-def test_it_keeps_no_histograms_of_latency(tmp_path: Path) -> None:
-    with running(tmp_path) as (_, client):
-        assert client.config_get("latency-tracking").get("latency-tracking", "no") == "no"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from tests.gradebox.conftest import ROOT, Service, serving
+from tests.sandbox.test_pool import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -70,14 +71,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def wait_until(condition: object, seconds: float = 60.0) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def ready(service: Service) -> bool:
@@ -137,7 +130,7 @@ def test_a_signal_while_it_starts_stops_it(tmp_path: Path) -> None:
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
     )
-    wait_until(lambda: (tmp_path / "redis.sock").exists())
+    assert eventually(lambda: (tmp_path / "redis.sock").exists(), 60)
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0
 
@@ -175,13 +168,13 @@ def _tells_of_all_workers(service: Service) -> None:
     with service.client() as client:
         client.graders.create.function(key="half", fn=HALF)
         client.batches.create("half", [{"completion": "a"}] * 5000).wait(progress=False, timeout=30)
-        wait_until(lambda: scored() == 5000)
+        assert eventually(lambda: scored() == 5000, 60)
         for worker in ("worker-1", "worker-2"):
             assert f'gradebox_batches_ended_total{{state="finished",worker="{worker}"}}' in samples()
         assert 'gradebox_batches_ended_total{worker="worker-9"}' not in samples()
         assert samples()["gradebox_batches_accepted_total"] == 1
         os.kill(one(service.process.pid, "-m api"), signal.SIGKILL)
-        wait_until(lambda: len(family(service.process.pid)) == 4 and ready(service))
+        assert eventually(lambda: len(family(service.process.pid)) == 4 and ready(service), 60)
         assert scored() == 5000  # the workers keep their counts
         assert samples()["gradebox_batches_accepted_total"] == 0
 
@@ -192,10 +185,10 @@ def test_a_process_that_is_killed_comes_back_and_nothing_is_lost(running: Servic
         client.graders.create.function(key="half", fn=HALF)
         victim = one(running.process.pid, part)
         os.kill(victim, signal.SIGKILL)
-        wait_until(
-            lambda: any(part in command for pid, command in family(running.process.pid).items() if pid != victim)
+        assert eventually(
+            lambda: any(part in command for pid, command in family(running.process.pid).items() if pid != victim), 60
         )
-        wait_until(lambda: ready(running))
+        assert eventually(lambda: ready(running), 60)
 
         batch = client.batches.create("half", [{"completion": "a"}] * 10)
         batch.wait(progress=False, timeout=30)
@@ -209,7 +202,7 @@ def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing_and_scores_nothi
     with serving(tmp_path, "--workers", "2") as service, service.client() as client:
         client.graders.create.function(key="slow", fn=SLOW)
         batch = client.batches.create("slow", threads)
-        wait_until(lambda: batch.refresh().done >= 1_000)
+        assert eventually(lambda: batch.refresh().done >= 1_000, 60)
         os.kill(one(service.process.pid, "-m worker"), signal.SIGKILL)
         batch.wait(progress=False, timeout=90)
 
@@ -224,7 +217,7 @@ def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing_and_scores_nothi
 def test_when_it_is_killed_all_of_it_ends(running: Service) -> None:
     children = family(running.process.pid)
     running.process.kill()
-    wait_until(lambda: not any(alive(child) for child in children))
+    assert eventually(lambda: not any(alive(child) for child in children), 60)
 
 
 def test_a_second_signal_stops_it_at_once(running: Service) -> None:
@@ -241,10 +234,6 @@ def test_a_second_signal_stops_it_at_once(running: Service) -> None:
 
 def test_a_signal_is_heard_while_it_waits_and_before() -> None:
     subprocess.run([sys.executable, "-c", HEARS], cwd=ROOT, check=True, timeout=150)
-
-
-def test_a_second_service_in_the_same_folder_is_refused(running: Service) -> None:
-    assert f"another gradebox service (process {running.process.pid})" in refused(running.data_dir, "--port", "0")
 
 
 def test_an_object_store_without_credentials_is_refused(tmp_path: Path) -> None:
