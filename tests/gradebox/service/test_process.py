@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradebox.service.process import ServiceProcess
-from tests.sandbox.test_pool import eventually
+from tests.processes import eventually
 
 Spawn = Callable[[str], ServiceProcess]
 

@@ -14,7 +14,7 @@ import redis
 from gradebox.service.data_folder import DataFolder, hold
 from gradebox.service.redis import _version, redis_answers, redis_is_occupied, redis_process, redis_url
 from tests.gradebox.conftest import ROOT
-from tests.sandbox.test_pool import eventually
+from tests.processes import eventually
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from tests.gradebox.conftest import ROOT, Service, serving
-from tests.sandbox.test_pool import eventually
+from tests.processes import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
