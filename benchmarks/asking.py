@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,7 +119,7 @@ def _beside(results: Results, scale: Scale, service: Service) -> None:
     alone = [service.score("regex", path, count) for _ in range(3)]
     judged = service.client.batches.create("judge", _prompts(scale.judged * 4, 500, "beside"))
     while not service.client.batches.get(judged.id).status.done:
-        pass
+        time.sleep(0.05)
     beside = [service.score("regex", path, count) for _ in range(3)]
     judged.cancel()
     note = f"{count:,} threads, regex, two cores; over the same alone"

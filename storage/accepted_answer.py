@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from gradebox.schemas import Batch, BatchGrader, FeedbackOf
+from gradebox.schemas import Batch, BatchBudget, BatchGrader, FeedbackOf
 from storage.statistics import Tally
 from storage.summary import summarise
 
@@ -19,13 +19,18 @@ class _Accepted(msgspec.Struct, array_like=True):
     created_by: str | None
     created_at: datetime
     feedback_of: str | None = None
+    budget: str | None = None
+    keep_replies: bool = True
 
 
 def pack(batch: Batch) -> bytes:
     """Packs a batch that is being accepted."""
     graders = [(one.key, one.version, one.weight) for one in batch.graders]
     of = None if batch.feedback_of is None else batch.feedback_of.model_dump_json()
-    accepted = _Accepted(batch.id, "", graders, batch.threads, batch.created_by, batch.created_at, of)
+    budget = None if batch.budget is None else batch.budget.model_dump_json()
+    accepted = _Accepted(
+        batch.id, "", graders, batch.threads, batch.created_by, batch.created_at, of, budget, batch.keep_replies
+    )
     return msgspec.msgpack.encode(accepted)
 
 
@@ -46,6 +51,8 @@ def read(answer: bytes, project: str) -> Batch:
         errors={},
         created_by=found.created_by,
         created_at=found.created_at,
+        budget=None if found.budget is None else BatchBudget.model_validate_json(found.budget),
+        keep_replies=found.keep_replies,
         feedback_of=None if found.feedback_of is None else FeedbackOf.model_validate_json(found.feedback_of),
         summary=[summarise(f"{key}@{version}", weight, Tally()) for key, version, weight in found.graders],
     )

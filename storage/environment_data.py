@@ -51,18 +51,18 @@ class EnvironmentDataStore:
         def keep(pipe: Pipeline) -> None:
             value = pipe.hget(redis_keys.environment_data(project), sha256)
             before = msgspec.json.decode(value, type=Kept) if value is not None else None
-            if before is not None and not self._spool.has_data(before.id):
-                before = None  # its file was lost, and is replaced
-            elif before is None:
+            if before is None:
                 self._quotas.check_data(project, pipe.hlen(redis_keys.environment_data(project)))
                 self._quotas.check_bytes(project, int(pipe.hget(redis_keys.STORED, project) or 0), size)
             now = time.time()
+            # A file that was lost is replaced.
+            used = before.id if before is not None and self._spool.has_data(before.id) else upload_id
             pipe.multi()
-            kept = msgspec.json.encode(Kept(before.id if before else upload_id, now, size))
+            kept = msgspec.json.encode(Kept(used, now, size))
             pipe.hincrby(redis_keys.STORED, project, size - (before.size if before else 0))
             pipe.hset(redis_keys.environment_data(project), sha256, kept)
             pipe.zrem(redis_keys.UPLOADS, upload_id)
-            if before is not None and before.id != upload_id:
+            if used != upload_id:
                 pipe.zadd(redis_keys.GARBAGE, {upload_id: now})
 
         transaction(self._redis, keep, redis_keys.environment_data(project))

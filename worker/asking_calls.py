@@ -30,6 +30,9 @@ class AskingCalls(threading.Thread):
             except RedisError as error:
                 _log.warning("calls to this worker cannot be answered", again_in_s=_PAUSE_S, error=str(error))
                 stopping.wait(_PAUSE_S)
+            except Exception:  # noqa: BLE001  # without this thread, asks of other batches wait while the loop is busy
+                _log.exception("a call to this worker could not be answered", goes_on_in_s=_PAUSE_S)
+                stopping.wait(_PAUSE_S)
 
     def _answer(self) -> None:
         dispatch = self._worker.dispatch

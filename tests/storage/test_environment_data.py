@@ -68,6 +68,7 @@ def test_what_the_spool_has_lost_comes_again(store: Store) -> None:
     send(store, b"some data")
     with store.environment_data.open("default", sha256) as file:
         assert file.read() == b"some data"
+    assert store.redis.hget(redis_keys.STORED, "default") == b"9"  # bytes of the project: the lost ones count no more
 
 
 def test_a_project_names_its_own_alone(store: Store) -> None:

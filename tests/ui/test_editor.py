@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from examples.model_server import ModelServer
+from sandbox.errors import InfrastructureError
 from tests.api.conftest import GOOD, PROJECT, Service, create
 from tests.api.routes.conftest import here
 from tests.api.routes.test_asking import JUDGE, register, server
@@ -88,6 +89,7 @@ def test_a_grader_is_written_mended_and_saved(page: Page, client: httpx.Client) 
     page.wait_for_url(f"**{GRADERS}/has-answer")
     page.goto(f"{GRADERS}/has-answer/diff?old=1&new=2")
     expect(page.locator("code-editor .cm-changedLine")).to_have_count(1)
+    assert (page.goto(f"{GRADERS}/has-answer/diff?old=0&new=2") or pytest.fail()).status == 422
 
 
 def test_two_people_save_the_same_grader(page: Page, client: httpx.Client) -> None:
@@ -246,6 +248,18 @@ def test_what_cannot_be_checked_says_why(browse: httpx.Client, fields: dict[str,
     answer = browse.post("/ui/projects/default/check", data=sent)
     assert answer.status_code in (200, 404)
     assert said in answer.text
+
+
+def test_a_check_without_a_sandbox_replaces_the_report_of_an_earlier_text(
+    browse: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise InfrastructureError("no sandbox can be started")
+
+    monkeypatch.setattr(service.services.pool, "prove", fail)
+    answer = browse.post("/ui/projects/default/check", data={"source": GOOD, "samples": "", "isolation": "auto"})
+    assert (answer.status_code, "HX-Retarget" in answer.headers) == (200, False)
+    assert "try again in a moment" in answer.text
 
 
 @pytest.mark.parametrize("number", ["0", "x", "-1", "0000000001" + "9" * 5000, "1" * 10, "\u0663"])

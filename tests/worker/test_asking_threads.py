@@ -12,6 +12,8 @@ from storage import redis_keys
 from storage.store import Store
 from tests.storage.making import spent_by_batch
 from tests.worker.conftest import Worker, over, scores, submit, wait_until
+from worker import asking_calls
+from worker.context import WorkerContext
 from worker.dispatch import Dispatch
 
 pytestmark = pytest.mark.sandbox
@@ -79,3 +81,25 @@ def test_a_cancelled_batch_says_what_its_unfinished_chunks_cost(
         assert summary.spent is not None
         assert 30 <= paid - 20 <= summary.spent.asks <= paid  # an answer may arrive as the batch is cancelled
         assert summary.spent.output_tokens > 0
+
+
+def test_the_thread_that_answers_calls_survives_any_error(
+    context: WorkerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking_calls, "_PAUSE_S", 0.01)
+    answers: list[None] = []
+
+    def answer(_wait_s: float) -> None:
+        answers.append(None)
+        time.sleep(0.01)
+        if len(answers) == 1:
+            raise ValueError("not a job")
+
+    monkeypatch.setattr(context.dispatch, "answer", answer)
+    context.scoring.set()
+    calls = asking_calls.AskingCalls(context)
+    calls.start()
+    wait_until(lambda: len(answers) > 2, 5)
+    context.stopping.set()
+    calls.end()
+    assert not calls.is_alive()
