@@ -1,9 +1,7 @@
-"""Helpers for tests that watch processes, or that need a new interpreter."""
+"""Looks at processes, and runs code in a new interpreter."""
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,15 +13,6 @@ def runs(pid: int) -> bool:
     with suppress(OSError):
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     return False
-
-
-def eventually(holds: Callable[[], bool], within_s: float = 8.0) -> bool:
-    deadline = time.monotonic() + within_s
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def printed(source: str) -> str:

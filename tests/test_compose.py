@@ -6,8 +6,7 @@ import secrets
 import shutil
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
 from tests.backends import NEEDED, OF_ISOLATION, backend_of, selftest
+from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[1]
 SLOW = """
@@ -136,16 +136,9 @@ def stack(images: dict[str, str]) -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def client(stack: Stack) -> Client:
-    _eventually(stack.healthy)
+    eventually(stack.healthy, 120.0)
     key = stack.compose("exec", "-T", "api", "cat", "/data/api-key").strip()
     return Client(f"http://127.0.0.1:{stack.port}", key)
-
-
-def _eventually(true: Callable[[], bool], seconds: float = 120) -> None:
-    ends = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < ends, "it never came true"
-        time.sleep(0.2)
 
 
 def test_the_sandbox_image_has_the_interpreter_and_the_guest_alone(images: dict[str, str]) -> None:
@@ -163,7 +156,7 @@ def test_a_batch_is_scored_and_a_killed_worker_is_replaced(client: Client, stack
     grader = client.graders.create.function(key="number", fn=SLOW)
     assert grader.key == "number"
     batch = client.batches.create("number", [{"completion": str(number)} for number in range(6000)])
-    _eventually(lambda: batch.refresh().done > 0)
+    eventually(lambda: batch.refresh().done > 0, 120.0)
     killed, _ = workers = stack.containers("worker")
     started = _run("docker", "inspect", "--format", "{{.State.StartedAt}}", killed)
     _run("docker", "exec", killed, "python", "-c", "import os, signal; os.kill(1, signal.SIGTERM)")
@@ -171,7 +164,7 @@ def test_a_batch_is_scored_and_a_killed_worker_is_replaced(client: Client, stack
     stack.compose("up", "--detach", "--no-build", "--scale", "worker=3")
     batch.wait()
     assert [outcome.score for outcome in batch.outcomes()] == [float(number) for number in range(6000)]
-    _eventually(stack.healthy)
+    eventually(stack.healthy, 120.0)
     assert len(stack.containers("worker")) == 3
     assert _run("docker", "inspect", "--format", "{{.State.StartedAt}}", killed) != started, "it did not start again"
 
@@ -181,7 +174,7 @@ def test_what_was_accepted_survives_a_killed_redis(client: Client, stack: Stack)
     batch = client.batches.create("later", [{"completion": str(number)} for number in range(3000)])
     _run("docker", "kill", *stack.containers("redis"))
     stack.compose("up", "--detach", "--no-build", "--scale", "worker=3")
-    _eventually(lambda: _finished(client, batch.id))
+    eventually(lambda: _finished(client, batch.id), 120.0)
     assert [outcome.score for outcome in batch.outcomes()] == [float(number) for number in range(3000)]
 
 

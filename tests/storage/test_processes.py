@@ -9,14 +9,14 @@ from redis import Redis
 from runtime import threads
 from storage import processes, redis_keys
 from storage.processes import Presence, Processes, ProcessRecord
-from tests.worker.conftest import wait_until
+from tests.waiting import eventually
 
 
 def test_a_process_is_there_from_its_start_to_its_end(redis: Redis) -> None:
     known = Processes(redis)
     presence = Presence(known, "worker", lambda: "no sandbox can be started")
     presence.start()
-    wait_until(lambda: bool(known.workers()), 10)
+    eventually(lambda: bool(known.workers()), 10)
     (record,) = known.workers()
     assert (record.role, record.trouble) == ("worker", "no sandbox can be started")
     presence.end()
@@ -28,7 +28,7 @@ def test_a_thread_that_ended_is_told(redis: Redis, monkeypatch: pytest.MonkeyPat
     known = Processes(redis)
     presence = Presence(known, "api", lambda: None)
     presence.start()
-    wait_until(lambda: bool(known.there()), 10)
+    eventually(lambda: bool(known.there()), 10)
     assert "heartbeat (KeyError)" in known.there()[0].trouble
     presence.end()
 
@@ -51,5 +51,5 @@ def test_a_redis_that_is_away_ends_nothing(tmp_path: Path, redis: Redis, monkeyp
     presence.start()
     time.sleep(0.2)
     known._redis = redis
-    wait_until(lambda: bool(known.there()), 10)
+    eventually(lambda: bool(known.there()), 10)
     presence.end()

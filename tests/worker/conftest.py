@@ -21,6 +21,7 @@ from storage.settings import StorageSettings
 from storage.store import Store
 from storage.uploads import Upload
 from tests.storage.making import proved
+from tests.waiting import eventually
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat
@@ -107,14 +108,7 @@ def scores(store: Store, batch_id: str) -> list[float | None]:
     return [one["score"] for one in found]
 
 
-def wait_until(true: Callable[[], bool], seconds: float = 60) -> None:
-    ends = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < ends, "it never came true"
-        time.sleep(0.02)
-
-
 def over(store: Store, batch_id: str, project: str = "default") -> Batch:
     """Waits until the batch is over."""
-    wait_until(lambda: store.batches.get(project, batch_id, summary=False).state not in ("queued", "running"))
+    eventually(lambda: store.batches.get(project, batch_id, summary=False).state not in ("queued", "running"))
     return store.batches.get(project, batch_id)

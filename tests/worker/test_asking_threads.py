@@ -11,7 +11,8 @@ from gradebox.schemas import ModelDefaults
 from storage import redis_keys
 from storage.store import Store
 from tests.storage.making import spent_by_batch
-from tests.worker.conftest import Worker, over, scores, submit, wait_until
+from tests.waiting import eventually
+from tests.worker.conftest import Worker, over, scores, submit
 from worker import asking_calls
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
@@ -42,13 +43,13 @@ def test_a_second_batch_begins_at_once_while_the_first_waits_for_its_model(
         store.models.create("default", "slow-judge", server.base_url, "m", "", ModelDefaults(), 30, keep_replies=False)
         start()
         batches = [submit(store, dispatch, 1, SLOW, asks=["model:slow-judge"])]
-        wait_until(lambda: len(server.bodies) == 1)
+        eventually(lambda: len(server.bodies) == 1)
         began_after: list[float] = []
         for lines in (2, 3, 4):
             time.sleep(0.7)  # until idle threads sleep again
             began = time.monotonic()
             batch = submit(store, dispatch, lines, SLOW, asks=["model:slow-judge"])
-            wait_until(partial(is_running, store, batch))
+            eventually(partial(is_running, store, batch))
             began_after.append(time.monotonic() - began)
             batches.append(batch)
         assert is_running(store, batches[0])
@@ -72,9 +73,9 @@ def test_a_cancelled_batch_says_what_its_unfinished_chunks_cost(
         store.models.create("default", "slow-judge", server.base_url, "m", "", ModelDefaults(), 30, keep_replies=False)
         start()
         batch = submit(store, dispatch, 20, PATIENT, asks=["model:slow-judge"])
-        wait_until(lambda: len(server.bodies) >= 60)
+        eventually(lambda: len(server.bodies) >= 60)
         store.batches.cancel("default", batch)
-        wait_until(lambda: not store.redis.exists(redis_keys.LEASES))
+        eventually(lambda: not store.redis.exists(redis_keys.LEASES))
         (summary,) = store.batches.get("default", batch).summary
         paid = spent_by_batch(store, batch)["asks"]
         assert summary.count == 0
@@ -99,7 +100,7 @@ def test_the_thread_that_answers_calls_survives_any_error(
     context.scoring.set()
     calls = asking_calls.AskingCalls(context)
     calls.start()
-    wait_until(lambda: len(answers) > 2, 5)
+    eventually(lambda: len(answers) > 2, 5)
     context.stopping.set()
     calls.end()
     assert not calls.is_alive()

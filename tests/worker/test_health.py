@@ -20,7 +20,8 @@ from runtime import health_file
 from storage.settings import StorageSettings
 from storage.store import Store, open_store
 from tests.conftest import redis_server
-from tests.worker.conftest import ROOT, wait_until, workers
+from tests.waiting import eventually
+from tests.worker.conftest import ROOT, workers
 from worker import process
 from worker.dispatch import QUEUES
 
@@ -67,10 +68,10 @@ def test_a_real_worker_is_well_until_redis_is_away(
         store = open_store(settings)
         with workers(store, settings) as start:
             start()
-            wait_until(file.exists, 10)
+            eventually(file.exists, 10)
             assert checked(file) == (0, "")
             written = file.stat().st_mtime
-            wait_until(lambda: file.stat().st_mtime > written, 10)
+            eventually(lambda: file.stat().st_mtime > written, 10)
             os.kill(store.redis.info("server")["process_id"], signal.SIGSTOP)
             written = file.stat().st_mtime
             time.sleep(7)

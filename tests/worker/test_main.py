@@ -10,7 +10,8 @@ import pytest
 
 from storage.settings import StorageSettings
 from storage.store import Store
-from tests.worker.conftest import ROOT, over, submit, wait_until, workers
+from tests.waiting import eventually
+from tests.worker.conftest import ROOT, over, submit, workers
 from worker.dispatch import Dispatch
 
 HALF = "async def grade(thread):\n    return 0.5\n"
@@ -41,6 +42,6 @@ def test_a_worker_serves_what_it_has_done_on_the_port_that_it_is_given(
             return httpx.get(f"http://127.0.0.1:{port}/metrics").text
 
         # The metrics count a batch a moment after its end.
-        wait_until(lambda: '\ngradebox_batches_ended_total{state="finished"} 1.0\n' in told(), 10)
+        eventually(lambda: '\ngradebox_batches_ended_total{state="finished"} 1.0\n' in told(), 10)
         assert '\ngradebox_completions_total{grader="g1500",outcome="scored",project="default"} 1500.0\n' in told()
         assert '\ngradebox_sandboxes_ended_total{role="worker",why="crash"} 0.0\n' in told()

@@ -6,7 +6,8 @@ import pytest
 from storage.settings import StorageSettings
 from storage.store import first_start, open_store
 from tests.conftest import redis_server
-from tests.worker.conftest import over, scores, submit, wait_until, workers
+from tests.waiting import eventually
+from tests.worker.conftest import over, scores, submit, workers
 from worker.dispatch import Dispatch
 
 SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.001)\n    return float(thread.completion())\n"
@@ -24,7 +25,7 @@ def test_a_redis_that_is_killed_and_comes_back_loses_nothing(tmp_path: Path) -> 
         with workers(store, settings) as start:
             worker = start()
             batch = submit(store, Dispatch(store), 5000, SLOW)
-            wait_until(lambda: store.batches.get("default", batch, summary=False).done >= 1000)
+            eventually(lambda: store.batches.get("default", batch, summary=False).done >= 1000)
             first.close()
             with redis_server(tmp_path):
                 found = over(store, batch)

@@ -13,7 +13,8 @@ from rq.serializers import JSONSerializer
 from storage.leases import UnitPart
 from storage.store import Store
 from tests.storage.making import claim
-from tests.worker.conftest import ROOT, Worker, over, scores, submit, wait_until
+from tests.waiting import eventually
+from tests.worker.conftest import ROOT, Worker, over, scores, submit
 from worker.dispatch import QUEUES, Dispatch
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
@@ -36,7 +37,7 @@ def test_a_worker_told_to_stop_gives_its_unit_back_with_what_is_done(
 ) -> None:
     worker = start()
     batch = submit(store, dispatch, 1000, SLOWER)
-    wait_until(lambda: store.batches.get("default", batch, summary=False).underway > 0)
+    eventually(lambda: store.batches.get("default", batch, summary=False).underway > 0)
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(3) == 0
     found = store.batches.get("default", batch)
@@ -52,7 +53,7 @@ def test_a_unit_that_takes_too_long_to_stop_is_given_back(
 ) -> None:
     worker = start()
     submit(store, dispatch, 10, STUCK, timeout_s=100.0)
-    wait_until(lambda: bool(store.redis.exists("gradebox:leases")))
+    eventually(lambda: bool(store.redis.exists("gradebox:leases")))
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(15) == 0
     again = claim(store)
@@ -65,7 +66,7 @@ def test_one_completion_of_another_project_passes_a_slow_chunk(
     start()
     store.projects.ensure("other")
     slow = submit(store, dispatch, 20, STUCK, timeout_s=100.0)
-    wait_until(lambda: bool(store.redis.exists("gradebox:leases")))
+    eventually(lambda: bool(store.redis.exists("gradebox:leases")))
     began = time.monotonic()
     for lines in (1, 2):
         quick = submit(store, dispatch, lines, SLOW, project="other")
@@ -117,7 +118,7 @@ def test_a_worker_that_has_just_worked_answers_the_next_call_in_the_same_job(
         assert over(store, submit(store, dispatch, lines, SLOW)).done == lines
     assert not store.redis.llen("rq:queue:gradebox")
     (job,) = store.redis.keys("rq:job:*")  # of the first call, which still runs
-    wait_until(lambda: not store.redis.exists(job))
+    eventually(lambda: not store.redis.exists(job))
     (worker,) = store.redis.smembers("rq:workers")
     assert int(store.redis.hget(worker, "successful_job_count") or 0) == 1
 
@@ -182,7 +183,7 @@ def test_a_job_that_fails_is_logged_without_the_words_of_what_it_raised(
         logged += capfd.readouterr().err
         return "a job failed" in logged
 
-    wait_until(has_failed)
+    eventually(has_failed)
     (event,) = [found for found in map(json.loads, logged.splitlines()) if found["event"] == "a job failed"]
     assert event["exception"] == "ValueError"
     assert event["frames"]

@@ -17,7 +17,8 @@ from storage import outcomes, redis_keys
 from storage.batch_plan import Wanted
 from storage.store import Store
 from tests.storage.making import accept, claim, finish, outcomes_of, proved
-from tests.worker.conftest import Worker, over, wait_until
+from tests.waiting import eventually
+from tests.worker.conftest import Worker, over
 from worker import unit_watch as watches
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
@@ -263,7 +264,7 @@ def test_workers_that_are_killed_in_a_retry_lose_nothing(
     assert dispatch.retry("default", batch).state == "running"
     for _ in range(4):
         worker = start()
-        wait_until(lambda: store.redis.zcard(redis_keys.LEASES) > 0)
+        eventually(lambda: store.redis.zcard(redis_keys.LEASES) > 0)
         time.sleep(dice.uniform(0.2, 1.5))
         worker.kill()
         worker.wait()

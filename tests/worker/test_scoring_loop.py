@@ -10,8 +10,8 @@ from runtime.metrics import Metrics
 from sandbox.errors import InfrastructureError
 from sandbox.pool import Pool
 from storage.store import Store
-from tests.processes import eventually
 from tests.sandbox.test_pool import Counted, counted, grade, source
+from tests.waiting import eventually
 from tests.worker.conftest import scores, submit
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
@@ -43,7 +43,7 @@ def test_units_are_taken_again_within_seconds_of_the_first_sandbox(
             time.sleep(2.5)
             assert not worked.done() and store.batches.get("default", batch).state == "queued"  # another may have some
             backend.broken = None
-            assert eventually(lambda: pool.trouble() is None)
+            eventually(lambda: pool.trouble() is None)
             assert worked.result(5)
             loop.flush()
         finally:

@@ -18,7 +18,7 @@ from sandbox.settings import SandboxSettings
 from storage.batch_plan import Wanted
 from storage.store import Store
 from tests.storage.making import accept, proved
-from tests.worker.conftest import wait_until
+from tests.waiting import eventually
 from worker import scoring_loop, unit_watch
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
@@ -70,11 +70,11 @@ def test_a_project_is_served_though_there_is_no_memory_for_a_second_sandbox(
     monkeypatch.setattr(scoring_loop, "_OTHER_LOOP_S", 4.0)
     with open_pool(SandboxSettings(sandboxes_memory_mb=512)) as pool, working(store, pool):
         slow = of_project(store, "slow", 1000, SLOW)
-        wait_until(lambda: store.batches.get("slow", slow).state == "running")
+        eventually(lambda: store.batches.get("slow", slow).state == "running")
         time.sleep(1.1)  # from now on the second loop takes units
         began = time.monotonic()
         quick = of_project(store, "quick", 1, QUICK)
-        wait_until(lambda: store.batches.get("quick", quick).state == "finished")
+        eventually(lambda: store.batches.get("quick", quick).state == "finished")
         took_s = time.monotonic() - began
         batch = store.batches.get("quick", quick)
         left = store.batches.get("slow", slow).state
@@ -106,7 +106,7 @@ def test_several_projects_that_wait_for_their_models_keep_no_other_from_its_own(
     with working(store, pool, NeverForSome()):
         for name in ("slow-1", "slow-2", "slow-3"):
             slow = of_project(store, name, 1, ASKS)
-            wait_until(partial(_is_in_state, store, name, slow, "running"))
+            eventually(partial(_is_in_state, store, name, slow, "running"))
         quick = of_project(store, "quick", 1, ASKS)
-        wait_until(partial(_is_in_state, store, "quick", quick, "finished"), 20)
+        eventually(partial(_is_in_state, store, "quick", quick, "finished"), 20)
         assert store.batches.get("quick", quick).scored == 1

@@ -26,7 +26,7 @@ from storage.spool import Spool
 from storage.store import Store
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem, serving
 from tests.api.http.test_websocket import request
-from tests.api.waiting import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.sandbox
 

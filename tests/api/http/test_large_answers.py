@@ -11,8 +11,8 @@ from api.http.large_answers import LargeAnswers
 from tests.api.conftest import PROJECT, Service, problem
 from tests.api.http.test_bounded_protocol import connected
 from tests.api.http.test_websocket import request
-from tests.api.waiting import eventually
 from tests.storage.making import SOURCE, proved
+from tests.waiting import eventually
 
 VERSIONS = 64
 MANY = 400

@@ -15,7 +15,7 @@ import pytest
 from tests.api.conftest import GOOD, PROJECT, Service, create
 from tests.api.http.test_bounded_protocol import connected, rest
 from tests.api.http.test_websocket import CLOSE, TEXT, asked, frame, received, request, speaking, websocket_head
-from tests.api.waiting import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.sandbox
 SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.3)\n    return 1.0\n"

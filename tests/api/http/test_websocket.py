@@ -13,7 +13,7 @@ import pytest
 from api.http import reading, websocket
 from tests.api.conftest import Service, create
 from tests.api.http.test_bounded_protocol import connected
-from tests.api.waiting import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.sandbox
 TEXT, CONTINUATION, CLOSE, PING, PONG = 1, 0, 8, 9, 10

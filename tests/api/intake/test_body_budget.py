@@ -11,7 +11,7 @@ from api.http.problems import ProblemError
 from api.intake.bodies import MIB
 from api.intake.body_budget import BodyMemory
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem
-from tests.api.waiting import eventually
+from tests.waiting import eventually
 
 JSON = {"Content-Type": "application/json"}
 

@@ -20,7 +20,7 @@ from storage.backlog import Waiting
 from storage.chunks import ASKING_CHUNK_LINES
 from storage.errors import NotFound, PayloadLost
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished, problem
-from tests.api.waiting import eventually
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
 URL = f"{PROJECT}/batches"

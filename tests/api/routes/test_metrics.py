@@ -16,8 +16,8 @@ from sandbox.pool import Pool
 from storage.store import Store
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished, problem
 from tests.api.in_process import asked, without_redis
-from tests.api.waiting import eventually
 from tests.storage.making import accept, wanted
+from tests.waiting import eventually
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from api.telemetry import requests
 from tests.api.conftest import PROJECT, Service
-from tests.api.waiting import eventually
+from tests.waiting import eventually
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from examples.model_server import ModelServer, Script
 from gradebox import AsyncClient, BatchBudget, Price
 from gradebox.client._sync.batches import BatchHandle
 from tests.gradebox.conftest import ROOT, Service, serving
-from tests.processes import eventually
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -118,7 +118,7 @@ def test_a_server_that_goes_away_in_the_middle_leaves_typed_errors_that_can_be_t
         while httpx.get(url.removesuffix("/v1")).json()["requests"] < 40:
             time.sleep(0.05)
         process.kill()
-        assert eventually(lambda: batches[0].refresh().waits_for != [], 20)
+        eventually(lambda: batches[0].refresh().waits_for != [], 20)
         assert str(batches[0].status.waits_for[0]).startswith("model small-judge has not answered for")
         before = [over(service, batch.id, 240) for batch in batches]
         outcomes = [list(batch.outcomes()) for batch in batches]

@@ -8,7 +8,7 @@ import pytest
 from gradebox.client import BatchHandle
 from tests.engine import engine
 from tests.gradebox.conftest import serving
-from tests.processes import eventually
+from tests.waiting import eventually
 
 # An engine mounts its folder, and other tests look for leftover mounts.
 pytestmark = [pytest.mark.alone, pytest.mark.service, pytest.mark.sandbox, pytest.mark.slow]
@@ -24,7 +24,7 @@ def test_a_batch_outlives_its_engine(containers: bool, tmp_path: Path, monkeypat
         with serving(tmp_path, "--backend", "docker", "--workers", "2") as service, service.client() as client:
             client.graders.create.function(key="slow", fn=_SLOW)
             batch = client.batches.create("slow", [{"completion": "x" * (n % 50)} for n in range(_COUNT)])
-            assert eventually(lambda: _done(batch) > 20, 30)
+            eventually(lambda: _done(batch) > 20, 30)
             running.kill(containers=containers)
             assert _done(batch) < _COUNT, "it was over before the engine died: this test shows nothing"
             time.sleep(3)
@@ -35,7 +35,7 @@ def test_a_batch_outlives_its_engine(containers: bool, tmp_path: Path, monkeypat
             assert [outcome.index for outcome in outcomes] == list(range(_COUNT))
             assert [outcome.score for outcome in outcomes] == [float(n % 50) for n in range(_COUNT)]
             assert client.score("slow", [{"completion": "abc"}])[0].score == 3.0
-        assert eventually(lambda: running.containers() == {}, 20)
+        eventually(lambda: running.containers() == {}, 20)
 
 
 def _done(batch: BatchHandle) -> int:

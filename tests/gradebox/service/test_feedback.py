@@ -20,7 +20,7 @@ from gradebox.errors import ApiError, Conflict, GradeboxError, NotAllowed, NotFo
 from gradebox.judges.feedback import MOST_TEXTS
 from gradebox.outcome import Outcome
 from tests.gradebox.conftest import ROOT, Service, serving
-from tests.processes import eventually
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -329,7 +329,7 @@ def test_a_server_that_fails_in_the_middle_is_asked_again(client: Client, server
     before = len(server.bodies)
     feedback = batch.feedback("narrow")
     assert feedback is not None
-    assert eventually(lambda: len(server.bodies) > before + 2, 20)
+    eventually(lambda: len(server.bodies) > before + 2, 20)
     server.script = replace(server.script, behave="status", status=500)
     feedback.wait(progress=False, timeout=300)
     outcomes = list(feedback.outcomes())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradebox.service.process import ServiceProcess
-from tests.processes import eventually
+from tests.waiting import eventually
 
 Spawn = Callable[[str], ServiceProcess]
 
@@ -32,20 +32,20 @@ def spawn(tmp_path: Path) -> Iterator[Spawn]:
 
 def test_a_process_that_dies_is_told_of_and_started_again(spawn: Spawn) -> None:
     process = spawn("print('no room'); raise SystemExit(7)")
-    assert eventually(lambda: process.exit_code is not None)
+    eventually(lambda: process.exit_code is not None)
 
     line = process.tend()
 
     assert line is not None
     assert line.startswith("worker-1 ended with exit code 7 and starts again in 0.5 s; no room (see ")
     assert process.tend() is None
-    assert eventually(lambda: process.tend() is None and process.running)
+    eventually(lambda: process.tend() is None and process.running)
     assert process.deaths == 1
 
 
 def test_a_signal_is_named(spawn: Spawn) -> None:
     process = spawn("import os; os.kill(os.getpid(), 9)")
-    assert eventually(lambda: process.exit_code is not None)
+    eventually(lambda: process.exit_code is not None)
     assert "was ended by SIGKILL" in (process.tend() or "")
 
 
@@ -57,27 +57,27 @@ def test_what_dies_again_and_again_is_started_less_and_less_often(spawn: Spawn) 
         lines.extend(filter(None, [process.tend()]))
         return len(lines) == 3
 
-    assert eventually(died_three_times)
+    eventually(died_three_times)
     assert [line.split(" in ")[1].split(" s;")[0] for line in lines] == ["0.5", "1", "2"]
 
 
 def test_a_process_is_asked_to_stop(spawn: Spawn) -> None:
     process = spawn("import time; time.sleep(60)")
     process.ask_to_stop()
-    assert eventually(lambda: not process.running)
+    eventually(lambda: not process.running)
     assert process.exit_code == -signal.SIGTERM
 
 
 def test_ctrl_c_reaches_it_only_through_the_service(spawn: Spawn) -> None:
     process = spawn("import os; print(os.getpgid(0) == os.getpid(), flush=True); import time; time.sleep(60)")
-    assert eventually(lambda: process.output() == "True")
+    eventually(lambda: process.output() == "True")
 
 
 def test_the_log_of_an_earlier_run_is_not_taken_for_its_own(spawn: Spawn) -> None:
     first = spawn("print('first')")
-    assert eventually(lambda: first.output() == "first")
+    eventually(lambda: first.output() == "first")
     second = spawn("print('second')")
-    assert eventually(lambda: second.output() == "second")
+    eventually(lambda: second.output() == "second")
     assert second.exit_reason() == "second"
     assert second.log.read_text() == "first\nsecond\n"
 
@@ -85,10 +85,10 @@ def test_the_log_of_an_earlier_run_is_not_taken_for_its_own(spawn: Spawn) -> Non
 def test_what_a_process_waits_for_is_its_last_warning(spawn: Spawn) -> None:
     line = '{"level": "warning", "event": "Redis does not answer", "error": "refused"}'
     warns = spawn(f"print({line!r}, flush=True); import time; time.sleep(60)")
-    assert eventually(lambda: warns.output() != "")
+    eventually(lambda: warns.output() != "")
     assert warns.warning() == "Redis does not answer: refused"
     is_well = spawn("""print('{"level": "info", "event": "waiting"}', flush=True); import time; time.sleep(60)""")
-    assert eventually(lambda: is_well.output() != "")
+    eventually(lambda: is_well.output() != "")
     assert is_well.warning() is None
     says_nothing = spawn("import time; time.sleep(60)")
     assert says_nothing.warning() is None

@@ -14,7 +14,7 @@ import redis
 from gradebox.service.data_folder import DataFolder, hold
 from gradebox.service.redis import _version, redis_answers, redis_is_occupied, redis_process, redis_url
 from tests.gradebox.conftest import ROOT
-from tests.processes import eventually
+from tests.waiting import eventually
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def running(path: Path) -> Iterator[tuple[DataFolder, "redis.Redis"]]:
         child = redis_process(folder)
         child.start()
         try:
-            assert eventually(lambda: redis_answers(folder), 10)
+            eventually(lambda: redis_answers(folder), 10)
             with redis.Redis.from_url(redis_url(folder), decode_responses=True) as connection:
                 yield folder, connection
         finally:

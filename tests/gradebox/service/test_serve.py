@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from tests.gradebox.conftest import ROOT, Service, serving
-from tests.processes import eventually
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -130,7 +130,7 @@ def test_a_signal_while_it_starts_stops_it(tmp_path: Path) -> None:
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
     )
-    assert eventually(lambda: (tmp_path / "redis.sock").exists(), 60)
+    eventually(lambda: (tmp_path / "redis.sock").exists(), 60)
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0
 
@@ -168,13 +168,13 @@ def _tells_of_all_workers(service: Service) -> None:
     with service.client() as client:
         client.graders.create.function(key="half", fn=HALF)
         client.batches.create("half", [{"completion": "a"}] * 5000).wait(progress=False, timeout=30)
-        assert eventually(lambda: scored() == 5000, 60)
+        eventually(lambda: scored() == 5000, 60)
         for worker in ("worker-1", "worker-2"):
             assert f'gradebox_batches_ended_total{{state="finished",worker="{worker}"}}' in samples()
         assert 'gradebox_batches_ended_total{worker="worker-9"}' not in samples()
         assert samples()["gradebox_batches_accepted_total"] == 1
         os.kill(one(service.process.pid, "-m api"), signal.SIGKILL)
-        assert eventually(lambda: len(family(service.process.pid)) == 4 and ready(service), 60)
+        eventually(lambda: len(family(service.process.pid)) == 4 and ready(service), 60)
         assert scored() == 5000  # the workers keep their counts
         assert samples()["gradebox_batches_accepted_total"] == 0
 
@@ -185,10 +185,10 @@ def test_a_process_that_is_killed_comes_back_and_nothing_is_lost(running: Servic
         client.graders.create.function(key="half", fn=HALF)
         victim = one(running.process.pid, part)
         os.kill(victim, signal.SIGKILL)
-        assert eventually(
+        eventually(
             lambda: any(part in command for pid, command in family(running.process.pid).items() if pid != victim), 60
         )
-        assert eventually(lambda: ready(running), 60)
+        eventually(lambda: ready(running), 60)
 
         batch = client.batches.create("half", [{"completion": "a"}] * 10)
         batch.wait(progress=False, timeout=30)
@@ -202,7 +202,7 @@ def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing_and_scores_nothi
     with serving(tmp_path, "--workers", "2") as service, service.client() as client:
         client.graders.create.function(key="slow", fn=SLOW)
         batch = client.batches.create("slow", threads)
-        assert eventually(lambda: batch.refresh().done >= 1_000, 60)
+        eventually(lambda: batch.refresh().done >= 1_000, 60)
         os.kill(one(service.process.pid, "-m worker"), signal.SIGKILL)
         batch.wait(progress=False, timeout=90)
 
@@ -217,7 +217,7 @@ def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing_and_scores_nothi
 def test_when_it_is_killed_all_of_it_ends(running: Service) -> None:
     children = family(running.process.pid)
     running.process.kill()
-    assert eventually(lambda: not any(alive(child) for child in children), 60)
+    eventually(lambda: not any(alive(child) for child in children), 60)
 
 
 def test_a_second_signal_stops_it_at_once(running: Service) -> None:

@@ -27,8 +27,9 @@ from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
 from sandbox.session import Ended, Session
 from sandbox.settings import SandboxSettings
-from tests.processes import eventually, runs
+from tests.processes import runs
 from tests.sandbox.contract.conftest import GRADER, Grader, started
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.sandbox
 
@@ -246,7 +247,7 @@ def test_when_the_zygote_has_died_all_that_came_of_it_has_ended_and_another_take
         with started(made) as session:
             grader = Grader(session).load()
             os.kill(made.zygote.pid, signal.SIGKILL)
-            assert eventually(lambda: not runs(session.sandbox.pid))
+            eventually(lambda: not runs(session.sandbox.pid))
             with pytest.raises(Ended):
                 list(grader.session.grade(b'{"completion": ""}\n', 1))
         with started(made) as again:
@@ -281,7 +282,7 @@ def test_a_service_that_is_killed_while_it_starts_sandboxes_leaves_none() -> Non
             assert process.stdout.readline() == b"\n"
             time.sleep(number * 0.0005)
             process.kill()
-    assert eventually(lambda: _using(size) == [])
+    eventually(lambda: _using(size) == [])
 
 
 def _using(size: int) -> list[str]:
@@ -321,7 +322,7 @@ def test_a_service_that_is_killed_leaves_neither_the_zygote_nor_a_sandbox() -> N
         assert len(pids) == 2
         assert all(map(runs, pids))
         process.kill()
-    assert eventually(lambda: not any(map(runs, pids)))
+    eventually(lambda: not any(map(runs, pids)))
 
 
 @pytest.mark.parametrize(
@@ -437,7 +438,7 @@ def test_the_zygote_may_do_little_itself_and_buries_what_it_forked(forking: Bubb
         "/usr/lib/gradebox": "ro",
     }
     children = proc / "task" / proc.name / "children"
-    assert eventually(lambda: children.read_text() == "")
+    eventually(lambda: children.read_text() == "")
 
 
 def _kill(pid: int) -> None:
@@ -449,7 +450,7 @@ def test_warm_sandboxes_that_went_with_their_zygote_are_missed() -> None:
     settings = SandboxSettings(warm_sandboxes=6)
     made = Bubblewrap(settings)
     with Pool(made, settings) as pool:
-        assert eventually(lambda: len(pool._ready._empty) == 6)
+        eventually(lambda: len(pool._ready._empty) == 6)
         assert made.zygote is not None
         os.kill(made.zygote.pid, signal.SIGKILL)
         assert pool.prove(GraderSource("async def grade(thread):\n    return 1.0\n")).valid
@@ -570,7 +571,7 @@ def test_one_that_cannot_be_held_is_not_left(has_ended: bool, zygote: bool, monk
     def opened(pid: int) -> int:
         if has_ended:
             os.kill(pid, signal.SIGKILL)
-            assert eventually(lambda: not Path(f"/proc/{pid}").exists())
+            eventually(lambda: not Path(f"/proc/{pid}").exists())
             raise ProcessLookupError
         raise OSError(errno.EMFILE, "no room")
 
@@ -583,7 +584,7 @@ def test_one_that_cannot_be_held_is_not_left(has_ended: bool, zygote: bool, monk
                 with pytest.raises(InfrastructureError, match="bubblewrap did not answer" if has_ended else "no room"):
                     made.start()
         assert _open_here() == before
-        assert eventually(lambda: _using(size) == [])
+        eventually(lambda: _using(size) == [])
         made.start().end()
 
 

@@ -22,8 +22,8 @@ from sandbox.backends.docker import Docker, backend, channel, images, leftovers,
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.session import Session
 from tests.backends import backend_of, settings_for
-from tests.processes import eventually
 from tests.sandbox.contract.conftest import Grader
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.sandbox
 _ROOT = Path(__file__).parents[3]
@@ -140,7 +140,7 @@ def test_what_a_killed_service_left_is_removed_at_the_next_start(made: Docker) -
         assert killed.returncode == -signal.SIGKILL
         assert _known(made, id=name)
         Docker(settings_for("docker")).close()
-        assert eventually(lambda: not _known(made, id=name))
+        eventually(lambda: not _known(made, id=name))
         assert _known(made, id=mine.name)
     finally:
         mine.end()
@@ -151,7 +151,7 @@ def test_a_killed_service_leaves_nothing_that_runs(made: Docker) -> None:
     script = _KILLED.replace("os.kill(sandbox.pid, signal.SIGSTOP)", "")
     killed = subprocess.run([sys.executable, "-c", script], cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=False)
     assert killed.returncode == -signal.SIGKILL
-    assert eventually(lambda: not _known(made, id=killed.stdout.strip()))
+    eventually(lambda: not _known(made, id=killed.stdout.strip()))
 
 
 _KILLED_GRADING = """
@@ -174,7 +174,7 @@ def test_a_service_that_is_killed_while_it_grades_leaves_nothing_that_runs(made:
     command = [sys.executable, "-c", _KILLED_GRADING, over]
     killed = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=False)
     assert killed.returncode == -signal.SIGKILL
-    assert eventually(lambda: not _known(made, id=killed.stdout.strip()))
+    eventually(lambda: not _known(made, id=killed.stdout.strip()))
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_an_image_that_somebody_removed_is_imported_again(repository: str, made:
     with contextlib.closing(Docker(settings_for("docker"))) as other:
         other.start().end()
         (name,) = _tags(made, repository)
-        assert eventually(lambda: not _known(made, ancestor=name))
+        eventually(lambda: not _known(made, ancestor=name))
         made.client.remove_image(name)
         other.start().end()
         assert _tags(made, repository) == [name]

@@ -13,8 +13,9 @@ from gradebox.schemas import Isolation
 from sandbox.errors import InfrastructureError
 from sandbox.hostile.watched import Watched
 from sandbox.session import Ended, Session
-from tests.processes import eventually, runs
+from tests.processes import runs
 from tests.sandbox.contract.conftest import Grader, started
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.sandbox
 
@@ -48,14 +49,14 @@ def test_its_end_kills_everything_inside(backend: Watched) -> None:
         with pytest.raises(Ended):
             list(session.grade(json.dumps({"completion": _STUBBORN}).encode(), 1))
         ending.join()
-    assert eventually(lambda: backend.left() == [])
+    eventually(lambda: backend.left() == [])
 
 
 def test_it_may_be_ended_twice(backend: Watched) -> None:
     sandbox = backend.start()
     sandbox.end()
     sandbox.end()
-    assert eventually(lambda: backend.left() == [])
+    eventually(lambda: backend.left() == [])
 
 
 def test_one_whose_host_goes_away_ends_by_itself(backend: Watched) -> None:
@@ -63,7 +64,7 @@ def test_one_whose_host_goes_away_ends_by_itself(backend: Watched) -> None:
     with started(backend) as session:
         session.await_ready()
         session.sandbox.channel.shutdown(socket.SHUT_RDWR)
-        assert eventually(lambda: not runs(session.sandbox.pid))
+        eventually(lambda: not runs(session.sandbox.pid))
 
 
 def test_one_that_is_killed_from_outside_is_told_so(grader: Grader) -> None:

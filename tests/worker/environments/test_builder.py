@@ -12,8 +12,9 @@ from gradebox.schemas import Environment
 from storage import redis_keys
 from storage.settings import StorageSettings
 from storage.store import Store
+from tests.waiting import eventually
 from tests.wheels import folder_for_environments, make_wheel
-from tests.worker.conftest import Worker, wait_until, workers
+from tests.worker.conftest import Worker, workers
 from worker.environments.builder import EnvironmentBuilder
 from worker.environments.settings import EnvironmentSettings
 
@@ -50,7 +51,7 @@ def _now(store: Store, key: str) -> Environment:
 def test_a_worker_builds_and_keeps_what_it_built(store: Store, start: Callable[[], Worker]) -> None:
     start()
     store.environments.create("default", "small", ["small"])
-    wait_until(lambda: _now(store, "small").state != "building")
+    eventually(lambda: _now(store, "small").state != "building")
 
     (build,) = _now(store, "small").builds
     assert build.state == "ready", build.reason
@@ -72,14 +73,14 @@ def test_what_a_killed_worker_was_building_is_built_by_another(
 ) -> None:
     worker = start()
     store.environments.create("default", "large", ["large"])
-    wait_until(lambda: _now(store, "large").builds[0].step == "compiling")
+    eventually(lambda: _now(store, "large").builds[0].step == "compiling")
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait()
     assert _now(store, "large").state == "building"
 
     store.redis.zadd(redis_keys.BUILDS, {"default/large/1": 1})  # ends the lease, which lasts a minute
     start()
-    wait_until(lambda: _now(store, "large").state != "building")
+    eventually(lambda: _now(store, "large").state != "building")
 
     (build,) = _now(store, "large").builds
     assert build.state == "ready", build.reason
@@ -89,7 +90,7 @@ def test_what_a_killed_worker_was_building_is_built_by_another(
 def test_a_worker_that_stops_gives_its_build_back(store: Store, start: Callable[[], Worker]) -> None:
     worker = start()
     store.environments.create("default", "large", ["large"])
-    wait_until(lambda: _now(store, "large").builds[0].step == "compiling")
+    eventually(lambda: _now(store, "large").builds[0].step == "compiling")
     worker.terminate()
 
     assert worker.wait(20) == 0

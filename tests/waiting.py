@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def eventually(holds: Callable[[], object], within_s: float = 20.0) -> float:
+def eventually(holds: Callable[[], object], within_s: float = 60.0) -> float:
     """Waits until this holds, and returns the seconds that it took. Fails if it takes longer than `within_s`."""
     began = time.monotonic()
     while not holds():
