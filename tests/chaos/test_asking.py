@@ -25,6 +25,7 @@ async def grade(thread: StringThread) -> float:
     return Score(verdict.option == "yes", reason=thread.completion())
 """
 KILLS = 20
+SANDBOX_KILLS = 3  # one more could be the fourth of one thread, which would rightly be a crash then
 COMPLETIONS = 2_500
 AT_ONCE = 8
 ROLES = ("worker", "worker", "worker", "sandbox", "api", "redis")
@@ -50,6 +51,8 @@ def test_kills_lose_no_outcome_and_ask_again_what_was_under_way_alone(tmp_path: 
             while killed.total() < KILLS and not _is_over(batch):
                 time.sleep(chance.uniform(0.2, 1.2))
                 role = chance.choice(ROLES)
+                if role == "sandbox" and killed[role] == SANDBOX_KILLS:
+                    continue
                 there = service.processes()[role]
                 killed[role] += service.kill([chance.choice(there)] if there else [])
                 service.ensure()
