@@ -26,7 +26,7 @@ _PLACEHOLDER = re.compile(r"\{\{([A-Za-z_]\w*)\}\}|\{([A-Za-z_]\w*)\}")
 class Deterministic:
     """Scores a completion by a function of the completion and its target: `evaluator(thread)`."""
 
-    def __init__(self, eval_fn: Callable[[Any, Any], float], *, purpose: str, target: Field) -> None:
+    def __init__(self, eval_fn: Callable[[Any, Any], float], purpose: str, target: Field) -> None:
         """Make an evaluator from a function of the completion and its target that returns a number or a boolean.
 
         Args:
@@ -75,7 +75,6 @@ class LMJudge:
     def __init__(
         self,
         messages: Sequence[Mapping[str, str]],
-        *,
         model: str,
         target: Field | None = None,
         inputs: Mapping[str, Field] | None = None,

@@ -98,8 +98,10 @@ def _proportional(pid: int) -> int:
 
 
 def read(path: Path) -> str:
-    """The content of a file in /proc; empty if the process has exited meanwhile."""
+    """The content of a file in /proc; empty if the process has exited meanwhile. A process may have any bytes as its
+    name, which `stat` contains.
+    """
     try:
-        return path.read_text()
+        return path.read_text("utf-8", "replace")
     except OSError:
         return ""

@@ -41,7 +41,7 @@ class Janitor:
         """Runs one round. False if another janitor holds the lock.
 
         Raises:
-            RedisError, OSError: Redis or the spool was unavailable, or the lock expired; the next round continues.
+            RedisError, OSError: Redis or the spool was unavailable; the next round continues.
         """
         if not self._lock.acquire():
             return False
@@ -63,7 +63,7 @@ class Janitor:
             return
         while count := self._store.batches.expire(time.time() - self._retention_s, _AT_ONCE):
             _log.info("deleted expired batches", batches=count)
-            self._lock.reacquire()
+            self._extend_lock()
 
     def _sweep(self) -> None:
         """Removes the files of condemned ids. A file that cannot be removed now does not block the rest."""
@@ -77,7 +77,7 @@ class Janitor:
                     _log.warning("files cannot be removed", batch=batch_id, again_in_s=_AGAIN_S, error=str(error))
                 else:
                     orphans.swept(batch_id)
-            self._lock.reacquire()
+            self._extend_lock()
 
     def _freeze(self) -> None:
         """Freezes the cancelled batches, and those that a dead worker left unfrozen."""
@@ -89,7 +89,7 @@ class Janitor:
                 except (OSError, ValueError) as error:  # the spool, or an undecodable record
                     freezer.postpone(batch_id)
                     _log.warning("an ended batch cannot be frozen", batch=batch_id, error=str(error))
-            self._lock.reacquire()
+            self._extend_lock()
 
     def _tidy(self) -> None:
         """Removes outcomes of ended batches by attempts that do not count, and abandoned files of recorded scores of
@@ -105,7 +105,7 @@ class Janitor:
                     _log.warning("outcomes that do not count cannot be removed yet", batch=batch_id, error=str(error))
                 else:
                     self._redis.zrem(redis_keys.UNTIDY, batch_id)
-            self._lock.reacquire()
+            self._extend_lock()
 
     def _remove_what_does_not_count(self, batch_id: str) -> None:
         self._store.recorded.remove_unnamed(batch_id, time.time() - TIDY_S)
@@ -141,7 +141,7 @@ class Janitor:
         for start in range(0, len(ids), _AT_ONCE):
             if condemned := self._store.orphan_files.condemn_orphans(ids[start : start + _AT_ONCE]):
                 _log.warning("removing files that belong to no batch", ids=condemned)
-            self._lock.reacquire()
+            self._extend_lock()
 
     def _sweep_archives(self) -> None:
         """Removes the contents of environments that nothing names any more, and condemns unnamed data."""
@@ -157,3 +157,8 @@ class Janitor:
         self._redis.set(redis_keys.SPOOL, secrets.token_hex(8), nx=True)
         ours = text(self._redis.get(redis_keys.SPOOL) or b"")
         return self._store.spool.owner(ours) == ours
+
+    def _extend_lock(self) -> None:
+        """Extends the lock. The round goes on even if it has expired, and then another janitor may be at work too."""
+        with suppress(LockError):
+            self._lock.reacquire()

@@ -85,8 +85,11 @@ class Presence(threading.Thread):
         """Reports at once and then every few seconds, until `end` is called."""
         while not self._ended.is_set():
             try:
-                self._report()
+                record = self._record()
+                self._processes.report(record)
                 self._processes.forget_silent()
+                if self._file is not None:
+                    health_file.write(self._file, record.trouble)
             except RedisError as error:
                 _log.debug("this process could not be reported to Redis", error=str(error))
             except Exception:  # noqa: BLE001  # health checks depend on the reports
@@ -101,12 +104,6 @@ class Presence(threading.Thread):
             self._processes.leave(self._record())
         except RedisError as error:
             _log.debug("the record of this process could not be removed, it expires later", error=str(error))
-
-    def _report(self) -> None:
-        record = self._record()
-        self._processes.report(record)
-        if self._file is not None:
-            health_file.write(self._file, record.trouble)
 
     def _record(self) -> ProcessRecord:
         trouble = self._trouble() or threads.trouble() or ""

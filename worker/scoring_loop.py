@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 import structlog
+from redis.exceptions import RedisError
 from structlog.contextvars import bound_contextvars
 
 from sandbox.errors import Busy, InfrastructureError
@@ -99,9 +100,13 @@ class ScoringLoop:
             if self._queue.keep_earlier(lease):
                 self._writer.finish(lease.batch)
             return
-        except (InfrastructureError, PayloadLost, OSError) as error:
+        except RedisError:
+            raise
+        except Exception as error:  # noqa: BLE001  # a defect too: a chunk that is not given back waits for its lease
             pause = 0.0 if isinstance(error, PayloadLost) else min(2.0**lease.tries, _LONGEST_PAUSE_S)
-            _log.warning("a chunk could not be scored, giving it back", next_after_s=pause, error=str(error))
+            is_known = isinstance(error, InfrastructureError | PayloadLost | OSError)
+            log = _log.warning if is_known else _log.exception
+            log("a chunk could not be scored, giving it back", next_after_s=pause, error=str(error))
             self.cache.unload()
             self._queue.give_back(lease, tried=not self._context.stopping.is_set())
             self._context.stopping.wait(pause)

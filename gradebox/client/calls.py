@@ -370,7 +370,7 @@ def compare(
 
 def agreement(project: str, batch: str, grader: str | None, label: str, threshold: float | None) -> Call[Agreement]:
     """Requests the agreement of a grader with labels."""
-    params = _query(label=label, grader=grader, threshold=threshold)
+    params = _query(label=label, grader=grader, threshold=_number(threshold))
     path, read = _path(project, "batches", batch, "agreement"), Agreement.model_validate_json
     return Call("GET", path, read, params=params, work_s=STATISTICS_S)
 
@@ -390,7 +390,15 @@ def table(
 ) -> Call[TablePage]:
     """Requests a page of outcomes."""
     params = _query(
-        grader=grader, kind=kind, low=low, high=high, bin=bin_number, text=text, sort=sort, page=page, limit=limit
+        grader=grader,
+        kind=kind,
+        low=_number(low),
+        high=_number(high),
+        bin=bin_number,
+        text=text,
+        sort=sort,
+        page=page,
+        limit=limit,
     )
     path, read = _path(project, "batches", batch, "table"), msgspec.json.Decoder(TablePage).decode
     return Call("GET", path, read, params=params, work_s=STATISTICS_S)
@@ -514,6 +522,11 @@ def weights_of(graders: GraderChoice) -> dict[str, float]:
 def _query(**values: object) -> Params:
     """The parameters that are not None."""
     return [(name, str(value)) for name, value in values.items() if value is not None]
+
+
+def _number(value: float | None) -> float | None:
+    """The same as a Python float: the text of numpy's is shorter for the same number, and so means another one."""
+    return None if value is None else float(value)
 
 
 def _path(project: str, *parts: str) -> str:

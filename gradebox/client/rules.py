@@ -4,7 +4,7 @@ import random
 import ssl
 from collections.abc import Generator
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import httpx
 
@@ -47,7 +47,7 @@ class Rules:
             "auth": self.auth,
             "timeout": httpx.Timeout(self.timeout, connect=CONNECT_S),
             "trust_env": not is_local(self.url),  # a proxy cannot reach this machine's loopback address
-            "verify": True if self.url.startswith("https:") else _trusts_nobody(),
+            "verify": True if httpx.URL(self.url).scheme == "https" else _trusts_nobody(),
             "limits": httpx.Limits(keepalive_expiry=KEEP_ALIVE_S),
         }
 
@@ -97,28 +97,34 @@ class Rules:
         return ConnectionFailed(f"the connection to {self.url} broke ({words}): try again")
 
 
+class _Key(NamedTuple):
+    """An API key, and the check of the service's owner if it was found on this machine."""
+
+    found: FoundKey
+    listeners: Listeners | None
+
+
 class KeyAuth(httpx.Auth):
     """Adds the API key to requests. A key found on this machine is sent only while the service of its owner listens.
 
-    Without a key, it looks for one at each request: the client may be older than the service.
-
-    Attributes:
-        key: the API key, if there is one.
+    Without a key, it looks for one at each request: the client may be older than the service. Threads share it: each
+    request reads `_key` once, so that a key and its check belong together.
     """
 
     def __init__(self, url: str, key: FoundKey | None) -> None:
         """Raises GradeboxError if the key cannot be sent."""
         self._url = url
-        self._listeners: Listeners | None = None
-        self.key: FoundKey | None = None
-        if key is not None:
-            self._use(key)
+        self._key = None if key is None else self._checked(key)
 
-    def _use(self, key: FoundKey) -> None:
+    @property
+    def key(self) -> FoundKey | None:
+        """The API key, if there is one."""
+        return None if self._key is None else self._key.found
+
+    def _checked(self, key: FoundKey) -> _Key:
         if not key.secret.isascii() or not key.secret.isprintable():
             raise GradeboxError("the API key holds characters that no key has: check GRADEBOX_API_KEY or api_key=")
-        self._listeners = None if key.owner is None else Listeners(self._url, key.owner)
-        self.key = key
+        return _Key(key, None if key.owner is None else Listeners(self._url, key.owner))
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Adds the key to a request, if there is one.
@@ -128,23 +134,26 @@ class KeyAuth(httpx.Auth):
             NotOurs: a process of another user listens on the port.
             httpx.ConnectError: no process listens there.
         """
-        if self.key is None and (found := find_key(self._url)) is not None:
-            self._use(found)
-        if self._listeners is not None and not self._listeners.check():
-            raise httpx.ConnectError("nothing on this machine listens there", request=request)
-        if self.key is not None:
-            request.headers["Authorization"] = f"Bearer {self.key.secret}"
+        key = self._key
+        if key is None and (found := find_key(self._url)) is not None:
+            self._key = key = self._checked(found)
+        if key is not None:
+            if key.listeners is not None and not key.listeners.check():
+                raise httpx.ConnectError("nothing on this machine listens there", request=request)
+            request.headers["Authorization"] = f"Bearer {key.found.secret}"
         yield request
 
     def take_over(self, old: str, secret: str) -> None:
         """Sends the key `secret` from now on, if the current one has the id `old`."""
-        if self.key is not None and id_of(self.key.secret) == old:
-            self.key = FoundKey(secret, self.key.owner)
+        key = self._key
+        if key is not None and id_of(key.found.secret) == old:
+            self._key = _Key(FoundKey(secret, key.found.owner), key.listeners)
 
     def look_again(self) -> None:
         """Makes the next request check again which process listens. Call it after a connection broke."""
-        if self._listeners is not None:
-            self._listeners.forget()
+        key = self._key
+        if key is not None and key.listeners is not None:
+            key.listeners.forget()
 
 
 def settle(call: Call[T], failure: httpx.Response | httpx.HTTPError, rules: Rules, attempt: int) -> T:

@@ -85,7 +85,6 @@ def test_no_key_is_no_header(server: ModelServer) -> None:
         ("status:429", "rate_limited", True),
         ("status:500", "unreachable", True),
         ("status:503", "unreachable", True),
-        ("redirect", "refused", False),
         ("cut-off", "cut_off", False),
         ("refusal", "refused", False),
         ("empty", "invalid_reply", False),
@@ -104,8 +103,20 @@ def test_each_failure_has_its_kind(server: ModelServer, behaviour: str, kind: st
     found = fault(access(server, f"behave:{behaviour}"))
     assert (found.kind, found.retryable) == (kind, retryable), found
     assert ": " in found.message or "because it is" in found.message  # advice
-    assert len(server.bodies) == 1  # no retries, and no redirect is followed
+    assert len(server.bodies) == 1  # no retries
     assert monotonic() - began < 5
+
+
+@pytest.mark.parametrize(("behaviour", "said"), [("huge", "longer than"), ("gzip", "compressed")])
+def test_what_is_not_read_says_why(server: ModelServer, behaviour: str, said: str) -> None:
+    assert said in fault(access(server, f"behave:{behaviour}")).message
+
+
+def test_no_redirect_is_followed(server: ModelServer) -> None:
+    with ModelServer(Script(behave="redirect", location=f"{server.base_url}/chat/completions")) as first:
+        assert fault(access(first)).kind == "refused"
+        assert len(first.bodies) == 1
+    assert server.bodies == []
 
 
 @pytest.mark.parametrize("behaviour", ["hang", "drip"])

@@ -34,7 +34,7 @@ def test_a_supervised_process_ends_with_its_parent(supervised: str, ends: bool) 
     parent.kill()
     parent.wait()
     if ends:
-        eventually(lambda: not runs(child), 5.0)
+        eventually(lambda: not runs(child), 2.0)
     else:
         time.sleep(0.5)
         assert runs(child)

@@ -107,12 +107,12 @@ def counted(broken: BaseException | None = None, **settings: float) -> Iterator[
 
 def test_empty_sandboxes_are_started_ahead_of_need() -> None:
     with counted(warm_sandboxes=2) as (backend, pool):
-        eventually(lambda: len(backend.alive()) == 2)
+        eventually(lambda: len(backend.alive()) == 2, 8.0)
         ready = backend.alive()
         score, pid = grade(pool, source(0.5))
         assert score == 0.5
         assert pid in ready
-        eventually(lambda: len(backend.started) == 3)  # another replaces it
+        eventually(lambda: len(backend.started) == 3, 8.0)  # another replaces it
 
 
 def test_a_loaded_grader_is_used_again(pool: Pool) -> None:
@@ -135,7 +135,7 @@ def test_the_grader_that_was_used_longest_ago_is_closed_first() -> None:
         one, two = grade(pool, source(1)), grade(pool, source(2))
         assert grade(pool, source(1)) == one
         three = grade(pool, source(3))
-        eventually(lambda: sorted(backend.alive()) == sorted([one[1], three[1]]))
+        eventually(lambda: sorted(backend.alive()) == sorted([one[1], three[1]]), 8.0)
         assert grade(pool, source(3)) == three
         assert grade(pool, source(1)) == one
         assert grade(pool, source(2))[1] != two[1]
@@ -145,7 +145,7 @@ def test_a_grader_that_nobody_uses_is_closed() -> None:
     with counted(idle_s=0.5) as (backend, pool):
         grade(pool, source(1))
         assert len(backend.alive()) == 1
-        eventually(lambda: backend.alive() == [])
+        eventually(lambda: backend.alive() == [], 8.0)
         assert grade(pool, source(1))[0] == 1.0
 
 
@@ -201,14 +201,14 @@ def test_what_is_reset_later_is_reset_before_the_next_batch(told: bool) -> None:
 
 def test_an_empty_sandbox_is_made_up_for_when_nobody_grades() -> None:
     with counted(warm_sandboxes=1) as (backend, pool):
-        eventually(lambda: len(backend.alive()) == 1)
+        eventually(lambda: len(backend.alive()) == 1, 8.0)
         with pool.grading(source(1)) as grading:
             grading.score(_LINE, 0, "g@1")
             assert len(backend.started) == 1
             eventually(lambda: len(backend.started) == 2, 2.0)  # but is not delayed forever
         with pool.grading(source(2)) as grading:
             grading.score(_LINE, 0, "g@1")
-        eventually(lambda: len(backend.started) == 3)
+        eventually(lambda: len(backend.started) == 3, 8.0)
 
 
 def test_a_sandbox_whose_user_failed_is_not_used_again(pool: Pool) -> None:
@@ -216,14 +216,14 @@ def test_a_sandbox_whose_user_failed_is_not_used_again(pool: Pool) -> None:
         left = pid_of(grading)
         raise LookupError
     assert grade(pool, source(0.875))[1] != left
-    eventually(lambda: not runs(left))
+    eventually(lambda: not runs(left), 8.0)
 
 
 def test_closing_leaves_no_process() -> None:
     with counted(warm_sandboxes=2) as (backend, pool):
         grade(pool, GraderSource(_LEAVES_THINGS, "batch"))
         grade(pool, source(1))
-        eventually(lambda: len(backend.alive()) == 4)
+        eventually(lambda: len(backend.alive()) == 4, 8.0)
     eventually(lambda: backend.alive() == [], 20.0)
     with pytest.raises(InfrastructureError, match="stopping"):
         grade(pool, source(2))
@@ -240,7 +240,7 @@ def test_a_backend_that_starts_nothing_is_told_and_heals(error: Exception, warm:
         assert "no more processes" in str(pool.trouble())
         assert told(pool, "sandbox_starts_failed") >= 1
         backend.broken = None
-        eventually(lambda: pool.trouble() is None)  # also without a request for a sandbox
+        eventually(lambda: pool.trouble() is None, 8.0)  # also without a request for a sandbox
         assert _grades(pool)
 
 
@@ -255,7 +255,7 @@ def test_a_backend_that_starts_nothing_beside_loaded_sandboxes_heals() -> None:
         with pytest.raises(InfrastructureError, match="no descriptors left"):
             grade(pool, source(3))
         backend.broken = None
-        eventually(lambda: pool.trouble() is None)
+        eventually(lambda: pool.trouble() is None, 8.0)
         assert grade(pool, source(3))[0] == 3.0
 
 
@@ -310,7 +310,7 @@ def test_a_killed_sandbox_keeps_its_place_until_it_has_exited(monkeypatch: pytes
         with pytest.raises(InfrastructureError, match="no sandbox was started"):
             grade(pool, source(2))
         hangs.clear()
-        eventually(lambda: pool.alive == 0)
+        eventually(lambda: pool.alive == 0, 8.0)
         assert grade(pool, source(2))[0] == 2.0
 
 
@@ -536,7 +536,7 @@ def test_idle_graders_leave_memory_to_those_in_use() -> None:
         assert len(backend.alive()) == 3
         with pool.grading(source(4)) as grading:  # it may use up to 304 MiB
             pid_of(grading)
-            eventually(lambda: len(backend.alive()) == 3)
+            eventually(lambda: len(backend.alive()) == 3, 8.0)
             time.sleep(2)
             assert len(backend.alive()) == 3  # only one large one was closed
             assert small in backend.alive()

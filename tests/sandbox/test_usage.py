@@ -66,6 +66,19 @@ def test_processes_that_end_while_they_are_looked_at_are_no_error() -> None:
             parent.kill()
 
 
+def test_a_process_may_have_any_bytes_as_its_name() -> None:
+    named = "import ctypes\nctypes.CDLL(None).prctl(15, b'\\xff) \\xfe', 0, 0, 0)\nprint(flush=True)\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", named], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            while measure(process.pid).processor_s < 0.05:
+                time.sleep(0.02)
+            assert wants_processor(os.getpid())
+        finally:
+            process.kill()
+
+
 def test_the_time_of_processes_that_have_ended_counts() -> None:
     command = "import subprocess, sys, time; subprocess.run([sys.executable, '-c', sys.argv[1]]); time.sleep(9)"
     burn = "import time\nwhile time.process_time() < 0.5: pass"

@@ -219,3 +219,23 @@ def test_an_upload_is_either_condemned_or_renewed(store: Store, redis: Redis) ->
     Janitor(store, None).look()
     with pytest.raises(PayloadLost):
         store.spool.read_payload(upload.batch_id, 0, 1)
+
+
+def test_a_round_whose_lock_expires_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listing of a large spool may take longer than the lock lasts."""
+    orphans = {f"{number:020x}" for number in range(250)}
+    condemned: list[str] = []
+
+    def listed() -> set[str]:
+        time.sleep(0.3)
+        return orphans
+
+    def condemn(ids: list[str]) -> list[str]:
+        condemned.extend(ids)
+        return []
+
+    monkeypatch.setattr(janitors, "LOCK_S", 0.1)
+    monkeypatch.setattr(store.spool, "batches", listed)
+    monkeypatch.setattr(store.orphan_files, "condemn_orphans", condemn)
+    assert Janitor(store, None).look()
+    assert condemned == sorted(orphans)

@@ -22,7 +22,7 @@ from tests.storage.making import accept, claim, finish, finish_all, line, proved
 @pytest.fixture
 def small(redis: Redis, storage_settings: StorageSettings) -> Store:
     """A store with low quotas."""
-    quotas = Quotas(projects=2, graders=3, versions=2, batches=3, spool_bytes=3000, models=1, endpoints=1)
+    quotas = Quotas(projects=2, graders=3, versions=2, batches=3, spool_bytes=3000, models=1, endpoints=2)
     store = Store(redis, Spool(storage_settings.spool), quotas=quotas)
     store.projects.ensure("default")
     return store
@@ -56,9 +56,10 @@ def test_models_and_endpoints_are_bounded(small: Store) -> None:
     small.models.create("default", "a", "http://a/v1", "m", "", ModelDefaults(), 5)
     with pytest.raises(QuotaExceeded, match=r"'default' has 1 models, .* GRADEBOX_PROJECT_MODELS"):
         small.models.create("default", "b", "http://a/v1", "m", "", ModelDefaults(), 5)
-    small.endpoints.create("default", "a", "http://a", "", 5)
-    with pytest.raises(QuotaExceeded, match=r"'default' has 1 endpoints, .* GRADEBOX_PROJECT_ENDPOINTS"):
-        small.endpoints.create("default", "b", "http://a", "", 5)
+    for key in ("a", "b"):
+        small.endpoints.create("default", key, "http://a", "", 5)
+    with pytest.raises(QuotaExceeded, match=r"'default' has 2 endpoints, .* GRADEBOX_PROJECT_ENDPOINTS"):
+        small.endpoints.create("default", "c", "http://a", "", 5)
 
 
 def test_batches_are_bounded_those_that_are_over_too(small: Store) -> None:

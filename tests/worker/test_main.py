@@ -35,7 +35,7 @@ def test_a_worker_serves_what_it_has_done_on_the_port_that_it_is_given(
         assert refused.returncode == 5
         assert f"cannot listen on 127.0.0.1:{port} (Address already in use)" in refused.stderr
     with workers(store, storage_settings) as start:
-        start()
+        worker = start()
         over(store, submit(store, dispatch, 1500, HALF))
 
         def told() -> str:
@@ -45,3 +45,7 @@ def test_a_worker_serves_what_it_has_done_on_the_port_that_it_is_given(
         eventually(lambda: '\ngradebox_batches_ended_total{state="finished"} 1.0\n' in told(), 10)
         assert '\ngradebox_completions_total{grader="g1500",outcome="scored",project="default"} 1500.0\n' in told()
         assert '\ngradebox_sandboxes_ended_total{role="worker",why="crash"} 0.0\n' in told()
+        eventually(lambda: store.processes.workers() != [], 10)
+        worker.terminate()
+        assert worker.wait(20) == 0
+        assert store.processes.workers() == []

@@ -13,6 +13,7 @@ from storage.store import Store
 from tests.sandbox.test_pool import Counted, counted, grade, source
 from tests.waiting import eventually
 from tests.worker.conftest import scores, submit
+from worker import scoring_loop
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat
@@ -43,9 +44,29 @@ def test_units_are_taken_again_within_seconds_of_the_first_sandbox(
             time.sleep(2.5)
             assert not worked.done() and store.batches.get("default", batch).state == "queued"  # another may have some
             backend.broken = None
-            eventually(lambda: pool.trouble() is None)
+            eventually(lambda: pool.trouble() is None, 8.0)
             assert worked.result(5)
             loop.flush()
         finally:
             context.stopping.set()
     assert scores(store, batch) == [0.0, 1.0, 2.0]
+
+
+def test_a_chunk_that_meets_a_defect_is_given_back_and_the_loop_goes_on(
+    store: Store,
+    dispatch: Dispatch,
+    backend_and_pool: tuple[Counted, Pool],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, pool = backend_and_pool
+    context = WorkerContext(store, pool, dispatch, Heartbeat(store, dispatch, Metrics("worker")))
+    batch = submit(store, dispatch, 3, SOURCE)
+    with ScoringLoop(context) as loop:
+        with monkeypatch.context() as broken:
+            broken.setattr(scoring_loop, "_LONGEST_PAUSE_S", 0.0)
+            broken.setattr(scoring_loop, "score", lambda *_: b"\xff".decode())
+            assert loop.work()
+        assert loop.work()
+        loop.flush()
+    assert scores(store, batch) == [0.0, 1.0, 2.0]
+    assert store.batches.settled(batch) == [2]  # the second attempt counts

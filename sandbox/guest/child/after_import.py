@@ -19,7 +19,7 @@ class AfterImport:
         if name not in self._functions:
             return None
         for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(name, path)
+            spec = None if isinstance(finder, AfterImport) else finder.find_spec(name, path)
             if spec is not None and spec.loader is not None:
                 execute = spec.loader.exec_module
 

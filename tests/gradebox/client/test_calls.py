@@ -1,5 +1,6 @@
 """Tests of the client's requests."""
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -26,3 +27,13 @@ def test_a_grader_named_twice_is_refused(graders: Any) -> None:
         calls.create_batch("default", graders, [])
     with pytest.raises(ValueError, match="is named twice"):
         calls.create_batch_of("default", graders, "B")
+
+
+def test_bounds_are_sent_as_python_numbers() -> None:
+    third = Fraction(1, 3)
+    params = calls.agreement("default", "B", None, "metadata.good", third).params  # type: ignore[arg-type]
+    assert ("threshold", repr(1 / 3)) in params
+    page = calls.table("default", "B", None, None, third, third, None, None, "index", 1, 5)  # type: ignore[arg-type]
+    assert {("low", repr(1 / 3)), ("high", repr(1 / 3))} <= set(page.params)
+    with pytest.raises(ValueError, match="could not convert"):
+        calls.agreement("default", "B", None, "metadata.good", "high")  # type: ignore[arg-type]

@@ -2,16 +2,18 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import Callable
 
 import httpx
 import pytest
 
-from gradebox.client import calls
+from gradebox.access import FoundKey
+from gradebox.client import calls, rules
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client._sync.transport import Transport
 from gradebox.client.call import Call
-from gradebox.client.rules import Rules
+from gradebox.client.rules import KeyAuth, Rules
 from gradebox.errors import (
     ApiError,
     ClientClosed,
@@ -310,3 +312,27 @@ def test_the_client_that_awaits_follows_the_same_rules(monkeypatch: pytest.Monke
 
     assert asyncio.run(run(calls.list_graders("default"))) == []  # type: ignore[arg-type]  # lists are invariant
     assert len(count) == 3
+
+
+def test_authorities_are_read_only_for_tls() -> None:
+    for url in ("https://example.org", "HTTPS://example.org"):
+        assert Rules(url, "key", 1.0).options()["verify"] is True
+    plain = Rules("http://127.0.0.1:1", "key", 1.0).options()["verify"]
+    assert (plain.verify_mode, plain.check_hostname, plain.cert_store_stats()["x509"]) == (ssl.CERT_REQUIRED, True, 0)
+
+
+def test_a_found_key_is_sent_only_with_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may find the key between two steps of this one."""
+    auth = KeyAuth("http://127.0.0.1:1", None)
+    monkeypatch.setattr(rules, "find_key", lambda _url: FoundKey("found", owner=0))
+
+    class Found:
+        def check(self) -> bool:
+            return False
+
+    monkeypatch.setattr(rules, "Listeners", lambda _url, _owner: Found())
+    for _ in range(2):
+        request = httpx.Request("GET", "http://127.0.0.1:1/")
+        with pytest.raises(httpx.ConnectError, match="nothing on this machine listens"):
+            next(auth.auth_flow(request))
+        assert "Authorization" not in request.headers

@@ -247,7 +247,7 @@ def test_when_the_zygote_has_died_all_that_came_of_it_has_ended_and_another_take
         with started(made) as session:
             grader = Grader(session).load()
             os.kill(made.zygote.pid, signal.SIGKILL)
-            eventually(lambda: not runs(session.sandbox.pid))
+            eventually(lambda: not runs(session.sandbox.pid), 8.0)
             with pytest.raises(Ended):
                 list(grader.session.grade(b'{"completion": ""}\n', 1))
         with started(made) as again:
@@ -282,7 +282,7 @@ def test_a_service_that_is_killed_while_it_starts_sandboxes_leaves_none() -> Non
             assert process.stdout.readline() == b"\n"
             time.sleep(number * 0.0005)
             process.kill()
-    eventually(lambda: _using(size) == [])
+    eventually(lambda: _using(size) == [], 8.0)
 
 
 def _using(size: int) -> list[str]:
@@ -322,7 +322,7 @@ def test_a_service_that_is_killed_leaves_neither_the_zygote_nor_a_sandbox() -> N
         assert len(pids) == 2
         assert all(map(runs, pids))
         process.kill()
-    eventually(lambda: not any(map(runs, pids)))
+    eventually(lambda: not any(map(runs, pids)), 8.0)
 
 
 @pytest.mark.parametrize(
@@ -438,7 +438,7 @@ def test_the_zygote_may_do_little_itself_and_buries_what_it_forked(forking: Bubb
         "/usr/lib/gradebox": "ro",
     }
     children = proc / "task" / proc.name / "children"
-    eventually(lambda: children.read_text() == "")
+    eventually(lambda: children.read_text() == "", 8.0)
 
 
 def _kill(pid: int) -> None:
@@ -584,7 +584,7 @@ def test_one_that_cannot_be_held_is_not_left(has_ended: bool, zygote: bool, monk
                 with pytest.raises(InfrastructureError, match="bubblewrap did not answer" if has_ended else "no room"):
                     made.start()
         assert _open_here() == before
-        eventually(lambda: _using(size) == [])
+        eventually(lambda: _using(size) == [], 8.0)
         made.start().end()
 
 

@@ -49,14 +49,14 @@ def test_its_end_kills_everything_inside(backend: Watched) -> None:
         with pytest.raises(Ended):
             list(session.grade(json.dumps({"completion": _STUBBORN}).encode(), 1))
         ending.join()
-    eventually(lambda: backend.left() == [])
+    eventually(lambda: backend.left() == [], 8.0)
 
 
 def test_it_may_be_ended_twice(backend: Watched) -> None:
     sandbox = backend.start()
     sandbox.end()
     sandbox.end()
-    eventually(lambda: backend.left() == [])
+    eventually(lambda: backend.left() == [], 8.0)
 
 
 def test_one_whose_host_goes_away_ends_by_itself(backend: Watched) -> None:
@@ -64,7 +64,7 @@ def test_one_whose_host_goes_away_ends_by_itself(backend: Watched) -> None:
     with started(backend) as session:
         session.await_ready()
         session.sandbox.channel.shutdown(socket.SHUT_RDWR)
-        eventually(lambda: not runs(session.sandbox.pid))
+        eventually(lambda: not runs(session.sandbox.pid), 8.0)
 
 
 def test_one_that_is_killed_from_outside_is_told_so(grader: Grader) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from sandbox.guest.child import shared_records
-from sandbox.guest.protocol.frames import ELSEWHERE, RECORD, SCORED, pack_record
+from sandbox.guest.protocol.frames import ELSEWHERE, MARK, RECORD, SCORED, Records, pack_record
 
 
 @pytest.fixture
@@ -77,3 +77,15 @@ def test_the_room_grows_with_the_chunk_up_to_a_bound(shared: tuple[int, mmap.mma
     descriptor, _ = shared
     rooms = [shared_records.make_room(descriptor, lines) for lines in (1, 100, shared_records.MOST)]
     assert 0 < rooms[0] < rooms[1] < rooms[2] == shared_records.MOST_FIELD_BYTES
+
+
+def test_fields_may_fill_the_room_and_no_more(shared: tuple[int, mmap.mmap]) -> None:
+    descriptor, _ = shared
+    room = shared_records.make_room(descriptor, 2)
+    head = RECORD.pack(1, 0.5, room, MARK | SCORED)
+    assert len(shared_records.read_records(descriptor, head, 0, room).bodies) == room
+    for start in (1, room):
+        assert shared_records.read_records(descriptor, head, start, room) == Records(b"", b"")
+    short = RECORD.pack(1, 0.5, 1, MARK | SCORED)
+    assert shared_records.read_records(descriptor, short, room, room) == Records(b"", b"")
+    assert shared_records.read_records(descriptor, short * 2, room - 1, room).heads == short

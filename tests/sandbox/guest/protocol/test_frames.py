@@ -29,6 +29,7 @@ from sandbox.guest.protocol.frames import (
     unpack_check,
     unpack_fields,
     unpack_records,
+    unpack_requests,
 )
 
 fields = st.dictionaries(st.sampled_from(sorted(MAX_FIELD)), st.binary(max_size=20)).map(
@@ -204,3 +205,10 @@ def test_records_have_the_same_form_on_every_machine() -> None:
     assert pack_record(SCORED, 5, 0.5, [(REASON, b"ab")]) == struct.pack(
         "<IdIIBI2s", 5, 0.5, 7, 0x9BC5A701, REASON, 2, b"ab"
     )
+
+
+@pytest.mark.parametrize("data", [b"", b"\x02\0\0\0{}\x02\0\0", b"\x03\0\0\0{}", b"\0\0\0\0", b"\x02\0\0\0{\n"])
+def test_asks_that_are_none(data: bytes) -> None:
+    assert unpack_requests(b"\x02\0\0\0{}" * 2) == [b"{}", b"{}"]
+    with pytest.raises(Malformed):
+        unpack_requests(data)
