@@ -59,7 +59,7 @@ def nice_of_workers(service: Service) -> dict[str, int]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             command, environ = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
-            nice = int((folder / "stat").read_text().rpartition(")")[2].split()[16])
+            nice = int((folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[16])
         except OSError:  # the process has ended
             continue
         if command.endswith(b"-m\0worker\0") and bytes(service.data_dir) in environ:
