@@ -124,6 +124,9 @@ class Grading:
                 raise
             _log.warning("%d of %d threads have no sandbox left: %s", call.left, len(call.outcomes) + call.left, error)
             call.fail_rest(NO_SANDBOX)
+        except BaseException:
+            self._drop_session("abandoned")  # what it still sends would be read as the answer to another call
+            raise
         self.traces = call.traces
 
     def _drop_session(self, why: str) -> None:

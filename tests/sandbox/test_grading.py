@@ -391,3 +391,22 @@ async def grade(thread):
     assert [outcome.values for outcome in outcomes] == [{"length": 4.0}, None, None, None, None]
     assert [outcome.no_completion for outcome in outcomes] == [False, True, False, False, False]
     assert outcomes[0].reason == "why"
+
+
+@BOTH
+def test_a_sandbox_is_not_used_again_after_a_defect_in_the_middle_of_a_call(
+    pool: Pool, isolation: Literal["batch", "completion"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = GraderSource(_LENGTH, isolation)
+
+    def unpack(_data: bytes) -> None:
+        raise ValueError("a defect")
+
+    with pool.grading(source) as grading:
+        grading.score(line("a"), 0, "g@1")
+        with monkeypatch.context() as broken:
+            broken.setattr(session_module, "unpack_records", unpack)
+            with pytest.raises(ValueError, match="a defect"):
+                grading.score(b"\n".join([line("a")] * 300), 0, "g@1")
+        assert grading.release() is None
+    assert kinds(score(pool, source, [line("abc"), line("")])) == [3.0, 0.0]
