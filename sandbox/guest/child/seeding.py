@@ -6,11 +6,17 @@ Hash seed, time zone and locale are set by the environment that the interpreter 
 import sys
 from functools import partial
 from types import ModuleType
+from typing import Any
 
 from sandbox.guest.child.after_import import AfterImport
 
 _SEED = 0
-_SEEDED = {"random": "seed", "numpy.random": "seed", "torch": "manual_seed"}  # modules and their functions
+# Each module, and where its function is. `torch.manual_seed` would also prepare generators of GPUs, which takes 90 µs.
+_SEEDED = {
+    "random": ("seed",),
+    "numpy.random": ("seed",),
+    "torch": ("default_generator", "manual_seed"),
+}
 
 
 def reseed() -> None:
@@ -22,9 +28,11 @@ def reseed() -> None:
 
 
 def _seed(name: str, module: ModuleType) -> None:
-    seed = getattr(module, _SEEDED[name], None)  # a grader's replacement of the module has none
-    if seed is not None:
-        seed(_SEED)
+    found: Any = module
+    for part in _SEEDED[name]:
+        found = getattr(found, part, None)  # a grader's replacement of the module has none
+    if found is not None:
+        found(_SEED)
 
 
 def seed_at_import() -> None:

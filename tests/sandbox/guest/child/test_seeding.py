@@ -43,7 +43,7 @@ def test_other_modules_are_found_as_ever_and_random_is_not_imported_for_them() -
 
 
 def test_torch_is_seeded_when_it_is_imported_and_for_each_completion(tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text("def manual_seed(seed): print(seed)\n")
+    (tmp_path / "torch.py").write_text("class default_generator:\n    manual_seed = print\n")
     source = f"sys.path.insert(0, {str(tmp_path)!r})\nseed_at_import()\nimport torch\n"
     assert _printed(source + "print('graded')\nreseed()") == ["0", "graded", "0"]
 
