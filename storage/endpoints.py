@@ -109,4 +109,4 @@ class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
         return f"endpoint {project} {key} {url}"
 
     def _shown(self, project: str, record: RegisteredServer) -> ProjectEndpoint:
-        return ProjectEndpoint(**self._public(project, record))
+        return ProjectEndpoint(**self._public(project, record, ProjectEndpoint))

@@ -163,4 +163,4 @@ class Models(Registry[_Record, ProjectModel]):
         return {"structured_output": None, "logprobs": None}
 
     def _shown(self, project: str, record: _Record) -> ProjectModel:
-        return ProjectModel(**self._public(project, record), base_url=record.url)
+        return ProjectModel(**self._public(project, record, ProjectModel), base_url=record.url)

@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec.structs import asdict
+from pydantic import BaseModel
 from redis import Redis
 from redis.client import Pipeline
 
@@ -207,11 +208,10 @@ class Registry(ABC, Generic[Record, Shown]):
     def _shown(self, project: str, record: Record) -> Shown:
         """A record as the API shows it."""
 
-    def _public(self, project: str, record: Record) -> dict[str, Any]:
-        """The members of a record; of its API key, only whether there is one."""
-        members = asdict(record)
-        has_api_key = bool(members.pop("sealed_key"))
-        return {**members, "project": project, "has_api_key": has_api_key}
+    def _public(self, project: str, record: Record, schema: type[BaseModel]) -> dict[str, Any]:
+        """The members of a record that the schema names; of its API key, only whether there is one."""
+        members = {**asdict(record), "project": project, "has_api_key": bool(record.sealed_key)}
+        return {name: members[name] for name in schema.model_fields if name in members}
 
     def _untested(self) -> dict[str, Any]:
         """The members that a test determines, with their values before a test."""
