@@ -183,7 +183,7 @@ def _read_pairs(pairs: object) -> _Turns:
         raise ValueError(f'"turns" must be a list, and is {_kind(pairs)}')
     for number, pair in enumerate(pairs):
         if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str or type(pair[1]) is not str:
-            elsewhere = '; messages with "role" and "content" belong into "messages"' if type(pair) is dict else ""
+            elsewhere = '; messages with "role" and "content" belong in "messages"' if type(pair) is dict else ""
             raise ValueError(f'"turns"[{number}] must be a pair of strings: [role, content]{elsewhere}')
         check_role(pair[0], f'"turns"[{number}]')
     return [(role, content) for role, content in pairs]

@@ -1,7 +1,7 @@
 """The file by which a worker tells its container engine whether it can work.
 
-The engine runs a check every few seconds. A check that asks Redis would take a tenth of a processor for each worker,
-because it imports the client of Redis each time. This module imports only the standard library.
+The engine runs a check every few seconds. A check that asks Redis would take more than a tenth of a processor for each
+worker, because it imports the client of Redis each time. This module imports only the standard library.
 """
 
 import time

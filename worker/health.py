@@ -1,7 +1,8 @@
 """`python -m worker.health`: exits with 0 if the worker can do its work, else with 1, and prints the problem.
 
 It reads the file `GRADEBOX_HEALTH_FILE`, which the worker of this container writes whenever it has reported to Redis:
-every 5 s, even while it is busy. It imports nothing else, because container engines run it every few seconds.
+every 5 s, even while it is busy. It imports only the standard library, because container engines run it every few
+seconds.
 """
 
 import os

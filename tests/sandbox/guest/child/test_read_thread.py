@@ -158,7 +158,7 @@ def test_all_forms_come_to_the_same(form: str, before: str, behind: str, more: d
         (b'{"turns": [["user"]]}', '"turns"[0] must be a pair'),
         (
             b'{"turns": [{"role": "user", "content": "q"}]}',
-            '[role, content]; messages with "role" and "content" belong into "messages"',
+            '[role, content]; messages with "role" and "content" belong in "messages"',
         ),
         (b'{"messages": [], "metadata": []}', '"metadata" must be an object, and is a list'),
         (b'{"completion": "%s"}' % (b"a" * 4096), "has 4114 bytes, and a thread may have 4096"),
