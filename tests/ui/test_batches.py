@@ -508,3 +508,5 @@ def test_pages_fit_a_phone(page: Page, client: httpx.Client) -> None:
             summary.click(position={"x": 2, "y": 2})
         page.wait_for_timeout(300)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        heights = page.locator("tbody tr").evaluate_all("rows => rows.map(row => row.offsetHeight)")
+        assert max(heights, default=0) <= 200, path  # a column of one letter makes rows of 400
