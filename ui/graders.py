@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from api.access.auth import may
 from api.http.problems import invalid
-from gradebox.schemas import ApiKey, Batch, GraderRecord, Version
+from gradebox.schemas import ApiKey, GraderRecord, Summary, Version
 from storage.errors import NotFound
 from storage.store import Store
 from ui.examples import EXAMPLES
@@ -29,20 +29,19 @@ async def listed(request: Request) -> Response:
 
 def _listed(store: Store, project: str, after: str) -> dict[str, Any]:
     graders, has_more = store.graders.page(project, after)
-    last = _last_batches(store, project, {grader.key for grader in graders})
+    last = _last_numbers(store, project, {grader.key for grader in graders})
     return {"graders": graders, "last": last, "following": graders[-1].key if has_more else None}
 
 
-def _last_batches(store: Store, project: str, keys: set[str]) -> dict[str, Batch]:
-    """For each grader, the newest batch with it as the only grader, so that the batch's numbers are the grader's."""
-    newest: dict[str, str] = {}
-    for batch in store.batches.newest(project, _LOOKED_AT):
-        if len(batch.graders) == 1 and batch.graders[0].key in keys:
-            newest.setdefault(batch.graders[0].key, batch.id)
-    found: dict[str, Batch] = {}
-    for key, batch_id in newest.items():
-        with suppress(NotFound):  # deleted meanwhile
-            found[key] = store.batches.get(project, batch_id)
+def _last_numbers(store: Store, project: str, keys: set[str]) -> dict[str, tuple[str, Summary]]:
+    """For each grader, the id of the newest batch with outcomes of it, and its numbers there."""
+    found: dict[str, tuple[str, Summary]] = {}
+    for listed in store.batches.newest(project, _LOOKED_AT):
+        labels = {str(one): one.key for one in listed.graders if one.key in keys - found.keys()}
+        if labels:
+            with suppress(NotFound):  # deleted meanwhile
+                batch = store.batches.get(project, listed.id)
+                found |= {labels[one.grader]: (batch.id, one) for one in batch.summary if one.grader in labels}
     return found
 
 

@@ -106,6 +106,10 @@ def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
     expect(dialog).to_contain_text("number 3 is bad")
     expect(dialog).to_contain_text('"good": 1')
     shoot(page, "row")
+    page.keyboard.press("j")
+    expect(dialog).to_contain_text("KeyError")
+    page.keyboard.press("k")
+    expect(dialog).to_contain_text("number 3 is bad")
     dialog.get_by_text("Test in the editor").click()
     page.wait_for_url("**/graders/mixed?sample=*")
     expect(page.locator("code-editor#samples")).to_be_visible()
@@ -419,6 +423,11 @@ def test_the_list_of_graders_has_the_numbers_of_the_last_batch(browse: httpx.Cli
     row = browse.get("/ui/projects/default/graders").text.partition("data-row")[2].partition("</tr>")[0]
     assert re.findall(r"<td class=\"number\">(.*?)</td>", row) == ["1", "0.05"]
     assert "none" in row and "of 2<" in row
+    create(client, "exact", GOOD)
+    finished(client, score(client, 4, "exact", "mixed"))  # the last one is an error of `mixed`
+    exact, mixed = browse.get("/ui/projects/default/graders").text.split("data-row")[1:]
+    assert "none</a>" in exact and "of 4<" in exact
+    assert "1 exception" in mixed and "of 4<" in mixed
 
 
 def test_what_is_not_applicable_has_a_column_where_there_is_some(page: Page, client: httpx.Client) -> None:

@@ -1,6 +1,7 @@
 """Tests of rows with long, deep, broken or grouped threads."""
 
 import json
+import re
 import time
 
 import httpx
@@ -47,6 +48,14 @@ def test_half_an_emoji_is_shown(browse: httpx.Client, client: httpx.Client) -> N
         assert answer.status_code == 200
         assert "cut ?" in answer.text
     assert browse.get(f"{GRADERS}/one?sample={batch}:0").status_code == 200
+
+
+def test_a_row_has_its_id_and_links_to_its_neighbours(browse: httpx.Client, client: httpx.Client) -> None:
+    batch = made(client, b"".join(b'{"id": "row-%d", "completion": "x"}\n' % number for number in range(3)))
+    for index, links in ((0, ["1"]), (1, ["0", "2"]), (2, ["1"])):
+        page = browse.get(f"{BATCHES}/{batch}/rows/{index}").text
+        assert f">row-{index}<" in page
+        assert re.findall(r'<a href="(\d+)\?grader=one%401">', page) == links
 
 
 def test_many_turns_are_counted(browse: httpx.Client, client: httpx.Client) -> None:

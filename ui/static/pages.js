@@ -180,20 +180,29 @@ document.addEventListener("keydown", (event) => {
   form.dispatchEvent(new CustomEvent(name));
 });
 
-// --- Keys: j and k select a row of a table, Enter opens it.
+// --- Keys: j and k select a row of a table, Enter opens it. While a row is open, j and k open the next one.
+function select(row) {
+  document.querySelector("tr[data-row][aria-selected=true]")?.setAttribute("aria-selected", "false");
+  row.setAttribute("aria-selected", "true");
+  row.scrollIntoView({ block: "nearest" });
+}
+
 document.addEventListener("keydown", (event) => {
-  if (event.target.closest("input, textarea, select, code-editor, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, textarea, select, code-editor") || event.ctrlKey || event.metaKey || event.altKey) return;
   const rows = [...document.querySelectorAll("tr[data-row]")];
   if (!rows.length || !["j", "k", "Enter"].includes(event.key)) return;
   const now = rows.findIndex((row) => row.getAttribute("aria-selected") === "true");
   if (event.key === "Enter") {
-    if (now >= 0 && !event.target.closest("a, button")) rows[now].querySelector("a, button").click();
+    if (now >= 0 && !event.target.closest("a, button, dialog")) rows[now].querySelector("a, button").click();
     return;
   }
   const next = rows[Math.max(0, Math.min(rows.length - 1, now + (event.key === "j" ? 1 : -1)))];
-  rows[now]?.setAttribute("aria-selected", "false");
-  next.setAttribute("aria-selected", "true");
-  next.scrollIntoView({ block: "nearest" });
+  select(next);
+  if (dialog.open) next.querySelector("a, button").click();
+});
+document.addEventListener("click", (event) => {
+  const row = event.target.closest("tr[data-row]");
+  if (row) select(row);
 });
 
 restore();
