@@ -46,6 +46,10 @@ def test_its_key_goes_nowhere_else(store: Store) -> None:
     )
     with pytest.raises(SecretKeyError, match="was changed"):
         store.endpoints.access("default", "reward")
+    for project, key in (("default", "other"), ("another", "reward")):
+        store.redis.hset(redis_keys.endpoints(project), key, record.replace(b'"reward"', f'"{key}"'.encode()))
+        with pytest.raises(SecretKeyError, match="was changed"):
+            store.endpoints.access(project, key)
     store.redis.hset(redis_keys.models("default"), "reward", record.replace(b'"url"', b'"model":"m","base_url"'))
     with pytest.raises(SecretKeyError, match="was changed"):
         store.models.access("default", "reward")

@@ -1,3 +1,4 @@
+import threading
 import time
 from collections.abc import Callable
 
@@ -112,6 +113,18 @@ def test_a_worker_that_is_to_stop_keeps_what_is_done(store: Store, context: Work
     assert time.monotonic() - began < 4
     assert found is not None
     assert 0 < found.counted.count < 30
+
+
+def test_a_unit_of_a_cancelled_batch_is_ended_soon(store: Store, context: WorkerContext) -> None:
+    batch = accept(store, 100, wanted(store, SLOW))
+    lease = claim(store)
+    cancel = threading.Timer(0.5, store.batches.cancel, ("default", batch))
+    cancel.start()
+    began = time.monotonic()
+    scored(context, lease)
+    assert time.monotonic() - began < 4  # all of it takes 20 s
+    cancel.join()
+    assert store.batches.get("default", batch).state == "cancelled"
 
 
 def test_a_kept_part_that_is_lost_is_scored_again(store: Store, context: WorkerContext) -> None:
