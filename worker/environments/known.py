@@ -5,16 +5,18 @@ from typing import NamedTuple
 
 from gradebox.schemas import Isolation, Report
 
-# They run no text, however a grader calls them. In contrast, `sympify` of sympy does run text.
+# They run no text, however a grader calls them; of numpy and scipy, the guest looks for the few names that do
+# (guest/template/isolation.py). In contrast, `sympify` of sympy does run text.
 _PLAIN = frozenset({
     "annotated-types", "attrs", "editdistance", "jellyfish", "jsonschema", "jsonschema-specifications", "levenshtein",
-    "orjson", "python-levenshtein", "rapidfuzz", "referencing", "regex", "rpds-py", "typing-extensions",
+    "numpy", "orjson", "python-levenshtein", "rapidfuzz", "referencing", "regex", "rpds-py", "scipy",
+    "typing-extensions",
 })  # fmt: skip
 _SHOWN = 3
 _WARNING = (
     "each completion is graded in a process of its own, which takes some milliseconds more, because packages of the "
     "environment may run text as code: {packages}. If your grader passes no part of a completion to a function that "
-    'does, such as `sympy.sympify` or `numpy.load` of pickles, choose isolation "batch": it is many times faster. '
+    'does, such as `sympy.sympify` or `pandas.eval`, choose isolation "batch": it is many times faster. '
     'Otherwise choose "completion": it is the same without this warning'
 )
 

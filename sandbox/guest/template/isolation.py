@@ -17,11 +17,19 @@ _MODULES = frozenset({
 })  # fmt: skip
 _OS = ("exec", "fork", "popen", "posix_spawn", "spawn", "startfile", "system")
 _ELSEWHERE = frozenset({"create_subprocess_exec", "create_subprocess_shell"})  # of asyncio
+# Packages of which only these parts read pickles, compile or run text, or read and write memory at any address.
+_PACKAGES = frozenset({"numpy", "scipy"})
+_PARTS = frozenset({
+    "LowLevelCallable", "NpzFile", "_lib", "allow_pickle", "as_strided", "ctypeslib", "datasets", "distutils", "f2py",
+    "lib", "load", "read_array", "rv_continuous", "rv_discrete", "testing",
+})  # fmt: skip
 
 
 def runs_code(tree: _ast.Module) -> bool:
     """Whether anything in this source can run code that it receives."""
-    return any(_suspicious(node) for node in nodes(tree))
+    if any(_suspicious(node) for node in nodes(tree)):
+        return True
+    return any(_imports_package(node) for node in nodes(tree)) and any(_PARTS & _names(node) for node in nodes(tree))
 
 
 def _suspicious(node: _ast.AST) -> bool:
@@ -37,6 +45,27 @@ def _suspicious(node: _ast.AST) -> bool:
             (module == "os" and alias.name.startswith(_OS)) or alias.name in _ELSEWHERE for alias in node.names
         )
     return False
+
+
+def _imports_package(node: _ast.AST) -> bool:
+    modules = [alias.name for alias in node.names] if isinstance(node, _ast.Import) else []
+    if isinstance(node, _ast.ImportFrom):
+        modules = [node.module or ""]
+    return any(module.partition(".")[0] in _PACKAGES for module in modules)
+
+
+def _names(node: _ast.AST) -> set[str]:
+    """The names in one node, without those in its parts."""
+    if isinstance(node, _ast.Name):
+        return {node.id}
+    if isinstance(node, _ast.Attribute):
+        return {node.attr}
+    if isinstance(node, _ast.keyword):
+        return {node.arg or ""}
+    if isinstance(node, _ast.Import | _ast.ImportFrom):
+        module = (getattr(node, "module", None) or "").split(".")
+        return {*module, *(part for alias in node.names for part in alias.name.split("."))}
+    return set()
 
 
 def _is_os(node: _ast.expr) -> bool:

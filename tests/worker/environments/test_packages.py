@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from gradebox.schemas import Isolation
 from sandbox.grader_source import GraderSource
 from sandbox.limits import ENVIRONMENT_MEMORY_MB
 from sandbox.pool import Pool
@@ -179,11 +180,17 @@ def made(builds: Builds) -> Made:
         raise
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_grader_with_packages_scores(builder: Pool, made: Made, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "isolation"),
+    [
+        *((name, "completion") for name in CASES),
+        *((name, "batch") for name in CASES if name.startswith(("numpy", "scipy"))),
+    ],
+)
+def test_a_grader_with_packages_scores(builder: Pool, made: Made, name: str, isolation: Isolation) -> None:
     case = CASES[name]
     source = GraderSource(
-        case.source, "completion", memory_mb=ENVIRONMENT_MEMORY_MB, timeout_s=5.0, environment=made.sha256
+        case.source, isolation, memory_mb=ENVIRONMENT_MEMORY_MB, timeout_s=5.0, environment=made.sha256
     )
     lines = b"".join(b'{"completion": %b}\n' % _json(completion) for completion in case.scores)
 

@@ -30,6 +30,14 @@ from sandbox.guest.template.isolation import runs_code
         "match 1:\n    case 1 if eval('1'):\n        pass",
         "@eval('a')\nclass A: pass",
         "def f(a=exec): pass",
+        "import numpy\nnumpy.load(io.BytesIO(completion))",
+        "import numpy as np\nread = np.lib.format.read_array",
+        "import numpy as np\nfrom io import *\nmemory(a, allow_pickle=True)",
+        "from numpy import *\nload(file)",
+        "from numpy.lib.stride_tricks import as_strided",
+        "import numpy.f2py",
+        "from scipy import stats\nclass Mine(stats.rv_continuous): pass",
+        "def f():\n    from numpy import testing as t",
     ],
 )
 def test_a_source_that_can_run_what_a_completion_says(source: str) -> None:
@@ -49,6 +57,10 @@ def test_a_source_that_can_run_what_a_completion_says(source: str) -> None:
         "x = 'exec(eval)'  # subprocess",
         "from .subprocess_like import a",
         "import subprocesses",
+        "import json\njson.load(file)",
+        "import numpy as np\nnp.array([1]).mean(); np.linalg.norm(a); '{}'.format(1)",
+        "from numpy import array, dot",
+        "from scipy import optimize, stats\nstats.pearsonr(a, b)",
     ],
 )
 def test_a_source_that_cannot(source: str) -> None:
