@@ -101,6 +101,7 @@ class Leases:
         self._beat = script(redis, "renew_leases")
         self._advance = script(redis, "record_progress")
         self._release = script(redis, "release_unit")
+        self._postpone = script(redis, "postpone_unit")
         self._complete = script(redis, "complete_unit")
         self._keep_earlier = script(redis, "keep_earlier")
         self._tallies = Tallies(redis)
@@ -140,6 +141,12 @@ class Leases:
         Returns whether the next attempt continues from that file.
         """
         return bool(self._release(args=[*_place(lease), int(tried), outcomes, _packed(spent)]))
+
+    def postpone(self, lease: Lease, pause_s: float) -> None:
+        """Gives the unit back after a pause, at most as long as a lease lasts: its lease runs out then, which counts as
+        a try. The caller renews it no longer. Does nothing if the lease is no longer held.
+        """
+        self._postpone(args=[*_place(lease), min(round(pause_s * 1000), self._lease_ms)])
 
     def keep_earlier(self, lease: Lease) -> bool:
         """Ends a unit that was to be scored again and cannot be: its earlier outcomes stay. Does nothing if the lease

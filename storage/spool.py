@@ -305,6 +305,14 @@ class Spool:
             self._files.pipe_file(path, b"")
             self._files.rm_file(path)
 
+    def is_writable(self) -> bool:
+        """Whether the spool is writable now."""
+        try:
+            self.check()
+        except OSError:
+            return False
+        return True
+
     def check_usable(self) -> None:
         """Raises SpoolUnusable if the spool is not writable for a permanent reason: missing or refused credentials, or
         a missing bucket. Ignores errors that may be temporary.

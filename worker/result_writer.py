@@ -126,7 +126,8 @@ class ResultWriter:
         stopping = self._context.stopping
         while (error := self._failure(batch, files)) is not None:
             _log.warning("outcomes cannot be written", batch=batch, again_in_s=_PAUSE_S, error=str(error))
-            if stopping.wait(_PAUSE_S) or not is_full(error):
+            passes = is_full(error) or not self._context.store.spool.is_writable()
+            if stopping.wait(_PAUSE_S) or not passes:
                 self._give_back(units, tried=not stopping.is_set())
                 return
         for one in units:
@@ -135,7 +136,9 @@ class ResultWriter:
         self._count([one for one in units if one.whole])
 
     def _failure(self, batch: str, files: Mapping[tuple[int, int], bytes]) -> OSError | None:
-        """Writes the outcomes. Returns the error, if any: the caller waits for a full disk, to avoid scoring again."""
+        """Writes the outcomes. Returns the error, if any: the caller waits for a spool that is full or not writable, to
+        avoid scoring again.
+        """
         try:
             self._context.store.spool.write_outcomes(batch, files)
         except OSError as error:

@@ -20,7 +20,8 @@ from worker.unit import score
 from worker.unit_queue import UnitQueue
 from worker.unit_watch import SLICE_S, UnitWatch
 
-_LONGEST_PAUSE_S = 30.0
+_LONGEST_PAUSE_S = 15.0
+_SPOOL_PAUSE_S = 2.0
 _LOOK_S = 1.0  # between two checks whether sandboxes are available again: the pool retries at this interval
 _LOG_S = 30.0  # between two log lines that report that they are not
 _OTHER_LOOP_S = SLICE_S + 2.0  # enough for the other loop to leave its unit for a waiting one, and to take that
@@ -82,10 +83,7 @@ class ScoringLoop:
                 return
 
     def _score(self, lease: Lease) -> None:
-        """Scores one unit, or gives it back and pauses after an error, which may have passed at the next attempt.
-
-        Does not pause after a lost payload: it never comes back, and other batches can be scored.
-        """
+        """Scores one unit, or gives it back after an error, which may have passed at the next attempt."""
         watch = UnitWatch(self._context, lease)
         self._made_room = False
         try:
@@ -103,16 +101,28 @@ class ScoringLoop:
         except RedisError:
             raise
         except Exception as error:  # noqa: BLE001  # a defect too: a chunk that is not given back waits for its lease
-            pause = 0.0 if isinstance(error, PayloadLost) else min(2.0**lease.tries, _LONGEST_PAUSE_S)
             is_known = isinstance(error, InfrastructureError | PayloadLost | OSError)
             log = _log.warning if is_known else _log.exception
-            log("a chunk could not be scored, giving it back", next_after_s=pause, error=str(error))
+            log("a chunk could not be scored, giving it back", error=str(error))
             self.cache.unload()
-            self._queue.give_back(lease, tried=not self._context.stopping.is_set())
-            self._context.stopping.wait(pause)
+            self._put_off(lease, error)
             return
         self._made_room = watch.leaving
         if scored is None:
             self._queue.give_back(lease, tried=not watch.leaving, spent=watch.spent)
         else:
             self._writer.add(scored)
+
+    def _put_off(self, lease: Lease, error: Exception) -> None:
+        """Gives back a unit after an error. The pause before its next attempt holds up no other unit, unless the whole
+        spool is in trouble, which is no fault of the unit.
+        """
+        if self._context.stopping.is_set():
+            self._queue.give_back(lease, tried=False)
+        elif isinstance(error, OSError) and not self._context.store.spool.is_writable():
+            self._queue.give_back(lease, tried=False)
+            self._context.stopping.wait(_SPOOL_PAUSE_S)
+        elif isinstance(error, PayloadLost) and self._context.store.spool.is_there(lease.batch):
+            self._queue.give_back(lease, tried=True)  # at once, because the payload never comes back
+        else:
+            self._queue.postpone(lease, min(2.0**lease.tries, _LONGEST_PAUSE_S))

@@ -58,6 +58,24 @@ def test_what_cannot_be_written_is_given_back(
     assert store.batches.get("default", batch).state == "finished"
 
 
+def test_outcomes_wait_while_the_whole_spool_cannot_be_written(
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_writer, "_PAUSE_S", 0.01)
+    batch = accept(store, 1000)
+    root = Path(store.spool._root)
+    with UnitQueue(context) as queue, ResultWriter(context, queue) as writer:
+        root.rename(root.with_name("away"))
+        root.write_bytes(b"a file where the folder is to be")
+        writer.add(scored(queue, 0))
+        time.sleep(0.3)
+        assert len(context.heartbeat.leases) == 1  # it was not given back to be scored again
+        root.unlink()
+        root.with_name("away").rename(root)
+    assert store.batches.get("default", batch).state == "finished"
+    assert store.spool.outcome_files(batch) == [(0, 1)]
+
+
 def test_what_goes_wrong_with_one_batch_loses_nothing_of_the_others(
     store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

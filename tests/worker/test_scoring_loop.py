@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -66,7 +67,66 @@ def test_a_chunk_that_meets_a_defect_is_given_back_and_the_loop_goes_on(
             broken.setattr(scoring_loop, "_LONGEST_PAUSE_S", 0.0)
             broken.setattr(scoring_loop, "score", lambda *_: b"\xff".decode())
             assert loop.work()
+        assert store.leases.beat([]).returned == 1
         assert loop.work()
         loop.flush()
     assert scores(store, batch) == [0.0, 1.0, 2.0]
     assert store.batches.settled(batch) == [2]  # the second attempt counts
+
+
+@pytest.mark.parametrize("fault", ["cannot be read", "is gone with the whole spool"])
+def test_a_batch_that_cannot_be_scored_holds_up_no_other(
+    store: Store, dispatch: Dispatch, backend_and_pool: tuple[Counted, Pool], fault: str
+) -> None:
+    _, pool = backend_and_pool
+    context = WorkerContext(store, pool, dispatch, Heartbeat(store, dispatch, Metrics("worker")))
+    broken = submit(store, dispatch, 5000, SOURCE)
+    payload = Path(store.spool._root) / "payloads" / f"{broken}.jsonl"
+    kept = payload.read_bytes()
+    payload.unlink()
+    if fault == "cannot be read":
+        payload.mkdir()
+    good = submit(store, dispatch, 300, SOURCE)
+    began = time.monotonic()
+    with ScoringLoop(context) as loop:
+        while store.batches.get("default", good).state != "finished":
+            assert loop.work()
+            loop.flush()
+        assert time.monotonic() - began < 5
+        while loop.work():
+            pass
+        found = store.batches.get("default", broken)
+        assert (found.state, found.done) == ("running", 0)  # its chunks wait for their next attempt
+        if fault == "cannot be read":
+            payload.rmdir()
+        payload.write_bytes(kept)
+        eventually(lambda: store.leases.beat([]).returned > 0, 20.0)
+        eventually(lambda: (loop.work(), store.leases.beat([]), loop.flush(), _is_finished(store, broken))[-1], 30.0)
+    assert scores(store, broken) == [float(number) for number in range(5000)]
+
+
+def _is_finished(store: Store, batch: str) -> bool:
+    return store.batches.get("default", batch).state == "finished"
+
+
+def test_a_spool_that_cannot_be_used_for_a_while_costs_no_try(
+    store: Store,
+    dispatch: Dispatch,
+    backend_and_pool: tuple[Counted, Pool],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, pool = backend_and_pool
+    context = WorkerContext(store, pool, dispatch, Heartbeat(store, dispatch, Metrics("worker")))
+    monkeypatch.setattr(scoring_loop, "_SPOOL_PAUSE_S", 0.01)
+    batch = submit(store, dispatch, 3, SOURCE)
+    root = Path(store.spool._root)
+    with ScoringLoop(context) as loop:
+        root.rename(root.with_name("away"))
+        root.write_bytes(b"a file where the folder is to be")
+        for _ in range(store.leases.attempts + 2):
+            assert loop.work()
+        root.unlink()
+        root.with_name("away").rename(root)
+        assert loop.work()
+        loop.flush()
+    assert scores(store, batch) == [0.0, 1.0, 2.0]
