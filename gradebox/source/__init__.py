@@ -10,13 +10,14 @@ from gradebox.errors import SourceError
 from gradebox.limits import SOURCE_BYTES
 from gradebox.source import imports
 from gradebox.source.closure import Closure, Need, refuse_imports, refuse_own_module
-from gradebox.source.difference import Difference, differences
+from gradebox.source.difference import ComparedNames, Difference, differences
 from gradebox.source.function import original
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import Definition, is_definition, names_of
 from gradebox.warn import warn
 
 _COMPARISON_S = 20.0  # for all runs of the copies
+_LONGER_S = 5.0  # of these, for a copy with more statements: a sandbox has to load it too
 _SHOWN = 3  # differences in a warning
 _HEAD = re.compile(r"((?:async[ \t\\\n]+)?def[ \t\\\n]+)[^\s(\[\\]+")
 
@@ -62,24 +63,50 @@ def extract(
     statement, node = module.definition(grader.__code__, grader.__name__)
     _refuse_lost_decorators(fn, grader, module, node)
     deadline = monotonic() + _COMPARISON_S
-    source, found = _copy(Closure(module, grader, allowed), statement, node, deadline)
-    if found:
-        try:
-            longer = Closure(module, grader, allowed, {each.name for each in found})
-            second, still = _copy(longer, statement, node, deadline)
-        except SourceError:  # with more statements it is too long
-            still = None
-        if still == []:
-            return second
-        if compare:
-            warn(_explain(found, grader.__name__))
+    closure = Closure(module, grader, allowed)
+    source = _source(closure, statement, node)
+    compared = closure.compared(node)
+    found = differences(source, module.globals, compared, deadline) if compared else None
+    for widely in (False, True):
+        if found and compared:
+            sure = {each.name for each in found if not each.may_change}
+            longer = Closure(module, grader, allowed, {each.name: each.name in sure for each in found}, widely)
+            source, found = _closer(source, found, longer, statement, node, compared, deadline)
+    told = [each for each in found or () if not each.may_change]
+    if compare and told:
+        warn(_explain(told, grader.__name__))
     return source
 
 
-def _copy(
-    closure: Closure, statement: Statement, node: Definition, deadline: float
-) -> tuple[str, list[Difference] | None]:
-    """The source of the grader in `node`, and where its values differ from the current ones."""
+def _closer(
+    source: str,
+    found: list[Difference],
+    longer: Closure,
+    statement: Statement,
+    node: Definition,
+    compared: ComparedNames,
+    deadline: float,
+) -> tuple[str, list[Difference]]:
+    """The source of a longer closure and its differences, if these are fewer; else `source` and `found`."""
+    try:
+        other = _source(longer, statement, node)
+    except SourceError:  # with more statements it is too long
+        return source, found
+    if other == source:
+        return source, found
+    still = differences(other, longer.module.globals, compared, min(deadline, monotonic() + _LONGER_S))
+    return (other, still) if still is not None and _is_closer(still, found) else (source, found)
+
+
+def _is_closer(new: list[Difference], old: list[Difference]) -> bool:
+    """Whether differences are gone without others in their place. Those that the grader may have made count less."""
+    new_sure, old_sure = ({each.path for each in found if not each.may_change} for found in (new, old))
+    new_all, old_all = ({each.path for each in found} for found in (new, old))
+    return new_sure < old_sure or (new_sure <= old_sure and new_all < old_all)
+
+
+def _source(closure: Closure, statement: Statement, node: Definition) -> str:
+    """The source of the grader in `node`."""
     module, grader = closure.module, closure.grader
     text = module.slice(statement, node)
     names = names_of(node, text, module.features)
@@ -88,12 +115,14 @@ def _copy(
     closure.follow(names, statement.index)
     source = _render(closure, statement, _rename(text, node, closure))
     _check(source, grader.__name__)
-    compared = closure.compared(node)
-    return source, differences(source, module.globals, compared, deadline) if compared else []
+    return source
 
 
 def _explain(found: list[Difference], name: str) -> str:
-    shown = "; ".join(map(str, found[:_SHOWN]))
+    first: dict[str, Difference] = {}
+    for each in found:
+        first.setdefault(each.name, each)
+    shown = "; ".join(map(str, list(first.values())[:_SHOWN]))
     return (
         f"{name} may score differently once it is uploaded: {shown}. Statements at module level are uploaded if they "
         "name what the grader uses, and this value was set elsewhere, perhaps by a call of the grader itself. Set what "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -45,7 +45,8 @@ class Closure:
         module: Module,
         grader: FunctionType,
         allowed: imports.Allowed = imports.nothing,
-        differing: Collection[str] = (),
+        differing: Mapping[str, bool] | None = None,
+        widely: bool = False,
     ) -> None:
         """Has nothing yet.
 
@@ -53,8 +54,9 @@ class Closure:
             module: the module.
             grader: its function that is uploaded.
             allowed: decides which imports may be uploaded although the sandbox's standard library lacks them.
-            differing: names whose values depend on functions that the module ran. The statements that ran them are
-                taken, if all they need can be uploaded.
+            differing: names whose values depend on functions that the module ran; false if the grader itself may have
+                changed them. The statements that ran them are taken, if all they need can be uploaded.
+            widely: take all statements that run a function and use one of these names.
         """
         self.allowed = allowed
         self.module = module
@@ -62,7 +64,8 @@ class Closure:
         self.taken: dict[Statement, set[str]] = {}
         self.values: dict[str, tuple[Statement | None, str]] = {}
         self.calls_itself = False
-        self._differing = differing
+        self._differing = differing or {}
+        self._widely = widely
         self._set_up: set[str] = set()
         self.state: set[str] = set()
         self._unbound: dict[str, Need] = {}
@@ -187,8 +190,10 @@ class Closure:
     def _take_calls(self, name: str, after: int) -> None:
         if name not in self._differing:
             return
-        for statement in statements_changing(name, self.module, self.grader.__name__):
-            if statement.index > after and statement not in self.taken:
+        for statement in statements_changing(name, self.module, self.grader.__name__, widely=self._widely):
+            # `results = [helper(one) for one in data]` probably only filled a cache of the helper.
+            is_trial = isinstance(statement.node, ast.Assign | ast.AnnAssign) and not self._differing[name]
+            if statement.index > after and statement not in self.taken and not is_trial:
                 self._try(self._take_statement(statement, Need(name, name)))
 
     def _take_contents(self, name: str) -> Iterator[Need]:
@@ -294,10 +299,11 @@ class Closure:
         if not modules and not any(self._computes(statement) for statement in self.taken):
             return None
         names = {name for name, before in self._done if before is None and name in self.module.binders}
+        names |= {statement.node.name for statement in self.taken if isinstance(statement.node, ast.ClassDef)}
         names &= self.module.globals.keys()
         names |= {self.grader.__name__, *self.values}
         changed, attributes = changed_parts(node, [statement.node for statement in self.taken])
-        return ComparedNames(self.grader.__name__, names - changed, attributes, modules)
+        return ComparedNames(self.grader.__name__, names, changed & names, attributes, modules)
 
     def _computes(self, statement: Statement) -> bool:
         node = statement.node

@@ -10,9 +10,10 @@ from collections.abc import Collection, Mapping
 from time import monotonic
 from typing import Any, NamedTuple
 
-from gradebox.source.snapshot import CODE, MOST_PARTS, UNKNOWN, Snapshot
+from gradebox.source.snapshot import CODE, CUT, MAY_CHANGE, ORDER, UNKNOWN, Snapshot
 
 _START = "import json, sys; request = json.load(sys.stdin); sys.path[:] = request['path']; "
+_OF_A_RUN = ("datetime.", "UUID(")  # they tell runs apart, and are no part of a score
 _CHILD = _START + "from gradebox.source.difference import run; run(request)"
 
 
@@ -22,22 +23,31 @@ class ComparedNames(NamedTuple):
     Attributes:
         grader: the name of the grader in its module. In the source it is `grade`.
         names: names at module level.
-        changing: attributes that the grader changes while it runs; they are left out.
+        changed: those of them that the grader may change while it runs.
+        changing: attributes that it may change.
         modules: modules of the standard library whose settings are compared.
     """
 
     grader: str
     names: Collection[str]
+    changed: Collection[str]
     changing: Collection[str]
     modules: Collection[str]
 
 
 class Difference(NamedTuple):
-    """A part of a value, as text here and in the uploaded copy; None where it is not set."""
+    """A part of a value, as text here and in the uploaded copy; None where it is not set.
+
+    Attributes:
+        may_change: the grader may have made this difference, if it ran here.
+        varies: the copy has another value each time it is loaded.
+    """
 
     path: str
     here: str | None
     there: str | None
+    may_change: bool = False
+    varies: bool = False
 
     @property
     def name(self) -> str:
@@ -52,37 +62,50 @@ class Difference(NamedTuple):
     def __str__(self) -> str:
         if self.path.endswith(CODE):
             return f"{self.path.removesuffix(CODE)} is another function here than in the text"
+        if self.path.endswith(ORDER):
+            return f"{self.path.removesuffix(ORDER)} has another order here than in the uploaded copy"
+        if self.varies:
+            return f"{self.path} is another value each time the source is loaded"
         return f"{self.path} is {self.here or 'not set'} here, and {self.there or 'not set'} in the uploaded copy"
 
 
 def differences(
     source: str, module: Mapping[str, Any], compared: ComparedNames, deadline: float
 ) -> list[Difference] | None:
-    """Where the current values of a module differ from those that `source` gives them: at most one for each name.
+    """Where the current values of a module differ from those that `source` gives them.
 
-    The source runs in a process of its own, with this Python and its packages. Values that differ between several such
-    processes are left out. None if it does not run there, or not until `deadline`, a time of `time.monotonic`: the
-    service's checks run it too.
+    The source runs in a process of its own, with this Python and its packages. Values that depend on the seed of
+    hashes, as the order of a set does, are left out, and so are times and UUIDs of a run. None if it does not run
+    there, or not until `deadline`, a time of `time.monotonic`: the service's checks run it too.
     """
     there = _texts_of_source(source, module, compared, deadline, seed=1)
     if there is None:
         return None
-    found = _differing(_texts(Snapshot(module, {}, compared.changing), compared), there)
-    for seed in (2, 3) if found else ():
-        other = _texts_of_source(source, module, compared, deadline, seed)
-        vary = {each.place for each in _differing(there, other)} if other is not None else set()
-        found = [each for each in found if each.place not in vary]
-    first: dict[str, Difference] = {}
-    for each in found:
-        first.setdefault(each.name, each)
-    return list(first.values())
+    found = _differing(_texts(Snapshot(module, {}, compared.changing, compared.changed), compared), there)
+    if all(each.may_change for each in found):
+        return found
+    runs = [_texts_of_source(source, module, compared, deadline, seed) or there for seed in (2, 3, 1)]
+    by_seed, by_chance = (
+        {each.place for other in others for each in _differing(there, other)} for others in (runs[:2], runs[2:])
+    )
+    return [
+        each._replace(varies=each.place in by_chance)
+        for each in found
+        if each.place not in by_seed or (each.place in by_chance and not (each.here or "").startswith(_OF_A_RUN))
+    ]
 
 
 def _differing(here: Mapping[str, str], there: Mapping[str, str]) -> list[Difference]:
-    whole = max(len(here), len(there)) < MOST_PARTS
-    paths = dict.fromkeys([*here, *there]) if whole else [path for path in here if path in there]
-    both = (Difference(path, here.get(path), there.get(path)) for path in paths)
-    return [each for each in both if each.here != each.there and UNKNOWN not in each]
+    both = [
+        Difference(path.replace(MAY_CHANGE, ""), here.get(path), there.get(path), may_change=MAY_CHANGE in path)
+        for path in dict.fromkeys([*here, *there])
+    ]
+    cut = {each.name for each in both if each.path.endswith(CUT)}
+    return [
+        each
+        for each in both
+        if each.here != each.there and UNKNOWN not in each and not (None in each and each.name in cut)
+    ]
 
 
 def run(request: dict[str, Any]) -> None:
@@ -96,7 +119,7 @@ def run(request: dict[str, Any]) -> None:
     # The author's own code, in a process of the author.
     exec(compile(request["source"], "<grader>", "exec", dont_inherit=True), module.__dict__)  # noqa: S102
     compared = ComparedNames(*request["compared"])
-    snapshot = Snapshot(module.__dict__, {"grade": compared.grader}, compared.changing)
+    snapshot = Snapshot(module.__dict__, {"grade": compared.grader}, compared.changing, compared.changed)
     with os.fdopen(stdout, "wb") as file:
         file.write(b"\n" + json.dumps(_texts(snapshot, compared)).encode())
     os._exit(0)  # without what the source does at exit

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 
 from gradebox.errors import SourceError
+from gradebox.source import imports
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import is_definition
 
@@ -26,6 +27,8 @@ def changes(name: str, module: Module) -> Iterator[Statement]:
     """Statements that change the value of `name` in place: `TABLE["a"] = 1`, `@register.add`, `fill(TABLE)`."""
     live = module.globals.get(name)
     if isinstance(live, ModuleType):
+        if imports.only_computes(live.__name__):  # `string.punctuation += "…"`
+            yield from (s for s in module.changing if name in s.names.stores)
         return
     names = {name}
     if not isinstance(live, _VALUES):

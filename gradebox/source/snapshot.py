@@ -1,5 +1,6 @@
 """Describes the values of a module as texts, which two processes can compare."""
 
+import array
 import calendar
 import collections
 import datetime
@@ -10,6 +11,7 @@ import fractions
 import functools
 import hashlib
 import pathlib
+import random
 import re
 import types
 import uuid
@@ -20,8 +22,13 @@ from typing import Any
 UNKNOWN = "?"
 """Stands for a part that cannot be compared: it equals every text."""
 CODE = " (its code)"
-MOST_PARTS = 100_000
-"""With as many texts, further parts are left out."""
+ORDER = " (its order)"
+MAY_CHANGE = "\0"
+"""In a path: the grader may have changed what follows, if it ran here."""
+CUT = " (its other parts)"
+"""After the name of a value that has more parts than are described."""
+_MOST_PARTS = 20_000  # of a name
+_LONG = 1000  # of a container with as many plain items, a digest stands for all
 _DEPTH = 12
 _CHARS = 60
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, range, slice)
@@ -29,7 +36,8 @@ _VALUES = (
     *(decimal.Decimal, fractions.Fraction, datetime.date, datetime.time, datetime.timedelta, datetime.timezone),
     *(pathlib.PurePath, uuid.UUID),
 )
-_CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, types.MappingProxyType)
+_SEQUENCES = (list, tuple, collections.deque, array.array)
+_CONTAINERS = (*_SEQUENCES, dict, set, frozenset, types.MappingProxyType)
 
 
 def _precision() -> dict[str, object]:
@@ -66,19 +74,28 @@ class Snapshot:
         texts: what was described so far.
     """
 
-    def __init__(self, module: Mapping[str, Any], names: Mapping[str, str], changing: Collection[str]) -> None:
+    def __init__(
+        self,
+        module: Mapping[str, Any],
+        names: Mapping[str, str],
+        changing: Collection[str] = (),
+        changed: Collection[str] = (),
+    ) -> None:
         """Describes nothing yet.
 
         Args:
             module: the globals of the module whose functions and classes are described.
             names: other names that its functions have in the texts.
-            changing: attributes that are left out.
+            changing: attributes that the grader may change.
+            changed: names at module level that it may change.
         """
         self.texts: dict[str, str] = {}
         self._module = module
         self._names = names
         self._changing = changing
+        self._changed = changed
         self._open: set[int] = set()
+        self._most = 0
 
     def add(self, name: str) -> None:
         """Describes the value of a name, if the module has it under this name or the other one."""
@@ -86,21 +103,26 @@ class Snapshot:
         value = self._module.get(other, self._module.get(name, self))
         if value is self:
             return
+        self._most = len(self.texts) + _MOST_PARTS
+        path = name + MAY_CHANGE if name in self._changed else name
         if isinstance(value, FunctionType) and self._is_own(value):
-            self._function(name, value)
+            self._function(path, value)
         elif isinstance(value, type) and self._is_own(value):
-            self._class(name, value)
+            self._class(path, value)
         else:
-            self._value(name, value)
+            self._value(path, value)
+        if len(self.texts) >= self._most:
+            self.texts[name + CUT] = UNKNOWN
 
     def add_settings(self, module: str) -> None:
         """Describes what a module of the standard library was set to, if it is one of those below."""
         if module in SETTINGS:
             name, setting = SETTINGS[module]
+            self._most = len(self.texts) + _MOST_PARTS
             self._value(f"{module}.{name}", setting())
 
     def _value(self, path: str, value: object) -> None:
-        if len(self.texts) >= MOST_PARTS:
+        if len(self.texts) >= self._most:
             return
         if len(self._open) >= _DEPTH or id(value) in self._open:
             self.texts[path] = UNKNOWN
@@ -109,7 +131,7 @@ class Snapshot:
         try:
             self.texts[path] = self._text(value)
             for part, inner in self._parts(value):
-                if len(self.texts) >= MOST_PARTS:
+                if len(self.texts) >= self._most:
                     break
                 self._value(path + part, inner)
         except Exception:  # noqa: BLE001  # what a class of the author raises when it is looked at
@@ -136,7 +158,7 @@ class Snapshot:
         if isinstance(value, collections.defaultdict):
             return kind.__name__  # reading it may add items
         if isinstance(value, _CONTAINERS):
-            return f"{kind.__name__} of {len(value)}"
+            return f"{kind.__name__} of {len(value)}" + (f", {_digest(value)}" if _is_long(value) else "")
         return kind.__name__ if self._is_own(kind) else "an object"
 
     def _reference(self, value: FunctionType | type) -> str:
@@ -147,21 +169,22 @@ class Snapshot:
         return f"{kind} {name}" if name.isidentifier() else kind
 
     def _parts(self, value: object) -> Iterator[tuple[str, object]]:
-        if isinstance(value, type) or type(value) in _PLAIN:
+        if isinstance(value, type) or type(value) in _PLAIN or _is_long(value):
             return
         if isinstance(value, FunctionType):
             yield from self._inside(value)
         elif isinstance(value, collections.OrderedDict):
             yield from ((f"[{n}]", item) for n, item in enumerate(value.items()))
         elif isinstance(value, dict | types.MappingProxyType):
-            items = dict.items(value) if isinstance(value, dict) else value.items()
+            items = list(dict.items(value) if isinstance(value, dict) else value.items())
             default = getattr(value, "default_factory", None)
-            if isinstance(default, FunctionType):
-                return  # reading may have added items
+            read = MAY_CHANGE if isinstance(default, FunctionType) else ""  # reading may have added items
             for key, item in items:
                 if type(item) is not default or item:
-                    yield from ((f"[{text}]", item) for text in self._key(key))
-        elif isinstance(value, list | tuple | collections.deque):
+                    yield from ((f"{read}[{text}]", item) for text in self._key(key))
+            if len(items) > 1 and not default:
+                yield ORDER, ", ".join(text for key, _ in items for text in self._key(key))
+        elif isinstance(value, _SEQUENCES):
             yield from ((f"[{n}]", item) for n, item in enumerate(value))
         elif isinstance(value, set | frozenset):
             yield from ((f"{{{text}}}", None) for item in value for text in self._key(item))
@@ -173,12 +196,14 @@ class Snapshot:
             yield from ((".fget", value.fget), (".fset", value.fset))
         elif isinstance(value, functools.cached_property):
             yield ".func", value.func
+        elif isinstance(value, random.Random):
+            yield f"{MAY_CHANGE} (its state)", hashlib.sha256(repr(value.getstate()).encode()).hexdigest()[:16]
         elif hasattr(type(value), "cache_info"):
             yield ".__wrapped__", getattr(value, "__wrapped__", None)
         if isinstance(value, types.MethodType | types.BuiltinMethodType):
             yield ".__self__", value.__self__
         if f"{type(value).__module__}.{type(value).__name__}" in _OF_ATTRIBUTES or self._is_own(type(value)):
-            yield from ((f".{name}", item) for name, item in self._attributes(value))
+            yield from ((self._attribute(name), item) for name, item in self._attributes(value))
 
     def _key(self, key: object) -> list[str]:
         """The text of a key or a member of a set; none if its text does not tell it from others."""
@@ -200,19 +225,16 @@ class Snapshot:
 
     def _carried(self, function: FunctionType) -> Iterator[tuple[str, object]]:
         yield CODE, code_text(function.__code__)
-        # Containers are left out: the function may fill them, as a cache.
         for n, value in enumerate(function.__defaults__ or ()):
-            if not isinstance(value, dict | list | set):
-                yield f" (its default {n + 1})", value
+            yield f"{_may_fill(value)} (its default {n + 1})", value
         for name, value in (function.__kwdefaults__ or {}).items():
-            if not isinstance(value, dict | list | set):
-                yield f" (its default {name})", value
+            yield f"{_may_fill(value)} (its default {name})", value
         rebound = {each.argval for each in dis.get_instructions(function.__code__) if each.opname == "STORE_DEREF"}
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             content = _content(cell)
-            if name not in rebound and not isinstance(content, dict | list | set):
-                yield f" ({name} of its closure)", content
-        yield from ((f".{name}", item) for name, item in vars(function).items() if name not in self._changing)
+            changes = MAY_CHANGE if name in rebound else _may_fill(content)
+            yield f"{changes} ({name} of its closure)", content
+        yield from ((self._attribute(name), item) for name, item in vars(function).items())
 
     def _function(self, path: str, function: FunctionType) -> None:
         self.texts[path] = self._reference(function)
@@ -222,12 +244,15 @@ class Snapshot:
     def _class(self, path: str, value: type) -> None:
         self.texts[path] = f"class of {', '.join(base.__qualname__ for base in value.__bases__)}"
         for name, item in sorted(vars(value).items()):
-            if name in _OF_PYTHON or name in self._changing:
+            if name in _OF_PYTHON:
                 continue
             if isinstance(item, FunctionType) and self._is_own(item):
-                self._function(f"{path}.{name}", item)
+                self._function(path + self._attribute(name), item)
             elif name != "__init__":  # `typing` writes one into classes of protocols when the first object is made
-                self._value(f"{path}.{name}", item)
+                self._value(path + self._attribute(name), item)
+
+    def _attribute(self, name: str) -> str:
+        return f"{MAY_CHANGE if name in self._changing else ''}.{name}"
 
     def _attributes(self, value: object) -> Iterator[tuple[str, object]]:
         kept = dict(getattr(value, "__dict__", {}))
@@ -236,9 +261,7 @@ class Snapshot:
             names = {slots} if isinstance(slots, str) else set(slots)
             kept |= {name: getattr(value, name) for name in names - set(_OF_PYTHON) if hasattr(value, name)}
         for name, item in kept.items():
-            if name not in self._changing and not isinstance(
-                getattr(type(value), name, None), functools.cached_property
-            ):
+            if not isinstance(getattr(type(value), name, None), functools.cached_property):
                 yield name, item
 
     def _is_own(self, value: FunctionType | type) -> bool:
@@ -263,6 +286,27 @@ def code_text(code: CodeType) -> str:
         plain = [sorted(map(repr, part)) if isinstance(part, frozenset) else part for part in constants]
         digest.update(repr((each.co_code, each.co_names, each.co_varnames, each.co_freevars, plain)).encode())
     return f"code {digest.hexdigest()[:16]}"
+
+
+def _may_fill(value: object) -> str:
+    """The mark of a container that a function carries: it may fill it, as a cache."""
+    return MAY_CHANGE if isinstance(value, dict | list | set) else ""
+
+
+def _is_long(value: object) -> bool:
+    """Whether this is a long container of plain values only."""
+    if type(value) is dict:
+        parts: list[object] = [*value, *value.values()]
+    elif type(value) in (list, tuple, set, frozenset):
+        parts = list(value)  # type: ignore[call-overload]  # one of these types
+    else:
+        return False
+    return len(parts) >= _LONG and all(type(part) in _PLAIN for part in parts)
+
+
+def _digest(value: object) -> str:
+    texts = sorted(map(repr, value)) if isinstance(value, set | frozenset) else repr(value)
+    return hashlib.sha256(repr(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _content(cell: types.CellType) -> object:

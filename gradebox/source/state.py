@@ -28,8 +28,9 @@ def changed_names(names: Names, module: Module) -> set[str]:
     return changed
 
 
-def statements_changing(name: str, module: Module, grader: str) -> Iterator[Statement]:
-    """The statements that change a value by the functions of the module that they run: `fill()`, `@rule(2.0)`.
+def statements_changing(name: str, module: Module, grader: str, *, widely: bool) -> Iterator[Statement]:
+    """The statements that change a value by the functions of the module that they run: `fill()`, `@rule(2.0)`. With
+    `widely`, all that run a function and use the value, as `fill(RULES)` does.
 
     Without those that run the grader, which only use the value, those below `if __name__ == "__main__":`, and those
     that use more than values: a program that trains, uploads or writes files is not a part of the grader.
@@ -41,7 +42,7 @@ def statements_changing(name: str, module: Module, grader: str) -> Iterator[Stat
             is_program = used & _PROGRAM or not all(
                 imports.only_computes(imported[each]) for each in used & imported.keys()
             )
-            if name in changed and grader not in used and not is_program:
+            if name in (changed | used if widely else changed) and grader not in used and not is_program:
                 yield statement
 
 
@@ -90,8 +91,10 @@ def changed_parts(grader: ast.stmt, definitions: Iterable[ast.stmt]) -> tuple[se
     while todo:
         node = todo.pop()
         reached.append(node)
+        owners = {id(part.value) for part in ast.walk(node) if isinstance(part, ast.Attribute)}
         for part in ast.walk(node):
-            todo += functions.pop(_used_name(part), [])
+            if id(part) not in owners:  # `Rule.count` calls no constructor
+                todo += functions.pop(_used_name(part), [])
     changed = {part for node in reached for part in _changed(node, reached)}
     return {part for part in changed if part[:1] != "."}, {part[1:] for part in changed if part[:1] == "."}
 

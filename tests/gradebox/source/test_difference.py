@@ -1,6 +1,7 @@
 """The values of an uploaded copy are those of the module, or the author is told of it."""
 
 import asyncio
+import difflib
 import os
 import sys
 import time
@@ -15,6 +16,7 @@ from gradebox.source import extract
 from gradebox.thread import StringThread
 from tests.gradebox.source.extracted import load, same
 
+_RATIO = difflib.SequenceMatcher.ratio
 _FILLED = {
     "by a loop": (
         "RULES = []\ndef add(fn): RULES.append((fn, 2))\n"
@@ -63,6 +65,70 @@ _FILLED = {
         "import decimal\nfrom decimal import Decimal\ncontext = decimal.getcontext()\ncontext.prec = 3\n"
         "async def g(thread): return float(Decimal(1) / Decimal(3))"
     ),
+    "by a function that gets it": (
+        "class Check:\n  def __init__(self, word): self.word, self.weight = word, 0.0\n"
+        "CHECKS = [Check('4'), Check('a')]\ndef balance(checks):\n  for c in checks: c.weight = 1 / len(checks)\n"
+        "balance(CHECKS)\nclass Report: weight = 0.0\n"
+        "async def g(thread):\n  report = Report()\n  for c in CHECKS:\n"
+        "    if c.word in thread.completion(): report.weight += c.weight\n  return report.weight"
+    ),
+    "by constructors": (
+        "class Item:\n  all = {}\n  def __init__(self, word): Item.all[word] = self\nItem('4'); Item('a')\n"
+        "async def g(thread): return sum(word in thread.completion() for word in Item.all)"
+    ),
+    "by constructors of objects that the grader does not use": (
+        "class Rule:\n  count = 0\n  def __init__(self, word):\n    self.word = word\n    Rule.count += 1\n"
+        "  def holds(self, text): return self.word in text\nA, B = Rule('4'), Rule('b')\nC = Rule('c')\n"
+        "async def g(thread): return A.holds(thread.completion()) / Rule.count"
+    ),
+    "by a metaclass": (
+        "class Meta(type):\n  made = []\n  def __new__(meta, *parts):\n    new = super().__new__(meta, *parts)\n"
+        "    meta.made.append(new)\n    return new\nclass Four(metaclass=Meta): pass\n"
+        "async def g(thread): return len(Meta.made)"
+    ),
+    "by decorators of functions that the grader does not use": (
+        "NAMES = []\ndef rule(fn):\n  NAMES.append(fn.__name__)\n  return fn\n@rule\ndef four(t): return '4' in t\n"
+        "@rule\ndef space(t): return ' ' in t\nasync def g(thread): return four(thread.completion()) / len(NAMES)"
+    ),
+    "and then used as a cache": (
+        "TABLE = {}\ndef fill():\n  for word in ('4', 'a'): TABLE[word] = 1.0\nfill()\n"
+        "def weight(word):\n  if word not in TABLE: TABLE[word] = 0.0\n  return TABLE[word]\n"
+        "async def g(thread): return sum(weight(word) for word in thread.completion().split())"
+    ),
+    "with another method of the same name": (
+        "class Registry:\n  def __init__(self): self.items = []\n  def add(self, word): self.items.append(word)\n"
+        "ALL = Registry()\ndef load(): ALL.add('4')\nload()\n"
+        "async def g(thread):\n  found = set()\n  for word in ALL.items:\n"
+        "    if word in thread.completion(): found.add(word)\n  return len(found)"
+    ),
+    "with defaults for other keys": (
+        "from collections import defaultdict\nTABLE = defaultdict(lambda: 0.5)\ndef load(): TABLE['4'] = 3.0\nload()\n"
+        "async def g(thread): return sum(TABLE[word] for word in thread.completion().split())"
+    ),
+    "in another order": (
+        "RULES = {}\ndef rule(weight):\n  def add(fn):\n    RULES[fn.__name__] = weight\n    return fn\n  return add\n"
+        "@rule(2)\ndef late(t): pass\n@rule(1)\ndef early(t): pass\ndef order():\n"
+        "  items = sorted(RULES.items(), key=lambda item: item[1])\n  RULES.clear()\n  RULES.update(items)\norder()\n"
+        "async def g(thread): return next(iter(RULES.values()))"
+    ),
+    "beside a long table": (
+        "def sieve(n):\n  return [n % 2 > 0] * n\nPRIME = sieve(200_000)\nclass Ranks: top = 1\n"
+        "def boost(): Ranks.top = 7\nboost()\nasync def g(thread): return Ranks.top * len(PRIME)"
+    ),
+    "in an array": (
+        "from array import array\nWEIGHTS = array('d', [1.0])\ndef load(): WEIGHTS.append(7.0)\nload()\n"
+        "async def g(thread): return sum(WEIGHTS)"
+    ),
+    "in a default argument": (
+        "def score(word, table={'4': 1.0}): return table.get(word, 0.0)\n"
+        "def set_up(): score.__defaults__[0]['4'] = 9.0\nset_up()\n"
+        "async def g(thread): return score(thread.completion())"
+    ),
+    "by replacing a function of a module": (
+        "import difflib\ndef ratio(self): return 0.25\nkept = difflib.SequenceMatcher.ratio\n"
+        "difflib.SequenceMatcher.ratio = ratio\n"
+        "async def g(thread): return difflib.SequenceMatcher(None, thread.completion(), '4').ratio()"
+    ),
     "by another setting of a module": (
         "import calendar\ncalendar.setfirstweekday(calendar.SUNDAY)\n"
         "async def g(thread): return calendar.firstweekday()"
@@ -78,6 +144,8 @@ def test_what_functions_fill_is_uploaded_filled(tmp_path: Path, how: str) -> Non
     finally:
         if with_settings_restored:
             _restore_settings()
+        if "replacing" in how:
+            difflib.SequenceMatcher.ratio = _RATIO  # type: ignore[method-assign]
 
 
 def _restore_settings() -> None:
@@ -109,6 +177,15 @@ _DIFFERENT = {
     "LIMITS.top is 5 here, and 3": (
         "class Limits:\n  def __init__(self): self.top = 3\nLIMITS = Limits()\nasync def g(thread): return LIMITS.top\n"
         "def main():\n  g\n  LIMITS.top = 5\nmain()"
+    ),
+    "PARTS.weight is another value each time the source is loaded": (
+        "import random\nclass Parts:\n  def __init__(self): self.weight = random.random()\nPARTS = Parts()\n"
+        "async def g(thread): return PARTS.weight"
+    ),
+    "RULES has another order here than in the uploaded copy": (
+        "def four(t): return 1\ndef two(t): return 2\nRULES = {'four': four, 'two': two}\n"
+        "def order():\n  print()\n  RULES['four'] = RULES.pop('four')\norder()\n"
+        "async def g(thread): return next(iter(RULES.values()))(thread)"
     ),
     "decimal.getcontext()['prec'] is 4 here, and 28": (
         "from decimal import Decimal, getcontext\ndef main(): getcontext().prec = 4\nmain()\n"
@@ -269,6 +346,20 @@ _EQUAL = {
 @pytest.mark.parametrize("what", _EQUAL)
 def test_equal_values_are_no_difference(tmp_path: Path, what: str) -> None:
     same(tmp_path, load(tmp_path, _EQUAL[what]).g)
+
+
+def test_what_trials_of_a_helper_left_in_a_cache_is_not_uploaded(tmp_path: Path) -> None:
+    text = dedent("""
+        import re
+        KNOWN = {}
+        def pattern(word):
+            if word not in KNOWN:
+                KNOWN[word] = re.compile(word)
+            return KNOWN[word]
+        tried = [pattern(word) for word in ("a", "b")]
+        async def g(thread): return float(bool(pattern("4").search(thread.completion())))
+        """)
+    assert "tried" not in same(tmp_path, load(tmp_path, text).g)
 
 
 def test_statements_that_only_try_the_grader_are_not_uploaded(tmp_path: Path) -> None:
