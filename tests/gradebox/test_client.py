@@ -206,6 +206,10 @@ def test_an_old_version_scores_on(client: Client, contains: str) -> None:
 
     assert [o.score for o in client.score(contains, [thread("4")])] == [0.25]
     assert [o.score for o in client.score(contains, [thread("4")], version=1)] == [1.0]
+    with pytest.raises(ValueError, match=f"'{contains}@1' is version 1, and version=2 is another"):
+        client.score(f"{contains}@1", [thread("4")], version=2)
+    with pytest.raises(ApiError, match="`int` >= 1"):
+        client.score(contains, [thread("4")], version=0)
     assert [o.score for o in client.score(f"{contains}@1", [thread("4")])] == [1.0]
 
 
