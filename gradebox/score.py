@@ -92,7 +92,7 @@ def _checked(values: dict[str, float]) -> dict[str, float]:
                 f"values=: {name!r:.80} is no name: write 1 to {NAME_CHARACTERS} characters, all of them printable"
             )
         if not isinstance(number, int | float) or not -_LARGEST <= number <= _LARGEST:
-            raise ValueError(f"values=: {name!r} is {number!r:.80}, and a value is a finite number")
+            raise ValueError(f"values=: {name!r} is {number!r:.80}, and a value is a finite int or float of Python")
     return {str(name): float(number) for name, number in values.items()}
 
 

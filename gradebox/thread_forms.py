@@ -70,7 +70,7 @@ def read(value: object, keep_unknown: bool = False) -> tuple[_Turns, dict[str, A
         return _read_pairs(value["turns"]), metadata, None
     messages = _messages(value, form)
     turns = [_turn(message, where) for message, where in messages]
-    if all(_PLAIN.issuperset(message) and type(message["content"]) is str for message, _ in messages):
+    if all(_PLAIN.issuperset(message) and isinstance(message["content"], str) for message, _ in messages):
         return turns, metadata, None
     return turns, metadata, [message for message, _ in messages]
 
@@ -122,7 +122,7 @@ def _messages(value: dict[str, Any], form: str) -> list[tuple[dict[str, Any], st
 
 
 def _said(value: object, role: str, where: str) -> list[tuple[dict[str, Any], str]]:
-    if type(value) is str:
+    if isinstance(value, str):
         return [({"role": role, "content": value}, where)]
     if type(value) is not list:
         raise ValueError(f"{where} must be text or a list of messages, and is {_kind(value)}")
@@ -134,7 +134,7 @@ def _listed(messages: object, where: str) -> list[tuple[dict[str, Any], str]]:
         raise ValueError(f"{where} must be a list, and is {_kind(messages)}")
     listed = []
     for number, message in enumerate(messages):
-        if type(message) is not dict or type(message.get("role")) is not str:
+        if type(message) is not dict or not isinstance(message.get("role"), str):
             raise ValueError(f'{where}[{number}] must be an object with "role" and "content"')
         listed.append((message, f"{where}[{number}]"))
     return listed
@@ -143,13 +143,13 @@ def _listed(messages: object, where: str) -> list[tuple[dict[str, Any], str]]:
 def _turn(message: dict[str, Any], where: str) -> tuple[str, str]:
     role, content = message["role"], message.get("content")
     check_role(role, where)
-    if type(content) is str:
+    if isinstance(content, str):
         return role, content
     if type(content) is list:
         return role, "".join(_part(part, f'{where}: "content"[{number}]') for number, part in enumerate(content))
     if content is None and (message.get("tool_calls") or message.get("function_call")):
         return role, ""
-    if content is None and type(refusal := message.get("refusal")) is str:
+    if content is None and isinstance(refusal := message.get("refusal"), str):
         return role, refusal
     if content is None:
         raise ValueError(f'{where}: "content" is missing or null, which only a message with "tool_calls" may have')
@@ -158,11 +158,11 @@ def _turn(message: dict[str, Any], where: str) -> tuple[str, str]:
 
 def _part(part: object, where: str) -> str:
     """A part of a message as text; a part that is not text becomes a mark, as in Adaptive's threads."""
-    if type(part) is str:
+    if isinstance(part, str):
         return part
     kind = part.get("type") if type(part) is dict else None
-    if type(part) is dict and type(kind) is str:
-        if kind in _TEXTS and type(text := part.get(_TEXTS[kind])) is str:
+    if type(part) is dict and isinstance(kind, str):
+        if kind in _TEXTS and isinstance(text := part.get(_TEXTS[kind]), str):
             return text
         if kind in _MARKS:
             return f"<|{_MARKS[kind]}|>"
@@ -182,7 +182,7 @@ def _read_pairs(pairs: object) -> _Turns:
     if type(pairs) is not list:
         raise ValueError(f'"turns" must be a list, and is {_kind(pairs)}')
     for number, pair in enumerate(pairs):
-        if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str or type(pair[1]) is not str:
+        if type(pair) is not list or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
             elsewhere = '; messages with "role" and "content" belong in "messages"' if type(pair) is dict else ""
             raise ValueError(f'"turns"[{number}] must be a pair of strings: [role, content]{elsewhere}')
         check_role(pair[0], f'"turns"[{number}]')
@@ -240,4 +240,5 @@ def _call(call: dict[str, Any], answers: dict[str, str]) -> ToolCall:
 
 def _kind(value: object) -> str:
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
-    return names.get(type(value), "a number")
+    names |= dict.fromkeys((int, float), "a number")
+    return names.get(type(value)) or f"of the type {type(value).__name__}"

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, BinaryIO, Literal, NoReturn
 
 import typer
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 QUANTILES = ("p05", "p25", "p50", "p75", "p95")
 _WIDE = 240  # columns without a terminal, so that output to a pipe is not cut off
+# Columns with texts of people, models and graders, whose long words may be divided.
+_FREE_TEXT = {"completion", "description", "feedback", "its message", "message", "reason or error", "the first"}
+_LEAST_TEXT = 20  # characters of such a column
+_BETWEEN = 3  # spaces between two columns
 _VISIBLE = {code: repr(chr(code))[1:-1] for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
 
 
@@ -58,19 +62,54 @@ def as_json(value: "BaseModel | Sequence[BaseModel] | dict[str, object]") -> Non
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], stderr: bool = False) -> None:
-    """Prints rows under their column names, with numbers aligned to the right."""
+    """Prints rows under their column names, with numbers aligned to the right.
+
+    A number or an id is never divided: if the table is too wide for the terminal, each row is printed as a block.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     rows = list(rows)
+    cells = [[plain(cell(value)) for value in row] for row in rows]
+    out = console(stderr)
+    widths = _widths([columns, *cells], [column in _FREE_TEXT for column in columns], out.width)
+    if widths is None and rows:
+        return say("\n" + "".join(f"{_block(columns, row)}\n\n" for row in cells).removesuffix("\n"), stderr)
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, column in enumerate(columns):
         numeric = any(isinstance(row[number], int | float) for row in rows)
-        drawn.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        drawn.add_row(*(Text(plain(cell(value))) for value in row))
-    console(stderr).print(drawn)
+        justify: Literal["left", "right"] = "right" if numeric else "left"
+        drawn.add_column(column, justify=justify, overflow="fold", width=widths[number] if widths else None)
+    for texts in cells:
+        drawn.add_row(*map(Text, texts))
+    return out.print(drawn)
+
+
+def _widths(lines: Sequence[Sequence[str]], free: Sequence[bool], most: int) -> list[int] | None:
+    """The widths of the columns, or None if words would be divided in columns that are not free text."""
+    from rich.cells import cell_len
+
+    columns = list(zip(*lines, strict=True))
+    words = [max(cell_len(word) for text in column for word in text.split() or [""]) for column in columns]
+    widths = [min(word, _LEAST_TEXT) if is_free else word for word, is_free in zip(words, free, strict=True)]
+    spare = most - sum(widths) - _BETWEEN * len(widths)
+    if spare < 0:
+        return None
+    lengths = (max(cell_len(line) for text in column for line in text.split("\n")) for column in columns)
+    wanted = [length - width for length, width in zip(lengths, widths, strict=True)]
+    left = len(widths)
+    for number in sorted(range(left), key=wanted.__getitem__):  # an equal share for each, or less if it wants less
+        more = min(wanted[number], spare // left)
+        widths[number] += more
+        spare, left = spare - more, left - 1
+    return widths
+
+
+def _block(columns: Sequence[str], row: Sequence[str]) -> str:
+    """A row as a line for each column."""
+    width = max(map(len, columns))
+    return "\n".join(f"{column:{width}}  {text}" for column, text in zip(columns, row, strict=True))
 
 
 def cell(value: object) -> str:

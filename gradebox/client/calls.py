@@ -16,6 +16,7 @@ from gradebox.client.line_readers import read_threads
 from gradebox.client.proved import proved_grader
 from gradebox.client.threads import Thread, Threads, each_of, to_line
 from gradebox.comparison import Comparison
+from gradebox.errors import GradeboxError
 from gradebox.outcome import Outcome
 from gradebox.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 from gradebox.schemas import (
@@ -56,7 +57,7 @@ COMPLETION_S = 5.0  # for one completion, unless the grader has a longer timeout
 OneGrader = str | GraderRecord
 """A grader: `exact-match`, `exact-match@3`, or a handle, which stands for its version."""
 
-GraderChoice = OneGrader | Mapping[str, float] | Iterable[OneGrader]
+GraderChoice = OneGrader | Mapping[str, float] | Mapping[OneGrader, float] | Iterable[OneGrader]
 """One grader, several, or several with their weights."""
 
 Labels = str | Mapping[str, float] | Mapping[int, float]
@@ -100,9 +101,23 @@ def split_version(grader: OneGrader) -> tuple[str, int | None]:
     key, at, number = name_of(grader).partition("@")
     if not at:
         return key, None
-    if not number.isdecimal():
-        raise ValueError(f"{grader!r}: the version after the @ is a number, as in {key}@3")
+    if not number.isdecimal() or not int(number):
+        raise ValueError(f"{grader!r}: the version after the @ is a number from 1 on, as in {key}@3")
     return key, int(number)
+
+
+def version_of(grader: OneGrader, version: int | None) -> tuple[str, int | None]:
+    """As `split_version`; `version` is the version of a name without one.
+
+    Raises:
+        ValueError: the two versions differ.
+    """
+    key, named = split_version(grader)
+    if named is not None and version not in (None, named):
+        raise ValueError(
+            f"{name_of(grader)!r} is version {named}, and version={version!r} is another: give one of them"
+        )
+    return key, named if version is None else version
 
 
 class Collection(Generic[T]):
@@ -510,13 +525,25 @@ def list_audit(project: str | None, limit: int, before: str | None) -> Call[list
 
 
 def weights_of(graders: GraderChoice) -> dict[str, float]:
-    """The graders, each with its weight, by default 1. Raises ValueError if one is named twice."""
-    if isinstance(graders, Mapping):
-        return dict(graders)
-    names = [name_of(one) for one in ([graders] if isinstance(graders, str | GraderRecord) else graders)]
-    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+    """The graders, each with its weight, by default 1.
+
+    Raises:
+        TypeError: one is neither a name nor a handle, or a weight is no number.
+        ValueError: one is named twice.
+    """
+    if isinstance(graders, str | GraderRecord):
+        graders = [graders]
+    pairs = graders.items() if isinstance(graders, Mapping) else [(one, 1.0) for one in graders]
+    named = [(name_of(one), weight) for one, weight in pairs]
+    if repeated := [name for name, count in Counter(name for name, _ in named).items() if count > 1]:
         raise ValueError(f"the grader {repeated[0]!r} is named twice: name it once")
-    return dict.fromkeys(names, 1.0)
+    return {name: _weight(name, weight) for name, weight in named}
+
+
+def _weight(grader: str, weight: Any) -> float:
+    if isinstance(weight, str) or not hasattr(weight, "__float__"):  # numpy's numbers have it too
+        raise TypeError(f"the weight of {grader!r} is {weight!r:.80}, and a weight is a number: {{{grader!r}: 0.5}}")
+    return float(weight)
 
 
 def _query(**values: object) -> Params:
@@ -530,6 +557,9 @@ def _number(value: float | None) -> float | None:
 
 
 def _path(project: str, *parts: str) -> str:
+    for part in (project, *parts):
+        if not isinstance(part, str) or not part or "/" in part:
+            raise GradeboxError(f"{part!r:.80} is no key or id: pass text that is not empty and has no /")
     return "/v1/projects/" + "/".join(quote(part, safe="") for part in (project, *parts))
 
 

@@ -17,12 +17,15 @@ from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.versions import environment_of, versions
 from gradebox.client.reward_functions import AsyncRewardFunctions, NamedReward, RewardFunctions
 from gradebox.client.threads import Thread
-from gradebox.client.versions import Function, UpdateOptions, update_call
+from gradebox.client.versions import Function, UpdateOptions, check_options, update_call
 from gradebox.frame import Outcomes
 from gradebox.schemas import GraderRecord, Version
 
 
 class _Record(GraderRecord, NamedReward):
+    def __hash__(self) -> int:
+        return hash((self.project, self.key, self.version))
+
     def _reward_name(self) -> str:
         return self.key
 
@@ -48,6 +51,7 @@ class GraderHandle(_Record, RewardFunctions):
 
     def update(self, fn: Function | None = None, **options: Unpack[UpdateOptions]) -> Self:
         """As `client.graders.update`. The returned handle scores with the new version, this one with the old one."""
+        check_options(options)
         asked = options.get("environment")
         options["environment"] = environment_of(self._scoring.transport, self.project, self.key, fn, asked)
         call = update_call(self.project, self.key, fn=fn, **options)
@@ -80,6 +84,7 @@ class AsyncGraderHandle(_Record, AsyncRewardFunctions):
 
     async def update(self, fn: Function | None = None, **options: Unpack[UpdateOptions]) -> Self:
         """As `GraderHandle.update`."""
+        check_options(options)
         asked = options.get("environment")
         options["environment"] = await async_environment_of(self._scoring.transport, self.project, self.key, fn, asked)
         call = update_call(self.project, self.key, fn=fn, **options)

@@ -19,7 +19,12 @@ class StreamReader(ABC, Generic[T]):
     """Parses blocks of bytes into one item for each line."""
 
     def __init__(self, after: int | None, limit: int | None = None) -> None:
-        """Reads the items of `limit` threads, or of all, after thread `after`, or from the first one on."""
+        """Reads the items of `limit` threads, or of all, after thread `after`, or from the first one on.
+
+        Raises ValueError if the limit is below 1.
+        """
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit={limit} is no number of threads from 1 on: pass one, or None for all threads")
         self._index = -1 if after is None else after
         self._last = None if limit is None else self._index + limit
         self._rest = b""

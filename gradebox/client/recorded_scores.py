@@ -23,10 +23,13 @@ def score_lines(
     """The bodies of the requests that record the scores, each some JSON lines.
 
     Raises:
+        TypeError: `scores` is no dict.
         ValueError: a score is not a finite number, or there are no scores. Nothing was sent then.
     """
     if by not in ("id", "index"):
         raise ValueError(f"by={by!r} names no threads: say by='id' or by='index'")
+    if not isinstance(scores, Mapping):
+        raise TypeError(f"{scores!r:.80} is no dict: pass the scores by thread, as {{'sample-1': 1.0}}")
     if not scores:
         raise ValueError("there are no scores to record: give at least one, as {'sample-1': 1.0}")
     lines = [_line(by, thread, score) for thread, score in scores.items()]

@@ -66,7 +66,7 @@ class RewardFunctions(NamedReward):
             columns: the columns of the dataset that are sent; by default all.
         """
         policy = trl.RewardPolicy(self._reward_name(), missing, self._reward_parts())
-        return trl.TrlReward(self.score, policy, self._reward_name(), columns, self._takes_groups())
+        return trl.TrlReward(self.score, policy, self._reward_name(), _names(columns), self._takes_groups())
 
     def as_verl_compute_score(self, *, batched: bool = False, columns: Columns = None) -> Callable[..., Any]:
         """A `compute_score` for verl. It raises ScoreMissing if there is no score.
@@ -81,9 +81,9 @@ class RewardFunctions(NamedReward):
                 all. A sample that lacks one of them raises ValueError.
         """
         if batched:
-            return verl.VerlBatchReward(self._reward_name(), self.score, columns, self._takes_groups())
+            return verl.VerlBatchReward(self._reward_name(), self.score, _names(columns), self._takes_groups())
         self._refuse_groups("verl", 'use as_verl_compute_score(batched=True) with the reward manager "batch"')
-        return verl.VerlReward(self._reward_name(), self.score, columns)
+        return verl.VerlReward(self._reward_name(), self.score, _names(columns))
 
     def as_verifiers_reward(self, *, columns: Columns = None) -> Callable[..., Awaitable[float]]:
         """A reward for a `Rubric` or a `Task` of verifiers. It raises ScoreMissing if there is no score.
@@ -99,7 +99,7 @@ class RewardFunctions(NamedReward):
         async def score(threads: _Threads) -> list[Outcome]:
             return await asyncio.to_thread(self.score, threads)
 
-        return _named(_verifiers_reward(AsyncTogether(score), columns), self._reward_name())
+        return _named(_verifiers_reward(AsyncTogether(score), _names(columns)), self._reward_name())
 
 
 class AsyncRewardFunctions(NamedReward):
@@ -114,9 +114,10 @@ class AsyncRewardFunctions(NamedReward):
     ) -> Callable[..., Awaitable[list[float | None]]]:
         """As `RewardFunctions.as_trl_reward`. trl 0.29 awaits rewards, 0.25 does not."""
         policy = trl.RewardPolicy(self._reward_name(), missing, self._reward_parts())
+        only = _names(columns)
 
         async def reward(*, prompts: Sequence[Any], completions: Sequence[Any], **more: Any) -> list[float | None]:
-            rows = trl.threads(prompts, completions, more, columns)
+            rows = trl.threads(prompts, completions, more, only)
             if not self._takes_groups():
                 return policy.rewards(await self.score(rows), more)
             places = trl.generations(prompts, more)
@@ -127,12 +128,12 @@ class AsyncRewardFunctions(NamedReward):
     def as_verl_compute_score(self, *, columns: Columns = None) -> Callable[..., Awaitable[float]]:
         """As `RewardFunctions.as_verl_compute_score`, but not `batched`: verl awaits only functions of one sample."""
         self._refuse_groups("verl", "use gradebox.Client, and as_verl_compute_score(batched=True)")
-        together = AsyncTogether(self.score)
+        together, only = AsyncTogether(self.score), _names(columns)
 
         async def compute_score(
             data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **_more: Any
         ) -> float:
-            sample = verl.thread(data_source, solution_str, ground_truth, extra_info, columns)
+            sample = verl.thread(data_source, solution_str, ground_truth, extra_info, only)
             return verl.number(await together.score(sample))
 
         return _named(compute_score, self._reward_name())
@@ -140,7 +141,7 @@ class AsyncRewardFunctions(NamedReward):
     def as_verifiers_reward(self, *, columns: Columns = None) -> Callable[..., Awaitable[float]]:
         """As `RewardFunctions.as_verifiers_reward`."""
         self._refuse_groups("verifiers", "use a grader of single threads")
-        return _named(_verifiers_reward(AsyncTogether(self.score), columns), self._reward_name())
+        return _named(_verifiers_reward(AsyncTogether(self.score), _names(columns)), self._reward_name())
 
 
 def _verifiers_reward(together: AsyncTogether, columns: Columns) -> Callable[..., Awaitable[float]]:
@@ -157,6 +158,12 @@ def _verifiers_reward(together: AsyncTogether, columns: Columns) -> Callable[...
             raise
 
     return reward
+
+
+def _names(columns: Columns) -> Columns:
+    if isinstance(columns, str):
+        raise TypeError(f"columns={columns!r} is one text: pass a list of names, columns=[{columns!r}]")
+    return columns
 
 
 def _named(function: _F, name: str) -> _F:

@@ -23,10 +23,13 @@ def with_columns(threads: Threads, columns: Columns | None) -> Threads:
     """The threads; with `columns`, the rows of a dataset or file, converted into threads.
 
     Raises:
+        TypeError: `columns` is no dict.
         ValueError: a column is mapped to a member that threads do not have, or two columns are mapped to the same one.
     """
     if columns is None:
         return threads
+    if not isinstance(columns, Mapping):
+        raise TypeError(f'columns={columns!r:.80} is no dict: pass one such as {{"question": "prompt"}}')
     for name, member in columns.items():
         if member not in _NAMED:
             raise ValueError(f"columns={{{name!r}: {member!r}}}: a thread has {', '.join(_NAMED)}, and no {member!r}")

@@ -237,14 +237,14 @@ def _is_plain(value: Any) -> bool:
 
 
 def _pair(turn: object) -> list[str]:
-    if isinstance(turn, Sequence) and not isinstance(turn, str) and [type(part) for part in turn] == [str, str]:
+    if isinstance(turn, Sequence) and not isinstance(turn, str) and _are_two_texts(turn):
         check_role(turn[0], "a turn")
         return list(turn)
     raise TypeError(f"{turn!r:.80} is no pair of role and content")
 
 
 def each_of(threads: Threads) -> Iterable[Thread]:
-    """The threads. Raises TypeError for a single thread, a file or a DataFrame."""
+    """The threads. Raises TypeError for a single thread, a file, a DataFrame or no collection at all."""
     if isinstance(threads, str | os.PathLike | Reader):
         raise TypeError(f"{threads!r:.200} is a file, and a list of threads is wanted here. A batch takes a file")
     if isinstance(threads, StringThread | Mapping):
@@ -260,6 +260,8 @@ def each_of(threads: Threads) -> Iterable[Thread]:
             f"a DataFrame needs columns=, which maps its columns to the members of a thread, as in "
             f'columns={{"question": "prompt", "response": "completion"}}. It has the columns {names:.300}'
         )
+    if not hasattr(threads, "__iter__") and not hasattr(threads, "__getitem__"):
+        raise TypeError(f"{threads!r:.80} is no list of threads. In the list, {_ACCEPTED}")
     return threads
 
 
@@ -269,13 +271,19 @@ def is_frame(threads: object) -> bool:
 
 
 def _is_turn(value: object) -> bool:
-    return isinstance(value, tuple | list) and [type(part) for part in value] == [str, str]
+    return isinstance(value, tuple | list) and _are_two_texts(value)
+
+
+def _are_two_texts(turn: Sequence[object]) -> bool:
+    return len(turn) == 2 and all(isinstance(part, str) for part in turn)
 
 
 class _Completions:
     """Counts threads without a completion, because graders would give them a low score by mistake."""
 
-    def __init__(self) -> None:
+    def __init__(self, of: str = "{} threads") -> None:
+        """`of` names what is counted, in the warning."""
+        self._of = of
         self._count = 0
         self._missing = 0
         self._first = 0
@@ -297,9 +305,10 @@ class _Completions:
         """Logs a warning with the number of threads without a completion, if there are any."""
         if self._missing:
             _log.warning(
-                "%s of %s threads do not end with a turn of the assistant: thread.completion() is None for them. "
+                "%s of %s do not end with a turn of the assistant: thread.completion() is None for them. "
                 "The first is thread %s",
-                *(f"{number:,}" for number in (self._missing, self._count)),
+                f"{self._missing:,}",
+                self._of.format(f"{self._count:,}"),
                 self._first,
             )
 
@@ -320,13 +329,20 @@ def _check_start(block: bytes) -> None:
     kind = next((kind for start, kind in _OTHER_FILES.items() if block.startswith(start)), None)
     if kind is not None:
         raise ValueError(f"the file of threads is {kind}: write JSON, one thread a line, as UTF-8")
-    completions = _Completions()
+    completions = _Completions("the first {} lines")
     for number, line in enumerate(block.split(b"\n", FIRST_LINES)[:FIRST_LINES]):
-        # The last line may be incomplete. Other invalid lines are reported by their outcomes.
-        with suppress(ValueError, TypeError, RecursionError):
-            if isinstance(thread := msgspec.json.decode(line), dict):
-                completions.count(_form(thread).is_answered, number)
+        if line:
+            completions.count(not _is_unanswered(line), number)
     completions.report()
+
+
+def _is_unanswered(line: bytes) -> bool:
+    """Whether a line is a thread without a completion."""
+    # The last line may be incomplete. Other invalid lines are reported by their outcomes.
+    with suppress(ValueError, TypeError, RecursionError):
+        thread = msgspec.json.decode(line)
+        return isinstance(thread, dict) and not _form(thread).is_answered
+    return False
 
 
 def _lines_in_blocks(threads: Threads) -> Iterator[bytes]:

@@ -123,6 +123,14 @@ def update_call(
     return calls.put_grader(project, key, fields | version, threads, if_version)
 
 
+def check_options(options: Mapping[str, object]) -> None:
+    """Raises TypeError if graders do not have one of the options."""
+    known = UpdateOptions.__annotations__
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{name}= is no option of a grader: pass one of {', '.join(f'{one}=' for one in known)}")
+
+
 def check_source(fn: Function | None, kind: WrittenKind | None, config: Mapping[str, Any] | None) -> None:
     """Raises TypeError if a kind has no config, a config has no kind, or a kind is combined with a function."""
     if (kind is None) != (config is None) or (fn is not None and kind is not None):

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from math import isfinite
+from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 from gradebox.errors import ScoreMissing
@@ -106,12 +107,9 @@ class RewardPolicy:
     """
 
     def __init__(self, key: str, missing: Missing | None, parts: Sequence[str] = ()) -> None:
-        is_number = isinstance(missing, int | float) and not isinstance(missing, bool) and isfinite(missing)
-        if missing not in (None, "raise", "none") and not is_number:
-            raise ValueError(f"missing={missing!r} is none of 'raise', 'none' and a finite number")
         self._key = key
         self._parts = parts
-        self._missing = missing
+        self._missing: Missing | None = missing if missing in (None, "raise", "none") else _number(missing)
         self._reported: set[str] = set()
 
     def rewards(self, outcomes: Sequence[Outcome], trainer: Mapping[str, Any]) -> list[float | None]:
@@ -236,6 +234,12 @@ class TrlReward:
             return self._policy.rewards(self._score(rows), more)
         places = generations(prompts, more)
         return self._policy.rewards(groups.of_each(self._score(groups.lines(rows, places)), places), more)
+
+
+def _number(missing: object) -> float:
+    if isinstance(missing, bool) or not isinstance(missing, Real) or not isfinite(missing):
+        raise ValueError(f"missing={missing!r} is none of 'raise', 'none' and a finite number")
+    return float(missing)
 
 
 def _turns(value: Any, place: str) -> Any:

@@ -128,8 +128,10 @@ def _texts(function: FunctionType) -> list[Text]:
     code, name = function.__code__, function.__name__
     flags = code.co_flags & functools.reduce(int.__or__, _FEATURES.values())
     cells = function.__globals__.get("_ih")
-    # Debuggers write cells to files, whose paths contain "ipykernel_".
-    in_cell = "ipykernel_" in code.co_filename or not Path(code.co_filename).exists()
+    # Debuggers write cells to files, whose paths contain "ipykernel_". IPython keeps the text of a cell in `linecache`,
+    # and Python keeps none of a text that a cell ran with `exec`.
+    is_file = Path(code.co_filename).exists()
+    in_cell = "ipykernel_" in code.co_filename or (not is_file and bool(linecache.getlines(code.co_filename)))
     if isinstance(cells, list) and in_cell:
         return [Text(f"cell {n}", cell, flags) for n, cell in enumerate(cells) if cell and _parses(cell)]
     if _INPUT.fullmatch(code.co_filename):

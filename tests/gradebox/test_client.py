@@ -7,7 +7,9 @@ import os
 import pickle
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -204,6 +206,10 @@ def test_an_old_version_scores_on(client: Client, contains: str) -> None:
 
     assert [o.score for o in client.score(contains, [thread("4")])] == [0.25]
     assert [o.score for o in client.score(contains, [thread("4")], version=1)] == [1.0]
+    with pytest.raises(ValueError, match=f"'{contains}@1' is version 1, and version=2 is another"):
+        client.score(f"{contains}@1", [thread("4")], version=2)
+    with pytest.raises(ApiError, match="`int` >= 1"):
+        client.score(contains, [thread("4")], version=0)
     assert [o.score for o in client.score(f"{contains}@1", [thread("4")])] == [1.0]
 
 
@@ -348,6 +354,35 @@ def test_put_makes_a_grader_and_gives_it_versions(client: Client) -> None:
     client.graders.lock(key)
     with pytest.raises(Conflict, match="locked"):
         client.graders.put(key, fn=SLEEPS)
+
+
+def test_put_into_an_environment_that_does_not_exist_says_so(client: Client) -> None:
+    key = f"put-{uuid4().hex[:8]}"
+    for fn in (SLEEPS, exact):
+        with pytest.raises(NotFound, match="no environment 'typo'"):
+            client.graders.put(key, fn=fn, environment="typo")
+        client.graders.put(key, fn=SLEEPS)
+
+
+SCALE = SimpleNamespace(factor=0.0)
+
+
+async def scaled(thread: StringThread) -> float:
+    return float(SCALE.factor)
+
+
+def test_an_option_that_graders_do_not_have_is_named(client: Client, contains: str) -> None:
+    options: dict[str, Any] = {"fn": SLEEPS, "timeout": 3}
+    for call in (partial(client.graders.put, contains), client.graders.get(contains).update):
+        with pytest.raises(TypeError, match=r"timeout= is no option of a grader: pass one of .* timeout_s="):
+            call(**options)
+
+
+def test_put_warns_once_of_a_new_function(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SCALE, "factor", 2.0)
+    with pytest.warns(GraderWarning) as warned:
+        client.graders.put(f"put-{uuid4().hex[:8]}", fn=scaled)
+    assert len([one for one in warned if "SCALE.factor is 2.0 here" in str(one.message)]) == 1
 
 
 def test_put_keeps_nothing_that_is_not_valid(client: Client) -> None:

@@ -4,6 +4,7 @@ import math
 import pickle
 from typing import Any
 
+import numpy
 import pytest
 
 from gradebox import Score
@@ -30,6 +31,7 @@ def test_a_score_is_a_float_with_a_reason_and_values() -> None:
         ({1: 1.0}, "no name"),
         ({"a": math.nan}, "finite"),
         ({"a": "1"}, "finite"),
+        ({"a": numpy.float32(0.25)}, "'a' is .*0.25.*, and a value is a finite int or float of Python"),
         ({"a": 10**400}, "finite"),
     ],
 )

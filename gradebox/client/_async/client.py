@@ -80,7 +80,7 @@ class AsyncClient:
         Args:
             key: the grader, such as `exact` or `exact@3`, or a handle.
             threads: the threads.
-            version: the version of the grader; by default the one in `key`, or the newest.
+            version: the version of the grader, if `key` names none; by default the newest.
             columns: for rows of a dataset, as in `batches.create`.
         """
         return await self._scoring.score(key, threads, version, columns)

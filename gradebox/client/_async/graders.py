@@ -1,7 +1,6 @@
 """The graders of a project."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Unpack
 
 from gradebox.client import calls
@@ -20,6 +19,7 @@ from gradebox.client.versions import (
     Function,
     GraderOptions,
     check_isolation,
+    check_options,
     check_source,
     source_of,
     update_call,
@@ -137,15 +137,15 @@ class AsyncGraders:
         if fn is kind is None:
             raise TypeError(ONE_OF)
         check_source(fn, kind, config)
-        asked = options.get("environment")
-        options["environment"] = await environment_of(self._transport, self._project, key, fn, asked)
-        with suppress(NotFound):
-            call = update_call(self._project, key, fn=fn, kind=kind, config=config, **options)
-            return self._handle(await self._transport.send(call))
-        if kind is not None and config is not None:
-            return await self.create.of_kind(key=key, kind=kind, config=config, **options)
-        assert fn is not None
-        return await self.create.function(key=key, fn=fn, **options)
+        check_options(options)
+        try:
+            await self.get(key)
+        except NotFound:
+            if kind is not None and config is not None:
+                return await self.create.of_kind(key=key, kind=kind, config=config, **options)
+            assert fn is not None
+            return await self.create.function(key=key, fn=fn, **options)
+        return await self.update(key, fn=fn, kind=kind, config=config, **options)
 
     async def test_threads(self, key: str) -> Sequence[Thread]:
         """The threads that stay with a grader, as dicts: those of the last checks that were sent threads."""

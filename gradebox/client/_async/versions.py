@@ -3,7 +3,6 @@
 from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.versions import Function
-from gradebox.errors import NotFound
 from gradebox.schemas import Version
 
 
@@ -24,8 +23,5 @@ async def environment_of(
     """
     if environment is not None or fn is None or isinstance(fn, str):
         return environment
-    try:
-        newest = await transport.send(calls.graders.get(project, key))
-    except NotFound:  # `put` creates the grader; for other calls the service reports the error
-        return None
+    newest = await transport.send(calls.graders.get(project, key))
     return newest.environment.label if newest.environment else None

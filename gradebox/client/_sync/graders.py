@@ -2,7 +2,6 @@
 """The graders of a project."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Unpack
 
 from gradebox.client import calls
@@ -21,6 +20,7 @@ from gradebox.client.versions import (
     Function,
     GraderOptions,
     check_isolation,
+    check_options,
     check_source,
     source_of,
     update_call,
@@ -138,15 +138,15 @@ class Graders:
         if fn is kind is None:
             raise TypeError(ONE_OF)
         check_source(fn, kind, config)
-        asked = options.get("environment")
-        options["environment"] = environment_of(self._transport, self._project, key, fn, asked)
-        with suppress(NotFound):
-            call = update_call(self._project, key, fn=fn, kind=kind, config=config, **options)
-            return self._handle(self._transport.send(call))
-        if kind is not None and config is not None:
-            return self.create.of_kind(key=key, kind=kind, config=config, **options)
-        assert fn is not None
-        return self.create.function(key=key, fn=fn, **options)
+        check_options(options)
+        try:
+            self.get(key)
+        except NotFound:
+            if kind is not None and config is not None:
+                return self.create.of_kind(key=key, kind=kind, config=config, **options)
+            assert fn is not None
+            return self.create.function(key=key, fn=fn, **options)
+        return self.update(key, fn=fn, kind=kind, config=config, **options)
 
     def test_threads(self, key: str) -> Sequence[Thread]:
         """The threads that stay with a grader, as dicts: those of the last checks that were sent threads."""

@@ -23,9 +23,9 @@ class Scoring:
         self, key: OneGrader, threads: Iterable[Thread], version: int | None = None, columns: Columns | None = None
     ) -> Outcomes:
         """An outcome for each thread, in order."""
-        name, named = calls.split_version(key)
+        name, number = calls.version_of(key, version)
         outcomes = Outcomes()
         for first, lines in pieces(with_columns(threads, columns)):
-            call = calls.score(self._project, name, version or named, lines)
+            call = calls.score(self._project, name, number, lines)
             outcomes += moved(self.transport.send(call), first)
         return outcomes

@@ -4,7 +4,6 @@
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
 from gradebox.client.versions import Function
-from gradebox.errors import NotFound
 from gradebox.schemas import Version
 
 
@@ -25,8 +24,5 @@ def environment_of(
     """
     if environment is not None or fn is None or isinstance(fn, str):
         return environment
-    try:
-        newest = transport.send(calls.graders.get(project, key))
-    except NotFound:  # `put` creates the grader; for other calls the service reports the error
-        return None
+    newest = transport.send(calls.graders.get(project, key))
     return newest.environment.label if newest.environment else None

@@ -40,3 +40,40 @@ def test_equal_scores_have_a_pass_rate_without_an_interval(capsys: pytest.Captur
     output.summaries([summarise("judge@1", 1.0, tally([Outcome(number, "judge@1", 1.0, 1.0) for number in range(3)]))])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["judge@1", "-", "-", "3", "1"] in lines
+
+
+BATCHES = [("6b077e842bfe40c5c818", "two-error-kinds@1", 50_000, 0.37291, "5,000 bad_return, 5,000 exception")] * 2
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 100, 160])
+def test_a_number_or_an_id_is_never_divided(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "_WIDE", width)
+    output.table(["id", "grader", "count", "mean", "errors"], BATCHES)
+    told = capsys.readouterr().out
+    for word in ("6b077e842bfe40c5c818", "two-error-kinds@1", "50,000", "0.3729", "bad_return,"):
+        assert told.split().count(word) == 2
+    assert max(map(len, told.splitlines())) <= width or width < 60
+
+
+def test_a_table_that_is_too_wide_is_a_block_for_each_row(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "_WIDE", 40)
+    output.table(["id", "grader", "count"], [("6b077e842bfe40c5c818", "exact@1", 2_000), ("b", "exact@1", None)])
+    lines = ["", "id      6b077e842bfe40c5c818", "grader  exact@1", "count   2,000"]
+    assert capsys.readouterr().out.splitlines() == [*lines, "", "id      b", "grader  exact@1", "count   -", ""]
+    output.table(["id", "x" * 50], [])
+    assert "id" in capsys.readouterr().out
+
+
+def test_long_words_of_free_text_are_divided(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "_WIDE", 60)
+    output.table(["index", "completion", "score"], [(1_000, "!" * 100, 0.25)])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert sum(line.count("!") for line in lines) == 100
+    assert [line for line in lines if "1,000" in line and "0.25" in line]

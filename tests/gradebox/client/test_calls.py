@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gradebox.client import calls
+from gradebox.errors import GradeboxError
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,33 @@ def test_a_grader_named_twice_is_refused(graders: Any) -> None:
         calls.create_batch("default", graders, [])
     with pytest.raises(ValueError, match="is named twice"):
         calls.create_batch_of("default", graders, "B")
+
+
+@pytest.mark.parametrize("weight", ["x", "0.5", None, [1]])
+def test_a_weight_is_a_number(weight: Any) -> None:
+    with pytest.raises(TypeError, match=r"the weight of 'g' is .* and a weight is a number"):
+        calls.weights_of({"g": weight})
+
+
+@pytest.mark.parametrize(
+    ("grader", "version", "found"),
+    [("g", None, None), ("g", 2, 2), ("g", 0, 0), ("g@2", None, 2), ("g@2", 2, 2)],
+)
+def test_a_version_is_named_by_the_grader_or_beside_it(grader: str, version: int | None, found: int | None) -> None:
+    assert calls.version_of(grader, version) == ("g", found)
+
+
+def test_two_versions_of_one_grader_are_refused() -> None:
+    with pytest.raises(ValueError, match="'g@1' is version 1, and version=2 is another: give one of them"):
+        calls.version_of("g@1", 2)
+    with pytest.raises(ValueError, match="from 1 on"):
+        calls.version_of("g@0", None)
+
+
+@pytest.mark.parametrize("key", ["", "a/b", 5, None])
+def test_what_is_no_key_is_not_sent(key: Any) -> None:
+    with pytest.raises(GradeboxError, match="is no key or id: pass text"):
+        calls.score("default", key, None, [])
 
 
 def test_bounds_are_sent_as_python_numbers() -> None:

@@ -53,6 +53,12 @@ def test_what_is_no_outcome_is_an_error() -> None:
         OutcomeReader(None).feed(b"<html>\n")
 
 
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_is_at_least_one(limit: int) -> None:
+    with pytest.raises(ValueError, match=f"limit={limit} is no number of threads from 1 on: pass one, or None"):
+        OutcomeReader(None, limit)
+
+
 def batch(threads: int, *graders: BatchGrader) -> Batch:
     total, now = threads * len(graders), datetime.now(UTC)
     return Batch(

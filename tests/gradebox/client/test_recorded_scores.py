@@ -44,3 +44,8 @@ def test_nothing_is_not_recorded() -> None:
         score_lines({}, "id")
     with pytest.raises(ValueError, match="names no threads"):
         score_lines({"a": 1}, "ids")  # type: ignore[arg-type]
+
+
+def test_scores_are_given_by_thread() -> None:
+    with pytest.raises(TypeError, match=r"\[1\] is no dict: pass the scores by thread"):
+        score_lines([1], "index")  # type: ignore[arg-type]  # tested here

@@ -186,3 +186,9 @@ def test_rows_of_a_frame() -> None:
     rows = with_columns(frame, COLUMNS)
     assert Resend(rows).possible
     assert sent(frame, COLUMNS) == [THREAD | {"metadata": {"answer": answer, **told}} for answer in ("4", None)]
+
+
+@pytest.mark.parametrize("columns", [["question"], "question"])
+def test_columns_are_a_dict(columns: Any) -> None:
+    with pytest.raises(TypeError, match=r'columns=.* is no dict: pass one such as {"question": "prompt"}'):
+        with_columns([ROW], columns)

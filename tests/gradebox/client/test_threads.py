@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import numpy
 import pandas
 import pytest
 from hypothesis import given
@@ -139,6 +140,40 @@ def test_what_is_no_thread_is_refused(value: Thread) -> None:
         to_line(value, 0)
 
 
+class Text(str):
+    """A subclass of str whose text is another, as that of an Enum is."""
+
+    def __str__(self) -> str:
+        return "another"
+
+
+@pytest.mark.parametrize("text", [numpy.str_("4"), Text("4")])
+def test_texts_of_a_subclass_of_str_are_texts(text: str) -> None:
+    user, role, part = type(text)("user"), type(text)("assistant"), {"type": type(text)("text"), "text": text}
+    threads: list[Thread] = [
+        {"prompt": text, "completion": text},
+        {"messages": [{"role": user, "content": text}, {"role": role, "content": [part, text]}]},
+        {"turns": [[user, text], [role, text]]},
+        [(user, text), (role, text)],
+        StringThread([(user, text), (role, text)]),
+    ]
+    for thread in threads:
+        read = StringThread.from_json(to_line(thread, 0))
+        assert [role for role, _ in read.get_turns()] == ["user", "assistant"]
+        assert set(read.completion() or "") == {"4"}
+    with pytest.raises(TypeError, match=r"one thread as a list of \(role, content\)"):
+        list(blocks([(user, text)]))  # type: ignore[list-item]  # tested here
+
+
+@pytest.mark.parametrize(
+    ("completion", "said"),
+    [(numpy.array(["4"]), "of the type ndarray"), (("4",), "of the type tuple"), (4, "a number"), (True, "a boolean")],
+)
+def test_what_is_no_text_is_called_by_its_type(completion: object, said: str) -> None:
+    with pytest.raises(ValueError, match=f'"completion" must be text or a list of messages, and is {said}'):
+        to_line({"completion": completion}, 0)
+
+
 def test_threads_become_lines_in_blocks() -> None:
     threads = [{"completion": "x" * 1000, "id": number} for number in range(1000)]
 
@@ -230,7 +265,7 @@ def test_the_first_threads_of_a_file_are_looked_at(tmp_path: Path, caplog: pytes
     file.write_text("".join(f"{json.dumps(each)}\n" for each in [ANSWERED, UNANSWERED, 7, []]) + "no JSON\n" * 200)
 
     assert b"".join(blocks(file)) == file.read_bytes()
-    assert "1 of 2 threads do not end with a turn of the assistant" in caplog.text
+    assert "1 of the first 100 lines do not end with a turn of the assistant" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -258,6 +293,8 @@ def test_a_file_of_another_kind_is_refused(start: bytes, said: str) -> None:
             pandas.DataFrame([{"question": "2+2?", "answer": "4"}]),
             "a DataFrame needs columns=.* has the columns question, answer",
         ),
+        (None, "None is no list of threads. In the list, a thread is a StringThread, a dict"),
+        (5, "5 is no list of threads"),
     ],
 )
 def test_what_is_no_list_of_threads_says_so(threads: Any, said: str) -> None:

@@ -33,6 +33,26 @@ def short(client: Client) -> GraderHandle:
     return client.graders.create.function(key=f"short-{uuid4().hex[:8]}", fn=SHORT)
 
 
+def test_a_handle_has_a_weight(client: Client, grader: GraderHandle, short: GraderHandle) -> None:
+    combination = client.reward({grader: 0.75, short: 0.25})
+    assert [(str(one), one.weight) for one in combination.graders] == [
+        (f"{grader.key}@1", 0.75),
+        (f"{short.key}@1", 0.25),
+    ]
+    batch = client.batches.create({short: 0.5}, [{"completion": "4"}])
+    assert batch.rewards() == [0.5]
+    assert hash(client.graders.get(short.key)) == hash(short)
+    with pytest.raises(ValueError, match="named twice"):
+        client.reward({short: 1, f"{short.key}@1": 1})
+
+
+@pytest.mark.parametrize("name", ["as_trl_reward", "as_verl_compute_score", "as_verifiers_reward"])
+def test_columns_are_not_one_text(service: Service, grader: GraderHandle, name: str) -> None:
+    for one in (grader, asyncio.run(awaiting(service).graders.get(grader.key))):
+        with pytest.raises(TypeError, match=r"columns='answer' is one text: pass a list .* columns=\['answer'\]"):
+            getattr(one, name)(columns="answer")
+
+
 @pytest.fixture
 def reward(client: Client, grader: GraderHandle, short: GraderHandle) -> Reward:
     return client.reward({grader.key: 0.75, short.key: 0.25})

@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import cloudpickle
+import numpy
 import pytest
 
 import gradebox
@@ -80,6 +81,11 @@ def ask(reward: Any, *said: str, **more: Any) -> Any:
 def test_a_missing_reward_is_no_other_value(missing: Any) -> None:
     with pytest.raises(ValueError, match="is none of 'raise', 'none' and a finite number"):
         trl.RewardPolicy("exact", missing)
+
+
+def test_a_missing_reward_may_be_a_number_of_numpy(grader: GraderHandle) -> None:
+    rewards = ask(grader.as_trl_reward(missing=numpy.float32(0.5)), "4", "bad")  # type: ignore[arg-type]  # no float
+    assert (rewards, type(rewards[1])) == ([1.0, 0.5], float)
 
 
 @pytest.mark.parametrize(
