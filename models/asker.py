@@ -53,6 +53,8 @@ class Who(NamedTuple):
         stand_in: whether the smallest fitting reply replaces that of a server, which is not asked.
         budget: of the batch; None for no limit.
         patience: of a validation; None if servers are waited for as long as an ask may take.
+        since: when the call that scores began, as `time.monotonic()`: servers are asked with settings that were read
+            then or later.
     """
 
     project: str
@@ -64,6 +66,7 @@ class Who(NamedTuple):
     stand_in: bool = False
     budget: Budget | None = None
     patience: Patience | None = None
+    since: float = 0.0
 
 
 Wanted = Callable[[], bool]

@@ -115,7 +115,8 @@ class AskingScorer:
         result is the outcomes of the leading threads that all have one.
         """
         count = count_lines(payload) if lines is None else lines
-        call = _Call(payload, count, first_index, label, stop, self._asker, self._who)
+        who = self._who._replace(since=monotonic())
+        call = _Call(payload, count, first_index, label, stop, self._asker, who)
         try:
             call.run(self._lend)
         finally:

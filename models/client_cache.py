@@ -20,7 +20,7 @@ from storage.connection import is_away
 from storage.endpoints import EndpointAccess
 from storage.models import ModelAccess
 
-_FRESH_S = 2.0  # maximum delay until a change of a model takes effect
+_FRESH_S = 2.0  # maximum delay until a change of a model takes effect in a call that scores already
 _IDLE_S = 60.0
 _LOOK_UPS = 16  # concurrent name look-ups
 _OF_ONE = 4  # the same, per project
@@ -87,10 +87,11 @@ class Clients(Generic[Access, Client]):
         self._settings = settings
         self._names = names
         self._looked_up: dict[tuple[str, str], tuple[float, asyncio.Task[Access]]] = {}
+        self._looking: set[asyncio.Task[Access]] = set()
         self._used: dict[tuple[str, str, int, str], asyncio.Task[Used[Access, Client]]] = {}
 
-    async def get(self, project: str, key: str) -> Used[Access, Client]:
-        """Return the client of a model or endpoint with its current settings.
+    async def get(self, project: str, key: str, since: float) -> Used[Access, Client]:
+        """Return the client of a model or endpoint with its settings, read from Redis at `since` or later.
 
         Raises:
             NotFound: the project has no model or endpoint of this key.
@@ -98,7 +99,7 @@ class Clients(Generic[Access, Client]):
             AskFailed: its URL is invalid.
             RedisError: Redis does not answer.
         """
-        access = await self._current(project, key)
+        access = await self._current(project, key, since)
         url = access.url if isinstance(access, EndpointAccess) else access.base_url
         name = project, key, access.revision, url  # not the revision alone: two records may have the same one
         task = self._used.get(name)
@@ -111,7 +112,7 @@ class Clients(Generic[Access, Client]):
 
     def end(self) -> None:
         """Stop looking up settings."""
-        for _, task in self._looked_up.values():
+        for task in self._looking:
             task.cancel()
 
     async def close_idle(self, idle_s: float = _IDLE_S) -> None:
@@ -129,11 +130,14 @@ class Clients(Generic[Access, Client]):
                 del self._used[name]
                 await used.client.__aexit__(None, None, None)
 
-    async def _current(self, project: str, key: str) -> Access:
+    async def _current(self, project: str, key: str, since: float) -> Access:
         now = monotonic()
         at, task = self._looked_up.get((project, key), (0.0, None))
-        if task is None or (task.done() and (now - at > _FRESH_S or task.cancelled() or task.exception())):
+        is_failed = task is not None and task.done() and (task.cancelled() or task.exception())
+        if task is None or at < since or is_failed or (task.done() and now - at > _FRESH_S):
             task = asyncio.create_task(self._look_up(project, key))
+            self._looking.add(task)
+            task.add_done_callback(self._looking.discard)
             self._looked_up[project, key] = now, task
         return await asyncio.shield(task)
 

@@ -132,7 +132,7 @@ class ServerAsks:
 
     async def _ask_model(self, request: ModelRequest, data: bytes, who: "Who") -> Answer:
         try:
-            used = await self._models.get(who.project, request.name)
+            used = await self._models.get(who.project, request.name, who.since)
         except AskFailed as error:
             return failed_by(error, "", "", Spent(asks=1))
         access = used.access
@@ -141,7 +141,7 @@ class ServerAsks:
             return await self._pay_model(request, who, used, asked, b"")
         defaults = access.defaults.model_dump_json(exclude_none=True)
         digest = spending.digest(access.base_url, access.model, defaults, request=data)
-        flight = who.batch, who.grader, who.project, who.patience is None, digest
+        flight = who.batch, who.grader, who.project, who.patience is None, access.revision, digest
         answer, is_first = await self._equal_asks.join(
             flight, lambda: self._find_or_pay(request, who, used, asked, digest)
         )
@@ -177,7 +177,7 @@ class ServerAsks:
             return answer._replace(is_fitting=fits(reply.text, request.schema))
 
         async def look() -> None:
-            if await self._models.get(who.project, request.name) is not used:
+            if await self._models.get(who.project, request.name, who.since) is not used:
                 raise _Changed
 
         return await self._ask(send, look, used, gate, asked, who, access.price, digest)
@@ -185,7 +185,7 @@ class ServerAsks:
     async def _ask_endpoint(self, request: EndpointRequest, who: "Who") -> Answer:
         try:
             thread = read_thread(request)
-            used = await self._endpoints.get(who.project, request.name)
+            used = await self._endpoints.get(who.project, request.name, who.since)
         except RequestError as error:
             return failed("refused", str(error))
         except AskFailed as error:
@@ -201,7 +201,7 @@ class ServerAsks:
             return replied({"reward": found.reward, "metadata": found.metadata}, Spent(asks=1), access.api_key)
 
         async def look() -> None:
-            if await self._endpoints.get(who.project, request.name) is not used:
+            if await self._endpoints.get(who.project, request.name, who.since) is not used:
                 raise _Changed
 
         return await self._ask(send, look, used, gate, asked, who)

@@ -203,8 +203,8 @@ def _guest_files() -> list[tuple[Path, Path]]:
 
 # Modules of the package gradebox that graders see.
 _SHOWN = (
-    *("__init__.py", "evaluators.py", "group_forms.py", "langfuse.py", "score.py", "sync_call.py", "thread.py"),
-    "thread_forms.py",
+    *("__init__.py", "evaluators.py", "group_forms.py", "langfuse.py", "same_json.py", "score.py", "sync_call.py"),
+    *("thread.py", "thread_forms.py"),
 )
 
 

@@ -1,6 +1,8 @@
 """Formats a grader's exception for its author: only frames of the grader, and a hint at the remedy."""
 
 import sys
+from collections.abc import Iterator
+from itertools import islice
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -9,12 +11,15 @@ from validators.candidate import FILENAME
 # Descriptors of the base classes, so that overrides in a class of the grader are not executed.
 _NAME: Any = type.__dict__["__name__"]
 _TRACEBACK: Any = BaseException.__dict__["__traceback__"]
+_EXCEPTIONS: Any = BaseExceptionGroup.__dict__["exceptions"]
 _NAMES = frozenset(  # what graders import from gradebox. `StringThread` is there without an import
     ("Endpoint", "Grader", "Model", "ModelError", "NotApplicable", "Reply", "Score", "StringTurn", "Verdict", "once")
 )
 _MOST_FRAMES = 20
 _MOST_LINE = 200
 _MOST_TEXT = 4096
+_MOST_INSIDE = 3  # exceptions of a group that are shown
+_MOST_TEXT_INSIDE = 300
 
 
 class Explained(NamedTuple):
@@ -29,7 +34,10 @@ def explain(error: BaseException, text: str) -> Explained:
     """Never raises: `error.__str__` may be hostile, so call this only in a sandbox."""
     frames = _frames(error)
     line = frames[-1][0] if frames else 0
-    headline = f"{name_of(type(error))}: {_text_of(error)}".rstrip(": ")
+    headline = _headline(error)
+    if issubclass(type(error), BaseExceptionGroup):
+        inside = [_headline(each, _MOST_TEXT_INSIDE) for each in islice(leaves(error), _MOST_INSIDE)]
+        headline = f"{headline}: {'; '.join(inside)}"
     return Explained(headline + _hint(error), line, _trace(frames, headline, text))
 
 
@@ -39,13 +47,28 @@ def name_of(kind: type) -> str:
     return name[:200]
 
 
-def _text_of(error: BaseException) -> str:
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions in a group and in the groups in it; the exception itself if it is no group."""
+    left = [error]
+    while left:
+        each = left.pop()
+        if issubclass(type(each), BaseExceptionGroup):
+            left.extend(reversed(_EXCEPTIONS.__get__(each)))
+        else:
+            yield each
+
+
+def _headline(error: BaseException, most: int = _MOST_TEXT) -> str:
+    return f"{name_of(type(error))}: {_text_of(error, most)}".rstrip(": ")
+
+
+def _text_of(error: BaseException, most: int) -> str:
     try:
         # A subclass of str may override methods; this slice is a plain str.
-        text = str.__getitem__(str(error), slice(0, _MOST_TEXT + 1))
+        text = str.__getitem__(str(error), slice(0, most + 1))
     except BaseException as problem:  # noqa: BLE001  # hostile code may raise anything
         return f"(its message could not be read: {name_of(type(problem))})"
-    return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…"
+    return text if len(text) <= most else text[:most] + "…"
 
 
 def _frames(error: BaseException) -> list[tuple[int, str]]:

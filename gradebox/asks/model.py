@@ -19,8 +19,8 @@ Messages = str | Sequence[Mapping[str, str]]
 
 
 class Reply(NamedTuple):
-    """The reply of a model. `data` is its JSON value, if a schema was given. `usage` counts tokens: `input_tokens` and
-    `output_tokens`, of the last ask if there were several.
+    """The reply of a model. `data` is its JSON value, if a schema was given; a number that is an `integer` there may be
+    4.0. `usage` counts tokens: `input_tokens` and `output_tokens`, of the last ask if there were several.
     """
 
     text: str

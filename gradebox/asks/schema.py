@@ -8,6 +8,8 @@ which do not constrain anything. Any other keyword is rejected, because it would
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gradebox.same_json import same
+
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
@@ -15,7 +17,7 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "boolean": lambda value: isinstance(value, bool),
     "null": lambda value: value is None,
     "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0,
 }
 _SILENT = frozenset(("title", "description", "default"))
 _KNOWN = _SILENT | {
@@ -61,9 +63,9 @@ def problem(value: Any, schema: Mapping[str, Any], place: str = "the value") -> 
     types = schema.get("type")
     if types is not None and not any(_TYPES[kind](value) for kind in (types if isinstance(types, list) else [types])):
         return f"{place} must be of type {types if isinstance(types, str) else ' or '.join(types)}"
-    if "enum" in schema and not any(_same(value, each) for each in schema["enum"]):
+    if "enum" in schema and not any(same(value, each) for each in schema["enum"]):
         return f"{place} must be one of {schema['enum']!r:.300}"
-    if "const" in schema and not _same(value, schema["const"]):
+    if "const" in schema and not same(value, schema["const"]):
         return f"{place} must be {schema['const']!r:.100}"
     if isinstance(value, dict):
         return _of_object(value, schema, place)
@@ -105,7 +107,3 @@ def _within(number: float, least: float | None, most: float | None, place: str) 
     if most is not None and number > most:
         return f"{place} must be at most {most}"
     return None
-
-
-def _same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)

@@ -1,4 +1,4 @@
-"""A check, and helpers that compare and quote values."""
+"""A check, and helpers that quote values."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,7 +7,6 @@ from gradebox.score import Score
 from gradebox.thread import StringThread
 
 QUOTED_CHARACTERS = 200
-_DEEPEST = 100
 
 Problem = Callable[[StringThread], str | None]
 """Returns why a thread fails; None if it passes."""
@@ -62,21 +61,6 @@ def quoted(value: object, most: int = QUOTED_CHARACTERS) -> str:
     except RecursionError:
         return "a value that is nested too deeply to be shown"
     return text if len(text) <= most else f"{text[:most]}…"
-
-
-def same(one: object, other: object, depth: int = 0) -> bool:
-    """Return whether two JSON values are equal. `1` and `1.0` are, `1` and `true` are not."""
-    if depth > _DEEPEST:
-        return False
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return one == other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[name], other[name], depth + 1) for name in one)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(same(a, b, depth + 1) for a, b in zip(one, other, strict=True))
-    return type(one) is type(other) and one == other
 
 
 def text_of(check: str, name: str, value: object) -> str:

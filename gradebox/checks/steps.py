@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradebox.checks.check import ThreadCheck, bounded, count_of, quoted, same, text_of
+from gradebox.checks.check import ThreadCheck, bounded, count_of, quoted, text_of
 from gradebox.checks.trajectory import Output, Trajectory
+from gradebox.same_json import same
 from gradebox.sync_call import refuse_async, sync_call
 from gradebox.thread import StringThread
 

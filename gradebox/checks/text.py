@@ -3,9 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gradebox.checks.check import ThreadCheck, bounded, count_of, quoted, same, text_of
+from gradebox.checks.check import ThreadCheck, bounded, count_of, quoted, text_of
+from gradebox.same_json import same
 from gradebox.sync_call import refuse_async, sync_call
 from gradebox.thread import StringThread
+
+_LARGE = 10**5000
 
 
 def contains(text: str, ignore_case: bool = False) -> ThreadCheck:
@@ -65,10 +68,11 @@ def equals(value: Any) -> ThreadCheck:
         said = completion(thread)
         if isinstance(value, str):
             return None if said == value else f"expected {quoted(value)}, found {quoted(said)}"
-        found, wrong = _parsed(said)
-        if wrong is None and same(found, value):
-            return None
-        return f"expected JSON that says {quoted(value)}, found {quoted(said)}"
+        try:
+            is_same = same(_loaded(said), value)
+        except (ValueError, RecursionError):  # it is not JSON, or nested more deeply than `value`
+            is_same = False
+        return None if is_same else f"expected JSON that says {quoted(value)}, found {quoted(said)}"
 
     return ThreadCheck("equals", {"value": value}, problem)
 
@@ -106,7 +110,7 @@ def max_characters(n: int) -> ThreadCheck:
 
 
 def is_json() -> ThreadCheck:
-    """The completion is JSON, with nothing around it."""
+    """The completion is JSON, with nothing around it. JSON that is nested too deeply to be read is an error."""
 
     def problem(thread: StringThread) -> str | None:
         said = completion(thread)
@@ -117,7 +121,8 @@ def is_json() -> ThreadCheck:
 
 
 def fits_schema(schema: Mapping[str, Any]) -> ThreadCheck:
-    """The completion is JSON that fits a JSON Schema, with nothing around it.
+    """The completion is JSON that fits a JSON Schema, with nothing around it. JSON that is nested too deeply to be read
+    is an error.
 
     Raises:
         ValueError: the schema is invalid, or has an unsupported keyword (`gradebox.asks.schema` lists the supported
@@ -180,15 +185,39 @@ def _searched(name: str, pattern: str, wanted: bool) -> ThreadCheck:
 
 
 def _parsed(text: str) -> tuple[Any, str | None]:
-    """The parsed JSON value, or the parse error."""
-    import json
+    """The parsed JSON value, or the parse error.
 
+    Raises:
+        ValueError: it is nested too deeply to be read, so whether it is JSON is not known.
+    """
     try:
-        return json.loads(text, parse_constant=_no_constant), None
+        return _loaded(text), None
     except ValueError as error:
         return None, str(error)
     except RecursionError:
-        return None, "it is nested too deeply"
+        if not text.rstrip().endswith(("]", "}")):
+            return None, "an array or object in it is not closed"
+        raise ValueError(
+            "the completion nests arrays or objects too deeply for Python's JSON parser, so whether it is JSON is not "
+            "known: write a function of your own for it, `satisfies(fn)`"
+        ) from None
+
+
+def _loaded(text: str) -> Any:
+    """The JSON value. Raises ValueError if it is not JSON, and RecursionError if it is nested too deeply."""
+    import json
+
+    return json.loads(text, parse_constant=_no_constant, parse_int=_integer)
+
+
+def _integer(digits: str) -> int:
+    """The integer; 10**5000 in place of one with more digits than Python converts, which takes long. No setting of a
+    check has so many digits, so comparisons are right.
+    """
+    try:
+        return int(digits)
+    except ValueError:
+        return -_LARGE if digits.startswith("-") else _LARGE
 
 
 def _no_constant(name: str) -> Any:

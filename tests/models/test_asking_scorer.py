@@ -54,6 +54,7 @@ class Scripted(Asker):
         self._answer = answer
         self._delay_s = delay_s
         self.requests: list[dict[str, Any]] = []
+        self.since: list[float] = []
         self.at_once = self.most_at_once = 0
         self._lock = threading.Lock()
         self.enough = 1 << 20
@@ -65,6 +66,7 @@ class Scripted(Asker):
         future: Future[Answer] = Future()
         with self._lock:
             self.requests.append(json.loads(request))
+            self.since.append(who.since)
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
         threading.Timer(self._delay_s, self._settle, (future, json.loads(request))).start()
@@ -131,6 +133,15 @@ def test_a_judge_scores_with_what_its_model_answers(pool: Pool) -> None:
     assert outcomes[0].details == {"option": "no"}
     assert outcomes[0].spent == Spent(1, 0, 10, 2, 0.5)
     assert asker.most_at_once == 20
+
+
+def test_servers_are_asked_with_settings_that_are_no_older_than_the_call(pool: Pool) -> None:
+    asker, began = Scripted(polite), []
+    scorer = AskingScorer(partial(pool.grading, GraderSource(JUDGE, project="p")), asker, WHO)
+    for _ in range(2):
+        began.append(monotonic())
+        assert [outcome.score for outcome in scorer.score(lines("kind"), 0, "g@1")] == [1.0]
+    assert began[0] < asker.since[0] < began[1] < asker.since[1] < monotonic()
 
 
 def test_no_more_is_begun_than_the_model_can_take(pool: Pool) -> None:

@@ -53,6 +53,31 @@ def test_names_of_gradebox_in_hints_can_be_imported() -> None:
     assert {*gradebox.asks.__all__} <= explain_module._NAMES
 
 
+def test_the_first_exceptions_in_a_group_are_shown() -> None:
+    """Of a failed `asyncio.TaskGroup`, only "1 sub-exception" was."""
+    text = "raise ExceptionGroup('both', [ValueError('a' * 1000), ExceptionGroup('inner', [KeyError('b'), OSError()])])"
+    cut = "a" * 300 + "…"
+    expected = f"ExceptionGroup: both (2 sub-exceptions): ValueError: {cut}; KeyError: 'b'; OSError"
+    assert _raised(text).message == expected
+    assert _raised("raise BaseExceptionGroup('', [SystemExit(n) for n in range(9)])").message.endswith(
+        "(9 sub-exceptions): SystemExit: 0; SystemExit: 1; SystemExit: 2"
+    )
+
+
+def test_a_group_whose_exceptions_run_code_or_are_nested_deeply_is_explained() -> None:
+    class Lying(ExceptionGroup[Exception]):
+        @property
+        def exceptions(self) -> tuple[Exception, ...]:
+            raise AssertionError
+
+    error = Lying("x", [ValueError("y")])
+    assert explain(error, "").message == "Lying: x (1 sub-exception): ValueError: y"
+    deep: Exception = ValueError("y")
+    for _ in range(5000):
+        deep = ExceptionGroup("x", [deep])
+    assert explain(deep, "").message == "ExceptionGroup: x (1 sub-exception): ValueError: y"
+
+
 def test_of_a_long_recursion_the_two_ends_are_shown() -> None:
     trace = _raised("def f(n):\n    if n == 0:\n        1 / 0\n    f(n - 1)\nf(300)").trace
     assert "in <module>\n    f(300)" in trace

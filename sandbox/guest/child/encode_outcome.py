@@ -20,7 +20,7 @@ from sandbox.guest.protocol.frames import (
     encode,
     pack_values,
 )
-from validators.explain import explain, name_of
+from validators.explain import explain, leaves, name_of
 
 _INFINITY = float("inf")
 
@@ -117,13 +117,16 @@ def read_exception(error: BaseException, text: str, most_bytes: int) -> tuple[in
     """Returns the kind of record, and its fields, for an exception that `grade` raised."""
     if isinstance(error, BadReturn):
         return BAD_RETURN, [(MESSAGE, encode(str(error), most_bytes))]
-    failed = error if type(error) is NotApplicable else _failed_ask(error)
+    found = list(leaves(error))
+    not_applicable = found[0] if all(type(each) is NotApplicable for each in found) else None
+    failed = not_applicable or _failed_ask(found)
     try:
         details = [] if failed is None else _details_of(getattr(failed, "details", None))
     except BadReturn as bad:
         return BAD_RETURN, [(MESSAGE, encode(str(bad), most_bytes))]
-    if type(error) is NotApplicable:
-        return NOT_APPLICABLE, [(MESSAGE, encode(_text(error.reason), most_bytes)), *details]
+    if not_applicable is not None:
+        reason = _text(getattr(not_applicable, "reason", ""))
+        return NOT_APPLICABLE, [(MESSAGE, encode(reason, most_bytes)), *details]
     explained = explain(error, text)
     if failed is not None:
         return MODEL, [*_fields_of(failed, most_bytes), (TRACE, encode(explained.trace, most_bytes)), *details]
@@ -132,17 +135,10 @@ def read_exception(error: BaseException, text: str, most_bytes: int) -> tuple[in
     return MEMORY if type(error) is MemoryError else EXCEPTION, fields
 
 
-def _failed_ask(error: BaseException) -> BaseException | None:
-    """Finds the `ModelError` that this is, or one in a group of nothing else: a final one, if there is one."""
+def _failed_ask(found: list[BaseException]) -> BaseException | None:
+    """If all exceptions are a `ModelError`, the first of them that is final, or else the first."""
     errors = sys.modules.get("gradebox.asks.errors")
-    if errors is None:
-        return None
-    if issubclass(type(error), errors.ModelError):
-        return error
-    if type(error) is not ExceptionGroup:
-        return None
-    found = [_failed_ask(each) for each in error.exceptions]
-    if not all(found):
+    if errors is None or not all(issubclass(type(each), errors.ModelError) for each in found):
         return None
     return next((each for each in found if not getattr(each, "retryable", False)), found[0])
 

@@ -283,6 +283,7 @@ class GradingLoop:
                 if self._lacks_loop(error):
                     await _Suspend()
                 micros, score = (clock() - started) // 1000, 0.0
+                value = None  # a returned coroutine ends now: the warning that nobody awaits it is of this completion
                 kind, fields = read_exception(error, self._grader.text, self._limits.text_bytes)
             kind |= flag
             if careful and getpid() != self._pid:

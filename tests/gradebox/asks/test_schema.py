@@ -61,3 +61,25 @@ def test_a_keyword_that_is_not_checked_is_refused(schema: Any, told: str) -> Non
 def test_true_is_not_one() -> None:
     assert problem(True, {"enum": [1, 2]}) is not None
     assert problem(1, {"const": True}) is not None
+    assert problem([True], {"const": [1]}) is not None
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        (5.0, {"type": "integer"}),
+        (1e22, {"type": ["null", "integer"], "minimum": 1}),
+        (10**400, {"type": "integer"}),
+        (1.0, {"const": 1}),
+        (1, {"enum": [0.0, 1.0]}),
+        ({"a": [1.0]}, {"const": {"a": [1]}}),
+    ],
+)
+def test_a_number_without_a_fraction_is_an_integer(value: Any, schema: dict[str, Any]) -> None:
+    """As JSON Schema says. A completion with 5.0 for an integer scored 0.0."""
+    assert problem(value, schema) is None
+
+
+@pytest.mark.parametrize("value", [5.5, float("inf"), -float("inf"), True])
+def test_what_is_no_integer(value: Any) -> None:
+    assert problem(value, {"type": "integer"}) == "the value must be of type integer"

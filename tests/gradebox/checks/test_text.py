@@ -1,5 +1,6 @@
 """Tests of checks of the completion: what passes, what fails, and the reasons."""
 
+from time import process_time
 from typing import Any
 
 import pytest
@@ -68,6 +69,13 @@ def thread(text: str) -> StringThread:
         (fits_schema(PERSON), '{"name": "A", "age": 3}', '{"name": "A"}', 'fits the schema: "age" is missing in'),
         (fits_schema(PERSON), '{"name": "", "age": 0}', '{"name": "A", "age": true}', '"age" must be of type integer'),
         (fits_schema(PERSON), '{"age": 1, "name": "B"}', "{", "fits the schema: Expecting property name"),
+        (
+            fits_schema(PERSON),
+            '{"age": 3.0, "name": "B"}',
+            '{"name": "A", "age": 3.5}',
+            '"age" must be of type integer',
+        ),
+        (fits_schema({"enum": [1, 2]}), "1e0", "true", "must be one of [1, 2]"),
     ],
     ids=lambda value: repr(value) if isinstance(value, ThreadCheck) else "",
 )
@@ -122,10 +130,36 @@ def test_reasons_are_bounded() -> None:
     assert "… (1,000,000 characters)" in reason
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "[" * 5_000 + "]" * 5_000, "9" * 10_000])
-def test_json_that_cannot_be_read_is_a_failure_of_the_completion(text: str) -> None:
-    for check in (equals([1]), fits_schema({"type": "object"})):
-        assert check(thread(text)) == 0.0
+@pytest.mark.parametrize("text", ["[" * 1500 + "]" * 1500, '{"a":' * 100_000 + "1" + "}" * 100_000 + " "])
+def test_json_that_is_nested_too_deeply_is_an_error(text: str) -> None:
+    """It scored 0.0."""
+    for check in (is_json(), fits_schema({})):
+        with pytest.raises(ValueError, match="too deeply for Python's JSON parser, so whether it is JSON is not known"):
+            check(thread(text))
+    assert equals([1])(thread(text)) == 0.0  # whatever is inside
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '[{"a":' * 5_000 + "1"])
+def test_brackets_that_are_never_closed_are_no_json_however_many(text: str) -> None:
+    for check in (is_json(), fits_schema({})):
+        score = check(thread(text))
+        assert score == 0.0
+        assert "an array or object in it is not closed" in str(score.reason)
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_an_integer_of_many_digits_is_one(sign: str) -> None:
+    """Python does not convert it, so it scored 0.0."""
+    text = sign + "9" * 1_000_000
+    least = {"minimum": 0} if not sign else {"maximum": -(10**4000)}
+    most = {"maximum": 10**4000} if not sign else {"minimum": 0}
+    began = process_time()
+    assert is_json()(thread(f"[{text}]")) == 1.0
+    assert fits_schema({"type": "integer", **least})(thread(text)) == 1.0
+    assert "must be at" in str(fits_schema(most)(thread(text)).reason)
+    assert "must be 9" in str(fits_schema({"const": 9})(thread(text)).reason)
+    assert equals(9)(thread(text)) == 0.0
+    assert process_time() - began < 1
 
 
 def test_a_check_as_json_and_back() -> None:

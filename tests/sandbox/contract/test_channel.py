@@ -45,6 +45,23 @@ def test_outcomes_that_say_much(isolation: str, loads: Callable[..., Grader]) ->
     assert {len(outcome.stdout or "") for outcome in outcomes} == {4001}
 
 
+def test_a_warning_that_nobody_awaits_a_coroutine_is_of_the_completion_that_returned_it(
+    loads: Callable[..., Grader],
+) -> None:
+    """It was in `stdout` of the next one."""
+    source = """
+async def later():
+    return 1.0
+
+async def grade(thread):
+    return later() if thread.completion() == "forgets" else 1.0
+"""
+    forgets, other, *_ = loads(source, isolation="batch").score("forgets", "other", "another")
+    assert forgets.error is not None
+    assert (forgets.error.kind, other.score, other.stdout) == ("bad_return", 1.0, None)
+    assert "coroutine 'later' was never awaited" in (forgets.stdout or "")
+
+
 def test_bytes_of_every_kind(loads: Callable[..., Grader]) -> None:
     text = "\x00\x1a\n\r\x11\x13\x03\x04 é ☃ 😀 \x7f"
     source = f"async def grade(thread):\n    return thread.completion() == {text!a}\n"

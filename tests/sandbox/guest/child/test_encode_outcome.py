@@ -9,9 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebox.score import Score
+from gradebox.asks.errors import ModelError
+from gradebox.score import NotApplicable, Score
 from sandbox.guest.child.encode_outcome import BadReturn, read_exception, read_reason, read_score, read_values
-from sandbox.guest.protocol.frames import BAD_RETURN, EXCEPTION, MEMORY, MESSAGE, REASON, TRACE, VALUES, unpack_values
+from sandbox.guest.protocol.frames import (
+    BAD_RETURN,
+    CAUSE,
+    DETAILS,
+    EXCEPTION,
+    MEMORY,
+    MESSAGE,
+    MODEL,
+    NOT_APPLICABLE,
+    REASON,
+    TRACE,
+    VALUES,
+    unpack_values,
+)
 
 RAN: list[str] = []
 
@@ -146,6 +160,32 @@ def test_a_reason_is_read_of_a_score_alone() -> None:
 def test_what_grade_raised(error: BaseException, kind: int, message: bytes) -> None:
     found, fields = read_exception(error, "", 100)
     assert (found, dict(fields)[MESSAGE]) == (kind, message)
+
+
+def _in_groups(*errors: Exception) -> Exception:
+    return ExceptionGroup("a TaskGroup", [ExceptionGroup("inside", list(errors))])
+
+
+def test_a_group_of_nothing_but_what_does_not_apply_does_not_apply() -> None:
+    """As `asyncio.TaskGroup` raises it. It was an `exception` without the reason."""
+    error = _in_groups(NotApplicable("no documents", {"n": 0}), NotApplicable("no labels"))
+    expected = NOT_APPLICABLE, [(MESSAGE, b"no documents"), (DETAILS, b'{"n":0}')]
+    assert read_exception(error, "", 100) == expected
+    assert read_exception(NotApplicable("no documents", {"n": 0}), "", 100) == expected
+
+
+def test_a_group_of_failed_asks_is_one() -> None:
+    error = _in_groups(ModelError("unreachable", "away", True), ModelError("refused", "no"))
+    kind, fields = read_exception(error, "", 100)
+    assert (kind, dict(fields)[MESSAGE], dict(fields)[CAUSE]) == (MODEL, b"no", b"\x00refused")
+
+
+@pytest.mark.parametrize("other", [ValueError("no"), ModelError("refused", "no")])
+def test_a_group_of_different_exceptions_shows_them(other: Exception) -> None:
+    kind, fields = read_exception(_in_groups(NotApplicable("no documents"), other), "", 1000)
+    message = dict(fields)[MESSAGE].decode()
+    assert kind == EXCEPTION
+    assert message.endswith(f"(1 sub-exception): NotApplicable: no documents; {type(other).__name__}: {other}")
 
 
 def test_a_long_message_is_cut_and_the_line_is_told() -> None:

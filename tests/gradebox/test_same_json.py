@@ -1,0 +1,28 @@
+"""Tests of the equality of JSON values."""
+
+from typing import Any
+
+import pytest
+
+from gradebox.same_json import same
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, 1.0), ("a", "a"), (None, None), ([1, {"a": [2.0]}], (1.0, {"a": [2]}))])
+def test_values_that_are_equal(one: Any, other: Any) -> None:
+    assert same(one, other)
+    assert same(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(1, True), (0, False), (0, None), ("1", 1), ([1], [True]), ([1], [1, 1]), ({"a": 1}, {"b": 1})]
+)
+def test_values_that_differ(one: Any, other: Any) -> None:
+    assert not same(one, other)
+    assert not same(other, one)
+
+
+def test_values_that_are_nested_deeply_are_compared_without_an_error() -> None:
+    value: list[Any] = []
+    for _ in range(5000):
+        value = [value]
+    assert not same(value, [value])
