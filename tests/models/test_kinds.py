@@ -137,7 +137,9 @@ def test_every_kind_of_judge_scores_in_a_sandbox(
     assert outcome.spent.asks == asks
     if score is None:
         assert outcome.error is not None
-        assert (outcome.error.kind, "PositionalBias" in outcome.error.message) == ("exception", True)
+        assert (outcome.error.kind, outcome.error.cause) == ("model", "failed")
+        assert outcome.details is not None
+        assert outcome.details["positional_bias"] == {"detected": True, "option": "No"}
     else:
         assert outcome.details
 
