@@ -222,7 +222,7 @@ class DirectJudge:
                 )
 
     def _bias(self, shown: _Sample, reverse: _Decision, samples: Sequence[_Sample]) -> dict[str, Any]:
-        """Whether both orders of the shown sample differ, its reverse option, and whether those of each sample differ."""
+        """Whether both orders of the shown sample differ, its reverse option, and whether each sample's differ."""
         bias: dict[str, Any] = {"detected": shown.is_biased, "option": reverse.option}
         return {**bias, "samples": [sample.is_biased for sample in samples]} if self._samples else bias
 
