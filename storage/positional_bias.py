@@ -19,18 +19,29 @@ class _Outcome(_Judged, Protocol):
 def decisions(outcome: _Outcome) -> Iterator[bool]:
     """For each decision made in both orders, whether the two differ. A grader's details may contain anything."""
     if outcome.details is not None:
-        bias = outcome.details.get("positional_bias")
-        if isinstance(bias, dict) and isinstance(bias.get("detected"), bool):
-            yield bias["detected"]
-    for number, one in enumerate(outcome.scores or (), 1):
-        if one.details is not None:
-            yield from _contests(one.details.get("contests"), number)
+        yield from _samples(outcome.details.get("positional_bias"))
+    lists = [one.details and one.details.get("contests") for one in outcome.scores or ()]
+    reported = {number: contests for number, contests in enumerate(lists, 1) if isinstance(contests, list)}
+    earlier: set[int] = set()
+    for number, contests in reported.items():
+        yield from _contests(contests, earlier)
+        earlier.add(number)
 
 
-def _contests(contests: Any, number: int) -> Iterator[bool]:
-    """Whether each contest is biased. Each is yielded once, although the details of all its participants contain it."""
-    for contest in contests if isinstance(contests, list) else ():
+def _samples(bias: Any) -> Iterator[bool]:
+    """Whether each sample is biased, or the only one."""
+    if isinstance(bias, dict):
+        samples = bias.get("samples")
+        told = samples if isinstance(samples, list) else [bias.get("detected")]
+        yield from (detected for detected in told if isinstance(detected, bool))
+
+
+def _contests(contests: list[Any], earlier: set[int]) -> Iterator[bool]:
+    """Whether each contest is biased, except those with participants whose details were read earlier: the details of
+    all participants contain it, unless one has none.
+    """
+    for contest in contests:
         if isinstance(contest, dict) and isinstance(biased := contest.get("biased"), bool):
             others = contest.get("against")
-            if isinstance(others, list) and all(isinstance(other, int) and other > number for other in others):
+            if isinstance(others, list) and all(isinstance(other, int) and other not in earlier for other in others):
                 yield biased

@@ -23,7 +23,7 @@ class Answerer(Protocol):
     """Answers asks and stores values between runs."""
 
     async def answer(self, request: bytes) -> Answer:
-        """Answer a request, which is in canonical form, with `{"reply": …}` or `{"error": {…}}`."""
+        """Answer a request, which `encoded` made, with `{"reply": …}` or `{"error": {…}}`."""
 
     def remembered(self, name: str) -> tuple[bool, Any]:
         """Return whether an earlier run stored a value of this name that this run has not used yet, and the value."""
@@ -32,7 +32,7 @@ class Answerer(Protocol):
         """Store a value for later runs."""
 
 
-_encode = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_encode = JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _asker: ContextVar[Answerer | None] = ContextVar("asker", default=None)
 _named: set[str] = set()
 _is_settled = False  # whether the module body has run: names added later would be missing from the version
@@ -91,15 +91,16 @@ def settle() -> tuple[str, ...]:
     return tuple(sorted(_named))
 
 
-def canonical(request: Request) -> bytes:
-    """Encode a request. Equal requests have equal bytes.
+def encoded(request: Request) -> bytes:
+    """Encode a request. Its own members are sorted, so that equal asks have equal bytes. The members of a schema, a
+    thread or a value keep their order: a model writes its reply in the schema's order, and a grader may read the order.
 
     Raises:
         ModelError: of kind `too_much`, if the request is too large.
         ValueError: JSON cannot hold it.
     """
     try:
-        data = _encode(request).encode()
+        data = _encode(dict(sorted(request.items()))).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"what is asked cannot be sent as JSON: {error}") from None
     if len(data) > REQUEST_BYTES:
@@ -115,7 +116,7 @@ async def ask(request: Request) -> Any:
         RuntimeError: there is no answerer.
         ValueError: JSON cannot hold the request.
     """
-    answer = await current().answer(canonical(request))
+    answer = await current().answer(encoded(request))
     if (error := answer.get("error")) is not None:
         raise ModelError(error["kind"], error["message"], bool(error.get("retryable", False)), error.get("reply") or "")
     return answer["reply"]

@@ -26,4 +26,4 @@ class ModelError(Exception):
         self.details = details
 
     def __reduce__(self) -> tuple[type["ModelError"], tuple[str, str, bool, str, dict[str, Any] | None]]:
-        return ModelError, (self.kind, self.message, self.retryable, self.reply, self.details)
+        return type(self), (self.kind, self.message, self.retryable, self.reply, self.details)

@@ -148,7 +148,7 @@ class Model:
                 return answer, read(text)
             except ValueError as error:
                 wrong = str(error)
-            turns = [*turns, {"role": "assistant", "content": text}, {"role": "user", "content": _ask_again(wrong)}]
+            turns = [*turns, _turn("assistant", text), _turn("user", _ask_again(wrong))]
         failed = failed or f"did not answer as it was asked, {1 + _AGAIN} times: {wrong}"
         raise ModelError("invalid_reply", f"the model {self.key!r} {failed}", reply=text[:_REPLY_CHARACTERS])
 
@@ -158,7 +158,7 @@ class Model:
 
 def _turns(messages: Messages) -> list[dict[str, str]]:
     if isinstance(messages, str):
-        return [{"role": "user", "content": messages}]
+        return [_turn("user", messages)]
     turns = [dict(message) for message in messages]
     for number, turn in enumerate(turns):
         if turn.keys() != {"role", "content"} or turn["role"] not in _ROLES or not isinstance(turn["content"], str):
@@ -168,7 +168,12 @@ def _turns(messages: Messages) -> list[dict[str, str]]:
             )
     if not turns:
         raise ValueError("there is no message: give a text, or at least one message")
-    return turns
+    return [_turn(**turn) for turn in turns]
+
+
+def _turn(role: str, content: str) -> dict[str, str]:
+    """A message with its members in a fixed order, so that equal asks have equal bytes."""
+    return {"content": content, "role": role}
 
 
 def _reply(answer: dict[str, Any], data: Any) -> Reply:

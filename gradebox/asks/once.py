@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
-from gradebox.asks.asking import canonical, current
+from gradebox.asks.asking import current, encoded
 
 T = TypeVar("T")
 
@@ -26,5 +26,5 @@ async def once(fn: Callable[[], T | Awaitable[T]]) -> T:
     result: Any = fn()
     if hasattr(result, "__await__"):
         result = await result
-    asker.remember(canonical({"ask": "once", "name": name, "value": result}))
+    asker.remember(encoded({"ask": "once", "name": name, "value": result}))
     return cast("T", result)

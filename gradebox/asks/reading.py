@@ -10,7 +10,7 @@ from typing import Any
 
 _FENCE = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)```", re.DOTALL)  # takes linear time: the host uses it too
 _THINKING_END = "</think>"
-_AROUND = " \t\r\n\"'`*_.“”‘’"  # quotes, markup and a full stop around a bare option
+_AROUND = " \t\r\n\"'`*_“”‘’"  # quotes and markup around a bare option
 _decoder = JSONDecoder(parse_constant=lambda name: _refuse(f"{name} is no JSON"))
 _LONGEST = 262_144
 
@@ -45,11 +45,11 @@ def json_of(text: str) -> Any:
 def option_of(text: str, options: list[str]) -> tuple[str, str | None] | None:
     """The option that a reply names, and its reasoning; None if it names none.
 
-    An option may be written in another case, unless that is a different option. A reply that is only an option may be
-    surrounded by quotes and markup.
+    An option's exact name always counts. Quotes and markup around a name, a full stop after it, and another case are
+    ignored, unless several options then have that name.
     """
     reasoning: str | None = None
-    bare = without_thinking(text).strip(_AROUND)
+    bare = without_thinking(text)
     try:
         data = json_of(text)
     except ValueError:
@@ -60,7 +60,7 @@ def option_of(text: str, options: list[str]) -> tuple[str, str | None] | None:
         reason = data.get("reasoning")
         reasoning = reason if isinstance(reason, str) else None
         data = data.get("option")
-    found = _match(data.strip(_AROUND), options) if isinstance(data, str) else None
+    found = _match(data, options) if isinstance(data, str) else None
     return None if found is None else (found, reasoning)
 
 
@@ -71,11 +71,20 @@ def without_thinking(text: str) -> str:
 
 
 def _match(said: str, options: list[str]) -> str | None:
-    stripped = [option.strip(_AROUND) for option in options]
-    for names, name in ((options, said), (stripped, said), ([n.casefold() for n in stripped], said.casefold())):
-        if names.count(name) == 1:
+    for form in (str, str.strip, _bare, _folded):
+        names, name = [form(option) for option in options], form(said)
+        if name and names.count(name) == 1:
             return options[names.index(name)]
     return None
+
+
+def _bare(name: str) -> str:
+    """A name without what may stand around it. A full stop before it may be part of a number, as in `.5`."""
+    return name.lstrip(_AROUND).rstrip(_AROUND + ".")
+
+
+def _folded(name: str) -> str:
+    return _bare(name).casefold()
 
 
 def _objects(text: str) -> list[Any]:

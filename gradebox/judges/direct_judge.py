@@ -37,8 +37,9 @@ class DecidedCase(TypedDict):
     context: NotRequired[Mapping[str, str] | None]
 
 
-class PositionalBias(Exception):
-    """The judge decides differently with the options in reverse order, and `on_bias` is "error"."""
+class PositionalBias(ModelError):
+    """The judge decides differently with the options in reverse order, and `on_bias` is "error". Its `kind` is
+    `failed`."""
 
 
 class _Decision(NamedTuple):
@@ -150,11 +151,13 @@ class DirectJudge:
         persona = await self._persona(criterion) if self._wants_persona else None
         system = prompts.system(prompts.persona_role(*persona) if persona else self._role)
         samples = await self._sampled(criterion, material, system)
+        if self._on_bias == "error":
+            self._check_orders(criterion, samples)
         won, score = self._won(samples), mean([sample.score for sample in samples])
         details: dict[str, Any] = {"criterion": criterion.label, "option": won.straight.option}
         details["higher_is_better"] = criterion.higher_is_better
         if won.reverse is not None:
-            details["positional_bias"] = {"detected": won.is_biased, "option": won.reverse.option}
+            details["positional_bias"] = self._bias(won, won.reverse, samples)
         if self._samples:
             details |= _spread(criterion, samples)
         if persona:
@@ -202,14 +205,26 @@ class DirectJudge:
     def _sample(self, scores: Mapping[str, float], decisions: Sequence[_Decision]) -> _Sample:
         straight, reverse = decisions[0], decisions[1] if len(decisions) > 1 else None
         sample = _Sample(straight, reverse, scores[straight.option])
-        if reverse is None or not sample.is_biased or self._on_bias == "keep":
+        if reverse is None or self._on_bias != "tie" or not sample.is_biased:
             return sample
-        if self._on_bias == "error":
-            raise PositionalBias(
-                f"the order of the options decides: {straight.option!r} as they stand, and {reverse.option!r} in the "
-                "reverse order. There is no score, since on_bias is 'error'"
-            )
         return sample._replace(score=(scores[straight.option] + scores[reverse.option]) / 2)
+
+    def _check_orders(self, criterion: Criterion, samples: Sequence[_Sample]) -> None:
+        """Raises PositionalBias if both orders of a sample differ. Its details count the other samples too."""
+        for sample in samples:
+            if sample.reverse is not None and sample.is_biased:
+                bias = self._bias(sample, sample.reverse, samples)
+                raise PositionalBias(
+                    "failed",
+                    f"the order of the options decides: {sample.straight.option!r} as they stand, and "
+                    f"{sample.reverse.option!r} in the reverse order. There is no score, since on_bias is 'error'",
+                    details=bounded({"criterion": criterion.label, "positional_bias": bias}),
+                )
+
+    def _bias(self, shown: _Sample, reverse: _Decision, samples: Sequence[_Sample]) -> dict[str, Any]:
+        """Whether both orders of the shown sample differ, its reverse option, and whether each sample's differ."""
+        bias: dict[str, Any] = {"detected": shown.is_biased, "option": reverse.option}
+        return {**bias, "samples": [sample.is_biased for sample in samples]} if self._samples else bias
 
     def _won(self, samples: Sequence[_Sample]) -> _Sample:
         """The first sample with the most frequent option; if several options tie, the one that was chosen first."""

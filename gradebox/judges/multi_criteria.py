@@ -129,12 +129,11 @@ class MultiCriteria:
     def _whole(self, scores: Sequence[float]) -> float:
         return round(weighted_mean([item.weight for item in self._items], scores), _DIGITS)
 
-    def _reported(self, item: _Item, result: Score | ModelError | PositionalBias) -> dict[str, Any]:
+    def _reported(self, item: _Item, result: Score | ModelError) -> dict[str, Any]:
         reported: dict[str, Any] = {"weight": item.weight, "strategy": item.strategy, "required": item.required}
         if isinstance(result, ModelError):
-            return reported | {"error": {"kind": result.kind, "message": result.message, "retryable": result.retryable}}
-        if isinstance(result, PositionalBias):
-            return reported | {"error": {"kind": "positional_bias", "message": str(result), "retryable": False}}
+            kind = "positional_bias" if isinstance(result, PositionalBias) else result.kind
+            return reported | {"error": {"kind": kind, "message": result.message, "retryable": result.retryable}}
         score = self._item_score(item, result)
         reported |= {"score": score, "weighted_score": item.weight * score}
         return reported | {"result": {"score": float(result), "reason": result.reason, "details": result.details}}
@@ -152,21 +151,19 @@ class MultiCriteria:
         return f"MultiCriteria({', '.join(item.name for item in self._items)})"
 
 
-async def _judged(judge: DirectJudge, thread: StringThread) -> Score | ModelError | PositionalBias:
+async def _judged(judge: DirectJudge, thread: StringThread) -> Score | ModelError:
     try:
         return await judge(thread)
-    except (ModelError, PositionalBias) as why:
+    except ModelError as why:
         return why
 
 
-def _failure(failures: Mapping[str, ModelError | PositionalBias], details: dict[str, Any]) -> ModelError:
+def _failure(failures: Mapping[str, ModelError], details: dict[str, Any]) -> ModelError:
     """The error of the whole. It is retryable only if every criterion's error is."""
     said = "; ".join(f"{name}: {error}" for name, error in failures.items())
     message = f"{len(failures)} of the criteria have no score, so the whole has none: {said}"
-    asks = [error for error in failures.values() if isinstance(error, ModelError)]
-    if len(asks) < len(failures):
-        return ModelError("failed", message, details=details)
-    final = next((error for error in asks if not error.retryable), asks[0])
+    errors = list(failures.values())
+    final = next((error for error in errors if not error.retryable), errors[0])
     return ModelError(final.kind, message, final.retryable, final.reply, details)
 
 

@@ -40,6 +40,7 @@ class _Lost(NamedTuple):
 
     members: tuple[int, ...]
     error: ModelError
+    is_biased: bool | None = None  # True if both orders were decided, and differ
 
 
 class PairwiseJudge:
@@ -128,9 +129,8 @@ class PairwiseJudge:
         winner, reason = decided[0]
         is_biased = decided[1][0] != winner if self._checks_bias else None
         if is_biased and self._on_bias == "error":
-            return _Lost(
-                members, ModelError("failed", "the order of the responses decides, so the contest has no result")
-            )
+            message = "the order of the responses decides, so the contest has no result"
+            return _Lost(members, ModelError("failed", message), is_biased)
         if is_biased and self._on_bias == "tie":
             winner = None
         return _Contest(members, winner, reason, is_biased)
@@ -153,7 +153,9 @@ class PairwiseJudge:
         own = {place: [one for one in contests if place in one.members] for place in range(count) if place not in lost}
         rates = {place: _win_rate(place, mine) for place, mine in own.items()}
         return [
-            lost[place] if place in lost else self._score(place, count, own[place], rates, is_ranked=not lost)
+            _missing(place, lost[place], held)
+            if place in lost
+            else self._score(place, count, own[place], rates, is_ranked=not lost)
             for place in range(count)
         ]
 
@@ -177,15 +179,31 @@ class PairwiseJudge:
         return f"PairwiseJudge({self._criterion.label!r:.80}, model={self._model.key!r})"
 
 
+def _missing(place: int, error: ModelError, held: Sequence[_Contest | _Lost]) -> ModelError:
+    """The error in place of a score. Its details have the contests that were decided in both orders."""
+    contests = [
+        {"against": _against(place, one.members), "biased": one.is_biased}
+        for one in held
+        if place in one.members and one.is_biased is not None
+    ]
+    details = {"response": place + 1, "contests": contests} if contests else None
+    return ModelError(error.kind, error.message, error.retryable, error.reply, details)
+
+
 def _win_rate(place: int, own: Sequence[_Contest]) -> float:
     won = sum(1.0 if contest.winner == place else 0.5 if contest.winner is None else 0.0 for contest in own)
     return won / len(own)
 
 
+def _against(place: int, members: Sequence[int]) -> list[int]:
+    """The numbers of the other responses of a contest, from 1."""
+    return [other + 1 for other in members if other != place]
+
+
 def _reported(place: int, contest: _Contest) -> dict[str, Any]:
     """A contest from the view of one response; `won` is None for a tie."""
     reported: dict[str, Any] = {
-        "against": [other + 1 for other in contest.members if other != place],
+        "against": _against(place, contest.members),
         "won": None if contest.winner is None else contest.winner == place,
         "reason": contest.reason,
     }

@@ -18,6 +18,7 @@ from typing import Any, Unpack
 import pytest
 
 from examples.model_server import ModelServer, Script
+from gradebox.asks.asking import encoded
 from gradebox.asks.model import choice_schema
 from gradebox.outcome import Spent
 from gradebox.schemas import ModelDefaults, ModelTrial, Price, Spending
@@ -636,6 +637,15 @@ def test_a_schema_goes_to_a_server_unless_it_takes_none(
     assert (sent["json_schema"]["schema"], sent["json_schema"]["strict"]) == (schema, True)
 
 
+def test_a_server_gets_the_members_of_a_schema_in_their_order(store: Store, server: ModelServer, asker: Asker) -> None:
+    """Servers with constrained decoding write the members in this order: the reasoning comes before the decision."""
+    register(store, server)
+    ask = {"ask": "model", "name": "judge", "messages": [{"role": "user", "content": "?"}]}
+    assert told(asker, encoded({**ask, "schema": choice_schema(["yes", "no"], True)}))[1].asks == 1
+    sent = server.bodies[-1]["response_format"]["json_schema"]["schema"]
+    assert list(sent["properties"]) == ["reasoning", "option"]
+
+
 def test_no_schema_goes_to_a_server_that_was_found_to_take_none(
     store: Store, server: ModelServer, asker: Asker
 ) -> None:
@@ -761,11 +771,12 @@ def test_asks_of_one_grader_that_are_made_together_go_through_its_sandbox_togeth
 def test_an_endpoint_is_asked(store: Store, server: ModelServer, asker: Asker) -> None:
     store.endpoints.create("default", "reward", server.base_url, KEY, 5)
     turns = [{"role": "user", "content": "?"}]
-    thread = {"messages": turns, "metadata": {"n": 1}}
-    sent = json.dumps({"ask": "endpoint", "name": "reward", "thread": thread}).encode()
+    thread = {"messages": turns, "metadata": {"n": 1, "a": 2}}
+    sent = encoded({"ask": "endpoint", "name": "reward", "thread": thread})
     reply = {"reward": 0.5, "metadata": {"reason": "as the script says"}}
     assert told(asker, sent) == ({"reply": reply}, Spent(asks=1))
-    assert server.bodies == [{"turns": turns, "metadata": {"n": 1}, "id": None}]
+    assert server.bodies == [{"turns": turns, "metadata": {"n": 1, "a": 2}, "id": None}]
+    assert list(server.bodies[0]["metadata"]) == ["n", "a"]
 
 
 def test_what_asks_nobody_loads_nothing(store: Store) -> None:

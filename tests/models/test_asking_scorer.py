@@ -187,6 +187,24 @@ def test_what_is_done_once_is_remembered(pool: Pool) -> None:
     assert outcome.score == 1.0
 
 
+def test_what_a_grader_sends_and_stores_keeps_its_order(pool: Pool) -> None:
+    source = (
+        asks("""
+    rubric = await once(lambda: {word: 1.0 for word in sorted(set(thread.metadata["rubric"]), reverse=True)})
+    assert list(rubric) == ["warm", "brief", "able"]
+    return await Grader("first")(StringThread([("assistant", "x")], {"rubric": thread.metadata["rubric"]}))
+""")
+        .replace("import Model", "import Grader, Model")
+        .replace("async def", 'first = Grader("first")\n\n\nasync def', 1)
+    )
+    asker = Scripted(lambda _: {"reply": {"score": 0.5}})
+    line = json.dumps({"completion": "x", "metadata": {"rubric": {"warm": 1, "able": 2, "brief": 3}}}).encode()
+    (outcome,) = scored(pool, source, asker, line)
+    assert outcome.score == 0.5, outcome.error
+    (request,) = asker.requests
+    assert list(request["thread"]["metadata"]["rubric"]) == ["warm", "able", "brief"]
+
+
 def test_equal_asks_are_told_apart_by_their_order(pool: Pool) -> None:
     source = asks("""
     first = await judge.chat("a number")

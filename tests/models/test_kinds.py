@@ -13,6 +13,7 @@ from models.asker import Asker
 from models.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
+from storage.statistics import tally
 from tests.models.test_asking_scorer import WHO, Answering, Scripted, lines, text
 
 pytestmark = pytest.mark.sandbox
@@ -137,9 +138,23 @@ def test_every_kind_of_judge_scores_in_a_sandbox(
     assert outcome.spent.asks == asks
     if score is None:
         assert outcome.error is not None
-        assert (outcome.error.kind, "PositionalBias" in outcome.error.message) == ("exception", True)
+        assert (outcome.error.kind, outcome.error.cause) == ("model", "failed")
+        assert outcome.details is not None
+        assert outcome.details["positional_bias"] == {"detected": True, "option": "No"}
     else:
         assert outcome.details
+
+
+def test_contests_that_the_order_decides_are_counted_though_they_give_no_score(pool: Pool) -> None:
+    config = {"criterion": "Is it short?", "check_positional_bias": True, "on_bias": "error"}
+    grader = source.source_of("pairwise_judge", {"model": "small-judge", **config})
+    scorer = AskingScorer(partial(pool.grading, GraderSource(grader, project="p")), Scripted(replied), WHO)
+    line = json.dumps({"prompt": "Why?", "completions": ["So.", "Thus.", "Hence."]})
+    (outcome,) = scorer.score(line.encode(), 0, "g@1")
+    assert outcome.scores is not None
+    assert [score.score for score in outcome.scores] == [None] * 3
+    counted = tally([outcome])
+    assert (counted.bias_checked, counted.bias_detected) == (3, 3)
 
 
 def test_a_criterion_that_a_thread_lacks_is_an_error_of_that_thread(pool: Pool) -> None:

@@ -59,6 +59,34 @@ def test_options_that_differ_by_case_alone_are_told_apart() -> None:
     assert reading.option_of("á", ["a", "A"]) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "option"),
+    [
+        ('{"option": "A*"}', ["A*", "A"], "A*"),
+        ('{"option": "A"}', ["A*", "A"], "A"),
+        ('{"option": "A* "}', ["A*", "A"], "A*"),
+        ("A*", ["A*", "A"], "A*"),
+        ('"A*"', ["A", "A*"], "A*"),
+        ("**", ["*", "**"], "**"),
+        ("A", ["A*", "B"], "A*"),
+        ("a.", ["A*", "B"], "A*"),
+        ("A*.", ["A*", "A"], None),
+        ("a", ["A*", "A"], None),
+        ("", ["*", "none"], None),
+        (".5", ["0.5", "5"], None),
+        ('{"option": ".5"}', ["0.5", "5"], None),
+        ("**.5**", ["5", "1"], None),
+        (".5", [".5", "5"], ".5"),
+        ("5.", ["0.5", "5"], "5"),
+    ],
+)
+def test_an_exact_name_comes_first_and_a_bare_one_counts_if_one_option_has_it(
+    text: str, options: list[str], option: str | None
+) -> None:
+    found = reading.option_of(text, options)
+    assert (found and found[0]) == option
+
+
 def test_a_bare_number_is_an_option_where_options_are_numbers() -> None:
     assert reading.option_of("5", ["1", "5"]) == ("5", None)
     assert reading.option_of("10", ["1", "5"]) is None

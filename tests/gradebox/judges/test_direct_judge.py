@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import pickle
 from math import sqrt
 from typing import Any
 
@@ -128,8 +129,13 @@ def test_the_other_order_is_told_and_counts_as_it_is_set(on_bias: str, score: fl
     assert found.details is not None
     assert found.details["option"] == "good"
     assert found.details["positional_bias"] == {"detected": True, "option": "poor"}
-    with pytest.raises(PositionalBias, match="'good' as they stand, and 'poor'"):
+    with pytest.raises(PositionalBias, match="'good' as they stand, and 'poor'") as raised:
         judged(reply, check_positional_bias=True, on_bias="error")
+    again = pickle.loads(pickle.dumps(raised.value))
+    for error in (raised.value, again):
+        assert type(error) is PositionalBias
+        assert (error.kind, error.retryable) == ("failed", False)
+        assert error.details == {"criterion": "quality", "positional_bias": {"detected": True, "option": "poor"}}
 
 
 def test_both_orders_that_agree_are_no_bias() -> None:
@@ -138,6 +144,20 @@ def test_both_orders_that_agree_are_no_bias() -> None:
         assert found == 0.5
         assert found.details is not None
         assert found.details["positional_bias"] == {"detected": False, "option": "fair"}
+
+
+def test_bias_is_told_of_each_sample() -> None:
+    def reply(request: dict[str, Any]) -> str:
+        return said("poor" if request["sample"] == 1 and is_reversed(request) else "good")
+
+    found, _ = judged(reply, check_positional_bias=True, self_consistency=2)
+    assert found.details is not None
+    expected = {"detected": False, "option": "good", "samples": [False, True]}
+    assert found.details["positional_bias"] == expected
+    with pytest.raises(PositionalBias) as raised:
+        judged(reply, check_positional_bias=True, self_consistency=2, on_bias="error")
+    assert raised.value.details is not None
+    assert raised.value.details["positional_bias"] == {"detected": True, "option": "poor", "samples": [False, True]}
 
 
 def test_both_steps_stand_in_the_other_order() -> None:

@@ -99,6 +99,19 @@ def test_self_consistency_and_bias_hold_for_each_criterion() -> None:
     assert not found.details["criteria"]["scale"]["result"]["details"]["positional_bias"]["detected"]
 
 
+def test_a_criterion_whose_order_decides_fails_the_whole() -> None:
+    def reply(request: dict[str, Any]) -> dict[str, str]:
+        prompt = request["messages"][-1]["content"]
+        return {"reasoning": "so", "option": "No" if prompt.index('- "No"') < prompt.index('- "Yes"') else "Yes"}
+
+    judge = of(KIND, check_positional_bias=True, on_bias="error")
+    with testing.model("m", reply), pytest.raises(ModelError, match="order of the options decides") as failed:
+        asyncio.run(judge(StringThread([("assistant", "x")])))
+    assert failed.value.kind == "failed"
+    assert failed.value.details is not None
+    assert failed.value.details["criteria"]["kind"]["error"]["kind"] == "positional_bias"
+
+
 @pytest.mark.parametrize("retryable", [True, False])
 def test_one_failure_fails_the_whole_with_the_others_in_details(retryable: bool) -> None:
     away = ModelError("unreachable" if retryable else "refused", "it is so", retryable)

@@ -103,6 +103,14 @@ def test_a_contest_that_turns_may_have_no_result() -> None:
     scores, _ = compared(lambda shown: "#1", "a", "b", check_positional_bias=True, on_bias="error")
     assert [type(score) for score in scores] == [ModelError, ModelError]
     assert "order of the responses decides" in str(scores[0])
+    assert scores[1].details == {"response": 2, "contests": [{"against": [1], "biased": True}]}
+
+
+def test_errors_of_many_responses_fit_into_an_outcome() -> None:
+    settings = {"contests": "at_once", "check_positional_bias": True, "on_bias": "error"}
+    errors, _ = compared(lambda shown: "#1", *["é" * 100] * 128, **settings)
+    read_group_return(GroupReturn(errors, 128, ""), 4096)
+    assert len(errors[0].details["contests"][0]["against"]) == 127
 
 
 def test_a_contest_that_fails_costs_its_responses_their_scores_and_no_others() -> None:

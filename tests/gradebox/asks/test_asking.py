@@ -1,0 +1,78 @@
+"""Tests of the text of an ask: members whose order is meaningful keep it, and equal asks have equal bytes."""
+
+import asyncio
+import json
+from typing import Any
+
+from gradebox.asks.asking import Answer, encoded, using
+from gradebox.asks.endpoint import Endpoint
+from gradebox.asks.model import Model
+from gradebox.asks.once import once
+from gradebox.asks.other_grader import Grader
+from gradebox.thread import StringThread
+
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"steps": {"type": "string"}, "result": {"type": "number"}}}
+RUBRIC = StringThread([("assistant", "x")], {"rubric": {"warm": "w", "brief": "b", "able": "a"}, "id": 1})
+
+
+class Recorded:
+    """Records the requests, and answers each with this reply."""
+
+    def __init__(self, reply: dict[str, Any]) -> None:
+        self._reply = reply
+        self.requests: list[bytes] = []
+
+    async def answer(self, request: bytes) -> Answer:
+        self.requests.append(request)
+        return {"reply": self._reply}
+
+    def remembered(self, name: str) -> tuple[bool, Any]:
+        return False, None
+
+    def remember(self, request: bytes) -> None:
+        self.requests.append(request)
+
+
+def test_the_members_of_a_schema_are_sent_in_their_order() -> None:
+    recorded = Recorded({"text": '{"reasoning": "r", "option": "yes"}'})
+    with using(recorded):
+        asyncio.run(Model("m").choose("?", ["yes", "no"]))
+        asyncio.run(Model("m").chat("?", schema=SCHEMA))
+    chosen, chatted = (json.loads(request)["schema"] for request in recorded.requests)
+    assert list(chosen["properties"]) == ["reasoning", "option"]
+    assert list(chatted["properties"]) == ["steps", "result"]
+
+
+def test_the_metadata_of_a_thread_is_sent_in_its_order() -> None:
+    recorded = Recorded({"score": 1.0, "reward": 1.0})
+    with using(recorded):
+        asyncio.run(Grader("g")(RUBRIC))
+        asyncio.run(Endpoint("e").score(RUBRIC))
+    for request in recorded.requests:
+        metadata = json.loads(request)["thread"]["metadata"]
+        assert (list(metadata), list(metadata["rubric"])) == (["rubric", "id"], ["warm", "brief", "able"])
+
+
+def test_a_value_of_once_is_stored_in_its_order() -> None:
+    recorded = Recorded({})
+
+    async def run() -> Any:
+        return await once(lambda: {"b": 1, "a": 2})
+
+    with using(recorded):
+        asyncio.run(run())
+    assert recorded.requests[0].startswith(b'{"ask":"once",')  # the host recognizes a stored value by this
+    assert list(json.loads(recorded.requests[0])["value"]) == ["b", "a"]
+
+
+def test_an_ask_without_a_schema_is_one_text_which_replies_are_kept_by() -> None:
+    """A change of this text costs all projects their kept replies."""
+    recorded = Recorded({"text": "yes"})
+    turns = [{"role": "system", "content": "Judge."}, {"content": "é?", "role": "user"}]
+    with using(recorded):
+        asyncio.run(Model("m").chat(turns, max_tokens=9, temperature=0.0, sample=1))
+    assert recorded.requests[0].decode() == (
+        '{"ask":"model","max_tokens":9,"messages":[{"content":"Judge.","role":"system"},{"content":"é?","role":"user"}],'
+        '"name":"m","sample":1,"temperature":0.0}'
+    )
+    assert encoded({"name": "m", "ask": "model"}) == encoded({"ask": "model", "name": "m"})
