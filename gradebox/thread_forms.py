@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 METADATA = "metadata."  # prefix of the names of metadata fields, used if they could be names of something else
 ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function", "document"))
+NO_CONTENT = '"content" is missing or null, which only a message with "tool_calls" may have'
 
 _MEANT = {
     "assistant": ("ai", "bot", "chatbot", "chatgpt", "completion", "gpt", "model", "response"),
@@ -32,7 +33,7 @@ class ToolCall(NamedTuple):
     Attributes:
         name: of the tool.
         arguments: the parsed JSON, usually a dict; the raw text if it is not JSON.
-        result: the tool's answer, if a message with this call's id exists.
+        result: the tool's answer, if a later message has this call's id.
         id: the call's id, if it has one.
     """
 
@@ -152,7 +153,7 @@ def _turn(message: dict[str, Any], where: str) -> tuple[str, str]:
     if content is None and isinstance(refusal := message.get("refusal"), str):
         return role, refusal
     if content is None:
-        raise ValueError(f'{where}: "content" is missing or null, which only a message with "tool_calls" may have')
+        raise ValueError(f"{where}: {NO_CONTENT}")
     raise ValueError(f'{where}: "content" must be a string or a list of parts, and is {_kind(content)}')
 
 
@@ -205,17 +206,24 @@ def fragments(content: object, text: str) -> list[dict[str, str]]:
 
 
 def steps(messages: _Messages, turns: _Turns) -> list[AssistantTurn]:
-    """The assistant's turns with their tool calls and the tools' results."""
-    answers = {
-        message["tool_call_id"]: content
-        for message, (role, content) in zip(messages, turns, strict=True)
-        if role == "tool" and type(message.get("tool_call_id")) is str
-    }
-    return [
-        AssistantTurn(content, [_call(call, answers) for call in _calls(message)])
-        for message, (role, content) in zip(messages, turns, strict=True)
-        if role == "assistant"
-    ]
+    """The assistant's turns with their tool calls and the tools' results.
+
+    Some models give calls of different turns the same id. A result belongs to the latest call with its id that has
+    none; within a turn, to the first.
+    """
+    found: list[AssistantTurn] = []
+    waiting: dict[str, list[tuple[list[ToolCall], int]]] = {}  # by id: the calls without a result, the next one last
+    for message, (role, content) in zip(messages, turns, strict=True):
+        if role == "assistant":
+            calls = [_call(call) for call in _calls(message)]
+            found.append(AssistantTurn(content, calls))
+            for number in reversed(range(len(calls))):
+                if (identity := calls[number].id) is not None:
+                    waiting.setdefault(identity, []).append((calls, number))
+        elif role == "tool" and type(answered := message.get("tool_call_id")) is str and waiting.get(answered):
+            calls, number = waiting[answered].pop()
+            calls[number] = calls[number]._replace(result=content)
+    return found
 
 
 def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -225,7 +233,7 @@ def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     return [call for call in calls if type(call) is dict] if type(calls) is list else []
 
 
-def _call(call: dict[str, Any], answers: dict[str, str]) -> ToolCall:
+def _call(call: dict[str, Any]) -> ToolCall:
     function = call.get("function")
     called = function if type(function) is dict else call
     arguments, identity = called.get("arguments"), call.get("id")
@@ -234,8 +242,7 @@ def _call(call: dict[str, Any], answers: dict[str, str]) -> ToolCall:
 
         with suppress(ValueError):  # not JSON: the grader gets the raw text
             arguments = json.loads(arguments)
-    known = identity if type(identity) is str else None
-    return ToolCall(str(called.get("name", "")), arguments, answers.get(known) if known else None, known)
+    return ToolCall(str(called.get("name", "")), arguments, id=identity if type(identity) is str else None)
 
 
 def _kind(value: object) -> str:

@@ -97,11 +97,27 @@ def _json(form: object, number: int) -> bytes:
                 return _encode_plain(form)
         except (UnicodeEncodeError, RecursionError):
             pass  # a lone surrogate, or a circular reference
+        with suppress(RecursionError):  # a circular reference, which `_encode` names
+            _check_keys(form)
         return _encode(form).encode("ascii")
     except (TypeError, ValueError, RecursionError) as error:
         advice = "threads hold strings, numbers that are finite, booleans, None, lists and dicts"
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"thread {number} cannot be sent as JSON: {error}; {advice}") from error
+
+
+def _check_keys(value: object) -> None:
+    """Raises TypeError if a key of a dict is no text: JSON would make it text, and the grader would not find it."""
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                kind = type(key).__name__
+                raise TypeError(f"the key {key!r:.80} of a dict is of type {kind}, not text: write {str(key)!r:.80}")
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return
+    for part in value:
+        _check_keys(part)
 
 
 def blocks(threads: Threads) -> Iterator[bytes]:

@@ -7,6 +7,8 @@ from math import isinf, isnan
 from typing import Any
 from uuid import UUID
 
+from gradebox.thread_forms import NO_CONTENT
+
 _DEEPEST = 64  # levels, the same limit as for a thread
 
 
@@ -73,6 +75,7 @@ def plain(value: Any, deep: int = 0) -> Any:
 
 
 _MEMBERS = ("tool_calls", "tool_call_id", "name", "function_call", "refusal")  # besides role and content
+_INSTEAD = ("tool_calls", "function_call", "refusal")  # a message with one of them needs no content
 
 
 def messages(turns: Sequence[Any], place: str) -> list[dict[str, Any]]:
@@ -80,13 +83,16 @@ def messages(turns: Sequence[Any], place: str) -> list[dict[str, Any]]:
     kept.
 
     Raises:
-        ValueError: JSON cannot hold a value of a message; the error names the place.
+        ValueError: JSON cannot hold a value of a message, or a message has no member "content"; the error names the
+            place.
     """
     return [_message(turn, f"{place}[{number}]") for number, turn in enumerate(turns)]
 
 
 def _message(turn: Any, place: str) -> dict[str, Any]:
-    content = _get(turn, "content")
+    if not _has(turn, "content") and not any(_get(turn, name) for name in _INSTEAD):
+        raise ValueError(f"{place}: {NO_CONTENT}")
+    content = _get(turn, "content")  # null if a model wrote nothing but its reasoning
     if content is None and not isinstance(_get(turn, "refusal"), str):
         content = ""
     found: dict[str, Any] = {"role": str(_get(turn, "role")), "content": _content(content, place)}
@@ -109,6 +115,10 @@ def _part(part: Any, place: str) -> dict[str, Any]:
     """A part with its type and text only. The rest is pixels or audio, which threads represent by a mark."""
     kind, text = _get(part, "type"), _get(part, "text")
     return {"type": str(kind)} if text is None else {"type": str(kind), "text": plain_in(text, f"{place}.content")}
+
+
+def _has(value: Any, name: str) -> bool:
+    return name in value if isinstance(value, Mapping) else hasattr(value, name)
 
 
 def _get(value: Any, name: str) -> Any:

@@ -59,6 +59,32 @@ def test_messages_are_read_whole() -> None:
     assert StringThread.from_json(thread.to_json()) == thread
 
 
+def _calling(*ids: str) -> dict[str, Any]:
+    calls = [{"id": each, "function": {"name": "f", "arguments": "{}"}} for each in ids]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+def _answering(identity: str, content: str) -> dict[str, str]:
+    return {"role": "tool", "tool_call_id": identity, "content": content}
+
+
+@pytest.mark.parametrize(
+    ("messages", "results"),
+    [
+        ([_calling("a"), _answering("a", "1"), _calling("a"), _answering("a", "2")], ["1", "2"]),
+        ([_calling("a", "a"), _answering("a", "1"), _answering("a", "2")], ["1", "2"]),
+        ([_calling("a", "b"), _answering("b", "1"), _answering("a", "2")], ["2", "1"]),
+        ([_calling("a"), _calling("a"), _answering("a", "1")], [None, "1"]),
+        ([_calling("a"), _answering("a", "1"), _answering("a", "2")], ["1"]),
+        ([_answering("a", "1"), _calling("a")], [None]),
+    ],
+)
+def test_a_result_belongs_to_the_latest_call_with_its_id_that_has_none(
+    messages: list[dict[str, Any]], results: list[str | None]
+) -> None:
+    assert [call.result for call in StringThread.from_messages(messages).tool_calls] == results
+
+
 def test_arguments_that_are_no_json_stay_what_the_model_wrote() -> None:
     call = {"function": {"name": "f", "arguments": "{q: 1"}}
     assert StringThread.from_messages([{"role": "assistant", "tool_calls": [call]}]).tool_calls == [

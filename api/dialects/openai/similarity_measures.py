@@ -7,6 +7,7 @@ import json
 import re
 import resource
 import sys
+import unicodedata
 from collections.abc import Callable
 
 OUT_OF_MEMORY = 9
@@ -63,10 +64,12 @@ MEASURES: dict[str, Callable[[str, str], float]] = {
 
 
 class _Words:
-    """Splits like Google's tokenizer for a to z and digits, and handles other alphabets too."""
+    """Splits like Google's tokenizer for a to z and digits, and handles other alphabets too; vowels may be marks."""
 
     def tokenize(self, text: str) -> list[str]:
-        return re.findall(r"[^\W_]+", text.lower())
+        lower = text.lower().replace("_", " ")
+        marks = "".join(sign for sign in set(lower) if unicodedata.category(sign).startswith("M"))  # `\w` has none
+        return re.findall(rf"\w[\w{marks}]*", lower)
 
 
 class _NoSynonyms:

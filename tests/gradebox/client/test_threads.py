@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -23,6 +23,10 @@ from gradebox.thread import StringThread
 
 class Fruit(Enum):
     APPLE = 4
+
+
+class Name(StrEnum):
+    APPLE = "apple"
 
 
 def test_a_thread_goes_out_as_its_messages_and_metadata() -> None:
@@ -98,9 +102,26 @@ def test_what_only_some_encoders_can_write_is_refused(value: object) -> None:
         to_line({"completion": "4", "metadata": {"answer": value}}, 0)
 
 
-def test_keys_that_are_no_strings_go_out_as_json_has_it() -> None:
-    line = to_line({"completion": "4", "metadata": {1: "a", None: "b"}}, 0)
-    assert json.loads(line)["metadata"] == {"1": "a", "null": "b"}
+@pytest.mark.parametrize(
+    ("metadata", "told"),
+    [
+        ({1: "a", "1": "b"}, "the key 1 of a dict is of type int, not text: write '1'"),
+        ({True: "a"}, "the key True of a dict is of type bool, not text: write 'True'"),
+        ({"votes": [{"a": 1, 2.5: 3}]}, "the key 2.5 of a dict is of type float, not text: write '2.5'"),
+        ({None: "a"}, "the key None of a dict is of type NoneType, not text: write 'None'"),
+        ({date(2026, 1, 1): "a"}, "write '2026-01-01'"),
+    ],
+)
+def test_keys_that_are_no_text_are_refused(metadata: Any, told: str) -> None:
+    """JSON would make them text, under which `thread.metadata[1]` finds nothing, and {1: …, "1": …} loses a member."""
+    with pytest.raises(TypeError) as raised:
+        to_line(StringThread([("assistant", "4")], metadata), 7)
+    assert "thread 7 cannot be sent as JSON: " in str(raised.value) and told in str(raised.value)
+
+
+def test_keys_may_be_text_of_another_class() -> None:
+    line = to_line({"completion": "4", "metadata": {Name.APPLE: "a"}}, 0)
+    assert json.loads(line)["metadata"] == {"apple": "a"}
 
 
 def test_a_circle_is_refused() -> None:
@@ -108,6 +129,8 @@ def test_a_circle_is_refused() -> None:
     circle["self"] = circle
     with pytest.raises(ValueError, match="thread 0"):
         to_line(circle, 0)
+    with pytest.raises(ValueError, match="thread 0 cannot be sent as JSON: Circular reference detected"):
+        to_line(StringThread([], circle), 0)
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,18 @@ def test_members_of_messages() -> None:
     assert [row.completion() for row in rows] == ["", "I cannot add.", ""]
 
 
+@pytest.mark.parametrize("said", [{"role": "assistant", "value": "4"}, {"from": "gpt", "value": "4"}])
+def test_a_message_without_content_is_refused_as_any_thread_with_it(said: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r'row 1, completion\[0\]: "content" is missing or null, which only'):
+        trl.threads(["?", "?"], ["4", [said]], {})
+
+
+def test_content_may_be_missing_beside_tool_calls() -> None:
+    said = {"role": "assistant", "tool_calls": [{"function": {"name": "add", "arguments": "{}"}}]}
+    (row,) = trl.threads(["?"], [[said]], {})
+    assert [call.name for call in StringThread.from_object(row).tool_calls] == ["add"]
+
+
 def test_conversations(grader: GraderHandle) -> None:
     prompt = [{"role": "system", "content": "Count."}, {"role": "user", "content": [{"type": "text", "text": "2+2?"}]}]
     calls = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "add"}}]}

@@ -130,6 +130,18 @@ def test_other_errors_of_a_rubric(grader: GraderHandle) -> None:
     assert str(unreachable["error"]) == "no service"
 
 
+def test_a_message_without_content_is_an_error_of_its_rollout_alone(grader: GraderHandle) -> None:
+    no_content, other = rollout("4"), rollout("4")
+    no_content["completion"] = [{"role": "assistant", "value": "4"}]
+    reward = grader.as_verifiers_reward()
+
+    async def score_group() -> list[float]:
+        return await asyncio.gather(*(call_individual_reward_func(reward, state) for state in (no_content, other)))
+
+    assert asyncio.run(score_group()) == [0.0, 1.0]
+    assert 'completion[0]: "content" is missing' in str(no_content["error"])
+
+
 def test_what_a_rubric_passes_besides_the_row(grader: GraderHandle) -> None:
     """From verifiers 0.1.8 on, `state["input"]` is the row. `JudgeRubric` and others pass objects of their own."""
     reward = grader.as_verifiers_reward()

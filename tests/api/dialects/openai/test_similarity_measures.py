@@ -1,0 +1,32 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
+
+from api.dialects.openai.similarity_measures import MEASURES
+
+ASCII = st.text(st.characters(max_codepoint=127), max_size=40) | st.text("aB1_ \n-.", max_size=40)
+
+
+@pytest.mark.parametrize(
+    ("text", "reference", "score"),
+    [
+        ("मेरा", "मारो", 0.0),
+        ("दिन", "दाना", 0.0),
+        ("मेरा दिन", "मेरा, दाना", 0.5),
+        ("שָׁלוֹם", "שֶׁלָּהֶם", 0.0),
+        ("cafe\u0301 noir", "cafe noir", 0.5),
+        ("❤\ufe0f 4", "❤\ufe0f 5", 0.0),  # a sign with a mark is no word, and neither is the mark
+        ("Кот сидит", "кот_сидит", 1.0),
+    ],
+)
+def test_marks_are_part_of_their_words(text: str, reference: str, score: float) -> None:
+    assert MEASURES["rouge_1"](text, reference) == score
+
+
+@given(ASCII, ASCII)
+def test_words_of_ascii_are_those_of_rouge_score(text: str, reference: str) -> None:
+    names = ["rouge1", "rouge2", "rougeL"]
+    expected = RougeScorer(names).score(reference, text)
+    found = {name: MEASURES[name.replace("rouge", "rouge_").lower()](text, reference) for name in names}
+    assert found == {name: expected[name].fmeasure for name in names}
