@@ -101,12 +101,15 @@ def test_a_batch_that_cannot_be_scored_holds_up_no_other(
             payload.rmdir()
         payload.write_bytes(kept)
         eventually(lambda: store.leases.beat([]).returned > 0, 20.0)
-        eventually(lambda: (loop.work(), store.leases.beat([]), loop.flush(), _is_finished(store, broken))[-1], 30.0)
+
+        def is_finished() -> bool:
+            store.leases.beat([])  # gives back what waits for its next try
+            loop.work()
+            loop.flush()
+            return store.batches.get("default", broken).state == "finished"
+
+        eventually(is_finished, 30.0)
     assert scores(store, broken) == [float(number) for number in range(5000)]
-
-
-def _is_finished(store: Store, batch: str) -> bool:
-    return store.batches.get("default", batch).state == "finished"
 
 
 def test_a_spool_that_cannot_be_used_for_a_while_costs_no_try(
