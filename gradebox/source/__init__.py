@@ -46,8 +46,7 @@ def extract(
 
     Statements are copied verbatim, in the order in which they ran. A constant whose statement does not contain its
     value literally, because it was computed or changed since, is written with its current value. If other values
-    differ from those here, statements that run functions such as `fill()` are added, provided that this makes them
-    equal.
+    differ from those here, statements that run functions such as `fill()` are added, provided that fewer differ then.
 
     Args:
         fn: the function.
