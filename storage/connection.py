@@ -49,6 +49,15 @@ def is_away(error: RedisError) -> bool:
     return is_full(error) or isinstance(error, RedisConnectionError | RedisTimeoutError | ReadOnlyError)
 
 
+def trouble_of(error: RedisError) -> str:
+    """What is so with a Redis for which `is_away` is true, for the log."""
+    if isinstance(error, OutOfMemoryError):
+        return "Redis has reached its maxmemory"
+    if is_full(error):
+        return "Redis cannot write to its disk"
+    return "Redis is read-only" if isinstance(error, ReadOnlyError) else "Redis does not answer"
+
+
 def check_format(redis: Redis) -> None:
     """Marks an empty Redis with this format, and migrates older data to it step by step. Each step is atomic.
 

@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 from redis import Redis
 from redis.client import Pipeline
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 
 from gradebox.outcome import Outcome
 from storage import redis_keys
 from storage.chunks import Chunk
-from storage.connection import FORMAT, check_format, load_scripts, lua, read_together, text
+from storage.connection import FORMAT, check_format, is_away, load_scripts, lua, read_together, text, trouble_of
 from storage.errors import UnknownFormat
 from storage.idempotency import Once, once
 from storage.store import Store
@@ -183,3 +185,17 @@ def test_what_is_read_together_is_as_in_a_transaction(redis: Redis) -> None:
     with redis.pipeline() as pipe:
         ask(pipe)
         assert read_together(redis, ask) == pipe.execute()
+
+
+@pytest.mark.parametrize(
+    ("error", "trouble"),
+    [
+        (OutOfMemoryError("command not allowed"), "Redis has reached its maxmemory"),
+        (ResponseError("MISCONF Errors writing to the AOF file"), "Redis cannot write to its disk"),
+        (ReadOnlyError("You can't write against a read only replica."), "Redis is read-only"),
+        (RedisConnectionError("refused"), "Redis does not answer"),
+    ],
+)
+def test_the_log_says_what_is_so_with_redis(error: RedisError, trouble: str) -> None:
+    assert is_away(error)
+    assert trouble_of(error) == trouble
