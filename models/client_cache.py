@@ -16,7 +16,7 @@ from models.client import ModelClient
 from models.endpoint_client import EndpointClient
 from models.fair_threads import FairThreads
 from models.settings import ModelSettings
-from storage.connection import is_away
+from storage.connection import is_away, trouble_of
 from storage.endpoints import EndpointAccess
 from storage.models import ModelAccess
 
@@ -150,7 +150,7 @@ class Clients(Generic[Access, Client]):
             except RedisError as error:
                 if not is_away(error) or monotonic() > ends:
                     raise
-                _log.warning("Redis does not answer a query for %s, trying again", key, exc_info=error)
+                _log.warning("%s, the settings of %s are read again: %s", trouble_of(error), key, error)
             await asyncio.sleep(store_calls.AGAIN_S)
 
     async def _open(self, project: str, access: Access) -> Used[Access, Client]:

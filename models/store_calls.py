@@ -12,7 +12,7 @@ from redis import Redis
 from redis.commands.core import Script
 from redis.exceptions import NoScriptError, RedisError
 
-from storage.connection import is_away
+from storage.connection import is_away, trouble_of
 
 _GATHER_S = 0.002
 _AT_ONCE = 200  # calls per round trip: the first of many asks are sent while the others are still looked up
@@ -69,7 +69,7 @@ class StoreCalls:
                 found = await loop.run_in_executor(self._thread, self._execute, calls)
             except RedisError as error:
                 if is_away(error) and not self._is_ended and monotonic() - began < AWAY_S:
-                    _log.warning("Redis does not answer the calls of asks, sending them again", exc_info=error)
+                    _log.warning("%s, the calls of asks are sent again: %s", trouble_of(error), error)
                     self._urgent.extendleft(reversed(calls))
                     await asyncio.sleep(AGAIN_S)
                     continue

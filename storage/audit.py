@@ -53,7 +53,7 @@ class Audit:
         start = f"({before}" if before else "+"
         if before and not any(map(int, before.split("-"))):
             return []  # nothing precedes the first possible id, and Redis rejects the range as an error
-        with self._redis.pipeline() as pipe:
+        with self._redis.pipeline(transaction=False) as pipe:  # a full Redis refuses transactions
             for stream in (redis_keys.audit(project), redis_keys.audit_of_batches(project)):
                 pipe.xrevrange(stream, start, "-", count=limit + 1)
             found = [_line(text(line_id), fields) for part in pipe.execute() for line_id, fields in part]

@@ -19,7 +19,7 @@ from storage.audit import Audit
 from storage.backlog import Backlog, Usage, Waiting
 from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of
 from storage.chunks import Chunk, pack, unpack
-from storage.connection import lua, script, text
+from storage.connection import lua, read_together, script, text
 from storage.errors import CutOff, KeyReused, NotFound, OutcomesLost, QuotaExceeded, Refused
 from storage.frozen_batch import Frozen, part
 from storage.idempotency import MOST, Once, answered, read
@@ -222,10 +222,11 @@ class Batches:
         return [text(one) for one in found]
 
     def _shown(self, ids: list[str]) -> list[Batch]:
-        with self._redis.pipeline() as pipe:
+        def ask(pipe: Pipeline) -> None:
             for batch_id in ids:
                 batch_record.ask(pipe, batch_id)
-            answers = pipe.execute()
+
+        answers = read_together(self._redis, ask)
         records = zip(ids, zip(*[iter(answers)] * 3, strict=True), strict=True)
         batches = (batch_record.standing(batch_id, *record, summary=False) for batch_id, record in records)
         return [batch for batch in batches if batch is not None]
@@ -264,10 +265,8 @@ class Batches:
         return self.get(project, batch_id)
 
     def _run(self, project: str, batch_id: str, way: str, *arguments: str) -> None:
-        with self._redis.pipeline() as pipe:
-            pipe.eval(lua(f"{way}_batch"), 0, batch_id, *arguments)
-            self._audit.write(pipe, project, f"batch.{way}", batch_id)
-            pipe.execute()
+        line = self._audit.arguments(project, f"batch.{way}", batch_id)
+        self._redis.eval(lua(f"{way}_batch"), 0, batch_id, *arguments, *line)
 
     def expire(self, before: float, limit: int) -> int:
         """Deletes batches that ended before this time, except kept ones. Returns their number."""
@@ -299,13 +298,16 @@ class Batches:
 
     def _standing(self, batch_id: str) -> tuple[Plan, list[int], bool] | None:
         """As `standing`, and whether the batch is still open. None if it was deleted."""
-        with self._redis.pipeline() as pipe:
+
+        def ask(pipe: Pipeline) -> None:
             pipe.hmget(redis_keys.batch(batch_id), "project", "graders", "sources", "trace", "terms")
             self._ask_for_tables(pipe, batch_id)
             pipe.hget(redis_keys.FROZEN, batch_id)
             pipe.hkeys(redis_keys.attempts(batch_id))
             pipe.sismember(redis_keys.OPEN, batch_id)
-            (project, scorers, sources, trace, terms), short, (table, done), frozen, lent, is_open = pipe.execute()
+
+        record, short, (table, done), frozen, lent, is_open = read_together(self._redis, ask)
+        project, scorers, sources, trace, terms = record
         table = short or table
         if frozen is not None:
             standing = self.standing_when_over(batch_id, Frozen(frozen))
@@ -339,9 +341,7 @@ class Batches:
 
     def tables(self, batch_id: str) -> tuple[bytes, bytes] | None:
         """The chunk table of a batch that is not frozen, and the attempts that count, both packed."""
-        with self._redis.pipeline() as pipe:
-            self._ask_for_tables(pipe, batch_id)
-            short, (table, done) = pipe.execute()
+        short, (table, done) = read_together(self._redis, lambda pipe: self._ask_for_tables(pipe, batch_id))
         chunks = short or table
         return None if chunks is None else (chunks, done or b"")
 
@@ -378,12 +378,14 @@ class Batches:
         return [part for key, kept in entries if kept is not None for part in (key, kept)]
 
     def _read(self, batch_id: str, summary: bool) -> Batch | None:
-        with self._redis.pipeline() as pipe:
+
+        def ask(pipe: Pipeline) -> None:
             batch_record.ask(pipe, batch_id)
             if summary:  # most batches have one grader: its tallies are read in the same round trip
                 pipe.hgetall(redis_keys.recorded(batch_id))
                 self._tallies.ask(pipe, batch_id, 0)
-            record, underway, frozen, *rest = pipe.execute()
+
+        record, underway, frozen, *rest = read_together(self._redis, ask)
         if not summary:
             return batch_record.standing(batch_id, record, underway, frozen, summary=False)
         recorded, *kept = rest
@@ -393,13 +395,15 @@ class Batches:
         scorers = batch_record.scorers_of(record[b"graders"], fields["sources"])
         rewards: list[list[bytes]] = [[] for _ in scorers]
         if len(scorers) > 1 or fields["state"] == "finished":
-            with self._redis.pipeline() as pipe:
+
+            def ask_more(pipe: Pipeline) -> None:
                 for number in range(1, len(scorers)):
                     self._tallies.ask(pipe, batch_id, number)
                 for scorer in scorers:
                     pipe.lrange(redis_keys.rewards(fields["project"], scorer.key), 0, -1)
                 pipe.exists(redis_keys.batch(batch_id))
-                *found, is_there = pipe.execute()
+
+            *found, is_there = read_together(self._redis, ask_more)
             if not is_there:  # it was frozen or deleted meanwhile
                 return self._read(batch_id, summary)
             kept, rewards = [*kept, *found[: -len(scorers)]], found[-len(scorers) :]

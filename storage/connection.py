@@ -49,6 +49,15 @@ def is_away(error: RedisError) -> bool:
     return is_full(error) or isinstance(error, RedisConnectionError | RedisTimeoutError | ReadOnlyError)
 
 
+def trouble_of(error: RedisError) -> str:
+    """What is so with a Redis for which `is_away` is true, for the log."""
+    if isinstance(error, OutOfMemoryError):
+        return "Redis has reached its maxmemory"
+    if is_full(error):
+        return "Redis cannot write to its disk"
+    return "Redis is read-only" if isinstance(error, ReadOnlyError) else "Redis does not answer"
+
+
 def check_format(redis: Redis) -> None:
     """Marks an empty Redis with this format, and migrates older data to it step by step. Each step is atomic.
 
@@ -78,6 +87,23 @@ def transaction(redis: Redis, change: Callable[[Pipeline], _T], *watched: str) -
     """Runs `change` in a transaction, and again if another client changed what it had read. Returns its result."""
     untyped: Any = change  # redis-py's types declare that it returns None
     return cast(_T, redis.transaction(untyped, *watched, value_from_callable=True))
+
+
+def read_together(redis: Redis, ask: Callable[[Pipeline], None]) -> list[Any]:
+    """The replies to the reading commands that `ask` queues, as of one moment.
+
+    The reply to HGETALL is a dict; others are as Redis gives them to a script.
+
+    A script runs them, because a Redis that has reached its `maxmemory` refuses transactions, even if they only read.
+    """
+    with redis.pipeline(transaction=False) as pipe:
+        ask(pipe)
+        commands = [words for words, _ in pipe.command_stack]
+    replies = script(redis, "read_together")(args=[word for words in commands for word in (len(words), *words)])
+    return [
+        dict(zip(*[iter(reply)] * 2, strict=True)) if words[0] == "HGETALL" else reply
+        for words, reply in zip(commands, replies, strict=True)
+    ]
 
 
 def script(redis: Redis, name: str) -> Script:

@@ -5,10 +5,11 @@ import time
 from contextlib import suppress
 
 import structlog
-from redis.exceptions import LockError
+from redis.exceptions import LockError, OutOfMemoryError
+from redis.lock import Lock
 
 from storage import redis_keys
-from storage.connection import text
+from storage.connection import script, text
 from storage.store import Store
 
 LOCK_S = 60
@@ -23,6 +24,14 @@ _AT_ONCE = 100
 _log = structlog.get_logger(__name__)
 
 
+class _Lock(Lock):
+    """A lock that can also be taken while Redis is full, because its holder frees memory."""
+
+    def do_acquire(self, token: str) -> bool:
+        """Takes the lock if nobody holds it, as in the base class."""
+        return bool(script(self.redis, "take_lock")(args=[self.name, token, int(LOCK_S * 1000)]))
+
+
 class Janitor:
     """Cleans up after the whole deployment. At most one janitor is at work at a time, because it holds a lock that
     expires.
@@ -35,7 +44,7 @@ class Janitor:
         self._store = store
         self._redis = store.redis
         self._retention_s = retention_s
-        self._lock = store.redis.lock(redis_keys.JANITOR, timeout=LOCK_S, blocking=False, thread_local=False)
+        self._lock = _Lock(store.redis, redis_keys.JANITOR, timeout=LOCK_S, blocking=False, thread_local=False)
 
     def look(self) -> bool:
         """Runs one round. False if another janitor holds the lock.
@@ -126,7 +135,7 @@ class Janitor:
 
     def _look_for_orphans(self) -> None:
         """Condemns files of no batch. They exist if Redis lost data, or if a worker wrote long after a deletion."""
-        if not self._redis.set(redis_keys.ORPHANS, 1, nx=True, ex=ORPHANS_S):
+        if not self._begins(redis_keys.ORPHANS, ORPHANS_S):
             return
         if not self._spool_is_ours():
             _log.warning(
@@ -145,12 +154,21 @@ class Janitor:
 
     def _sweep_archives(self) -> None:
         """Removes the contents of environments that nothing names any more, and condemns unnamed data."""
-        if not self._redis.set(redis_keys.ARCHIVES_LOOK, 1, nx=True, ex=ARCHIVES_S) or not self._spool_is_ours():
+        if not self._begins(redis_keys.ARCHIVES_LOOK, ARCHIVES_S) or not self._spool_is_ours():
             return
         for sha256 in self._store.environment_data.sweep():
             _log.info("removed the data of an environment: no build uses it", sha256=sha256)
         for sha256 in self._store.archives.sweep(self._store.environments.contents()):
             _log.info("removed the content of an environment: nothing uses it", sha256=sha256)
+
+    def _begins(self, look: str, seconds: int) -> bool:
+        """Whether to begin a look that has not begun for these seconds. While Redis is full, none begins, and the round
+        goes on to steps that free memory.
+        """
+        try:
+            return bool(self._redis.set(look, 1, nx=True, ex=seconds))
+        except OutOfMemoryError:
+            return False
 
     def _spool_is_ours(self) -> bool:
         """Whether the spool belongs to this Redis. If not, the janitor must not remove files of unknown batches."""

@@ -61,7 +61,7 @@ class OrphanFiles:
 
     def swept(self, batch_id: str) -> None:
         """Records that the files of an id are removed."""
-        with self._redis.pipeline() as pipe:
+        with self._redis.pipeline(transaction=False) as pipe:  # a full Redis refuses transactions
             pipe.zrem(redis_keys.UPLOADS, batch_id)
             pipe.zrem(redis_keys.GARBAGE, batch_id)
             pipe.execute()

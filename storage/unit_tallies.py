@@ -26,7 +26,7 @@ class Tallies:
 
     def of(self, batch_id: str, graders: int) -> list[Tally]:
         """The tally of each grader of a batch, over the units completed so far."""
-        with self._redis.pipeline() as pipe:
+        with self._redis.pipeline(transaction=False) as pipe:  # a full Redis refuses transactions
             for number in range(graders):
                 self.ask(pipe, batch_id, number)
             return [read(kept) for kept in pipe.execute()]

@@ -1,5 +1,6 @@
 """Uploads into the spool: payloads of batches, cut into chunks while they stream, and data of environments."""
 
+import errno
 import hashlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
@@ -19,6 +20,7 @@ from storage.chunks import (
     Cutter,
 )
 from storage.errors import Refused
+from storage.orphan_files import UPLOAD_S
 from storage.store import Store
 
 _RENEW_S = 300.0
@@ -42,7 +44,7 @@ class SpoolUpload:
         self.id = store.orphan_files.begin()
         self.size = 0
         self._store = store
-        self._renewed = monotonic()
+        self._renewed = self._held = monotonic()  # when it was tried last, and when Redis confirmed it last
         self._unchecked = 0
         self._finished = False
         self._open = ExitStack()
@@ -79,16 +81,20 @@ class SpoolUpload:
         if monotonic() - self._renewed > _RENEW_S:
             self._renewed = monotonic()
             with suppress(RedisError):  # renewed again later, at the latest in `close`
-                self._store.orphan_files.renew(self.id)
+                if self._store.orphan_files.renew(self.id):
+                    self._held = self._renewed
 
     def close(self) -> None:
         """Finishes the upload: its file is on disk and stays.
 
         Raises:
             Refused: no bytes arrived for so long that the upload was removed.
+            OSError: Redis restarted without the latest data and does not know the upload, which must be repeated.
         """
         self._open.close()
         if not self._store.orphan_files.renew(self.id):
+            if monotonic() - self._held < UPLOAD_S:
+                raise OSError(errno.EIO, f"Redis has lost the upload {self.id}: it must be sent again")
             raise Refused("the upload made no progress for an hour: send it faster, or in several batches")
         self._finished = True
         self._forget()

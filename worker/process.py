@@ -1,10 +1,12 @@
 """The worker process: runs RQ's loop, stops it cleanly, and enters it again when Redis was away."""
 
+import logging
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -18,7 +20,7 @@ from rq.serializers import JSONSerializer
 from rq.worker import WorkerStatus
 from rq.worker_registration import register
 
-from storage.connection import connect
+from storage.connection import connect, is_away, trouble_of
 from worker.context import WorkerContext
 from worker.dispatch import QUEUES
 
@@ -102,6 +104,27 @@ class LeaseWorker(SimpleWorker):
         _log.error("a job failed", job=job.id, exc_info=exc_info)
 
 
+@contextmanager
+def _raising(log: logging.Logger) -> Iterator[None]:
+    """Raises the error by which RQ's loop ended if Redis is away. RQ logs it with frames, as the end of the worker."""
+    found: list[RedisError] = []
+
+    def is_logged(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, RedisError) and is_away(error):
+            found.append(error)
+            return False
+        return True
+
+    log.addFilter(is_logged)
+    try:
+        yield
+    finally:
+        log.removeFilter(is_logged)
+    if found:
+        raise found[0]
+
+
 class WorkerProcess:
     """Runs RQ's loop until a signal ends it. Enters the loop again if Redis goes away meanwhile.
 
@@ -127,7 +150,8 @@ class WorkerProcess:
             try:
                 self._work()
             except RedisError as error:
-                _log.warning("Redis does not answer, trying again", error=str(error))
+                trouble = trouble_of(error) if is_away(error) else "Redis refuses a command of RQ"
+                _log.warning(f"{trouble}, trying again", error=str(error))
             except StopRequested:
                 return
             self._context.stopping.wait(_REDIS_WAIT_S)
@@ -138,7 +162,8 @@ class WorkerProcess:
         self._worker = LeaseWorker(queues, connection=redis, serializer=JSONSerializer, log_job_description=False)
         self._worker.on_signal = self._on_signal
         try:
-            self._worker.work(logging_level="WARNING")
+            with _raising(self._worker.log):
+                self._worker.work(logging_level="WARNING")
         finally:
             self._worker = None
             redis.close()

@@ -6,7 +6,7 @@ from typing import TypeVar
 import structlog
 from redis.exceptions import RedisError
 
-from storage.connection import is_away
+from storage.connection import is_away, trouble_of
 from worker.context import WorkerContext
 
 _REDIS_WAIT_S = 1.0
@@ -27,6 +27,6 @@ def retry_redis(context: WorkerContext, ask: Callable[[], _T]) -> _T:
         except RedisError as error:
             if not is_away(error):
                 raise
-            _log.warning("Redis does not answer or cannot write, trying again", error=str(error))
+            _log.warning(f"{trouble_of(error)}, trying again", error=str(error))
             if context.stopping.wait(_REDIS_WAIT_S):
                 raise

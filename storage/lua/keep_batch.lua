@@ -1,5 +1,8 @@
--- Keeps a batch beyond the retention time, or stops keeping it, which restarts its retention time. ARGV: batch, 1 or 0.
+-- Keeps a batch beyond the retention time, or stops keeping it, which restarts its retention time. ARGV: batch, 1 or 0,
+-- the arguments of the XADD of an audit line.
 -- An ended batch is kept if it has no entry in ENDED; an open one has the field `kept`.
+run_when_full()  -- a batch that is kept no more will be deleted
+if #ARGV > 2 then redis.call('XADD', unpack(ARGV, 3)) end
 local id, batch, kept = ARGV[1], batch_key(ARGV[1]), ARGV[2] == '1'
 local project, bytes, ended = head_of(id)
 if not project then return end

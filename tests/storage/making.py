@@ -2,12 +2,15 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import pytest
 from redis import Redis
+from redis.exceptions import OutOfMemoryError
 
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Check, FeedbackOf, Report
@@ -79,6 +82,18 @@ def over_since(store: Store, batch: str, seconds: float) -> None:
     for one, entry in sorted(since.items(), key=lambda of: tuple(map(int, of[1].split("-")))):
         store.redis.xadd(redis_keys.ENDED, {"": one}, id=entry)
     store.redis.hset(redis_keys.batch(batch), "ended", since[batch])
+
+
+@contextmanager
+def full(redis: Redis) -> Iterator[None]:
+    """Redis has reached its `maxmemory`, as the first write shows."""
+    redis.config_set("maxmemory", 1)
+    try:
+        with pytest.raises(OutOfMemoryError):
+            redis.set("more", 1)
+        yield
+    finally:
+        redis.config_set("maxmemory", 0)
 
 
 def claim(store: Store, lane: Lane = "") -> Lease:

@@ -1,14 +1,17 @@
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis import Redis
+from redis.exceptions import OutOfMemoryError
 
 from storage import lost_files, redis_keys
+from storage.audit import acting
 from storage.errors import NotFound, OutcomesLost, PayloadLost
 from storage.janitor import Janitor
 from storage.store import Store
-from tests.storage.making import accept, claim, finish, finish_all, outcomes_of, plan_of, wanted
+from tests.storage.making import accept, claim, finish, finish_all, full, outcomes_of, plan_of, wanted
 
 
 def test_an_accepted_batch_waits_with_all_that_was_asked(store: Store) -> None:
@@ -96,3 +99,44 @@ def test_a_table_that_is_lost_is_not_the_end_of_the_outcomes(
     monkeypatch.setattr(lost_files, "SETTLED_S", 0.0)
     with pytest.raises(OutcomesLost, match="the table of the chunks"):
         store.batches.standing(batch)
+
+
+def test_a_full_redis_still_shows_its_batches(store: Store, redis: Redis) -> None:
+    graders = [wanted(store, "a"), wanted(store, "b")]
+    over, running = (accept(store, 10, *graders) for _ in range(2))
+    for _ in range(3):
+        finish(store, claim(store))
+
+    def shown() -> list[Any]:
+        batches = store.batches
+        found = [batches.newest("default", 9), *map(batches.standing, (over, running)), batches.tables(over)]
+        return [*found, *(batches.get("default", one) for one in (over, running))]
+
+    before = shown()
+    with full(redis):
+        assert shown() == before
+    store.freezer.freeze(over)
+    before = [store.batches.get("default", over), store.batches.standing(over)]
+    with full(redis):
+        assert [store.batches.get("default", over), store.batches.standing(over)] == before
+
+
+def test_a_full_redis_can_be_emptied(store: Store, redis: Redis) -> None:
+    acting.set({"key": "k", "address": "", "request_id": "r"})
+    exact = wanted(store, "exact")
+    over = [accept(store, 10, exact) for _ in range(3)]
+    for _ in over:
+        finish(store, claim(store))
+    store.batches.keep("default", over[0], True)
+    queued = accept(store, 10, exact)
+    with full(redis):
+        assert store.batches.cancel("default", queued).state == "cancelled"
+        store.freezer.freeze(queued)
+        assert not store.batches.keep("default", over[0], False).kept
+        store.batches.delete("default", over[1])
+        assert store.batches.expire(time.time() + 1, 10) == 3
+        assert store.batches.newest("default", 9) == []
+        done = [line.action for line in store.audit.newest("default", 3)]
+        with pytest.raises(OutOfMemoryError):
+            accept(store, 1, exact)
+    assert done == ["batch.delete", "batch.keep", "batch.cancel"]

@@ -4,11 +4,14 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from redis.client import Pipeline
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 
 from gradebox.outcome import Outcome
 from storage import redis_keys
 from storage.chunks import Chunk
-from storage.connection import FORMAT, check_format, load_scripts, lua, text
+from storage.connection import FORMAT, check_format, is_away, load_scripts, lua, read_together, text, trouble_of
 from storage.errors import UnknownFormat
 from storage.idempotency import Once, once
 from storage.store import Store
@@ -162,3 +165,37 @@ def test_scripts_are_compiled_before_they_are_used(redis: Redis) -> None:
     ]
     assert all(redis.script_exists(*digests))
     assert not any(redis.script_exists(hashlib.sha1(lua("migrate_3").encode()).hexdigest()))
+
+
+def test_what_is_read_together_is_as_in_a_transaction(redis: Redis) -> None:
+    redis.hset("hash", mapping={"a": 1, "b": 2})
+    redis.rpush("list", "x", b"\xff")
+    redis.sadd("set", 1)
+
+    def ask(pipe: Pipeline) -> None:
+        pipe.hgetall("hash")
+        pipe.hgetall("none")
+        pipe.hmget("hash", "a", "none")
+        pipe.hget("none", "a")
+        pipe.hkeys("hash")
+        pipe.lrange("list", 0, -1)
+        pipe.sismember("set", "1")
+        pipe.exists("hash", "none")
+
+    with redis.pipeline() as pipe:
+        ask(pipe)
+        assert read_together(redis, ask) == pipe.execute()
+
+
+@pytest.mark.parametrize(
+    ("error", "trouble"),
+    [
+        (OutOfMemoryError("command not allowed"), "Redis has reached its maxmemory"),
+        (ResponseError("MISCONF Errors writing to the AOF file"), "Redis cannot write to its disk"),
+        (ReadOnlyError("You can't write against a read only replica."), "Redis is read-only"),
+        (RedisConnectionError("refused"), "Redis does not answer"),
+    ],
+)
+def test_the_log_says_what_is_so_with_redis(error: RedisError, trouble: str) -> None:
+    assert is_away(error)
+    assert trouble_of(error) == trouble

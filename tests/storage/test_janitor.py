@@ -12,7 +12,7 @@ from storage.janitor import Janitor
 from storage.settings import StorageSettings
 from storage.store import Store
 from storage.uploads import Upload
-from tests.storage.making import accept, claim, finish, over_since, wanted
+from tests.storage.making import accept, claim, finish, full, over_since, wanted
 
 DAY_S = 24 * 3600.0
 
@@ -239,3 +239,25 @@ def test_a_round_whose_lock_expires_goes_on(store: Store, monkeypatch: pytest.Mo
     monkeypatch.setattr(store.orphan_files, "condemn_orphans", condemn)
     assert Janitor(store, None).look()
     assert condemned == sorted(orphans)
+
+
+def test_a_round_frees_a_full_redis_and_the_spool(store: Store, redis: Redis, folder: Path) -> None:
+    old, deleted, cancelled = over(store, 31), over(store, 0), accept(store, 10)
+    store.batches.cancel("default", cancelled)
+    redis.zadd(redis_keys.UNFROZEN, {cancelled: 1})
+    store.batches.delete("default", deleted)
+    redis.zadd(redis_keys.GARBAGE, {deleted: 1})
+    dead = Upload(store)
+    redis.zadd(redis_keys.UPLOADS, {dead.batch_id: 1})
+    with full(redis):
+        assert Janitor(store, 30 * DAY_S).look()
+        assert Janitor(store, 30 * DAY_S).look()  # the lock was released
+    assert [batch.id for batch in store.batches.newest("default", 9)] == [cancelled]
+    assert store.batches.frozen(cancelled) is not None
+    assert files(folder) == {old, cancelled}
+    assert not redis.exists(redis_keys.ORPHANS, redis_keys.ARCHIVES_LOOK)  # a later round looks for those
+
+
+def test_no_second_janitor_is_at_work(store: Store, redis: Redis) -> None:
+    with redis.lock(redis_keys.JANITOR, timeout=60), full(redis):
+        assert not Janitor(store, None).look()

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 from redis import Redis
 
@@ -27,12 +29,26 @@ def test_nothing_is_left_of_one_that_is_abandoned(store: Store, redis: Redis) ->
     assert not redis.exists(redis_keys.GARBAGE)
 
 
-def test_one_that_was_swept_away_meanwhile_is_refused(store: Store) -> None:
+def test_one_that_was_swept_away_meanwhile_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     upload = Upload(store)
     upload.write(b"{}\n")
     store.orphan_files.swept(upload.batch_id)
+    monkeypatch.setattr("storage.uploads.monotonic", lambda: time.monotonic() + 3601)
     with pytest.raises(Refused, match="made no progress"):
         upload.finish()
+
+
+def test_one_that_redis_lost_is_to_be_sent_again(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    upload = Upload(store)
+    for minutes in (50, 100):
+        monkeypatch.setattr("storage.uploads.monotonic", lambda at=minutes: time.monotonic() + 60 * at)
+        upload.write(b"{}\n")  # it is renewed
+    redis.zrem(redis_keys.UPLOADS, upload.batch_id)
+    with pytest.raises(OSError, match="Redis has lost the upload"):
+        upload.finish()
+    upload.abandon()
+    with pytest.raises(PayloadLost):
+        store.spool.read_payload(upload.batch_id, 0, 1)
 
 
 def test_what_a_project_uploads_at_once_is_held_to_its_quota(

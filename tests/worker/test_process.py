@@ -13,7 +13,7 @@ from rq.serializers import JSONSerializer
 
 from storage.leases import UnitPart
 from storage.store import Store
-from tests.storage.making import claim
+from tests.storage.making import claim, full
 from tests.waiting import eventually
 from tests.worker.conftest import ROOT, Worker, over, scores, submit
 from worker.dispatch import QUEUES, Dispatch
@@ -196,3 +196,23 @@ def test_a_job_that_fails_is_logged_without_the_words_of_what_it_raised(
 
 def test_a_worker_stands_back_behind_the_api(start: Callable[[], Worker]) -> None:
     assert os.getpriority(os.PRIO_PROCESS, start().pid) == os.getpriority(os.PRIO_PROCESS, 0) + 5
+
+
+def test_a_redis_that_is_full_at_the_end_of_a_job_is_one_warning(
+    store: Store, dispatch: Dispatch, start: Callable[[], Worker], capfd: pytest.CaptureFixture[str]
+) -> None:
+    start()
+    over(store, submit(store, dispatch, 10, SLOW))
+    logged = ""
+
+    def is_told() -> bool:
+        nonlocal logged
+        logged += "".join(capfd.readouterr())
+        return "Redis has reached its maxmemory, trying again" in logged
+
+    with full(store.redis):  # the worker still lingers in its job
+        eventually(is_told)
+    over(store, submit(store, dispatch, 11, SLOW))
+    logged += "".join(capfd.readouterr())
+    assert "unhandled" not in logged
+    assert "does not answer" not in logged

@@ -19,6 +19,7 @@ from typing import Any
 from uv import find_uv_bin
 
 from gradebox.schemas import EnvironmentPackage
+from runtime.supervised import killed_with_parent
 from sandbox import image
 from sandbox.limits import ENVIRONMENT_FILES, MIB
 from storage.settings import StorageSettings
@@ -126,7 +127,8 @@ class Uv:
         output = self._folder / "output"
         with output.open("wb") as file:
             process = subprocess.Popen(
-                [find_uv_bin(), *arguments, *self._shared],
+                # A killed worker would leave uv downloading. The thread of the builder, which starts uv, outlives it.
+                killed_with_parent([find_uv_bin(), *arguments, *self._shared]),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
