@@ -95,15 +95,19 @@ class Asker:
         counts: metrics of asks of servers.
     """
 
-    def __init__(self, store: Store, settings: ModelSettings, ask_s: float = ASK_S) -> None:
+    def __init__(
+        self, store: Store, settings: ModelSettings, ask_s: float = ASK_S, *, waits_for_store: bool = False
+    ) -> None:
         """`ask_s` is how long an ask is retried, from when it is first sent; each try may take its server's
-        `timeout_s`.
+        `timeout_s`. With `waits_for_store`, asks wait for a Redis that is away until this is closed; otherwise they
+        soon fail, because a person waits for them.
         """
         self.score_other: ScoreOther | None = None
         self.counts = AskCounts()
         self._store = store
         self._settings = settings
         self._ask_s = ask_s
+        self._waits_for_store = waits_for_store
         self._lock = threading.Lock()
         self._running: tuple[ServerAsks, asyncio.AbstractEventLoop] | None = None
         self._thread: threading.Thread | None = None
@@ -257,7 +261,7 @@ class Asker:
         from models.server_asks import ServerAsks  # imported here: a process that asks nothing needs no HTTP client
 
         self._running = running = (
-            ServerAsks(self._store, self._settings, self._ask_s, self.counts),
+            ServerAsks(self._store, self._settings, self._ask_s, self.counts, waits_for_store=self._waits_for_store),
             uvloop.new_event_loop(),
         )
         self._thread = threading.Thread(target=self._serve, args=running, name="asker", daemon=True)
