@@ -68,10 +68,10 @@ class ServerAsks:
         self._away_s = None if waits_for_store else store_calls.AWAY_S
         self._connections = ServerConnections()
         self._names = names = AddressCache()
-        self._calls = StoreCalls(store.redis, self._away_s)
+        process = f"{os.getpid()}-{secrets.token_hex(6)}"
+        self._calls = StoreCalls(store.redis, process, self._away_s)
         self._spending = store.spending
         self._keeping = Keeping(settings.kept_replies_mb << 20, round(settings.kept_replies_days * 86400))
-        process = f"{os.getpid()}-{secrets.token_hex(6)}"
         self._gates = Gates(self._calls, store.model_limits, process, ask_s)
         self._models = Clients(store.models.access, ModelClient, settings, names)
         self._equal_asks: EqualAsks[Answer] = EqualAsks()
@@ -280,7 +280,8 @@ class ServerAsks:
     async def _look(self, asked: CountedAsk, digest: bytes = b"") -> BudgetStanding:
         """Fetch the reply stored under a digest, and the spending."""
         arguments = spending.arguments(asked, self._keeping, find=digest)
-        return self._learn(asked, await self._calls.call(self._spending.count, arguments, urgent=not digest))
+        call = self._calls.call(self._spending.count, arguments, urgent=not digest, once=bool(digest))
+        return self._learn(asked, await call)
 
     def _count(
         self, asked: CountedAsk, spent: Spent, currency: str = "", digest: bytes = b"", reply: bytes = b""
@@ -289,7 +290,7 @@ class ServerAsks:
         once Redis is back.
         """
         arguments = spending.arguments(asked, self._keeping, spent, currency, keep=digest, reply=reply)
-        call = self._calls.call(self._spending.count, arguments, lasting=True)
+        call = self._calls.call(self._spending.count, arguments, lasting=True, once=True)
         call.add_done_callback(
             lambda done: None if done.cancelled() or done.exception() else self._learn(asked, done.result())
         )

@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -27,14 +28,20 @@ class _Call(NamedTuple):
     arguments: Sequence[Any]
     answer: asyncio.Future[Any]
     ends: float
+    number: int | None
 
 
 class StoreCalls:
     """Calls of scripts, for one event loop. Redis is called on a thread, as elsewhere in the service."""
 
-    def __init__(self, redis: Redis, away_s: float | None = None) -> None:
-        """`away_s` is how long a call waits for a Redis that is away; None for until `end`."""
+    def __init__(self, redis: Redis, process: str, away_s: float | None = None) -> None:
+        """`process` is a name that no other process has. `away_s` is how long a call waits for a Redis that is away;
+        None for until `end`.
+        """
         self._redis = redis
+        self._process = process
+        self._trips = 0
+        self._numbers = count()
         self._away_s = math.inf if away_s is None else away_s
         self._thread = ThreadPoolExecutor(1, "asker-store")
         self._urgent: deque[_Call] = deque()
@@ -43,16 +50,25 @@ class StoreCalls:
         self._is_ended = False
 
     def call(
-        self, script: Script, arguments: Sequence[Any], *, urgent: bool = True, lasting: bool = False
+        self,
+        script: Script,
+        arguments: Sequence[Any],
+        *,
+        urgent: bool = True,
+        lasting: bool = False,
+        once: bool = False,
     ) -> asyncio.Future[Any]:
         """Call a script; returns a future of its result.
 
-        The call is made even if the caller no longer waits. If Redis is away for a moment, it may be made twice. Calls
-        that are not urgent are sent after urgent ones. A lasting call waits for Redis until `end`.
+        The call is made even if the caller no longer waits. If Redis is away for a moment, it may be made twice; with
+        `once`, the script is told its identity in three more arguments: the process, the number of its round trip, and
+        its own number. Calls that are not urgent are sent after urgent ones. A lasting call waits for Redis until
+        `end`.
         """
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        number = next(self._numbers) if once else None
         ends = math.inf if lasting else monotonic() + self._away_s
-        (self._urgent if urgent else self._others).append(_Call(script, arguments, answer, ends))
+        (self._urgent if urgent else self._others).append(_Call(script, arguments, answer, ends, number))
         if self._sending is None:
             self._sending = asyncio.create_task(self._send())
         return answer
@@ -82,6 +98,8 @@ class StoreCalls:
         self._sending = None
 
     async def _send_until_settled(self, calls: Sequence[_Call]) -> None:
+        """Makes one round trip, and repeats it with the calls that Redis did not answer."""
+        self._trips += 1
         loop = asyncio.get_running_loop()
         is_told = False
         while calls:
@@ -139,7 +157,8 @@ class StoreCalls:
     def _evaluate(self, calls: Sequence[_Call]) -> list[Any]:
         with self._redis.pipeline(transaction=False) as pipe:
             for call in calls:
-                pipe.evalsha(call.script.sha, 0, *call.arguments)
+                identity = () if call.number is None else (self._process, self._trips, call.number)
+                pipe.evalsha(call.script.sha, 0, *call.arguments, *identity)
             return pipe.execute(raise_on_error=False)
 
 
