@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
+from time import sleep
 from typing import TYPE_CHECKING, NamedTuple
 
+from redis.exceptions import RedisError
+
 from gradebox.outcome import Spent
-from models import stand_in_reply
+from models import stand_in_reply, store_calls
 from models.answer_json import Answer, failed, replied
 from models.ask_counts import AskCounts
 from models.fair_threads import FairThreads
@@ -25,6 +28,7 @@ from models.parse_ask import (
 )
 from models.settings import ModelSettings
 from models.validation_timeouts import Patience
+from storage.connection import is_away
 from storage.spending import Budget
 from storage.store import Store
 
@@ -241,19 +245,31 @@ class Asker:
         scored.add_done_callback(partial(_end_asks, asks))
 
     def _score_others(self, asks: Sequence[_GraderAsk]) -> None:
-        assert self.score_other is not None
         asks = [ask for ask in asks if ask.answer.set_running_or_notify_cancel()]
         if not asks:
             return
         level, label, _, who, wanted, _ = asks[0]
         self._level.number = level + 1
         if wanted():
-            answers = self.score_other(label, [ask.thread for ask in asks], who, wanted)
+            answers = self._scores_of(label, [ask.thread for ask in asks], who, wanted)
         else:
             message = f"grader {label!r} was not asked, because its answer was no longer needed"
             answers = [failed("unreachable", message, True)] * len(asks)
         for ask, answer in zip(asks, answers, strict=True):
             ask.answer.set_result(answer)
+
+    def _scores_of(self, label: str, threads: Sequence[bytes], who: Who, wanted: Wanted) -> list[Answer]:
+        """Scores threads with another grader, which is looked up first. If the store is away, this waits as asks of
+        servers do.
+        """
+        assert self.score_other is not None
+        while True:
+            try:
+                return self.score_other(label, threads, who, wanted)
+            except RedisError as error:
+                if not (self._waits_for_store and is_away(error) and wanted()) or self._is_closed:
+                    raise
+                sleep(store_calls.AGAIN_S)
 
     def _begin(self) -> "tuple[ServerAsks, asyncio.AbstractEventLoop]":
         import uvloop

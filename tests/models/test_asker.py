@@ -17,6 +17,7 @@ from typing import Any, Unpack
 
 import pytest
 from redis import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from examples.model_server import ModelServer, Script
 from gradebox.asks.model import choice_schema
@@ -822,6 +823,28 @@ def test_a_worker_waits_for_a_store_that_is_full(
         redis.config_set("maxmemory", 0)
     assert not asked.result(20).is_error
     asker.close()
+
+
+def test_a_worker_that_cannot_look_up_an_asked_grader_waits_for_the_store(store: Store) -> None:
+    """Otherwise the whole chunk would be scored, and paid for, again."""
+    tries: list[str] = []
+
+    def score(label: str, threads: Sequence[bytes], who: Who, wanted: Callable[[], bool]) -> list[Answer]:
+        tries.append(label)
+        if len(tries) < 3:
+            raise RedisConnectionError("refused")
+        return [Answer(b'{"reply":{"score":1.0}}', Spent(asks=1))] * len(threads)
+
+    asked = b'{"ask":"grader","name":"other","thread":{"messages":[]}}'
+    asker = Asker(store, HERE, waits_for_store=True)
+    asker.score_other = score
+    assert told(asker, asked)[0] == {"reply": {"score": 1.0}}
+    asker.close()
+    tries.clear()
+    with asking(store) as asker:  # a person waits for this one
+        asker.score_other = score
+        with pytest.raises(RedisConnectionError):
+            told(asker, asked)
 
 
 def test_a_worker_that_waits_for_the_store_stops_in_time(tmp_path: Path) -> None:
