@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
+from time import sleep
 from typing import TYPE_CHECKING, NamedTuple
 
+from redis.exceptions import RedisError
+
 from gradebox.outcome import Spent
-from models import stand_in_reply
+from models import stand_in_reply, store_calls
 from models.answer_json import Answer, failed, replied
 from models.ask_counts import AskCounts
 from models.fair_threads import FairThreads
@@ -25,6 +28,7 @@ from models.parse_ask import (
 )
 from models.settings import ModelSettings
 from models.validation_timeouts import Patience
+from storage.connection import is_away
 from storage.spending import Budget
 from storage.store import Store
 
@@ -98,15 +102,19 @@ class Asker:
         counts: metrics of asks of servers.
     """
 
-    def __init__(self, store: Store, settings: ModelSettings, ask_s: float = ASK_S) -> None:
+    def __init__(
+        self, store: Store, settings: ModelSettings, ask_s: float = ASK_S, *, waits_for_store: bool = False
+    ) -> None:
         """`ask_s` is how long an ask is retried, from when it is first sent; each try may take its server's
-        `timeout_s`.
+        `timeout_s`. With `waits_for_store`, asks wait for a Redis that is away until this is closed; otherwise they
+        soon fail, because a person waits for them.
         """
         self.score_other: ScoreOther | None = None
         self.counts = AskCounts()
         self._store = store
         self._settings = settings
         self._ask_s = ask_s
+        self._waits_for_store = waits_for_store
         self._lock = threading.Lock()
         self._running: tuple[ServerAsks, asyncio.AbstractEventLoop] | None = None
         self._thread: threading.Thread | None = None
@@ -240,19 +248,31 @@ class Asker:
         scored.add_done_callback(partial(_end_asks, asks))
 
     def _score_others(self, asks: Sequence[_GraderAsk]) -> None:
-        assert self.score_other is not None
         asks = [ask for ask in asks if ask.answer.set_running_or_notify_cancel()]
         if not asks:
             return
         level, label, _, who, wanted, _ = asks[0]
         self._level.number = level + 1
         if wanted():
-            answers = self.score_other(label, [ask.thread for ask in asks], who, wanted)
+            answers = self._scores_of(label, [ask.thread for ask in asks], who, wanted)
         else:
             message = f"grader {label!r} was not asked, because its answer was no longer needed"
             answers = [failed("unreachable", message, True)] * len(asks)
         for ask, answer in zip(asks, answers, strict=True):
             ask.answer.set_result(answer)
+
+    def _scores_of(self, label: str, threads: Sequence[bytes], who: Who, wanted: Wanted) -> list[Answer]:
+        """Scores threads with another grader, which is looked up first. If the store is away, this waits as asks of
+        servers do.
+        """
+        assert self.score_other is not None
+        while True:
+            try:
+                return self.score_other(label, threads, who, wanted)
+            except RedisError as error:
+                if not (self._waits_for_store and is_away(error) and wanted()) or self._is_closed:
+                    raise
+                sleep(store_calls.AGAIN_S)
 
     def _begin(self) -> "tuple[ServerAsks, asyncio.AbstractEventLoop]":
         import uvloop
@@ -260,7 +280,7 @@ class Asker:
         from models.server_asks import ServerAsks  # imported here: a process that asks nothing needs no HTTP client
 
         self._running = running = (
-            ServerAsks(self._store, self._settings, self._ask_s, self.counts),
+            ServerAsks(self._store, self._settings, self._ask_s, self.counts, waits_for_store=self._waits_for_store),
             uvloop.new_event_loop(),
         )
         self._thread = threading.Thread(target=self._serve, args=running, name="asker", daemon=True)

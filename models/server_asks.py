@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 
 from gradebox.outcome import Spent
 from gradebox.schemas import Price
+from models import store_calls
 from models.answer_json import Answer, failed, failed_by, replied
 from models.ask_counts import AskCounts
 from models.chat import chat
@@ -60,14 +61,17 @@ class _Changed(Exception):
 class ServerAsks:
     """All asks of servers of one process."""
 
-    def __init__(self, store: Store, settings: ModelSettings, ask_s: float, counts: AskCounts) -> None:
+    def __init__(
+        self, store: Store, settings: ModelSettings, ask_s: float, counts: AskCounts, *, waits_for_store: bool
+    ) -> None:
         self._counts = counts
+        self._away_s = None if waits_for_store else store_calls.AWAY_S
         self._connections = ServerConnections()
         self._names = names = AddressCache()
-        self._calls = StoreCalls(store.redis)
+        process = f"{os.getpid()}-{secrets.token_hex(6)}"
+        self._calls = StoreCalls(store.redis, process, self._away_s)
         self._spending = store.spending
         self._keeping = Keeping(settings.kept_replies_mb << 20, round(settings.kept_replies_days * 86400))
-        process = f"{os.getpid()}-{secrets.token_hex(6)}"
         self._gates = Gates(self._calls, store.model_limits, process, ask_s)
         self._models = Clients(store.models.access, ModelClient, settings, names)
         self._equal_asks: EqualAsks[Answer] = EqualAsks()
@@ -114,10 +118,16 @@ class ServerAsks:
         self._tasks[task] = wanted
         try:
             while True:
-                with suppress(_Changed):
+                try:
                     if isinstance(request, ModelRequest):
                         return await self._ask_model(request, data, who)
                     return await self._ask_endpoint(request, who)
+                except _Changed:
+                    pass
+                except RedisError as error:  # nothing is paid for yet, because replies wait until they are counted
+                    if self._away_s is not None or self._is_closed or not is_away(error):
+                        raise
+                    await asyncio.sleep(store_calls.AGAIN_S)
         except NotFound:
             kind = request.asked.partition(":")[0]
             return failed("unknown", f"the project has no {kind} {request.name!r}: register it, or name another")
@@ -241,8 +251,9 @@ class ServerAsks:
                 keep = digest if answer.is_fitting and not answer.is_error else b""
                 counted = self._count(asked, answer.spent, price.currency if price else "", keep, answer.body)
                 if has_budget:
-                    await counted
-            await counted
+                    await self._wait_for(counted)
+            if not has_budget:
+                await self._wait_for(counted)
             return answer
         except _OverBudget:
             message = "the budget is used up: raise it, and send the rest as a new batch"
@@ -269,18 +280,27 @@ class ServerAsks:
     async def _look(self, asked: CountedAsk, digest: bytes = b"") -> BudgetStanding:
         """Fetch the reply stored under a digest, and the spending."""
         arguments = spending.arguments(asked, self._keeping, find=digest)
-        return self._learn(asked, await self._calls.call(self._spending.count, arguments, urgent=not digest))
+        call = self._calls.call(self._spending.count, arguments, urgent=not digest, once=bool(digest))
+        return self._learn(asked, await call)
 
     def _count(
         self, asked: CountedAsk, spent: Spent, currency: str = "", digest: bytes = b"", reply: bytes = b""
     ) -> asyncio.Future[Any]:
-        """Count spending, and store a reply under its digest. This completes even if the caller no longer waits."""
+        """Count spending, and store a reply under its digest. This completes even if the caller no longer waits,
+        once Redis is back.
+        """
         arguments = spending.arguments(asked, self._keeping, spent, currency, keep=digest, reply=reply)
-        call = self._calls.call(self._spending.count, arguments)
+        call = self._calls.call(self._spending.count, arguments, lasting=True, once=True)
         call.add_done_callback(
             lambda done: None if done.cancelled() or done.exception() else self._learn(asked, done.result())
         )
         return call
+
+    async def _wait_for(self, counted: asyncio.Future[Any]) -> None:
+        """Wait until a cost is counted. If a person waits too, this ends sooner, and the cost is counted later."""
+        await asyncio.wait([counted], timeout=self._away_s)
+        if counted.done():
+            counted.result()
 
     def _learn(self, asked: CountedAsk, found: list[Any]) -> BudgetStanding:
         standing = spending.standing(found)

@@ -17,9 +17,11 @@ from storage.store import Store
 _LABEL = "test-run"
 
 
-def asker_of(store: Store, settings: ModelSettings, pool: Pool) -> Asker:
-    """Make the asker of a process; other graders that are asked run in sandboxes of this pool."""
-    asker = Asker(store, settings)
+def asker_of(store: Store, settings: ModelSettings, pool: Pool, *, waits_for_store: bool = False) -> Asker:
+    """Make the asker of a process; other graders that are asked run in sandboxes of this pool. Workers wait for the
+    store, as with all they do.
+    """
+    asker = Asker(store, settings, waits_for_store=waits_for_store)
     asker.score_other = partial(score_other, store, pool, asker)
     return asker
 

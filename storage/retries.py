@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from redis import Redis
 
-from gradebox.outcome import ErrorKind, Outcome
+from gradebox.outcome import ErrorKind, Outcome, Spent
 from gradebox.schemas import Batch
 from storage import batch_record, feedback, frozen_batch, redis_keys
 from storage.audit import Audit
@@ -79,9 +79,10 @@ class _Found(msgspec.Struct):
     """The outcomes of a batch, split up.
 
     Attributes:
-        rest: for each grader, the tally of the outcomes that stay.
+        rest: for each grader, the tally of the outcomes that stay, with the cost of all asks so far: the files have
+            only that of the outcomes that count.
         units: the units with retryable outcomes.
-        tallies: for each of these units, the tally of its retryable outcomes.
+        tallies: for each of these units, the tally of its retryable outcomes, without their cost.
     """
 
     rest: list[Tally]
@@ -164,7 +165,7 @@ class Retries:
         self, batch: Batch, frozen: Frozen, plan: Plan, attempts: list[int], wanted: list[Wanted]
     ) -> tuple[int, list[bytes]] | None:
         """The number of units to score again, and the arguments of the script; None if nothing is retryable."""
-        found = self._found(batch.id, plan, attempts, frozen.floor)
+        found = self._found(batch.id, plan, attempts, frozen)
         if not found.units:
             return None
         self._backlog.check_again(batch.project, sum(one.outcomes for one in found.units))
@@ -184,7 +185,7 @@ class Retries:
         tallies = map(pack, [*found.rest, *found.tallies])
         return len(found.units), [msgspec.msgpack.encode(again), frozen.value, chunks, done, *tallies]
 
-    def _found(self, batch_id: str, plan: Plan, attempts: list[int], floor: int) -> _Found:
+    def _found(self, batch_id: str, plan: Plan, attempts: list[int], frozen: Frozen) -> _Found:
         found = _Found([Tally() for _ in plan.scorers], [], [])
         files = OutcomeFiles(self._batches, self._spool, batch_id, plan)
         for unit, attempt in enumerate(attempts):
@@ -196,9 +197,12 @@ class Retries:
             found.rest[number] = merged([found.rest[number], stay])
             if again := [one for one in outcomes if is_retryable(one)]:
                 counted = tally(again)
+                counted.spent = None
                 errors = dict(counted.errors)
-                found.units.append(_Unit(unit, max(attempt, floor), number, len(again), len(lines), errors))
+                found.units.append(_Unit(unit, max(attempt, frozen.floor), number, len(again), len(lines), errors))
                 found.tallies.append(counted)
+        for rest, summary in zip(found.rest, frozen.batch(batch_id, summary=True).summary, strict=True):
+            rest.spent = None if summary.spent is None else Spent(**summary.spent.model_dump())
         return found
 
     def _fields(

@@ -87,7 +87,7 @@ def _asking_threads(context: WorkerContext, asking_chunks: int) -> list[FurtherL
     """The further threads of a worker in the lane `asking`. Other workers have none, and answer no asks."""
     if context.lane != "asking":
         return []
-    context.asker = asker_of(context.store, ModelSettings(), context.pool)
+    context.asker = asker_of(context.store, ModelSettings(), context.pool, waits_for_store=True)
     context.metrics.registry.register(context.asker.counts.registry)
     return [AskingCalls(context), *asking_loops(context, asking_chunks)]
 

@@ -12,9 +12,10 @@ if redis.call('GETRANGE', batch .. ':done', unit * 2, unit * 2 + 1) == mark then
   return {redis.call('HGET', batch, 'state') == 'finished' and 2 or 1, 0}
 end
 local held = redis.call('ZREM', LEASES, id .. ':' .. ARGV[2] .. ':' .. ARGV[3]) == 1
-if redis.call('HGET', batch, 'state') ~= 'running' then
+local is_over = redis.call('HGET', batch, 'state') ~= 'running'
+if (held and is_over) or was_left(batch, unit, attempt) then count_spent(id, batch, unit, ARGV[8]) end
+if is_over then
   if is_known(id) then redis.call('ZADD', UNTIDY, now_ms() / 1000, id) end
-  if held then count_spent(id, batch, unit, ARGV[8]) end
   return {3, 0}
 end
 if not held then return {0, 0} end

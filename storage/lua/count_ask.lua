@@ -1,6 +1,6 @@
 -- Looks up a stored reply, or stores one, and counts the cost of an ask.
 -- ARGV: the ask (storage/spending.py), packed; the digest to look up; the digest to store a reply under, and the reply;
--- '' for none.
+-- '' for none; of calls that count something, the process, the number of its round trip, and the number of the call.
 -- Returns the reply that was found, or ''; input tokens, output tokens and cost of the batch; the budget of the
 -- project, or '', and the same three numbers for its period.
 local ask = cmsgpack.unpack(ARGV[1])
@@ -49,7 +49,22 @@ local function count_in(name, prefix, counts)
   for i = 1, #counts, 2 do redis.call('HINCRBY', name, prefix .. counts[i], counts[i + 1]) end
 end
 
+-- Whether the call is made for the first time: it is repeated if its reply was lost. A process begins a round trip only
+-- when the one before is settled. So the calls of the last one are remembered, and a call of an earlier one is repeated.
+local function is_first()
+  local counted, trip = 'gradebox:counted:' .. ARGV[5], tonumber(ARGV[6])
+  local last = tonumber(redis.call('HGET', counted, 'trip') or 0)
+  if trip < last then return false end
+  if trip > last then
+    redis.call('DEL', counted)
+    redis.call('HSET', counted, 'trip', trip)
+    redis.call('EXPIRE', counted, 86400)
+  end
+  return redis.call('HSETNX', counted, ARGV[7], 1) == 1
+end
+
 local function count(counts)
+  if ARGV[5] and not is_first() then return end
   for _, prefix in ipairs({'', ask.asked .. ':', 'grader:' .. ask.grader .. ':'}) do count_in(spent, prefix, counts) end
   for _, period in ipairs({{ask.day, 40}, {ask.month, 400}}) do
     count_in(spent .. ':' .. period[1], '', counts)

@@ -5,6 +5,7 @@
 local id, unit, mark = ARGV[1], ARGV[2], ARGV[3] .. ':' .. ARGV[5]
 local batch = batch_key(id)
 if redis.call('ZREM', LEASES, id .. ':' .. unit .. ':' .. ARGV[3]) == 0 then
+  if was_left(batch, unit, ARGV[3]) then count_spent(id, batch, unit, ARGV[6]) end
   return redis.call('HGET', batch .. ':parts', unit) == mark and 1 or 0
 end
 if not is_active(batch) then

@@ -16,6 +16,8 @@ from time import monotonic, process_time, sleep
 from typing import Any, Unpack
 
 import pytest
+from redis import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from examples.model_server import ModelServer, Script
 from gradebox.asks.asking import encoded
@@ -30,13 +32,15 @@ from models.errors import AskFailed
 from models.settings import ModelSettings
 from models.validation_timeouts import Patience
 from storage import spending
+from storage.audit import Audit
 from storage.connection import check_format, connect
 from storage.models import LimitFields, ModelAccess
-from storage.spending import Budget
+from storage.spending import Budget, SpendingStore
 from storage.spool import Spool
 from storage.store import Store
 from tests.conftest import redis_server
 from tests.storage.making import spent_by_batch
+from tests.waiting import eventually
 
 HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=1024, model_connect_s=2)
 KEY = "sk-very-secret-of-a-model-0123456789"
@@ -828,6 +832,99 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None
         assert not any(each.done() for each in asked)
         with redis_server(tmp_path):
             assert not any(each.result(20).is_error for each in asked)
+            asker.close()
+
+
+def asks_counted(url: str) -> dict[str, int]:
+    found = SpendingStore(connect(url), Audit(connect(url))).told("default").total
+    return {"asks": found.asks, "kept": found.kept, "input_tokens": found.input_tokens}
+
+
+def test_a_worker_waits_for_the_store_however_long_it_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The replies are paid for while the store is away; the asks after them are made once it is back."""
+    monkeypatch.setattr(store_calls, "AWAY_S", 0.3)
+    with ModelServer(Script(latency_s=1)) as server:
+        with redis_server(tmp_path) as url:
+            asker = Asker(store_at(url, tmp_path, server), HERE, waits_for_store=True)
+            asked = [asker.ask(request(f"{n}"), WHO, lambda: True) for n in range(8)]
+            eventually(lambda: len(server.bodies) == 8)
+        sleep(2.5)
+        asked += [asker.ask(request(f"{n}"), WHO, lambda: True) for n in range(4, 12)]
+        sleep(1.5)
+        assert not any(each.done() for each in asked)
+        with redis_server(tmp_path) as url:
+            assert not any(each.result(20).is_error for each in asked)
+            asker.close()
+            assert asks_counted(url) == {"asks": 16, "kept": 4, "input_tokens": 120}
+        assert len(server.bodies) == 12
+
+
+def test_a_worker_waits_for_a_store_that_is_full(
+    store: Store, redis: Redis, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_calls, "AWAY_S", 0.3)
+    register(store, server)
+    asker = Asker(store, HERE, waits_for_store=True)
+    redis.config_set("maxmemory", 1)
+    try:
+        asked = asker.ask(request(), WHO, lambda: True)
+        sleep(1)
+        assert not asked.done()
+    finally:
+        redis.config_set("maxmemory", 0)
+    assert not asked.result(20).is_error
+    asker.close()
+
+
+def test_a_worker_that_cannot_look_up_an_asked_grader_waits_for_the_store(store: Store) -> None:
+    """Otherwise the whole chunk would be scored, and paid for, again."""
+    tries: list[str] = []
+
+    def score(label: str, threads: Sequence[bytes], who: Who, wanted: Callable[[], bool]) -> list[Answer]:
+        tries.append(label)
+        if len(tries) < 3:
+            raise RedisConnectionError("refused")
+        return [Answer(b'{"reply":{"score":1.0}}', Spent(asks=1))] * len(threads)
+
+    asked = b'{"ask":"grader","name":"other","thread":{"messages":[]}}'
+    asker = Asker(store, HERE, waits_for_store=True)
+    asker.score_other = score
+    assert told(asker, asked)[0] == {"reply": {"score": 1.0}}
+    asker.close()
+    tries.clear()
+    with asking(store) as asker:  # a person waits for this one
+        asker.score_other = score
+        with pytest.raises(RedisConnectionError):
+            told(asker, asked)
+
+
+def test_a_worker_that_waits_for_the_store_stops_in_time(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as url, ModelServer(Script(latency_s=1)) as server:
+        asker = Asker(store_at(url, tmp_path, server), HERE, waits_for_store=True)
+        asked = [asker.ask(request("1"), WHO, lambda: True)]
+        eventually(lambda: len(server.bodies) == 1)
+    sleep(1.5)
+    asked += [asker.ask(request("2"), WHO, lambda: True)]
+    sleep(0.5)
+    began = monotonic()
+    asker.close()
+    assert monotonic() - began < 3
+    assert all(each.done() for each in asked)
+
+
+def test_a_paid_reply_is_given_to_a_person_and_counted_once_the_store_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_calls, "AWAY_S", 0.5)
+    with ModelServer(Script(latency_s=1)) as server:
+        with redis_server(tmp_path) as url:
+            asker = Asker(store_at(url, tmp_path, server), HERE)
+            asked = asker.ask(request(), WHO, lambda: True)
+            eventually(lambda: len(server.bodies) == 1)
+        assert not asked.result(10).is_error
+        assert error(asker, request("2"))["kind"] == "unreachable"
+        with redis_server(tmp_path) as url:
+            eventually(lambda: asks_counted(url) == {"asks": 1, "kept": 0, "input_tokens": 10})
             asker.close()
 
 

@@ -87,6 +87,20 @@ def test_costs_are_counted_for_whom_they_are_for(store: Store) -> None:
     assert store.spending.told("nobody").total == _spending(0, 0, 0)
 
 
+def test_a_repeated_call_counts_nothing(store: Store) -> None:
+    """A call is known by its process, round trip and number. That of an earlier round trip is a repeated one."""
+    keep(store, 1, b'{"reply":1}')
+    asked = arguments(ASKED, KEEPING, Spent(1, 0, 10, 5, 0.25), "USD")
+    looked_up = arguments(ASKED, KEEPING, find=_digest(1))
+    calls = [("1-a", 1, 0), ("1-a", 1, 1), ("1-a", 1, 0), ("1-b", 1, 0), ("1-a", 7, 2), ("1-a", 1, 3), ("1-a", 7, 2)]
+    told = [standing(store.spending.count(args=[*asked, *identity])) for identity in calls]
+    assert [each.batch.tokens for each in told] == [15, 30, 30, 45, 60, 60, 60]
+    replies = [standing(store.spending.count(args=[*looked_up, "1-a", 8, number])).reply for number in (5, 5)]
+    assert replies == [b'{"reply":1}'] * 2
+    assert (spent_by_batch(store, "b1")["asks"], spent_by_batch(store, "b1")["kept"]) == (1 + 4 + 1, 1)
+    assert store.redis.hlen("gradebox:counted:1-a") == 2
+
+
 def test_what_is_spent_is_told_with_each_count(store: Store) -> None:
     told = count(store, spent=Spent(1, 0, 10, 5, 0.25), currency="USD")
     assert (told.batch, told.budget, told.project) == (Totals(15, 0.25), None, Totals(0, 0.0))
