@@ -108,7 +108,10 @@ def test_a_head_that_trickles_is_ended(service: Service, hasty: None, before: by
 def test_line_ends_between_requests_keep_no_connection(service: Service, hasty: None) -> None:
     with connected(service) as connection:
         connection.sendall(HEAD + b"\r\n")
-        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        answer = connection.recv(65536)
+        while not answer.endswith(b"}"):  # the body may come after the head
+            answer += connection.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 200")
         connection.sendall(b"\r\n")
         assert rest(connection) == b""
 
