@@ -122,7 +122,13 @@ class ScoringLoop:
         elif isinstance(error, OSError) and not self._context.store.spool.is_writable():
             self._queue.give_back(lease, tried=False)
             self._context.stopping.wait(_SPOOL_PAUSE_S)
-        elif isinstance(error, PayloadLost) and self._context.store.spool.is_there(lease.batch):
+        elif isinstance(error, PayloadLost) and self._is_spool_there(lease.batch):
             self._queue.give_back(lease, tried=True)  # at once, because the payload never comes back
         else:
             self._queue.postpone(lease, min(2.0**lease.tries, _LONGEST_PAUSE_S))
+
+    def _is_spool_there(self, batch: str) -> bool:
+        try:
+            return self._context.store.spool.is_there(batch)
+        except OSError:  # it cannot be asked now
+            return False

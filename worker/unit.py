@@ -91,7 +91,7 @@ def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: UnitW
             new, again, places = rest
             outcomes += again
             counted = tally([outcomes[place] for place in places if place < len(outcomes)])
-            if reason is not None:  # what the outcomes cost that stay is counted already
+            if reason is not None:  # the other outcomes are those of an earlier attempt, whose cost is counted already
                 counted.spent = tally([outcomes[place] for place in places if place < before]).spent
         else:
             if reason is not None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -84,10 +85,12 @@ def differences(
     found = _differing(_texts(Snapshot(module, {}, compared.changing, compared.changed), compared), there)
     if all(each.may_change for each in found):
         return found
-    runs = [_texts_of_source(source, module, compared, deadline, seed) or there for seed in (2, 3, 1)]
-    by_seed, by_chance = (
-        {each.place for other in others for each in _differing(there, other)} for others in (runs[:2], runs[2:])
-    )
+    with ThreadPoolExecutor() as threads:  # together, because each may import for seconds
+        others = list(
+            threads.map(lambda seed: _texts_of_source(source, module, compared, deadline, seed) or there, (2, 3, 1))
+        )
+    by_seed = {each.place for other in others[:2] for each in _differing(there, other)}
+    by_chance = {each.place for each in _differing(there, others[2])}
     return [
         each._replace(varies=each.place in by_chance)
         for each in found

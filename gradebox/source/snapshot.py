@@ -16,6 +16,7 @@ import re
 import types
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import chain
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -29,6 +30,7 @@ CUT = " (its other parts)"
 """After the name of a value that has more parts than are described."""
 _MOST_PARTS = 20_000  # of a name
 _LONG = 1000  # of a container with as many plain items, a digest stands for all
+_MOST_DIGESTED = 1_000_000  # items; of longer containers, only the length is compared
 _DEPTH = 12
 _CHARS = 60
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, range, slice)
@@ -295,16 +297,15 @@ def _may_fill(value: object) -> str:
 
 def _is_long(value: object) -> bool:
     """Whether this is a long container of plain values only."""
-    if type(value) is dict:
-        parts: list[object] = [*value, *value.values()]
-    elif type(value) in (list, tuple, set, frozenset):
-        parts = list(value)  # type: ignore[call-overload]  # one of these types
-    else:
+    if not isinstance(value, list | tuple | dict | set | frozenset) or type(value).__module__ != "builtins":
         return False
-    return len(parts) >= _LONG and all(type(part) in _PLAIN for part in parts)
+    parts = chain(value, value.values()) if isinstance(value, dict) else value
+    return len(value) >= _LONG and all(type(part) in _PLAIN for part in parts)
 
 
-def _digest(value: object) -> str:
+def _digest(value: Collection[object]) -> str:
+    if len(value) > _MOST_DIGESTED:
+        return "not compared"
     texts = sorted(map(repr, value)) if isinstance(value, set | frozenset) else repr(value)
     return hashlib.sha256(repr(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 

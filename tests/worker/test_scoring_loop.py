@@ -1,5 +1,6 @@
 """Tests that a worker takes no unit while it has no sandbox, and continues as soon as it has one."""
 
+import errno
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,11 +31,16 @@ def backend_and_pool() -> Iterator[tuple[Counted, Pool]]:
         yield made
 
 
+@pytest.fixture
+def context(store: Store, dispatch: Dispatch, backend_and_pool: tuple[Counted, Pool]) -> WorkerContext:
+    _, pool = backend_and_pool
+    return WorkerContext(store, pool, dispatch, Heartbeat(store, dispatch, Metrics("worker")))
+
+
 def test_units_are_taken_again_within_seconds_of_the_first_sandbox(
-    store: Store, dispatch: Dispatch, backend_and_pool: tuple[Counted, Pool]
+    store: Store, dispatch: Dispatch, context: WorkerContext, backend_and_pool: tuple[Counted, Pool]
 ) -> None:
     backend, pool = backend_and_pool
-    context = WorkerContext(store, pool, dispatch, Heartbeat(store, dispatch, Metrics("worker")))
     backend.broken = OSError(24, "no descriptors left")
     with pytest.raises(InfrastructureError):
         grade(pool, source(1))
@@ -54,13 +60,8 @@ def test_units_are_taken_again_within_seconds_of_the_first_sandbox(
 
 
 def test_a_chunk_that_meets_a_defect_is_given_back_and_the_loop_goes_on(
-    store: Store,
-    dispatch: Dispatch,
-    backend_and_pool: tuple[Counted, Pool],
-    monkeypatch: pytest.MonkeyPatch,
+    store: Store, dispatch: Dispatch, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, pool = backend_and_pool
-    context = WorkerContext(store, pool, dispatch, Heartbeat(store, dispatch, Metrics("worker")))
     batch = submit(store, dispatch, 3, SOURCE)
     with ScoringLoop(context) as loop:
         with monkeypatch.context() as broken:
@@ -76,10 +77,8 @@ def test_a_chunk_that_meets_a_defect_is_given_back_and_the_loop_goes_on(
 
 @pytest.mark.parametrize("fault", ["cannot be read", "is gone with the whole spool"])
 def test_a_batch_that_cannot_be_scored_holds_up_no_other(
-    store: Store, dispatch: Dispatch, backend_and_pool: tuple[Counted, Pool], fault: str
+    store: Store, dispatch: Dispatch, context: WorkerContext, fault: str
 ) -> None:
-    _, pool = backend_and_pool
-    context = WorkerContext(store, pool, dispatch, Heartbeat(store, dispatch, Metrics("worker")))
     broken = submit(store, dispatch, 5000, SOURCE)
     payload = Path(store.spool._root) / "payloads" / f"{broken}.jsonl"
     kept = payload.read_bytes()
@@ -113,13 +112,8 @@ def test_a_batch_that_cannot_be_scored_holds_up_no_other(
 
 
 def test_a_spool_that_cannot_be_used_for_a_while_costs_no_try(
-    store: Store,
-    dispatch: Dispatch,
-    backend_and_pool: tuple[Counted, Pool],
-    monkeypatch: pytest.MonkeyPatch,
+    store: Store, dispatch: Dispatch, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, pool = backend_and_pool
-    context = WorkerContext(store, pool, dispatch, Heartbeat(store, dispatch, Metrics("worker")))
     monkeypatch.setattr(scoring_loop, "_SPOOL_PAUSE_S", 0.01)
     batch = submit(store, dispatch, 3, SOURCE)
     root = Path(store.spool._root)
@@ -133,3 +127,18 @@ def test_a_spool_that_cannot_be_used_for_a_while_costs_no_try(
         assert loop.work()
         loop.flush()
     assert scores(store, batch) == [0.0, 1.0, 2.0]
+
+
+def test_a_chunk_whose_spool_cannot_be_asked_is_given_back(
+    store: Store, dispatch: Dispatch, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = submit(store, dispatch, 3, SOURCE)
+    store.spool.remove(batch)
+
+    def is_there(_batch: str) -> bool:
+        raise OSError(errno.EIO, "the disk does not answer")
+
+    monkeypatch.setattr(store.spool, "is_there", is_there)
+    with ScoringLoop(context) as loop:
+        assert loop.work()
+        assert context.heartbeat.leases == set()  # it is not renewed, so another attempt follows
