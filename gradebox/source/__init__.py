@@ -65,36 +65,33 @@ def extract(
     closure = Closure(module, grader, allowed)
     source = _source(closure, statement, node)
     compared = closure.compared(node)
-    found = differences(source, module.globals, compared, deadline) if compared else None
+    found = (differences(source, module.globals, compared, deadline) if compared else None) or []
     for widely in (False, True):
-        if found and compared:
-            sure = {each.name for each in found if not each.may_change}
-            longer = Closure(module, grader, allowed, {each.name: each.name in sure for each in found}, widely)
-            source, found = _closer(source, found, longer, statement, node, compared, deadline)
-    told = [each for each in found or () if not each.may_change]
+        if not compared or not found:
+            break
+        longer = _longer(Closure(module, grader, allowed, _differing_names(found), widely), statement, node)
+        if longer is not None and longer != source:
+            still = differences(longer, module.globals, compared, min(deadline, monotonic() + _LONGER_S))
+            if still is not None and _is_closer(still, found):
+                source, found = longer, still
+    told = [each for each in found if not each.may_change]
     if compare and told:
         warn(_explain(told, grader.__name__))
     return source
 
 
-def _closer(
-    source: str,
-    found: list[Difference],
-    longer: Closure,
-    statement: Statement,
-    node: Definition,
-    compared: ComparedNames,
-    deadline: float,
-) -> tuple[str, list[Difference]]:
-    """The source of a longer closure and its differences, if these are fewer; else `source` and `found`."""
+def _differing_names(found: list[Difference]) -> dict[str, bool]:
+    """The names that differ; false if the grader itself may have changed all that differs."""
+    sure = {each.name for each in found if not each.may_change}
+    return {each.name: each.name in sure for each in found}
+
+
+def _longer(closure: Closure, statement: Statement, node: Definition) -> str | None:
+    """As `_source`; None if it is too long, or has a part that cannot be uploaded."""
     try:
-        other = _source(longer, statement, node)
-    except SourceError:  # with more statements it is too long
-        return source, found
-    if other == source:
-        return source, found
-    still = differences(other, longer.module.globals, compared, min(deadline, monotonic() + _LONGER_S))
-    return (other, still) if still is not None and _is_closer(still, found) else (source, found)
+        return _source(closure, statement, node)
+    except SourceError:
+        return None
 
 
 def _is_closer(new: list[Difference], old: list[Difference]) -> bool:

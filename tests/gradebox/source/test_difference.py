@@ -12,7 +12,8 @@ import pytest
 
 from gradebox import source
 from gradebox.errors import GraderWarning, SourceError
-from gradebox.source import extract
+from gradebox.source import extract, snapshot
+from gradebox.source.snapshot import Snapshot
 from gradebox.thread import StringThread
 from tests.gradebox.source.extracted import load, same
 
@@ -360,6 +361,16 @@ def test_what_trials_of_a_helper_left_in_a_cache_is_not_uploaded(tmp_path: Path)
         async def g(thread): return float(bool(pattern("4").search(thread.completion())))
         """)
     assert "tried" not in same(tmp_path, load(tmp_path, text).g)
+
+
+def test_of_a_very_long_container_only_the_length_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "_MOST_DIGESTED", 1500)
+    found = Snapshot({"SHORT": [1] * 1500, "LONG": [1] * 1501}, {})
+    found.add("SHORT")
+    found.add("LONG")
+    assert found.texts["SHORT"].startswith("list of 1500, ")
+    assert found.texts["LONG"] == "list of 1501, not compared"
+    assert len(found.texts["SHORT"]) == len("list of 1500, ") + 16
 
 
 def test_statements_that_only_try_the_grader_are_not_uploaded(tmp_path: Path) -> None:
