@@ -10,7 +10,7 @@ from gradebox.errors import SourceError
 from gradebox.limits import SOURCE_BYTES
 from gradebox.source import imports
 from gradebox.source.closure import Closure, Need, refuse_imports, refuse_own_module
-from gradebox.source.difference import ComparedNames, Difference, differences
+from gradebox.source.difference import Difference, differences
 from gradebox.source.function import original
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import Definition, is_definition, names_of
