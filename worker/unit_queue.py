@@ -43,8 +43,8 @@ class UnitQueue:
 
     def postpone(self, lease: Lease, pause_s: float) -> None:
         """Gives back a unit after a pause, as `Leases.postpone` does. Other units can be scored meanwhile."""
+        self.drop(lease)  # first, because a heartbeat would extend the pause
         retry_redis(self._context, lambda: self._context.store.leases.postpone(lease, pause_s))
-        self.drop(lease)
 
     def keep_earlier(self, lease: Lease) -> bool:
         """Ends a unit that cannot be scored again: its earlier outcomes stay. Returns whether the batch is finished."""
