@@ -37,6 +37,14 @@ def sync_folder(path: Path) -> None:
         os.close(folder)
 
 
+def make_folder(path: Path) -> None:
+    """Makes a folder and those above it, unless they exist, so that a power failure loses none with the files in it."""
+    if not path.is_dir():
+        make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        sync_folder(path.parent)
+
+
 def create_private(path: Path, content: bytes) -> None:
     """Creates a file that only its owner can read, unless there is one. It is linked into place whole, so that
     processes that start at the same time use one content.

@@ -1,6 +1,5 @@
 """Deletes expired batches and files that belong to nothing. Each step can be repeated after any crash."""
 
-import secrets
 import time
 from contextlib import suppress
 
@@ -8,7 +7,7 @@ import structlog
 from redis.exceptions import LockError, OutOfMemoryError
 from redis.lock import Lock
 
-from storage import redis_keys
+from storage import redis_keys, spool_mark
 from storage.connection import script, text
 from storage.store import Store
 
@@ -139,8 +138,9 @@ class Janitor:
             return
         if not self._spool_is_ours():
             _log.warning(
-                "the spool was filled with another Redis, so files of unknown batches are kept: remove the file "
-                "`owner` from the spool to have them deleted"
+                "the spool lacks the mark of this Redis, so files of unknown batches are kept: if it is the right "
+                "spool, write the mark into its file `owner`",
+                mark=text(self._redis.get(redis_keys.SPOOL) or b""),
             )
             return
         before = time.time() - OLD_S
@@ -172,9 +172,7 @@ class Janitor:
 
     def _spool_is_ours(self) -> bool:
         """Whether the spool belongs to this Redis. If not, the janitor must not remove files of unknown batches."""
-        self._redis.set(redis_keys.SPOOL, secrets.token_hex(8), nx=True)
-        ours = text(self._redis.get(redis_keys.SPOOL) or b"")
-        return self._store.spool.owner(ours) == ours
+        return spool_mark.match(self._redis, self._store.spool) == self._store.spool.mark()
 
     def _extend_lock(self) -> None:
         """Extends the lock. The round goes on even if it has expired, and then another janitor may be at work too."""

@@ -65,6 +65,7 @@ class Spool:
         self._no_credentials, self._foreign = _foreign_errors(store)
         # Files of a folder need fsync; an object store does not lose what it has acknowledged.
         self._is_folder = isinstance(self._files, LocalFileSystem)
+        self._expected_mark: str | None = None
 
     def writing_payload(self, batch_id: str) -> AbstractContextManager[IO[bytes]]:
         """Opens a new payload, which is on disk when the block ends."""
@@ -257,15 +258,10 @@ class Spool:
             self._files.rm(f"{self._root}/outcomes/{batch_id}", recursive=True)
 
     def is_there(self, batch_id: str) -> bool:
-        """Whether the spool itself is there: it has the payload of this batch, or a mark of its owner older than
-        the batch. A network file system that is not mounted looks like an empty folder, and soon gets a new mark.
+        """Whether the spool itself is there: it has the payload of this batch, or a mark. A network file system that is
+        not mounted looks like an empty folder.
         """
-        if self._exists(self._payload(batch_id)):
-            return True
-        if not self._exists(self._owner):
-            return False
-        with self._as_os_errors():
-            return bool(self._files.modified(self._owner).timestamp() < int(batch_id[:8], 16))
+        return self._exists(self._payload(batch_id)) or self.mark() is not None
 
     def batches(self) -> set[str]:
         """The ids of all batches and other uploads that have files."""
@@ -278,15 +274,26 @@ class Spool:
         found = map(_ATTEMPT.fullmatch, self._files_of(batch_id))
         return [(int(name[1]), int(name[2])) for name in found if name]
 
-    def owner(self, claim: str) -> str:
-        """The mark of the Redis that the spool belongs to: the first claim that was written. Writes `claim` if there is
-        none.
-        """
-        with self._as_os_errors():
-            if not self._exists(self._owner):
-                self._files.makedirs(self._root, exist_ok=True)
-                self._files.pipe_file(self._owner, claim.encode())
-            return str(self._files.cat_file(self._owner)[:64].decode("ascii", "replace"))
+    def mark(self) -> str | None:
+        """The mark of the Redis that the spool belongs to; None if it has no mark."""
+        with suppress(FileNotFoundError), self._as_os_errors():
+            return str(self._files.cat_file(self._owner)[:64].decode("ascii", "replace").strip())
+        return None
+
+    def write_mark(self, mark: str) -> None:
+        """Writes the mark of the Redis that the spool belongs to."""
+        self._write_whole(self._owner, BytesIO(mark.encode()))
+
+    def expect_mark(self, mark: str) -> None:
+        """Refuses to write from now on while the spool has no mark, because it may not be mounted."""
+        self._expected_mark = mark
+
+    def _check_mark(self) -> None:
+        if self._expected_mark is not None and not self._exists(self._owner):
+            advice = f"mount it, or, if it is the right one, write {self._expected_mark} into that file"
+            raise OSError(
+                errno.ENODEV, f"the spool has no file `owner`, so it may not be mounted: {advice}", self._root
+            )
 
     def _files_of(self, batch_id: str) -> list[str]:
         """The names of the files of a batch, except its payload."""
@@ -299,6 +306,7 @@ class Spool:
 
     def check(self) -> None:
         """Raises OSError if the spool is not writable."""
+        self._check_mark()
         path = f"{self._root}/probe-{secrets.token_hex(4)}"
         self._make_folder(self._root)
         with self._as_os_errors():
@@ -377,13 +385,14 @@ class Spool:
         return f"{self._root}/environments/{upload_id}.zip"
 
     def _make_folder(self, path: str) -> None:
-        """Creates a folder. Does nothing in an object store: it has no folders, and a missing bucket is an error."""
-        folder = Path(path)
-        if not self._is_folder or folder.is_dir():
-            return
-        self._make_folder(str(folder.parent))
-        folder.mkdir(exist_ok=True)
-        disk.sync_folder(folder.parent)  # else a power failure may lose the folder with all files in it
+        """Creates a folder. Does nothing in an object store: it has no folders, and a missing bucket is an error.
+
+        Raises:
+            OSError: the spool is not mounted, or not writable.
+        """
+        if self._is_folder:
+            self._check_mark()
+            disk.make_folder(Path(path))
 
     def _exists(self, path: str) -> bool:
         with self._as_os_errors():

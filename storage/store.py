@@ -1,9 +1,11 @@
 """All stored data of the service, opened once per process."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from redis import Redis
 
+from storage import spool_mark
 from storage.api_keys import ApiKeys
 from storage.archives import Archives
 from storage.audit import LINES, Audit
@@ -102,6 +104,8 @@ def open_store(settings: StorageSettings) -> Store:
     load_scripts(redis)
     most = Waiting(settings.waiting_completions, settings.waiting_batches)
     spool = Spool(settings.spool, settings.reserve_mb * MIB)
+    with suppress(OSError):  # `/readyz` reports a spool that is away; the janitor marks it later
+        spool_mark.match(redis, spool)
     quotas = Quotas(
         projects=settings.projects,
         graders=settings.project_graders,

@@ -119,7 +119,7 @@ class ScoringLoop:
         """
         if self._context.stopping.is_set():
             self._queue.give_back(lease, tried=False)
-        elif isinstance(error, OSError) and not self._context.store.spool.is_writable():
+        elif isinstance(error, OSError | PayloadLost) and not self._context.store.spool.is_writable():
             self._queue.give_back(lease, tried=False)
             self._context.stopping.wait(_SPOOL_PAUSE_S)
         elif isinstance(error, PayloadLost) and self._is_spool_there(lease.batch):

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from rq import Queue
@@ -164,8 +163,6 @@ def test_work_whose_job_was_lost_is_found(store: Store, dispatch: Dispatch, star
 def test_a_payload_that_is_lost_becomes_errors_and_holds_up_nothing(
     store: Store, dispatch: Dispatch, start: Callable[[], Worker]
 ) -> None:
-    store.spool.owner("mark")
-    os.utime(Path(store.spool._root) / "owner", (0, 0))  # the spool is the one that the batch was sent to
     lost = submit(store, dispatch, 3000, SLOW)
     store.spool.remove(lost)
     good = submit(store, dispatch, 10, SLOW)
