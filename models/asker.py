@@ -52,6 +52,7 @@ class Who(NamedTuple):
         grader: its key.
         label: key and version, `polite@3`.
         batch: the id of the batch; "" for synchronous scoring and for test runs.
+        number: the number of the batch's grader for which it asks: that of itself, or of a grader that asks it.
         asks: the permitted asks: `model:small-judge` maps to "", `grader:has-answer` to the version to use.
         keep: whether stored replies are used, and replies stored.
         stand_in: whether the smallest fitting reply replaces that of a server, which is not asked.
@@ -71,6 +72,7 @@ class Who(NamedTuple):
     budget: Budget | None = None
     patience: Patience | None = None
     since: float = 0.0
+    number: int = 0
 
 
 Wanted = Callable[[], bool]

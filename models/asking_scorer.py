@@ -98,7 +98,6 @@ class AskingScorer:
 
     Attributes:
         traces: the traces of the last call, by index.
-        left_spent: the cost of the last call's answers for threads that have no outcome in its result.
     """
 
     def __init__(self, lend: Lend, asker: Asker, who: Who) -> None:
@@ -106,7 +105,6 @@ class AskingScorer:
         self._asker = asker
         self._who = who
         self.traces: dict[int, str] = {}
-        self.left_spent = Spent()
 
     def score(
         self, payload: bytes, first_index: int, label: str, lines: int | None = None, *, stop: Stop | None = None
@@ -121,7 +119,7 @@ class AskingScorer:
             call.run(self._lend)
         finally:
             call.give_up()
-        self.traces, self.left_spent = call.traces, call.left_spent()
+        self.traces = call.traces
         return call.outcomes()
 
 
@@ -147,24 +145,11 @@ class _Call:
         self._first_left = 0
         self._is_over = False
         self._outcomes: dict[int, Outcome] = {}
-        self._spent: dict[int, Spent] = {}
         self.traces: dict[int, str] = {}
 
     def outcomes(self) -> list[Outcome]:
         """The outcomes of the leading threads that all have one."""
         return [self._outcomes[number] for number in range(self._done())]
-
-    def left_spent(self) -> Spent:
-        """The cost of the answers for the other threads, in so far as they arrived."""
-        done = self._done()
-        futures = [future for line in self._asking.values() for _, future in line.waiting if future is not None]
-        arrived = [future for future in futures if future.done() and not future.cancelled() and not future.exception()]
-        return sum_of(
-            [
-                *(spent for position, spent in self._spent.items() if position >= done),
-                *(future.result().spent for future in arrived),
-            ]
-        )
 
     def run(self, lend: Lend) -> None:
         """Run until each thread has an outcome, or no more are needed."""
@@ -230,7 +215,6 @@ class _Call:
     def _take_answers(self, line: _Line) -> None:
         before = line.known + line.pending
         line.take_answers()
-        self._spent[line.position] = line.spent
         self._held += line.known - before
         if line.known <= KNOWN_BYTES:
             self._ready.append(line)

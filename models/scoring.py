@@ -42,7 +42,11 @@ def scoring(
         asking = who(project, key, version, batch)
         if asked_by is not None:
             asking = asking._replace(
-                stand_in=asked_by.stand_in, patience=asked_by.patience, budget=asked_by.budget, keep=asked_by.keep
+                stand_in=asked_by.stand_in,
+                patience=asked_by.patience,
+                budget=asked_by.budget,
+                keep=asked_by.keep,
+                number=asked_by.number,
             )
         yield AskingScorer(partial(pool.grading, source), asker, asking)
         return

@@ -36,7 +36,7 @@ from storage.errors import NotFound
 from storage.model_limits import AskLimits
 from storage.models import ModelAccess
 from storage.secret_key import SecretKeyError
-from storage.spending import Budget, BudgetStanding, CountedAsk, Keeping
+from storage.spending import BudgetStanding, CountedAsk, Keeping
 from storage.store import Store
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class ServerAsks:
         except AskFailed as error:
             return failed_by(error, "", "", Spent(asks=1))
         access = used.access
-        asked = CountedAsk(who.project, request.asked, who.grader, who.batch, _currency(who.budget))
+        asked = _counted_ask(request, who)
         if not (who.keep and access.keep_replies and self._keeping.bytes):
             return await self._pay_model(request, who, used, asked, b"")
         defaults = access.defaults.model_dump_json(exclude_none=True)
@@ -155,7 +155,7 @@ class ServerAsks:
         answer, is_first = await self._equal_asks.join(
             flight, lambda: self._find_or_pay(request, who, used, asked, digest)
         )
-        if is_first:
+        if is_first or not answer.spent.asks:  # nothing was sent, because the budget is used up
             return answer
         spent = Spent(asks=1, kept=0 if answer.is_error else 1)
         await self._count(asked, spent)
@@ -201,7 +201,7 @@ class ServerAsks:
         except AskFailed as error:
             return failed_by(error, "", "", Spent(asks=1))
         access = used.access
-        asked = CountedAsk(who.project, request.asked, who.grader, who.batch, _currency(who.budget))
+        asked = _counted_ask(request, who)
         limits = AskLimits(access.max_concurrency, access.requests_per_minute)
         gate = self._gates.get(asked.project, asked.asked, access.account, limits)
 
@@ -392,8 +392,9 @@ def _pause(error: AskFailed, tries: int) -> float:
     return random.uniform(longest / 2, longest)  # noqa: S311 - no secret
 
 
-def _currency(budget: Budget | None) -> str:
-    return "" if budget is None else budget.currency
+def _counted_ask(request: ModelRequest | EndpointRequest, who: "Who") -> CountedAsk:
+    currency = "" if who.budget is None else who.budget.currency
+    return CountedAsk(who.project, request.asked, who.grader, who.batch, currency, who.number)
 
 
 def _spent(price: Price | None, usage: TokenUsage) -> Spent:

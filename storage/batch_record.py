@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 from redis.client import Pipeline
 
+from gradebox.outcome import Spent
 from gradebox.schemas import AwaitedServer, Batch, BatchBudget, BatchGrader, FeedbackOf, Summary
 from storage import redis_keys, unit_tallies
 from storage.batch_plan import NO_TERMS, AskTerms, PlannedGrader
@@ -14,8 +15,9 @@ from storage.chunks import Chunk
 from storage.connection import text
 from storage.frozen_batch import Frozen
 from storage.reward_drift import Past, read_past
+from storage.spending import of_grader
 from storage.statistics import error_counts
-from storage.summary import NOT_MADE, summary_of, weighted_mean
+from storage.summary import NOT_MADE, spent, summary_of, weighted_mean
 
 _START_S = 15.0
 
@@ -69,14 +71,10 @@ def standing(
     record: Mapping[bytes | str, bytes | str],
     underway: Sequence[bytes],
     frozen: bytes | None,
-    *,
-    summary: bool,
 ) -> Batch | None:
-    """A batch from the replies to the commands of `ask`; None if it was deleted. `summary` applies to frozen batches
-    only.
-    """
+    """A batch without its summaries, from the replies to the commands of `ask`; None if it was deleted."""
     if frozen is not None:
-        return Frozen(frozen).batch(batch_id, summary=summary)
+        return Frozen(frozen).batch(batch_id, summary=False)
     if not record:
         return None
     return shown(batch_id, texts(record), sum(map(int, underway)), [])
@@ -158,14 +156,28 @@ def _of_feedback(summary: Summary) -> Summary:
     )
 
 
-def kept_summary(scorer: PlannedGrader, kept: Sequence[bytes], past: Sequence[Past]) -> Summary | None:
-    """The summary from the stored tallies of one grader. None if it cannot be made, which is logged."""
+def kept_summary(
+    scorer: PlannedGrader, kept: Sequence[bytes], past: Sequence[Past], cost: Spent | None
+) -> Summary | None:
+    """The summary from the stored tallies of one grader, and from what its asks cost: more than is in its outcomes if a
+    worker was stopped. None if it cannot be made, which is logged.
+    """
     try:
         counted = unit_tallies.read(kept)
     except msgspec.DecodeError:
         _log.exception("the statistics of %s cannot be read", scorer.label)
         return None
+    counted.spent = cost
     return summary_of(scorer.label, scorer.weight, counted, past)
+
+
+def with_spent(batch: Batch, counts: Mapping[bytes, bytes]) -> Batch:
+    """A frozen batch with what its asks cost, from their counts: some may have ended after it was frozen."""
+    summaries = [
+        one if (found := of_grader(counts, number)) is None else one.model_copy(update={"spent": spent(found)})
+        for number, one in enumerate(batch.summary)
+    ]
+    return batch.model_copy(update={"summary": summaries})
 
 
 def past_of(fields: Mapping[str, str], number: int, rewards: Sequence[bytes]) -> list[Past]:

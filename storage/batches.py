@@ -14,7 +14,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from gradebox.schemas import Batch, FeedbackOf, Version
-from storage import accepted_answer, batch_record, redis_keys
+from storage import accepted_answer, batch_record, redis_keys, spending
 from storage.audit import Audit
 from storage.backlog import Backlog, Usage, Waiting
 from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of
@@ -228,7 +228,7 @@ class Batches:
 
         answers = read_together(self._redis, ask)
         records = zip(ids, zip(*[iter(answers)] * 3, strict=True), strict=True)
-        batches = (batch_record.standing(batch_id, *record, summary=False) for batch_id, record in records)
+        batches = (batch_record.standing(batch_id, *record) for batch_id, record in records)
         return [batch for batch in batches if batch is not None]
 
     def cancel(self, project: str, batch_id: str) -> Batch:
@@ -383,14 +383,18 @@ class Batches:
             batch_record.ask(pipe, batch_id)
             if summary:  # most batches have one grader: its tallies are read in the same round trip
                 pipe.hgetall(redis_keys.recorded(batch_id))
+                pipe.hgetall(redis_keys.spent_by_batch(batch_id))
                 self._tallies.ask(pipe, batch_id, 0)
 
         record, underway, frozen, *rest = read_together(self._redis, ask)
         if not summary:
-            return batch_record.standing(batch_id, record, underway, frozen, summary=False)
-        recorded, *kept = rest
-        if frozen is not None or not record:
-            return self._with(recorded, batch_record.standing(batch_id, record, underway, frozen, summary=True))
+            return batch_record.standing(batch_id, record, underway, frozen)
+        recorded, spent, *kept = rest
+        if frozen is not None:
+            batch = Frozen(frozen).batch(batch_id, summary=True)
+            return self._with(recorded, batch_record.with_spent(batch, spent))
+        if not record:
+            return None
         fields = batch_record.texts(record)
         scorers = batch_record.scorers_of(record[b"graders"], fields["sources"])
         rewards: list[list[bytes]] = [[] for _ in scorers]
@@ -408,7 +412,12 @@ class Batches:
                 return self._read(batch_id, summary)
             kept, rewards = [*kept, *found[: -len(scorers)]], found[-len(scorers) :]
         made = [
-            batch_record.kept_summary(scorer, kept[number], batch_record.past_of(fields, number, rewards[number]))
+            batch_record.kept_summary(
+                scorer,
+                kept[number],
+                batch_record.past_of(fields, number, rewards[number]),
+                spending.of_grader(spent, number),
+            )
             for number, scorer in enumerate(scorers)
         ]
         asks = batch_record.asks_of(fields)
@@ -417,9 +426,9 @@ class Batches:
         shown = batch_record.shown(batch_id, fields, sum(map(int, underway)), made, waits_for, trouble)
         return self._with(recorded, shown)
 
-    def _with(self, recorded: dict[bytes, bytes], batch: Batch | None) -> Batch | None:
+    def _with(self, recorded: dict[bytes, bytes], batch: Batch) -> Batch:
         """The batch with the summaries of the scores that were recorded from outside."""
-        if batch is None or not recorded:
+        if not recorded:
             return batch
         return batch.model_copy(update={"recorded": self.recorded.summaries(recorded)})
 

@@ -9,7 +9,6 @@ import msgspec
 from redis import Redis
 from redis.exceptions import RedisError
 
-from gradebox.outcome import Spent
 from storage.batch_plan import Lane
 from storage.connection import script
 from storage.statistics import Tally, pack
@@ -130,17 +129,16 @@ class Leases:
         """Records how many outcomes the unit has so far."""
         return UnitStanding(self._advance(args=[*_place(lease), outcomes]))
 
-    def release(self, lease: Lease, *, tried: bool = True, outcomes: int = 0, spent: Spent | None = None) -> bool:
+    def release(self, lease: Lease, *, tried: bool = True, outcomes: int = 0) -> bool:
         """Gives the unit back at once, for any worker to take. Does nothing if the lease is no longer held.
 
         Args:
             tried: whether the unit itself may be the cause, so that this counts as one of its tries.
             outcomes: how many outcomes the file of this attempt has, for the next attempt to continue from.
-            spent: what the asks of the unit cost; counted only if the batch has ended, and its outcomes are not wanted.
 
         Returns whether the next attempt continues from that file.
         """
-        return bool(self._release(args=[*_place(lease), int(tried), outcomes, _packed(spent)]))
+        return bool(self._release(args=[*_place(lease), int(tried), outcomes]))
 
     def postpone(self, lease: Lease, pause_s: float) -> None:
         """Gives the unit back after a pause, at most as long as a lease lasts: its lease runs out then, which counts as
@@ -159,13 +157,12 @@ class Leases:
         them to disk together.
 
         Each is a lease, the number of its grader, the tally of the outcomes that do not count yet (if the unit is
-        scored again, those that were retryable), and how many bytes all of its outcomes take in the spool. If the batch
-        has ended, only their cost is counted.
+        scored again, those that were retryable), and how many bytes all of its outcomes take in the spool.
         """
         with self._redis.pipeline(transaction=False) as pipe:
             for lease, grader_number, counted, size in units:
                 items: list[str | int | float | bytes] = [*_place(lease), grader_number, _now()]
-                items += [size, pack(counted), _packed(counted.spent), counted.count, counted.scored]
+                items += [size, pack(counted), counted.count, counted.scored]
                 for error in counted.errors.items():
                     items += error
                 self._complete(args=items, client=pipe)
@@ -186,11 +183,6 @@ class Leases:
 
 def _place(lease: Lease) -> tuple[str, int, int]:
     return lease.batch, lease.unit, lease.attempt
-
-
-def _packed(spent: Spent | None) -> bytes:
-    """A tally of no outcomes with this cost; empty if there is none."""
-    return pack(Tally(spent=spent)) if spent is not None and spent.asks else b""
 
 
 def _now() -> str:

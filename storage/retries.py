@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from redis import Redis
 
-from gradebox.outcome import ErrorKind, Outcome, Spent
+from gradebox.outcome import ErrorKind, Outcome
 from gradebox.schemas import Batch
 from storage import batch_record, feedback, frozen_batch, redis_keys
 from storage.audit import Audit
@@ -197,12 +197,9 @@ class Retries:
             found.rest[number] = merged([found.rest[number], stay])
             if again := [one for one in outcomes if is_retryable(one)]:
                 counted = tally(again)
-                counted.spent = None
                 errors = dict(counted.errors)
                 found.units.append(_Unit(unit, max(attempt, frozen.floor), number, len(again), len(lines), errors))
                 found.tallies.append(counted)
-        for rest, summary in zip(found.rest, frozen.batch(batch_id, summary=True).summary, strict=True):
-            rest.spent = None if summary.spent is None else Spent(**summary.spent.model_dump())
         return found
 
     def _fields(

@@ -2,6 +2,7 @@
 
 import hashlib
 import zlib
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -66,8 +67,8 @@ class BudgetStanding(NamedTuple):
 
 
 class CountedAsk(NamedTuple):
-    """The keys that an ask is counted under. `asked` is for example `model:small-judge`; `currency` is that of the
-    batch's budget.
+    """The keys that an ask is counted under. `asked` is for example `model:small-judge`; `number` is that of the grader
+    of the batch for which it is made, perhaps by a grader that it asks; `currency` is that of the batch's budget.
     """
 
     project: str
@@ -75,6 +76,7 @@ class CountedAsk(NamedTuple):
     grader: str
     batch: str
     currency: str = "USD"
+    number: int = 0
 
 
 class Keeping(NamedTuple):
@@ -167,6 +169,16 @@ def arguments(
         "counts": _counts(spent, currency) if spent else [],
     }
     return [msgspec.msgpack.encode(told), find, keep, zlib.compress(reply, 1) if keep else b""]
+
+
+def of_grader(counts: Mapping[bytes, bytes], number: int) -> Spent | None:
+    """What the asks for a grader of a batch cost so far, from the batch's counts; None if it asked nothing."""
+    prefix = b"%d:" % number
+    own = {text(name.removeprefix(prefix)): int(count) for name, count in counts.items() if name.startswith(prefix)}
+    if not own:
+        return None
+    cost = sum(count for name, count in own.items() if name.startswith("cost:")) / NANO
+    return Spent(**{name: own.get(name, 0) for name in ("asks", "kept", "input_tokens", "output_tokens")}, cost=cost)
 
 
 def standing(found: list[bytes | int]) -> BudgetStanding:

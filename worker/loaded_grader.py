@@ -6,7 +6,6 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from gradebox.outcome import Spent
 from gradebox.schemas import Version
 from models.asker import Asker
 from models.asking_scorer import AskingScorer
@@ -32,11 +31,6 @@ class LoadedGrader:
     grading: Scorer
     asks: bool = False
     slice_size: SliceSize = field(default_factory=SliceSize)
-
-    @property
-    def left_spent(self) -> Spent:
-        """The cost of the last call's asks for threads that have no outcome in its result."""
-        return self.grading.left_spent if isinstance(self.grading, AskingScorer) else Spent()
 
 
 class GraderCache:
@@ -93,7 +87,8 @@ class GraderCache:
         if version.asks and self._asker is not None:
             lend = partial(self._pool.grading, source)
             asking = who(plan.project, scorer.key, version, batch)
-            asking = asking._replace(budget=plan.terms.budget, keep=plan.terms.keep_replies)
+            number = plan.scorers.index(scorer)
+            asking = asking._replace(number=number, budget=plan.terms.budget, keep=plan.terms.keep_replies)
             return AskingScorer(lend, self._asker, asking)
         return self._open.enter_context(self._pool.grading(source, _PLACE_S))
 

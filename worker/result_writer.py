@@ -112,7 +112,7 @@ class ResultWriter:
     def _give_back(self, units: Sequence[Scored], *, tried: bool) -> None:
         for one in units:
             try:
-                self._queue.give_back(one.lease, tried=tried, spent=one.counted.spent)
+                self._queue.give_back(one.lease, tried=tried)
             except RedisError as error:
                 self._queue.drop(one.lease)
                 _log.warning(
@@ -148,7 +148,7 @@ class ResultWriter:
     def _keep(self, one: Scored) -> None:
         """Gives back a unit that was left in the middle. The next attempt continues from its file."""
         lease = one.lease
-        kept = self._queue.give_back(lease, tried=False, outcomes=one.outcomes, spent=one.counted.spent)
+        kept = self._queue.give_back(lease, tried=False, outcomes=one.outcomes)
         if not kept:
             self._remove(one, lease.attempt)
         elif lease.part is not None:

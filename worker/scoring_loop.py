@@ -109,7 +109,7 @@ class ScoringLoop:
             return
         self._made_room = watch.leaving
         if scored is None:
-            self._queue.give_back(lease, tried=not watch.leaving, spent=watch.spent)
+            self._queue.give_back(lease, tried=not watch.leaving)
         else:
             self._writer.add(scored)
 

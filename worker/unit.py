@@ -8,7 +8,7 @@ from time import monotonic
 import msgspec
 import structlog
 
-from gradebox.outcome import Outcome, OutcomeError, sum_of
+from gradebox.outcome import Outcome, OutcomeError
 from runtime import tracing
 from sandbox.errors import InfrastructureError
 from sandbox.thread_ids import read_ids
@@ -91,8 +91,6 @@ def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: UnitW
             new, again, places = rest
             outcomes += again
             counted = tally([outcomes[place] for place in places if place < len(outcomes)])
-            if reason is not None:  # the other outcomes are those of an earlier attempt, whose cost is counted already
-                counted.spent = tally([outcomes[place] for place in places if place < before]).spent
         else:
             if reason is not None:
                 outcomes += unit.given_up(before, reason)
@@ -170,8 +168,6 @@ class _Unit:
             if len(outcomes) < chunk.lines:
                 self.watch.is_enough(len(outcomes))
                 if self.watch.over:
-                    known = [outcome.spent for outcome in outcomes if outcome.spent is not None]
-                    self.watch.spent = sum_of([*known, loaded.left_spent])
                     return False
                 if self.watch.leaving:
                     return True

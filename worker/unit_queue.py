@@ -3,7 +3,6 @@
 from types import TracebackType
 from typing import Self
 
-from gradebox.outcome import Spent
 from storage.leases import Lease
 from worker.context import WorkerContext
 from worker.redis_retry import retry_redis
@@ -33,10 +32,10 @@ class UnitQueue:
             self._context.heartbeat.leases.add(lease)
         return lease
 
-    def give_back(self, lease: Lease, *, tried: bool, outcomes: int = 0, spent: Spent | None = None) -> bool:
+    def give_back(self, lease: Lease, *, tried: bool, outcomes: int = 0) -> bool:
         """Gives back an unfinished unit, which another worker may take. Arguments and result as in `Leases.release`."""
         release = self._context.store.leases.release
-        kept = retry_redis(self._context, lambda: release(lease, tried=tried, outcomes=outcomes, spent=spent))
+        kept = retry_redis(self._context, lambda: release(lease, tried=tried, outcomes=outcomes))
         self._context.metrics.given_back.inc()
         self.drop(lease)
         return kept

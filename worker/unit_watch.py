@@ -4,7 +4,6 @@ from time import monotonic
 
 from redis.exceptions import RedisError
 
-from gradebox.outcome import Spent
 from storage.connection import is_away
 from storage.leases import Lease, UnitStanding
 from worker.context import WorkerContext
@@ -21,7 +20,6 @@ class UnitWatch:
     Attributes:
         over: no more outcomes of the unit are wanted.
         leaving: the unit is to be left, with its outcomes kept, now or once the current completion is done.
-        spent: what the asks cost whose outcomes are not wanted, once the unit is over.
     """
 
     def __init__(self, context: WorkerContext, lease: Lease) -> None:
@@ -32,7 +30,6 @@ class UnitWatch:
         self._left_at = 0.0
         self.over = False
         self.leaving = False
-        self.spent = Spent()
 
     def is_enough(self, outcomes: int) -> bool:
         """Whether to stop now, when the unit has this number of outcomes."""

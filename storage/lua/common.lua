@@ -10,6 +10,7 @@ local OPEN = 'gradebox:open'
 local function batch_key(id) return 'gradebox:batch:' .. id end
 local function tallies_key(id, grader) return batch_key(id) .. ':tallies:' .. grader end
 local function recorded_key(id) return 'gradebox:recorded:' .. id end
+local function spent_key(id) return 'gradebox:spent-batch:' .. id end
 local function batches_key(project) return 'gradebox:batches:' .. project end
 -- Batches whose graders ask are in the lane `asking`, all others in the lane ''.
 local function lane_of(batch) return redis.call('HGET', batch, 'lane') or '' end
@@ -142,28 +143,6 @@ local function forget_record(batch)
   redis.call('DEL', batch, batch .. ':chunks', batch .. ':done')
 end
 
--- The leases that a cancelled retry has ended. Their workers tell what the units cost within seconds, perhaps only when
--- the batch is retried again.
-local function left_key(batch) return batch .. ':left' end
-
-local function leave(batch, unit, attempt)
-  redis.call('SADD', left_key(batch), unit .. ':' .. attempt)
-  redis.call('EXPIRE', left_key(batch), 3600)
-end
-
--- Whether this lease was one of them. It is once.
-local function was_left(batch, unit, attempt)
-  return redis.call('SREM', left_key(batch), unit .. ':' .. attempt) == 1
-end
-
--- Counts what the asks of a unit cost whose batch has ended without it. `spent` is a tally of no outcomes with this cost;
--- '' for none. Does nothing if the batch is frozen or deleted.
-local function count_spent(id, batch, unit, spent)
-  if spent == '' or redis.call('EXISTS', batch) == 0 then return end
-  local graders, units = unpack(redis.call('HMGET', batch, 'grader_count', 'units'))
-  redis.call('RPUSH', tallies_key(id, math.floor(unit * graders / units)), spent)
-end
-
 -- The former counts of a unit's outcomes that are scored again (stored by retry_batch.lua). Nothing if the unit is
 -- scored for the first time, or was already scored again.
 local function take_before(batch, unit)
@@ -172,29 +151,25 @@ local function take_before(batch, unit)
   return kept and cmsgpack.unpack(kept)
 end
 
--- Counts the outcomes of a unit again that were to be scored again and were not. Returns their number, whether
--- the unit was leased, and its last attempt.
+-- Counts the outcomes of a unit again that were to be scored again and were not. Returns their number.
 -- Its lease ends. No later attempt reuses the number of one that was leased, because it names a file that the previous
 -- holder of the lease may still write.
 local function restore_unit(id, batch, unit)
   local attempt = redis.call('HGET', batch .. ':attempts', unit)
-  local held = redis.call('ZREM', LEASES, id .. ':' .. unit .. ':' .. attempt) == 1
+  redis.call('ZREM', LEASES, id .. ':' .. unit .. ':' .. attempt)
   local floor = tonumber(redis.call('HGET', batch, 'floor') or 0)
   redis.call('HSET', batch, 'floor', math.max(floor, tonumber(attempt)))
   local before = take_before(batch, unit)
   for kind, errors in pairs(before.errors) do redis.call('HINCRBY', batch, 'error:' .. kind, errors) end
   redis.call('RPUSH', tallies_key(id, before.grader), before.tally)
   redis.call('HINCRBY', batch, 'done', before.outcomes)
-  return before.outcomes, held, attempt
+  return before.outcomes
 end
 
 -- Does so for all units of a batch. Returns whether there were any.
 local function restore(id, batch)
   local units = redis.call('HKEYS', batch .. ':before')
-  for _, unit in ipairs(units) do
-    local _, held, attempt = restore_unit(id, batch, unit)
-    if held then leave(batch, unit, attempt) end
-  end
+  for _, unit in ipairs(units) do restore_unit(id, batch, unit) end
   return #units > 0
 end
 
@@ -227,7 +202,7 @@ local function forget(id, swept, at)
   leave_ended(ended)
   if redis.call('EXISTS', batch) == 1 then forget_record(batch) end
   redis.call('HDEL', FROZEN, id)
-  redis.call('DEL', 'gradebox:intervals:' .. id, recorded_key(id), left_key(batch))
+  redis.call('DEL', 'gradebox:intervals:' .. id, recorded_key(id), spent_key(id))
   for _, name in ipairs({UNTIDY, UNFROZEN, batches_key(project)}) do redis.call('ZREM', name, id) end
   redis.call('ZADD', GARBAGE, swept, id)
   return 1

@@ -1,6 +1,6 @@
 -- Counts one unit, once; if it is scored again, only its new outcomes.
--- ARGV: batch, unit, attempt, grader, the current time as text, the size of its file, its tally, what it cost if the
--- batch has ended (see count_spent; '' for nothing), and from the tally: outcomes, scored, kind of error, count, ….
+-- ARGV: batch, unit, attempt, grader, the current time as text, the size of its file, its tally, and from the tally:
+-- outcomes, scored, kind of error, count, ….
 -- Returns two values. The first is 0 if this attempt's outcomes do not count, because the lease was lost; 1 if they do;
 -- 2 if they do and the batch is finished with them; 3 if the batch has ended or was deleted: the outcomes may count
 -- even so if this is a repeated call. The second is the number of tallies of the grader if one was added, else 0.
@@ -12,22 +12,20 @@ if redis.call('GETRANGE', batch .. ':done', unit * 2, unit * 2 + 1) == mark then
   return {redis.call('HGET', batch, 'state') == 'finished' and 2 or 1, 0}
 end
 local held = redis.call('ZREM', LEASES, id .. ':' .. ARGV[2] .. ':' .. ARGV[3]) == 1
-local is_over = redis.call('HGET', batch, 'state') ~= 'running'
-if (held and is_over) or was_left(batch, unit, attempt) then count_spent(id, batch, unit, ARGV[8]) end
-if is_over then
+if redis.call('HGET', batch, 'state') ~= 'running' then
   if is_known(id) then redis.call('ZADD', UNTIDY, now_ms() / 1000, id) end
   return {3, 0}
 end
 if not held then return {0, 0} end
 
-local outcomes, scored = tonumber(ARGV[9]), tonumber(ARGV[10])
+local outcomes, scored = tonumber(ARGV[8]), tonumber(ARGV[9])
 local before = take_before(batch, unit)
 local size = ARGV[6] - (before and before.size or 0)
 redis.call('SETRANGE', batch .. ':done', unit * 2, mark)
 for _, name in ipairs({'attempts', 'untried', 'parts', 'underway'}) do redis.call('HDEL', batch .. ':' .. name, unit) end
 redis.call('HINCRBY', batch, 'scored', scored)
 redis.call('HINCRBY', batch, 'bytes', size)
-for i = 11, #ARGV, 2 do redis.call('HINCRBY', batch, 'error:' .. ARGV[i], ARGV[i + 1]) end
+for i = 10, #ARGV, 2 do redis.call('HINCRBY', batch, 'error:' .. ARGV[i], ARGV[i + 1]) end
 local tallies = redis.call('RPUSH', tallies_key(id, grader), ARGV[7])
 local project = redis.call('HGET', batch, 'project')
 count(project, -outcomes, 0)

@@ -6,7 +6,7 @@
 local ask = cmsgpack.unpack(ARGV[1])
 local kept, order = 'gradebox:kept-replies:' .. ask.project, 'gradebox:kept-order:' .. ask.project
 local spent = 'gradebox:spent:' .. ask.project
-local of_batch = ask.batch ~= '' and 'gradebox:spent-batch:' .. ask.batch
+local of_batch = ask.batch ~= '' and spent_key(ask.batch)
 local now = math.floor(now_ms() / 1000)
 
 local function drop_oldest()
@@ -71,8 +71,8 @@ local function count(counts)
     redis.call('EXPIRE', spent .. ':' .. period[1], period[2] * 86400)
   end
   if of_batch then
-    count_in(of_batch, '', counts)
-    redis.call('EXPIRE', of_batch, 60 * 86400)
+    for _, prefix in ipairs({'', ask.number .. ':'}) do count_in(of_batch, prefix, counts) end
+    if not is_known(ask.batch) then redis.call('EXPIRE', of_batch, 86400) end -- it was deleted meanwhile
   end
 end
 

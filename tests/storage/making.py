@@ -12,7 +12,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import OutOfMemoryError
 
-from gradebox.outcome import Outcome, OutcomeError
+from gradebox.outcome import Outcome, OutcomeError, Spent
 from gradebox.schemas import Check, FeedbackOf, Report
 from storage import redis_keys
 from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, Wanted
@@ -21,6 +21,7 @@ from storage.connection import text
 from storage.grader_content import Proved
 from storage.leases import Completed, Lease
 from storage.retries import is_retryable
+from storage.spending import CountedAsk, Keeping, arguments
 from storage.statistics import Tally, tally
 from storage.store import Store
 
@@ -161,8 +162,15 @@ def complete_again(store: Store, lease: Lease) -> Completed:
 
 
 def spent_by_batch(store: Store, batch: str) -> dict[str, int]:
-    """The counts of a batch's asks. Costs are in billionths."""
-    return {text(name): int(count) for name, count in store.redis.hgetall(redis_keys.spent_by_batch(batch)).items()}
+    """The counts of a batch's asks, of all graders. Costs are in billionths."""
+    counts = {text(name): int(count) for name, count in store.redis.hgetall(redis_keys.spent_by_batch(batch)).items()}
+    return {name: count for name, count in counts.items() if not name[0].isdigit()}
+
+
+def spend(store: Store, batch: str, number: int = 0, spent: Spent = Spent(2, 1, 30, 3, 0.5)) -> None:  # noqa: B008
+    """Counts what an ask cost for the grader with this number."""
+    asked = CountedAsk("default", "model:judge", "polite", batch, number=number)
+    store.spending.count(args=arguments(asked, Keeping(0, 1), spent, "USD"))
 
 
 def load_keys(redis: Redis, file: str) -> dict[str, Any]:

@@ -5,13 +5,13 @@ import msgspec
 import pytest
 from redis import Redis
 
-from gradebox.outcome import Outcome, OutcomeError, Spent
+from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch, SpentSummary
 from storage import frozen_batch, outcomes, redis_keys
 from storage.batch_plan import Wanted
 from storage.errors import NotFound
 from storage.store import Store
-from tests.storage.making import accept, claim, failed, finish, finish_all, passed_over, wanted
+from tests.storage.making import accept, claim, failed, finish, finish_all, passed_over, spend, wanted
 
 
 def finished(store: Store, lines: int, *graders: Wanted) -> str:
@@ -65,11 +65,11 @@ def test_all_that_a_summary_has_stays(store: Store) -> None:
             return msgspec.structs.replace(one, score=None, error=again)
         if one.index < 4:
             return passed_over(one.index, "a@1")
-        return msgspec.structs.replace(
-            one, spent=Spent(2, 1, 30, 3, 0.5), values={"format": one.index / 10}, no_completion=one.index < 7
-        )
+        return msgspec.structs.replace(one, values={"format": one.index / 10}, no_completion=one.index < 7)
 
     finish_all(store, outcome)
+    for _ in range(5):
+        spend(store, batch)
     before = store.batches.get("default", batch)
     assert (before.done, before.scored, before.errors) == (20, 14, {"model": 1, "exception": 1})
     first, second = before.summary

@@ -1,10 +1,7 @@
 import time
 
-from msgspec.structs import replace
 from redis import Redis
 
-from gradebox.outcome import Spent
-from gradebox.schemas import SpentSummary
 from storage import redis_keys
 from storage.backlog import Waiting
 from storage.connection import text
@@ -247,43 +244,6 @@ def test_a_cancelled_batch_takes_no_more(store: Store) -> None:
     assert store.batches.get("default", batch).done == 1000
 
 
-SPENT = Spent(2, 1, 30, 4, 0.25)
-
-
-def spent_by(store: Store, batch: str) -> list[SpentSummary | None]:
-    return [one.spent for one in store.batches.get("default", batch).summary]
-
-
-def test_what_a_cancelled_batch_has_spent_includes_the_outcomes_that_it_drops(store: Store) -> None:
-    batch = accept(store, 1500, wanted(store, "a"), wanted(store, "b"))
-    leases = [claim(store) for _ in range(4)]
-    store.leases.release(leases.pop(0), spent=SPENT)  # it will be scored again
-    assert spent_by(store, batch) == [None, None]
-    store.batches.cancel("default", batch)
-    whole = [replace(one, spent=Spent(1, 0, 10, 2, 0.5)) for one in outcomes_of(store, leases[0])]
-    for _ in range(2):  # again, because the answer was lost
-        assert not complete(store, leases[0], 0, tally(whole))
-        store.leases.release(leases[1], spent=SPENT)
-        store.leases.release(leases[2], spent=Spent())
-    expected = [SpentSummary(asks=500, kept=0, input_tokens=5000, output_tokens=1000, cost=250.0)]
-    expected.append(SpentSummary(asks=2, kept=1, input_tokens=30, output_tokens=4, cost=0.25))
-    for _ in range(2):
-        found = store.batches.get("default", batch)
-        assert (found.done, found.scored, [one.count for one in found.summary]) == (0, 0, [0, 0])
-        assert spent_by(store, batch) == expected
-        store.freezer.freeze(batch)
-
-
-def test_what_a_frozen_batch_has_spent_stays(store: Store) -> None:
-    batch = accept(store, 10)
-    lease = claim(store)
-    store.batches.cancel("default", batch)
-    store.freezer.freeze(batch)
-    store.leases.release(lease, spent=SPENT)
-    assert spent_by(store, batch) == [None]
-    assert not store.redis.keys(f"{redis_keys.batch(batch)}*")
-
-
 def test_a_deleted_batch_leaves_nothing_in_redis(store: Store, redis: Redis) -> None:
     before = set(redis.keys())
     batch = accept(store, 2500, wanted(store, "a"))
@@ -294,8 +254,8 @@ def test_a_deleted_batch_leaves_nothing_in_redis(store: Store, redis: Redis) -> 
     store.leases.release(late)
     later = claim(store)
     store.batches.delete("default", batch)
-    assert not complete(store, lease, 0, tally([replace(one, spent=SPENT) for one in outcomes]))
-    store.leases.release(later, spent=SPENT)
+    assert not complete(store, lease, 0, tally(outcomes))
+    store.leases.release(later)
     store.orphan_files.swept(batch)
     assert {text(key) for key in set(redis.keys()) - before} == {
         redis_keys.BEATEN,

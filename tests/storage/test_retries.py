@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gradebox.outcome import Outcome, OutcomeError, Spent
+from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch
 from storage import lost_files, outcomes, redis_keys
 from storage.backlog import Waiting
@@ -20,7 +20,6 @@ from tests.storage.making import accept, claim, complete, finish, finish_all, ou
 
 LINES = 2 * CHUNK_LINES
 AWAY = 7  # the thread whose outcome is retryable, in the first chunk
-ONE = Spent(1, 0, 10)
 
 
 def away(index: int, grader: str) -> Outcome:
@@ -125,62 +124,6 @@ def test_a_retry_that_is_cancelled_leaves_the_outcomes_that_there_were(store: St
     assert complete(store, lease, 0, tally(late)) == Completed.NOT
     assert finish(store, again)
     assert counts(store.batches.get("default", batch))[:4] == ("finished", LINES, LINES, {})
-
-
-def asked(made: Outcome) -> Outcome:
-    """An outcome that cost one ask of 10 tokens, as each of the following."""
-    return msgspec.structs.replace(with_error(made), spent=ONE)
-
-
-def finished_asks(store: Store) -> str:
-    batch = accept(store, LINES)
-    finish_all(store, asked)
-    store.freezer.freeze(batch)
-    return batch
-
-
-def asks(store: Store, batch: str) -> int:
-    (summary,) = store.batches.get("default", batch).summary
-    assert summary.spent is not None
-    assert summary.spent.input_tokens == 10 * summary.spent.asks
-    return summary.spent.asks
-
-
-def test_the_cost_of_outcomes_that_a_retry_replaces_still_counts(store: Store) -> None:
-    batch = finished_asks(store)
-    for asked_again in range(3):
-        assert asks(store, batch) == LINES + asked_again
-        retry(store, batch)
-        assert asks(store, batch) == LINES + asked_again
-        lease = claim(store)
-        assert finish(store, lease, [asked(one) for one in outcomes_of(store, lease)])
-        assert asks(store, batch) == LINES + asked_again + 1
-        store.freezer.freeze(batch)
-    assert asks(store, batch) == LINES + 3
-
-
-@pytest.mark.parametrize("is_whole", [False, True])
-@pytest.mark.parametrize("is_again", [False, True])
-def test_the_cost_of_a_retry_that_is_cancelled_counts_once(store: Store, is_whole: bool, is_again: bool) -> None:
-    """Also if its worker tells it when the batch is already retried again."""
-    batch = finished_asks(store)
-    retry(store, batch)
-    lease = claim(store)
-    store.batches.cancel("default", batch)
-    assert asks(store, batch) == LINES
-    if is_again:
-        retry(store, batch)
-    for _ in range(2):  # again, because the answer was lost
-        if is_whole:
-            told = complete(store, lease, 0, tally([asked(away(AWAY, "exact@1"))]))
-            assert told == (Completed.NOT if is_again else Completed.OVER)
-        else:
-            assert not store.leases.release(lease, spent=ONE)
-    assert asks(store, batch) == LINES + 1
-    if not is_again:
-        retry(store, batch)
-    assert finish(store, claim(store))
-    assert asks(store, batch) == LINES + 1
 
 
 def test_a_lease_that_runs_out_in_a_retry_is_lent_again_with_the_earlier_outcomes(store: Store) -> None:

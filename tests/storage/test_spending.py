@@ -4,13 +4,14 @@ import hashlib
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from gradebox.outcome import Spent
-from gradebox.schemas import Spending
+from gradebox.outcome import OutcomeError, Spent
+from gradebox.schemas import Spending, SpentSummary
 from storage import redis_keys
 from storage.spending import Budget, BudgetStanding, CountedAsk, Keeping, Totals, arguments, digest, standing
 from storage.store import Store
-from tests.storage.making import spent_by_batch
+from tests.storage.making import accept, claim, finish, finish_all, spend, spent_by_batch, wanted
 
 ASKED = CountedAsk("default", "model:judge", "polite", "b1", "USD")
 KEEPING = Keeping(1 << 20, 3600)
@@ -85,6 +86,44 @@ def test_costs_are_counted_for_whom_they_are_for(store: Store) -> None:
     assert told.by["grader:polite"] == _spending(30, 30_000, 6000, USD=3.0)
     assert told.by["grader:other"] == _spending(1, 5, 5, EUR=0.5)
     assert store.spending.told("nobody").total == _spending(0, 0, 0)
+
+
+def test_what_a_batch_costs_is_told_by_grader_as_long_as_there_is_the_batch(store: Store) -> None:
+    batch = accept(store, 10, wanted(store, "a"), wanted(store, "b"))
+    lease = claim(store)
+    spend(store, batch, 1)
+    both = SpentSummary(asks=2, kept=1, input_tokens=30, output_tokens=3, cost=0.5)
+    assert spent_by(store, batch) == [None, both]
+    store.batches.cancel("default", batch)
+    spend(store, batch)  # of an ask that was under way
+    assert spent_by(store, batch) == [both, both]
+    store.freezer.freeze(batch)
+    assert spent_by(store, batch) == [both, both]
+    spend(store, batch, 1, Spent(8, 0, 70, 7, 1.5))
+    assert spent_by(store, batch) == [both, SpentSummary(asks=10, kept=1, input_tokens=100, output_tokens=10, cost=2.0)]
+    assert not finish(store, lease)
+    assert store.redis.ttl(redis_keys.spent_by_batch(batch)) == -1
+    store.batches.delete("default", batch)
+    assert not store.redis.exists(redis_keys.spent_by_batch(batch))
+    spend(store, batch)
+    assert 0 < store.redis.ttl(redis_keys.spent_by_batch(batch)) <= 86400
+
+
+def test_a_retry_adds_what_it_costs(store: Store) -> None:
+    batch = accept(store, 10, wanted(store, "a"))
+    away = OutcomeError("model", "the server is away", retryable=True, cause="unreachable")
+    finish_all(store, lambda one: replace(one, score=None, error=away, spent=Spent(9)))
+    spend(store, batch)
+    store.freezer.freeze(batch)
+    store.retries.begin("default", batch, lambda lane, units: None)
+    spend(store, batch)
+    finish_all(store)
+    store.freezer.freeze(batch)
+    assert spent_by(store, batch) == [SpentSummary(asks=4, kept=2, input_tokens=60, output_tokens=6, cost=1.0)]
+
+
+def spent_by(store: Store, batch: str) -> list[SpentSummary | None]:
+    return [one.spent for one in store.batches.get("default", batch).summary]
 
 
 def test_a_repeated_call_counts_nothing(store: Store) -> None:

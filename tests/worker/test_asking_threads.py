@@ -1,5 +1,6 @@
 """Tests of a worker of graders that ask, with slow models."""
 
+import signal
 import time
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +11,6 @@ from examples.model_server import ModelServer, Script
 from gradebox.schemas import ModelDefaults
 from storage import redis_keys
 from storage.store import Store
-from tests.storage.making import spent_by_batch
 from tests.waiting import eventually
 from tests.worker.conftest import Worker, over, scores, submit
 from worker import asking_calls
@@ -77,11 +77,38 @@ def test_a_cancelled_batch_says_what_its_unfinished_chunks_cost(
         store.batches.cancel("default", batch)
         eventually(lambda: not store.redis.exists(redis_keys.LEASES))
         (summary,) = store.batches.get("default", batch).summary
-        paid = spent_by_batch(store, batch)["asks"]
         assert summary.count == 0
         assert summary.spent is not None
-        assert 30 <= paid - 20 <= summary.spent.asks <= paid  # an answer may arrive as the batch is cancelled
+        assert len(server.bodies) - 20 <= summary.spent.asks <= len(server.bodies)  # twenty were under way
         assert summary.spent.output_tokens > 0
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
+def test_what_a_worker_has_paid_for_is_told_when_it_was_stopped(
+    store: Store,
+    dispatch: Dispatch,
+    start: Callable[[], Worker],
+    monkeypatch: pytest.MonkeyPatch,
+    sent: signal.Signals,
+) -> None:
+    """The second worker gets kept replies. So the outcomes alone do not tell what was paid."""
+    for name, value in (("QUEUE", "asking"), ("MODEL_HOSTS", "*"), ("MODEL_PRIVATE", "on")):
+        monkeypatch.setenv(f"GRADEBOX_{name}", value)
+    with ModelServer(Script(latency_s=0.05)) as server:
+        store.models.create("default", "slow-judge", server.base_url, "m", "", ModelDefaults(max_tokens=5), 30)
+        first = start()
+        batch = submit(store, dispatch, 100, SLOW, asks=["model:slow-judge"])
+        eventually(lambda: len(server.bodies) >= 30)
+        first.send_signal(sent)
+        first.wait()
+        start()
+        assert over(store, batch).scored == 100
+        (summary,) = store.batches.get("default", batch).summary
+        assert summary.spent is not None
+        paid = summary.spent.asks - summary.spent.kept
+        assert len(server.bodies) - 16 <= paid <= len(server.bodies)  # sixteen may have been under way
+        assert paid >= 100
+        assert summary.spent.input_tokens == 10 * paid
 
 
 def test_the_thread_that_answers_calls_survives_any_error(

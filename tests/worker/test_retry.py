@@ -9,10 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from gradebox.outcome import CompletionScore, Outcome, OutcomeError, Spent
-from gradebox.schemas import SpentSummary
+from gradebox.outcome import CompletionScore, Outcome, OutcomeError
 from runtime.metrics import Metrics
 from sandbox.pool import Pool
 from storage import outcomes, redis_keys
@@ -41,7 +39,7 @@ def retryable(place: int) -> bool:
     return place % 7 == 3
 
 
-def finished(store: Store, lines: int, source: str, spent: Spent | None = None) -> str:
+def finished(store: Store, lines: int, source: str) -> str:
     """A finished batch, in which some outcomes are retryable and some others have an error that is not retryable."""
     store.graders.create("default", "g", "g", "", proved(source))
     batch = accept(store, lines, Wanted("g", store.graders.version("default", "g")))
@@ -54,7 +52,7 @@ def finished(store: Store, lines: int, source: str, spent: Spent | None = None) 
             elif outcome.index % 7 == 5:
                 error = OutcomeError("exception", "boom")
                 found[place] = Outcome(outcome.index, outcome.grader, None, 0.5, outcome.index, error=error)
-        assert finish(store, lease, [replace(one, spent=spent) for one in found])
+        assert finish(store, lease, found)
     store.freezer.freeze(batch)
     return batch
 
@@ -225,15 +223,6 @@ def test_a_retry_that_was_tried_too_often_leaves_the_outcomes_that_there_were(
     again(context)
     assert lines_of(store, batch) == before
     assert store.batches.get("default", batch).errors == {"model": 3, "exception": 3}
-
-
-def test_a_retry_that_was_tried_too_often_costs_nothing_more(store: Store, context: WorkerContext) -> None:
-    batch = finished(store, 20, NEW, Spent(1, 0, 10))
-    context.dispatch.retry("default", batch)
-    store.leases.attempts = 0
-    again(context)
-    (summary,) = store.batches.get("default", batch).summary
-    assert summary.spent == SpentSummary(asks=20, kept=0, input_tokens=200, output_tokens=0, cost=0.0)
 
 
 @pytest.mark.parametrize("lost", ["removed", "cut", "no UTF-8"])
