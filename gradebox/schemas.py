@@ -28,7 +28,7 @@ WrittenKind = Literal[
     "multi_criteria",
     "pairwise_judge",
 ]
-Kind = Literal["function", "prebuilt", "custom"] | WrittenKind
+Kind = Literal["function", "custom"] | WrittenKind
 BuildState = Literal["building", "ready", "failed"]
 BudgetPeriod = Literal["day", "month", "total"]
 FeedbackOn = Literal["failures", "all"]
@@ -181,15 +181,15 @@ class EnvironmentUse(Schema):
 
 
 class Version(Schema):
-    """One immutable source of a grader and the config that it was generated from; or only a config, without a
-    source."""
+    """One immutable source of a grader, and the config that it was generated from. Only kind `custom` has no source."""
 
     number: int
     kind: Kind = "function"
-    sha256: str = Field(description="SHA-256 of the validated source, as UTF-8; if there is no source, of the config")
-    source: str = Field(description="empty: the grader is stored as sent and cannot be run")
+    sha256: str = Field(description="SHA-256 of the validated source, as UTF-8; for kind `custom`, of its config")
+    source: str = Field(description="empty for kind `custom`, which is not run")
     config: dict[str, Any] | None = Field(
-        None, description="settings from which the source is generated; null for kind `function`"
+        None,
+        description="settings from which the source is generated; null for kind `function`, `{}` for kind `custom`",
     )
     isolation: Literal["batch", "completion"] = Field(
         description="the isolation that applies; for `auto`, the one chosen"
@@ -238,14 +238,7 @@ class GraderRecord(Schema):
 
     project: str
     key: str
-    kind: Kind = Field(
-        "function",
-        description="a `prebuilt` grader is stored but cannot be run; scores of a `custom` grader are recorded from "
-        "outside",
-    )
-    lacks: str | None = Field(
-        None, description="why it cannot be run, and what to do; only in the answer for a single grader"
-    )
+    kind: Kind = Field("function", description="scores of a `custom` grader are recorded from outside")
     name: str
     description: str
     locked: bool

@@ -91,41 +91,11 @@ class Cutter:
         if self._offset + self._partial + len(data) > self._max_bytes:
             raise TooLarge(f"a batch is at most {self._max_bytes} bytes: send the rest as another batch")
         start = 0
-        while start < len(data):
-            start = self._take_many(data, start) or self._take_singly(data, start)
-
-    def _take_many(self, data: bytes | bytearray, start: int) -> int:
-        """Takes at once all lines before the one that ends the chunk, since most need not be checked one by one.
-        Returns the position after them, or 0 if that is not possible.
-        """
-        most = min(self._max_lines, self._chunk_first + self._most_lines) - self._lines - 1
-        find, lines, end = data.find, 0, start - 1
-        # not `data.count`: it checks each byte by itself and is ten times slower
-        while lines < most and (next_end := find(b"\n", end + 1)) >= 0:
-            lines, end = lines + 1, next_end
-        offset = self._offset + self._partial + end + 1 - start
-        if (
-            not lines
-            or data[max(start, data.rfind(b"\n", start, end) + 1)] <= 0x20  # the last of them may be blank
-            or offset - self._offset > self._line_bytes
-            or offset - self._chunk_offset >= CHUNK_BYTES
-        ):
-            return 0
-        self._lines += lines
-        self._offset, self._text_end, self._text_lines = offset, offset, self._lines
-        self._partial, self._blank = 0, True
-        return end + 1
-
-    def _take_singly(self, data: bytes | bytearray, start: int) -> int:
-        """Takes lines up to the end of a chunk, and the beginning of a line that has no end yet."""
         while (end := data.find(b"\n", start) + 1) > 0:
             self._add(data, start, end)
             self._end_line()
             start = end
-            if self._offset == self._chunk_offset:
-                return start
         self._add(data, start, len(data))
-        return len(data)
 
     def finish(self) -> list[Chunk]:
         """The chunks of the whole upload.

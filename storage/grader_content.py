@@ -10,9 +10,6 @@ import msgspec
 
 from gradebox.outcome import Outcome
 from gradebox.schemas import EnvironmentUse, Isolation, Kind, Report, Version
-from storage.errors import TooLarge
-
-CONFIG_BYTES = 256 * 1024
 
 
 class Proved(msgspec.Struct, frozen=True):
@@ -94,45 +91,28 @@ def _mean_ms(outcomes: Sequence[Outcome]) -> float | None:
     return round(fmean(outcome.run_ms for outcome in outcomes), 3) if outcomes else None
 
 
-class Declared(msgspec.Struct, frozen=True):
-    """A grader that is stored and returned but not run: its kind, and its config as it was sent."""
+class Custom(msgspec.Struct, frozen=True):
+    """A grader that is not run: its scores are recorded from outside. It has no settings, so all of its versions are
+    equal.
+    """
 
-    kind: Kind
-    config: dict[str, Any]
-
-    @property
-    def environment(self) -> None:
-        """None: a grader that is not run imports nothing."""
-        return
-
-    @property
-    def warnings(self) -> list[str]:
-        """Empty: it is not checked."""
-        return []
-
-    @property
-    def sha256(self) -> str:
-        """The SHA-256 of the config as JSON."""
-        return hashlib.sha256(msgspec.json.encode(self.config, order="sorted")).hexdigest()
+    kind: Kind = "custom"
+    environment: None = None
+    threads: Sequence[bytes] = ()
+    warnings: list[str] = []
 
     def is_version(self, version: Version) -> bool:
         """Whether this version already has this content."""
-        return self.sha256 == version.sha256
+        return version.kind == self.kind
 
     def version(self, number: int) -> Version:
-        """The version with this number. Its limits have no meaning yet.
-
-        Raises:
-            TooLarge: the config is longer than `CONFIG_BYTES` as JSON.
-        """
-        if (size := len(msgspec.json.encode(self.config))) > CONFIG_BYTES:
-            raise TooLarge(f"the config is {size} bytes long as JSON, and at most {CONFIG_BYTES} are kept: shorten it")
+        """The version with this number. Its limits have no meaning."""
         return Version(
             number=number,
             kind=self.kind,
-            sha256=self.sha256,
+            sha256=hashlib.sha256(b"{}").hexdigest(),
             source="",
-            config=self.config,
+            config={},
             isolation="completion",
             isolation_asked="auto",
             timeout_s=0.0,
@@ -141,5 +121,4 @@ class Declared(msgspec.Struct, frozen=True):
         )
 
 
-CUSTOM = Declared("custom", {})
-"""A grader whose scores come from outside. It has no config."""
+CUSTOM = Custom()

@@ -2,31 +2,23 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeVar, cast, get_args
+from typing import Any, NamedTuple, TypeVar, cast
 
 from redis import Redis
 from redis.client import Pipeline
 
-from gradebox.schemas import GraderRecord, Kind, Version, WrittenKind
+from gradebox.schemas import GraderRecord, Kind, Version
 from storage import proof_threads, redis_keys
 from storage.audit import Audit
 from storage.connection import text, transaction
 from storage.errors import Conflict, Locked, NotFound, NotRunnable, VersionChanged
-from storage.grader_content import Declared, Proved
+from storage.grader_content import Custom, Proved
 from storage.idempotency import Once, answered, keep
-from storage.kept_graders import KeptGraders, Lacking
 from storage.quotas import Quotas
 
 PAGE_BYTES = 4 * 1024 * 1024  # of versions in one response; one read of `_AT_ONCE` versions may exceed it
 _AT_ONCE = 16
 _KEPT_NUMBERS = 2000  # of deleted graders
-# The kinds that the next version of a grader may have: a source generated for a user may be edited, and a stored kind
-# may become a runnable one.
-_RUN: tuple[Kind, ...] = ("function", *get_args(WrittenKind))
-_NEXT_KINDS: dict[Kind, tuple[Kind, ...]] = {
-    **dict.fromkeys(_RUN, _RUN),
-    "prebuilt": ("faithfulness", "context_relevancy", "answer_relevancy"),
-}
 _FLOOR = ""  # field with the highest of the numbers that are no longer stored
 
 _T = TypeVar("_T")
@@ -42,14 +34,13 @@ class Page(NamedTuple):
 class Graders:
     """The graders of all projects. Each change is one transaction."""
 
-    def __init__(self, redis: Redis, audit: Audit, quotas: Quotas, kept: KeptGraders) -> None:
+    def __init__(self, redis: Redis, audit: Audit, quotas: Quotas) -> None:
         self._redis = redis
         self._audit = audit
         self._quotas = quotas
-        self._kept = kept
 
     def create(
-        self, project: str, key: str, name: str, description: str, content: Proved | Declared, once: Once | None = None
+        self, project: str, key: str, name: str, description: str, content: Proved | Custom, once: Once | None = None
     ) -> GraderRecord:
         """Stores a new grader with its first version.
 
@@ -64,7 +55,7 @@ class Graders:
             self._quotas.check_number(project, "grader", pipe.scard(redis_keys.graders(project)))
             _check_environment(pipe, project, content)
             version = self._next_version(pipe, project, key, content)
-            kept = _kept(content)
+            kept = proof_threads.pack(content.threads)
             self._check_size(pipe, project, version, len(kept.data))
             pipe.multi()
             grader = GraderRecord(
@@ -89,7 +80,7 @@ class Graders:
         self,
         project: str,
         key: str,
-        content: Proved | Declared,
+        content: Proved | Custom,
         texts: dict[str, str] | None = None,
         once: Once | None = None,
         follows: int | None = None,
@@ -122,7 +113,7 @@ class Graders:
                 _require(pipe.hget(redis_keys.versions(project, key), str(grader.version)))
             )
             changes: dict[str, Any] = {name: new for name, new in (texts or {}).items() if new != getattr(grader, name)}
-            kept, before = _kept(content), pipe.hget(redis_keys.proof_threads(project), key) or b""
+            kept, before = proof_threads.pack(content.threads), pipe.hget(redis_keys.proof_threads(project), key) or b""
             if kept.number and kept.data != before:
                 changes["test_threads"] = kept.number
             more = len(kept.data) - len(before) if "test_threads" in changes else 0
@@ -228,26 +219,19 @@ class Graders:
         return Version.model_validate_json(value)
 
     def runnable(self, project: str, key: str, number: int | None = None) -> Version:
-        """One version that is to score. If it was stored before its kind could run, its source is generated now.
+        """One version that is to score.
 
         Raises:
             NotFound: as for `version`.
-            NotRunnable: it is of a kind that is only stored, or lacks something.
+            NotRunnable: the grader is of kind `custom`.
         """
         version = self.version(project, key, number)
-        if version.source:
-            return version
-        try:
-            return self._complete(project, key, self._kept.runnable(project, key, version))
-        except Lacking as lacking:
-            raise NotRunnable(f"grader {key!r} is of kind {version.kind!r}, and cannot be run: {lacking}") from lacking
-
-    def shown(self, project: str, key: str) -> GraderRecord:
-        """One grader, with a description of what it lacks to be run. Raises NotFound."""
-        grader = self.get(project, key)
-        if grader.kind in ("function", "binary_judge"):
-            return grader
-        return grader.model_copy(update={"lacks": self._kept.lacks(grader, self.version(project, key))})
+        if version.kind == "custom":
+            raise NotRunnable(
+                f"grader {key!r} is of kind 'custom', and cannot be run: its scores come from outside, as from people: "
+                "record them (`batch.record`)"
+            )
+        return version
 
     def versions(self, project: str, key: str, after: int = 0) -> Page:
         """The versions after number `after`, oldest first: all of them, or some megabytes.
@@ -300,29 +284,6 @@ class Graders:
     def _change(self, project: str, key: str, change: Callable[[Pipeline], _T], *watched: str) -> _T:
         return transaction(self._redis, change, redis_keys.grader(project, key), redis_keys.numbers(project), *watched)
 
-    def _complete(self, project: str, key: str, version: Version) -> Version:
-        """Stores the source of a version that had none. The version keeps its number: nothing could be scored by it
-        before.
-        """
-
-        def complete(pipe: Pipeline) -> Version:
-            grader = _read(pipe, project, key)
-            name, number = redis_keys.versions(project, key), str(version.number)
-            before, after = text(_require(pipe.hget(name, number))), version.model_dump_json()
-            there = Version.model_validate_json(before)
-            pipe.multi()
-            if there.source:  # another process was first
-                return there
-            pipe.hset(name, number, after)
-            pipe.hincrby(redis_keys.version_bytes(project), key, len(after) - len(before))
-            if grader.version == version.number:
-                changed = grader.model_copy(update=_of_version(version))
-                pipe.set(redis_keys.grader(project, key), changed.model_dump_json())
-            self._audit.write(pipe, project, "grader.complete", key, f"version {number}")
-            return version
-
-        return self._change(project, key, complete, redis_keys.versions(project, key))
-
     def _describe(self, pipe: Pipeline, grader: GraderRecord, changes: dict[str, Any]) -> GraderRecord:
         changed = grader.model_copy(update={**changes, "updated_at": datetime.now(UTC)})
         pipe.set(redis_keys.grader(grader.project, grader.key), changed.model_dump_json())
@@ -330,7 +291,7 @@ class Graders:
         self._audit.write(pipe, grader.project, "grader.describe", grader.key, detail)
         return changed
 
-    def _next_version(self, pipe: Pipeline, project: str, key: str, content: Proved | Declared) -> Version:
+    def _next_version(self, pipe: Pipeline, project: str, key: str, content: Proved | Custom) -> Version:
         own, floor = pipe.hmget(redis_keys.numbers(project), [key, _FLOOR])
         return content.version(int(own or floor or 0) + 1)
 
@@ -378,10 +339,6 @@ def _page(names: Sequence[str], read: Callable[[list[str]], Any]) -> tuple[list[
     return found, None
 
 
-def _kept(content: Proved | Declared) -> proof_threads.Packed:
-    return proof_threads.pack(content.threads if isinstance(content, Proved) else ())
-
-
 def _answered(redis: Redis, once: Once | None) -> GraderRecord | None:
     answer = answered(redis, once)
     return None if answer is None else GraderRecord.model_validate_json(answer)
@@ -408,13 +365,13 @@ def _free(redis: Redis, project: str, key: str) -> None:
         )
 
 
-def _watched_for(project: str, content: Proved | Declared) -> list[str]:
+def _watched_for(project: str, content: Proved | Custom) -> list[str]:
     """The keys that must not change while the version is written."""
     used = content.environment
     return [] if used is None else [redis_keys.environments(project), redis_keys.builds(project, used.key)]
 
 
-def _check_environment(redis: Redis, project: str, content: Proved | Declared) -> None:
+def _check_environment(redis: Redis, project: str, content: Proved | Custom) -> None:
     """Raises NotFound if the environment was deleted since the source was checked in it."""
     used = content.environment
     if used is not None and not redis.hexists(redis_keys.builds(project, used.key), str(used.build)):
@@ -437,7 +394,7 @@ def _expected(grader: GraderRecord, version: int | None) -> GraderRecord:
 
 
 def _of_kind(grader: GraderRecord, kind: Kind) -> GraderRecord:
-    if kind != grader.kind and kind not in _NEXT_KINDS.get(grader.kind, ()):
+    if kind != grader.kind and "custom" in (kind, grader.kind):  # a source, and what it is generated from, may change
         raise Conflict(
             f"grader {grader.key!r} is of kind {grader.kind!r} and stays so: "
             f"make one of kind {kind!r} under another key, or delete it first"

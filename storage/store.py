@@ -19,7 +19,6 @@ from storage.environment_data import EnvironmentDataStore
 from storage.environments import Environments
 from storage.freezer import Freezer
 from storage.graders import Graders
-from storage.kept_graders import KeptGraders
 from storage.kept_intervals import KeptIntervals
 from storage.leases import ATTEMPTS, Leases
 from storage.model_limits import ModelLimits
@@ -67,7 +66,7 @@ class Store:
         sealing = SecretKey(secret_key or StorageSettings().secret_key)
         self.models = Models(redis, self.audit, quotas, sealing)
         self.endpoints = Endpoints(redis, self.audit, quotas, sealing)
-        self.graders = Graders(redis, self.audit, quotas, KeptGraders(self.models, self.endpoints))
+        self.graders = Graders(redis, self.audit, quotas)
         self.archives = Archives(redis, spool)
         self.backlog = Backlog(redis, most_waiting, quotas)
         self.underway = Underway()

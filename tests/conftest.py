@@ -26,6 +26,7 @@ from storage.connection import check_format
 from storage.settings import StorageSettings
 from storage.spool import Spool
 from storage.store import Store
+from tests.gradebox.conftest import Service, serving
 
 # A shell's background job ignores Ctrl-C, and so would processes that tests start and then interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -134,6 +135,13 @@ def store(redis: Redis, storage_settings: StorageSettings) -> Store:
     store = Store(redis, Spool(storage_settings.spool), secret_key=storage_settings.secret_key)
     store.projects.ensure("default")
     return store
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service for all tests that make their own keys or projects."""
+    with serving(tmp_path_factory.mktemp("service")) as running:
+        yield running
 
 
 @pytest.fixture

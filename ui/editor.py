@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from api.access.callers import Caller
 from api.http.problems import ProblemError, invalid, problem_of, too_large
 from api.intake import bodies
-from api.intake.source_upload import Options, Sent, written
+from api.intake.source_upload import CONFIG_BYTES, Options, Sent, written
 from api.routes.graders import NewGrader, NewVersion, create_function, update_function
 from api.routes.score import score_lines
 from api.routes.validate import report_on
@@ -24,7 +24,6 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import GraderRecord, Report, Version, WrittenKind
 from sandbox.errors import SandboxError
 from storage.errors import NotRunnable, VersionChanged
-from storage.grader_content import CONFIG_BYTES
 from ui import query, samples
 from ui.examples import EXAMPLES
 from ui.forms import read_form

@@ -70,8 +70,6 @@ def why_read_only(grader: GraderRecord | None, version: Version | None, key: Api
         return "The grader is locked: unlock it to save a new version (gradebox graders unlock)."
     if grader is not None and version is not None and version.number != grader.version:
         return f"This is version {version.number}, which never changes. Version {grader.version} is the newest."
-    if version is not None and not version.source:
-        return "The grader has no source: " + (
-            "its scores are recorded." if version.kind == "custom" else "it is kept."
-        )
+    if version is not None and version.kind == "custom":
+        return "The grader has no source: its scores are recorded."
     return ""

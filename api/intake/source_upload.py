@@ -21,10 +21,10 @@ from sandbox.errors import Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
 from sandbox.source_bytes import from_bytes
-from storage.grader_content import CONFIG_BYTES
 from worker.environments.known import settle
 
 FILE_BYTES = bodies.MIB  # more than any source, so that a source over 64 KiB still gets a report
+CONFIG_BYTES = 256 * 1024
 _TOO_LONG = f"a source is at most {SOURCE_BYTES} bytes long"
 
 Key = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]

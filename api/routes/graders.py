@@ -122,8 +122,8 @@ def _page(body: bytes, following: str | int | None) -> Response:
 
 @router.get("/{key}")
 def get(services: Served, project: InProject, key: str) -> GraderRecord:
-    """Get one grader, with the limits and environment of its newest version, or what it lacks to be run."""
-    return services.store.graders.shown(project, key)
+    """Get one grader, with the limits and environment of its newest version."""
+    return services.store.graders.get(project, key)
 
 
 @router.patch("/{key}", openapi_extra=openapi.body(GraderChanges))
@@ -242,7 +242,7 @@ def update_function(
     environment = choose(services.store.environments, project, named or "")
     options = Options(
         isolation=new.isolation or newest.isolation_asked,
-        timeout_s=new.timeout_s or newest.timeout_s or TIMEOUT_S,  # a version that was stored without a check has none
+        timeout_s=new.timeout_s or newest.timeout_s,
         memory_mb=new.memory_mb or _memory_mb(newest, environment),
         ask=new.ask,
     )
@@ -258,7 +258,7 @@ def update_function(
 
 def _memory_mb(newest: Version, environment: Chosen | None) -> int:
     """The limit of the newest version, unless a grader with the default limit gets its first environment."""
-    asked_nothing = newest.environment is None and newest.memory_mb in (0, MEMORY_MB)
+    asked_nothing = newest.environment is None and newest.memory_mb == MEMORY_MB
     return default_memory_mb(environment) if asked_nothing else newest.memory_mb
 
 

@@ -87,7 +87,7 @@ def show(
     key: Annotated[str, typer.Argument(metavar="KEY[@VERSION]", help="The grader's key.")],
     source: Annotated[bool, typer.Option(help="Print the source: of the newest version if none is named.")] = False,
 ) -> None:
-    """One grader and its versions, or its config if it has no source."""
+    """One grader and its versions."""
     from gradebox.client.calls import split_version
 
     try:
@@ -100,10 +100,8 @@ def show(
     if invocation.json:
         return as_json({"grader": grader, "versions": versions})
     _describe(grader)
-    if grader.lacks:
-        say(f"cannot be run: {grader.lacks}")
-    if not versions[-1].source:
-        return as_json(versions[-1].config or {})
+    if grader.kind == "custom":
+        return say(f"its scores are recorded from outside: gradebox batches record BATCH FILE --grader {grader.key}")
     rows = [
         (
             str(v.number),
@@ -358,18 +356,15 @@ def _changed_settings(
         typer.BadParameter: the new kind has no settings.
     """
     newest = _versions(invocation, key, None)[-1]
-    was_kept = newest.kind == "judge" and not newest.source  # saved before judges could run
-    own = "binary_judge" if was_kept else newest.kind
-    wanted = kind or own
+    wanted = kind or newest.kind
     from gradebox.schemas import WrittenKind
 
     if wanted not in get_args(WrittenKind):
         raise typer.BadParameter(f"{key} is of kind {newest.kind}, and has no settings: name the new --kind")
-    keeps = wanted == own and "url" not in (newest.config or {})  # "url": an external, saved before they could run
     if wanted == "judge" and "criteria" in given:
         given = {**given, "criterion": given["criteria"]}
         del given["criteria"]
-    return cast("WrittenKind", wanted), ((newest.config if keeps else None) or {}) | given
+    return cast("WrittenKind", wanted), ((newest.config if wanted == newest.kind else None) or {}) | given
 
 
 def _config(file: Path) -> dict[str, Any]:

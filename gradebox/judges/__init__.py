@@ -7,6 +7,7 @@
     faithfulness.py       `Faithfulness`: the share of a completion's claims that its context supports
     relevancy.py          `ContextRelevancy`, `AnswerRelevancy`: the share of helpful documents, or statements
     combine.py            `Combine`: one score from the scores of several graders
+    combined_part.py      one part of a combination, and how its score counts
     external_endpoint.py  `ExternalEndpoint`: a reward server scores
     formula.py            arithmetic on scores
     feedback.py           proposed changes to a completion, or to its judge: for batches of feedback

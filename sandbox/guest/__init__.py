@@ -11,7 +11,8 @@ any name.
     template/main.py     has loaded the       │  memory `slots`: records (child/shared_records.py)
      │  fork             grader               │  memory `shared`: lines, written by the host (protocol/chunk.py)
      ▼                                        │
-    child/main.py        runs `grade` ────────┘  socket `channel`: which lines to grade; replies FILLED, DONE, LEAVING
+    child/main.py        runs `grade` ────────┘  socket `channel`: which lines to grade; replies FILLED, FULL, DONE,
+                                                LEAVING
 
 In `completion` isolation a child has one line, which is in the template's memory when it forks
 (template/fork_per_line.py). There is no channel and no shared memory.

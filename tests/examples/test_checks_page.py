@@ -14,7 +14,7 @@ from gradebox.outcome import Outcome
 from models.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
-from tests.gradebox.conftest import serving
+from tests.gradebox.conftest import Service
 from tests.models.test_asking_scorer import WHO, Answering, Scripted, text
 
 PAGE = (Path(__file__).parents[2] / "docs" / "checks.md").read_text(encoding="utf-8")
@@ -26,9 +26,10 @@ DOC_ROWS = re.findall(r"^\| (`.*?) \|", PAGE[: PAGE.index("## Repeated")], re.MU
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """A client of a service with the grader that the page sends by curl."""
-    with serving(tmp_path_factory.mktemp("served")) as service, service.client() as client:
+def client(service: Service) -> Iterator[Client]:
+    """A client of a project with the grader that the page sends by curl."""
+    with service.client("checks-page") as client:
+        client.projects.create(client.project)
         client.graders.create.checks(CONFIG["key"], CONFIG["config"]["checks"])
         yield client
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from gradebox import Client, Score, StringThread, checks, evaluators, judges, te
 from gradebox.outcome import Outcome
 from gradebox.reduction import reduced
 from gradebox.trials import trials
-from tests.gradebox.conftest import serving
+from tests.gradebox.conftest import Service
 from tests.models.test_kinds import replied
 
 PAGE = (Path(__file__).parents[2] / "docs" / "judges-from-elsewhere.md").read_text(encoding="utf-8")
@@ -75,26 +76,27 @@ def test_a_judge_scores(snippet: str) -> None:
                 assert isinstance(one, Score), one
 
 
+@pytest.fixture(scope="module")
+def client(service: Service) -> Iterator[Client]:
+    with service.client("judges-page") as client:
+        client.projects.create(client.project)
+        yield client
+
+
 @pytest.mark.service
-def test_an_interval_is_of_a_batch(tmp_path: Path) -> None:
+def test_an_interval_is_of_a_batch(client: Client) -> None:
     (snippet,) = (snippet for snippet in JUDGES if snippet.startswith("batch."))
-    with serving(tmp_path) as service, service.client() as client:
-        assert isinstance(client, Client)
-        client.graders.create.function(key="long", fn="async def grade(t): return len(t.completion())")
-        batch = client.batches.create("long", [{"completion": "x" * n} for n in (1, 2, 4, 8)])
-        batch.wait(progress=False)
-        found = eval(snippet, {"batch": batch})
-        assert (found.method, found.low < 3.75 < found.high) == ("bca", True)
+    client.graders.create.function(key="long", fn="async def grade(t): return len(t.completion())")
+    batch = client.batches.create("long", [{"completion": "x" * n} for n in (1, 2, 4, 8)])
+    batch.wait(progress=False)
+    found = eval(snippet, {"batch": batch})
+    assert (found.method, found.low < 3.75 < found.high) == ("bca", True)
 
 
 @pytest.mark.service
-def test_feedback_is_of_a_batch(tmp_path: Path) -> None:
+def test_feedback_is_of_a_batch(client: Client) -> None:
     threads = [{"completion": "x", "metadata": {"gold": gold}} for gold in (0, 1)]
-    with (
-        ModelServer(Script(yes_if="x")) as server,
-        serving(tmp_path) as service,
-        service.client() as client,
-    ):
+    with ModelServer(Script(yes_if="x")) as server:
         client.models.create("small-judge", base_url=server.base_url, model="m")
         client.graders.create.function(key="polite", fn="async def grade(t): return 0.0")
         batch = client.batches.create("polite", threads)

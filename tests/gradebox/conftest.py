@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from gradebox.client import Client
 from tests.commands import run_command
 
@@ -57,9 +55,3 @@ def serving(folder: Path, *arguments: str, **settings: str) -> Iterator[Service]
         process.send_signal(signal.SIGTERM)
         process.wait(60)
         process.stdout.close()
-
-
-@pytest.fixture(scope="session")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving(tmp_path_factory.mktemp("service")) as running:
-        yield running

@@ -105,7 +105,7 @@ def test_a_large_batch_of_sixteen_graders_keeps_little_in_redis(store: Store, re
     assert len(redis.hget(redis_keys.FROZEN, batch) or b"") < 8192
 
 
-def test_many_small_batches_take_less_than_a_kilobyte_each(store: Store, redis: Redis) -> None:
+def test_many_small_batches_take_less_than_400_bytes_each(store: Store, redis: Redis) -> None:
     exact = wanted(store, "exact")
 
     def make(count: int) -> None:

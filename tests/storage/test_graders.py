@@ -2,9 +2,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gradebox.schemas import GraderRecord, Kind
-from storage.errors import Conflict, Locked, NotFound, TooLarge, VersionChanged
-from storage.grader_content import CONFIG_BYTES, Declared
+from gradebox.schemas import GraderRecord
+from storage.errors import Conflict, Locked, NotFound, NotRunnable, VersionChanged
+from storage.grader_content import CUSTOM
 from storage.store import Store
 from tests.storage.making import SOURCE, proved
 
@@ -91,27 +91,16 @@ def test_what_is_not_there_is_not_found(store: Store) -> None:
             ask("default", "nothing")
 
 
-def declare(store: Store, config: dict[str, object] | None = None) -> GraderRecord:
-    return store.graders.create("default", "kind", "Kind", "", Declared("judge", config or {"criteria": "is kind"}))
-
-
-def test_a_changed_config_is_a_new_version_and_the_same_one_is_not(store: Store) -> None:
-    declare(store)
-    assert store.graders.update("default", "kind", Declared("judge", {"criteria": "is kind"})).version == 1
-    assert store.graders.update("default", "kind", Declared("judge", {"criteria": "is kinder"})).version == 2
-
-
-@pytest.mark.parametrize("kind", ["custom", "prebuilt"])
-def test_what_is_only_kept_does_not_become_a_function(store: Store, kind: Kind) -> None:
-    store.graders.create("default", "kept", "Kept", "", Declared(kind, {}))
-    with pytest.raises(Conflict, match=f"of kind '{kind}' and stays so"):
-        store.graders.update("default", "kept", proved())
-
-
-def test_a_config_has_a_bound(store: Store) -> None:
-    with pytest.raises(TooLarge, match=f"at most {CONFIG_BYTES} are kept"):
-        declare(store, {"criteria": "x" * CONFIG_BYTES})
-    assert store.graders.all("default") == []
+def test_a_custom_grader_stays_one_and_is_not_run(store: Store) -> None:
+    store.graders.create("default", "human", "Human", "", CUSTOM)
+    assert store.graders.update("default", "human", CUSTOM).version == 1
+    with pytest.raises(Conflict, match="of kind 'custom' and stays so"):
+        store.graders.update("default", "human", proved())
+    with pytest.raises(NotRunnable, match="its scores come from outside"):
+        store.graders.runnable("default", "human")
+    create(store)
+    with pytest.raises(Conflict, match="of kind 'function' and stays so"):
+        store.graders.update("default", "exact", CUSTOM)
 
 
 def test_many_graders_come_in_pages(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ from redis import Redis
 from storage import proof_threads, redis_keys
 from storage.errors import NotFound, QuotaExceeded
 from storage.graders import Graders
-from storage.kept_graders import KeptGraders
 from storage.quotas import Quotas
 from storage.store import Store
 from tests.storage.making import SOURCE, proved
@@ -69,7 +68,7 @@ def test_they_count_among_the_bytes_of_a_project(store: Store, redis: Redis) -> 
     assert taken() == before + packed
     update(store, THREADS[0])
     assert taken() == before + len(proof_threads.pack(THREADS[:1]).data)
-    small = Graders(redis, store.audit, Quotas(version_bytes=taken() + 10), KeptGraders(store.models, store.endpoints))
+    small = Graders(redis, store.audit, Quotas(version_bytes=taken() + 10))
     with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_SOURCES_MB"):
         small.update("default", "exact", replace(proved(), threads=[b"%d" % number * 9 for number in range(99)]))
     assert store.graders.threads("default", "exact") == THREADS[:1]

@@ -41,8 +41,7 @@ _TYPES: dict[Kind, GraderTypeEnum] = {
     "multi_criteria": GraderTypeEnum.FUNCTION,
     "pairwise_judge": GraderTypeEnum.FUNCTION,
     "binary_judge": GraderTypeEnum.JUDGE,
-    "judge": GraderTypeEnum.JUDGE,  # our own judges, and old ones that were stored before judges could run
-    "prebuilt": GraderTypeEnum.PREBUILT,
+    "judge": GraderTypeEnum.JUDGE,
     **dict.fromkeys(_CRITERIA, GraderTypeEnum.PREBUILT),
     "external": GraderTypeEnum.REMOTE,
     "custom": GraderTypeEnum.CUSTOM,
@@ -109,13 +108,11 @@ def _output(
         case "custom":
             return config_types.CustomConfigOutput(description=kept.description or None)
         case "external":
-            url = there.url_of(config["endpoint"]) if source else config["url"]
-            return config_types.RemoteConfigOutput(url=url)
-        case "prebuilt" | "faithfulness" | "context_relevancy" | "answer_relevancy":
+            return config_types.RemoteConfigOutput(url=there.url_of(config["endpoint"]))
+        case "faithfulness" | "context_relevancy" | "answer_relevancy":
             model = _model(kept, config["model"], there)
-            criteria = _CRITERIA.get(kept.kind) or PrebuiltCriteriaKey(config["criteria"])
-            return config_types.PrebuiltConfigOutput(criteria=_criteria(criteria), model=model)
-        case "judge" if source:
+            return config_types.PrebuiltConfigOutput(criteria=_criteria(_CRITERIA[kept.kind]), model=model)
+        case "judge":
             return config_types.JudgeConfigOutput(
                 criteria=_text(config["criterion"]),
                 examples=[],
@@ -123,7 +120,7 @@ def _output(
                 system_template="",
                 user_template="",
             )
-        case "judge" | "binary_judge":
+        case "binary_judge":
             return config_types.JudgeConfigOutput(
                 criteria=config["criteria"],
                 examples=[_example(example) for example in config.get("examples", [])],

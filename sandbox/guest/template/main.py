@@ -12,7 +12,6 @@ import signal
 import sys
 from _socket import CMSG_LEN, socket
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from struct import unpack
 from time import perf_counter_ns
 from typing import Any, NoReturn, cast
@@ -141,8 +140,6 @@ class TemplateProcess:
             self.asks = True
             if self.needs_loop:
                 import sandbox.guest.child.asking_loop  # noqa: F401  # the same
-            if self._limits.isolation == COMPLETION:
-                self._rehearse(candidate.asks)
         if candidate.groups:
             self._take_groups()
         seed_at_import()
@@ -160,12 +157,6 @@ class TemplateProcess:
         self.groups = True
         self.grade = of_groups(self.grade, self.text)  # type: ignore[assignment]  # its reader passes lists of threads
         self._line_reader = GroupReader(self._reader)
-
-    def _rehearse(self, asks: tuple[str, ...]) -> None:
-        from sandbox.guest.warmup.asking_dry_run import rehearse_asking
-
-        with suppress(Exception):  # the module body may have changed the functions that ask
-            rehearse_asking(asks, self._limits, self._reader)
 
     def _grader(self) -> GradingLoop:
         return GradingLoop(self, self._limits, self._line_reader, self._output)

@@ -3,7 +3,6 @@ import json
 import httpx
 import pytest
 
-from storage.grader_content import Declared
 from storage.quotas import Quotas
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem
 
@@ -93,23 +92,6 @@ def test_what_is_not_there(client: httpx.Client, path: str) -> None:
 def test_a_key_that_breaks_the_pattern_is_told_the_pattern(client: httpx.Client, key: str) -> None:
     response = client.post(URL, json={"key": key, "source": GOOD})
     assert "^[a-z0-9][a-z0-9._-]{0,63}" in problem(response, 422, "invalid-request")
-
-
-def test_a_judge_is_listed_and_cannot_be_run(client: httpx.Client, service: Service) -> None:
-    service.store.graders.create("default", "kind", "Kind", "", Declared("judge", {"criteria": "is kind"}))
-
-    assert client.get(f"{PROJECT}/graders").json()[0]["kind"] == "judge"
-    assert client.get(f"{PROJECT}/graders/kind/versions/1").json()["config"] == {"criteria": "is kind"}
-    batch = {"graders": [{"key": "kind"}], "threads": [{"completion": "x"}]}
-    for path, body in [("batches", batch), ("graders/kind/score", {"threads": batch["threads"]})]:
-        detail = problem(client.post(f"{PROJECT}/{path}", json=body), 409, "not-runnable")
-        assert "cannot be run" in detail
-    edited = client.put(f"{PROJECT}/graders/kind", json={"source": GOOD}).json()
-    assert (edited["version"], edited["kind"]) == (2, "function")
-    assert "this source makes a function of it" in edited["warnings"][-1]
-    service.store.graders.create("default", "own", "Own", "", Declared("custom", {}))
-    refused = client.put(f"{PROJECT}/graders/own", json={"source": GOOD})
-    assert "of kind 'custom' and stays so" in problem(refused, 409, "conflict")
 
 
 SMILE, HALF = r"\ud83d\ude00", r"\ud83d"

@@ -10,13 +10,13 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from api.intake.source_upload import CONFIG_BYTES
 from examples.model_server import ModelServer, Script
 from gradebox import AsyncClient, Client
 from gradebox.cli import app
 from gradebox.errors import GraderWarning
 from gradebox.judges.source import source_of
 from models import scoring
-from storage.grader_content import CONFIG_BYTES, Declared
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem
 
 pytestmark = pytest.mark.sandbox
@@ -83,6 +83,7 @@ def test_a_version_follows_only_where_something_changes(client: httpx.Client) ->
     assert client.put(f"{URL}/polite", json=other).json()["version"] == 2
     edited = client.put(f"{URL}/polite", json={"source": GOOD}).json()
     assert (edited["version"], edited["kind"]) == (3, "function")
+    assert "this source makes a function of it" in edited["warnings"][-1]
     assert client.get(f"{URL}/polite/versions/3").json()["config"] is None
     external = client.put(f"{URL}/polite", json={"kind": "external", "config": {"endpoint": "my-reward"}}).json()
     assert (external["version"], external["kind"]) == (4, "external")
@@ -136,52 +137,6 @@ def test_a_config_may_nest_so_deep(client: httpx.Client) -> None:
     body = f'{{"key": "a", "kind": "binary_judge", "config": {{"criteria": "c", "model": "m", "examples": {deep}}}}}'
     refused = client.post(URL, content=body, headers={"Content-Type": "application/json"})
     assert "nest" in problem(refused, 422, "invalid-request") or "recursion" in refused.text
-
-
-def test_what_was_only_kept_says_what_it_lacks_and_then_runs(
-    service: Service, client: httpx.Client, run: Callable[..., Any]
-) -> None:
-    example = {
-        "input": [{"role": "user", "content": "?"}],
-        "output": "!",
-        "passes": True,
-        "reasoning": None,
-        "id": None,
-    }
-    judge = CONFIG | {"model": "big-judge", "examples": [example]}
-    graders = service.store.graders
-    graders.create("default", "kind", "Kind", "", Declared("judge", judge))
-    graders.create("default", "brief", "Brief", "", Declared("judge", judge))
-    graders.create("default", "far", "Far", "", Declared("external", {"url": "http://127.0.0.1:9/reward/"}))
-    batch = {"threads": [{"completion": "x"}]}
-    for key, told in (
-        ("kind", "gradebox models create big-judge"),
-        ("far", "--endpoint-url http://127.0.0.1:9/reward"),
-    ):
-        assert told in problem(client.post(f"{URL}/{key}/score", json=batch), 409, "not-runnable")
-        refused = client.post(f"{PROJECT}/batches", json=batch | {"graders": [{"key": key}]})
-        assert told in problem(refused, 409, "not-runnable")
-        assert told in problem(client.put(f"{URL}/{key}", json={"timeout_s": 3}), 409, "not-runnable")
-        assert told in client.get(f"{URL}/{key}").json()["lacks"]
-        assert "cannot be run: the project has no" in run("show", key).stdout
-        assert told in run("show", key).stdout
-
-    assert run("update", "brief", "--model", "small-judge").exit_code == 0  # the command that the message names
-    newest = client.get(f"{URL}/brief/versions/2").json()
-    assert (newest["kind"], newest["config"]["model"]) == ("binary_judge", "small-judge")
-    assert run("update", "far", "--endpoint", "my-reward").stdout.startswith("updated far@2")
-    assert scored(client, "far")["score"] == 0.25
-    there = client.get(f"{PROJECT}/models/small-judge").json()
-    model = {"key": "big-judge", "base_url": there["base_url"], "model": "m"}
-    assert client.post(f"{PROJECT}/models", json=model).status_code == 201
-    assert client.get(f"{URL}/kind").json()["lacks"] is None
-    assert scored(client, "kind") == {"score": 1.0, "details": {"verdict": "PASS"}}
-    shown = client.get(f"{URL}/kind").json()
-    assert (shown["kind"], shown["version"], shown["asks"]) == ("binary_judge", 1, ["model:big-judge"])
-    audit = [(line["action"], line["object"]) for line in client.get(f"{PROJECT}/audit").json()]
-    assert audit.count(("grader.complete", "kind")) == 1
-    assert client.put(f"{URL}/kind", json={"timeout_s": 3}).json()["version"] == 2
-    assert client.get(f"{URL}/kind/versions/2").json()["kind"] == "binary_judge"
 
 
 def test_both_clients_make_kinds(service: Service, secret: str, ours: Client) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from tests.api.conftest import PROJECT, Service, create, problem
+from tests.api.conftest import GOOD, PROJECT, Service, create, problem
 from tests.api.routes.conftest import scored
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
@@ -85,6 +85,8 @@ def test_a_custom_grader_is_made_described_and_not_proved(client: httpx.Client) 
     for more in also:
         refused = client.post(f"{PROJECT}/graders", json={"key": "other", "kind": "custom", **more})
         assert "is not run" in problem(refused, 422, "invalid-request")
+    assert "stays so" in problem(client.put(url, json={"source": GOOD}), 409, "conflict")
+    problem(client.put(url, json={"timeout_s": 3}), 409, "not-runnable")
     proof = client.post(f"{PROJECT}/validate", json={"kind": "custom"})
     assert "no source to check" in problem(proof, 422, "invalid-request")
 

@@ -532,6 +532,7 @@ def test_labels_of_people_are_recorded(service: Service, grader: str, tmp_path: 
     assert service.run("batches", "watch", batch).returncode == 0
     made = service.run("graders", "create", key, "--kind", "custom", "--description", "people")
     assert made.returncode == 0, made.stderr
+    assert f"--grader {key}" in service.run("graders", "show", key).stdout
     labels = b"".join(b'{"id": "t%d", "score": %d}\n' % (n, n % 2) for n in range(4))
     recorded = service.run("batches", "record", batch, "-", "--grader", key, stdin=labels)
     assert recorded.returncode == 0, recorded.stderr

@@ -5,8 +5,8 @@ import pytest
 from gradebox.judges.means import is_above, mean, weighted_mean
 
 
-@pytest.mark.parametrize("number", [0.7, 0.2, 0.8, 0.1, -0.3, 1 / 3, 0.0, 1.0])
-@pytest.mark.parametrize("count", [1, 3, 5, 7, 10])
+# A plain sum rounds at least one of the two means in each case.
+@pytest.mark.parametrize(("number", "count"), [(0.7, 3), (0.8, 7), (0.2, 10), (1 / 3, 10), (-0.3, 10), (1.0, 10)])
 def test_equal_numbers_are_their_own_mean(number: float, count: int) -> None:
     assert mean([number] * count) == number
     weights = [(place + 1) * 0.1 / (0.1 * count * (count + 1) / 2) for place in range(count)]

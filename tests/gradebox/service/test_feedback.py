@@ -19,7 +19,7 @@ from gradebox.client._sync.batches import BatchHandle
 from gradebox.errors import ApiError, Conflict, GradeboxError, NotAllowed, NotFound, ScoreMissing
 from gradebox.judges.feedback import MOST_TEXTS
 from gradebox.outcome import Outcome
-from tests.gradebox.conftest import ROOT, Service, serving
+from tests.gradebox.conftest import ROOT, Service
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
@@ -37,12 +37,6 @@ GROUP = """
 async def grade(threads: list[StringThread]) -> list[float]:
     return [0.0] * len(threads)
 """
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving(tmp_path_factory.mktemp("feedback"), "--workers", "1") as running:
-        yield running
 
 
 @pytest.fixture

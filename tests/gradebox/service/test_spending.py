@@ -11,19 +11,13 @@ import pytest
 from examples.model_server import ModelServer, Script
 from gradebox import Client, Price
 from gradebox.schemas import SpentSummary
-from tests.gradebox.conftest import Service, serving
+from tests.gradebox.conftest import Service
 from tests.gradebox.service.test_asking_batches import JUDGE, REPLY, threads
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
 ASK = 0.02  # the cost of one ask: the server counts 10 tokens of input and 5 of output
 PRICE = Price(1_000, 2_000)
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving(tmp_path_factory.mktemp("spending"), "--workers", "1") as running:
-        yield running
 
 
 @pytest.fixture

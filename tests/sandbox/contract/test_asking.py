@@ -68,28 +68,6 @@ def asking(session: Session) -> Asking:
     return Asking(session)
 
 
-CHANGED = """
-from gradebox import Model
-from gradebox.asks import asking
-
-judge = Model("small-judge")
-whole, Model.choose = Model.choose, None
-
-
-async def grade(thread):
-    Model.choose = whole
-    return float((await judge.choose("Is it so?", ["0", "1"])).option)
-"""
-
-
-def test_a_grader_may_change_what_it_asks_with(session: Session) -> None:
-    asking = Asking(session, CHANGED)
-    (run,) = asking.step("a")
-    (done,) = asking.step("a", answers=[answer(run, '{"option": "1"}')])
-    assert isinstance(done, Outcome)
-    assert done.score == 1.0
-
-
 def test_what_is_asked_comes_out_and_answers_go_in(asking: Asking) -> None:
     runs = asking.step("pass", "pass")
     assert [asked(run) for run in runs] == [["Is it so? 0"], ["Is it so? 1"]]

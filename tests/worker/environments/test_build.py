@@ -186,7 +186,6 @@ def test_a_package_may_have_the_name_of_one_of_ours(
 def test_the_guest_imports_its_own_modules_after_the_grader_has_run(
     builder: Pool, named_like_ours: str, isolation: Isolation
 ) -> None:
-    """In `completion`, the guest rehearses asks: it imports most of its late modules."""
     with builder.grading(GraderSource(_LOADS_OURS + _ASKS, isolation, environment=named_like_ours)) as grading:
         loaded = grading.load()
         assert (loaded.isolation is not None, loaded.asks) == (True, ("model:judge",)), loaded

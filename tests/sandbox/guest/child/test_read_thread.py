@@ -82,10 +82,18 @@ def _told(reader: ThreadReader, line: bytes) -> StringThread | str:
         return str(problem)
 
 
-@given(threads | values, st.sampled_from(["", "\n", "\r\n", " \t\r\n", "x", "{}", ",", "\x00", "\x0b", "\u00a0"]))
-def test_reads_what_json_reads(value: Any, behind: str) -> None:
-    text = json.dumps(value, ensure_ascii=False)
-    assert _read((text + behind).encode()) == _expected(text + behind)
+BEFORE = ["\ufeff", " \t\r\n", "\ufeff  "]
+
+
+@given(
+    st.sampled_from(["", *BEFORE, "\x0b"]),
+    threads | values,
+    st.sampled_from(["", "\n", "\r\n", " \t\r\n", "x", "{}", ",", "\x00", "\x0b", "\u00a0"]),
+)
+def test_reads_what_json_reads(before: str, value: Any, behind: str) -> None:
+    """A byte order mark may precede the line, which `json.loads` refuses in a string."""
+    text = json.dumps(value, ensure_ascii=False) + behind
+    assert _read((before + text).encode()) == _expected(before.removeprefix("\ufeff") + text)
 
 
 @given(threads, st.data())
@@ -114,10 +122,18 @@ FORMS: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("before", ["", "\ufeff", " \t\r\n", "\ufeff  "])
-@pytest.mark.parametrize("behind", ["", "\n", "\r\n", "  \r"])
-@pytest.mark.parametrize("more", [{}, {"metadata": None}, {"metadata": {}}, {"id": 7}, {"id": "x", "metadata": {}}])
+MORE: list[dict[str, object]] = [{"metadata": None}, {"metadata": {}}, {"id": 7}, {"id": "x", "metadata": {}}]
+
+
+@pytest.mark.parametrize(
+    ("form", "before", "behind", "more"),
+    [
+        *((form, "", "", {}) for form in FORMS),
+        *(("messages", before, "", {}) for before in BEFORE),
+        *(("messages", "", behind, {}) for behind in ("\n", "\r\n", "  \r")),
+        *(("messages", "", "", more) for more in MORE),
+    ],
+)
 def test_all_forms_come_to_the_same(form: str, before: str, behind: str, more: dict[str, object]) -> None:
     thread = READER.read((before + json.dumps({**FORMS[form], **more}) + behind).encode())
     assert thread == StringThread(TURNS)
