@@ -42,9 +42,17 @@ def _columns(named: Mapping[str, Any]) -> list[str]:
     state, task = named.get("state"), named.get("task")
     row = state.get("input") if isinstance(state, Mapping) else None
     if not isinstance(row, Mapping):
-        return list(named)
-    known = {"answer", "task", *row, *(task if isinstance(task, Mapping) else ())}
+        return [name for name in named if name != "answer" or not _is_empty(named[name])]
+    known = {"task", *row, *(task if isinstance(task, Mapping) else ())}
+    info = named.get("info")
+    if not _is_empty(named.get("answer")) and not (isinstance(info, Mapping) and "answer" in info):
+        known.add("answer")  # set by the environment
     return [name for name in named if name in known]
+
+
+def _is_empty(answer: object) -> bool:
+    """Whether the answer is the text that a `Rubric` passes if the row has none."""
+    return isinstance(answer, str) and not answer
 
 
 def note(error: Exception, state: Any) -> None:

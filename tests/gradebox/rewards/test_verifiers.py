@@ -152,6 +152,28 @@ def test_what_a_rubric_passes_besides_the_row(grader: GraderHandle) -> None:
     assert thread["metadata"] == {"level": 1, "answer": "4", "difficulty": 3, "task": "sums"}
 
 
+@pytest.mark.parametrize(
+    ("row", "info", "answer", "metadata"),
+    [
+        ({}, {"answer": "4"}, "", {"answer": "4"}),
+        ({}, {"answer": "4"}, "7", {"answer": "4"}),
+        ({}, {}, "", {}),
+        ({}, {}, "7", {"answer": "7"}),  # the environment has set it
+        ({"answer": "6"}, {"answer": "4"}, "6", {"answer": "6"}),
+        ({"answer": ""}, {"answer": "4"}, "", {"answer": ""}),
+        (None, {"answer": "4"}, "", {"answer": "4"}),  # before verifiers 0.1.8
+        (None, {"answer": "4"}, "6", {"answer": "6"}),
+    ],
+)
+def test_an_answer_that_the_row_lacks_does_not_replace_that_of_info(
+    row: dict[str, str] | None, info: dict[str, str], answer: str, metadata: dict[str, str]
+) -> None:
+    """A `Rubric` passes `state.get("answer", "")`."""
+    state = {} if row is None else {"input": row}
+    passed = {"prompt": "2+2?", "completion": "5", "answer": answer, "info": info, "state": state}
+    assert verifiers.of_rubric(passed)["metadata"] == metadata
+
+
 def test_tool_calls_are_objects(grader: GraderHandle) -> None:
     calls = [ToolCall(id="c", name="add", arguments="{}")]
     messages = [
