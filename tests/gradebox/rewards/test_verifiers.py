@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from gradebox import GraderHandle, Outcome, ScoreMissing, StringThread
 from gradebox.client.reward_functions import RewardFunctions
 from gradebox.client.threads import Thread
+from gradebox.errors import TooLarge
 from gradebox.rewards import verifiers
 from tests.gradebox.conftest import Service
 from tests.gradebox.rewards.conftest import awaiting
@@ -140,6 +141,18 @@ def test_a_message_without_content_is_an_error_of_its_rollout_alone(grader: Grad
 
     assert asyncio.run(score_group()) == [0.0, 1.0]
     assert 'completion[0]: "content" is missing' in str(no_content["error"])
+
+
+def test_a_rollout_that_is_too_long_is_an_error_of_its_own(grader: GraderHandle) -> None:
+    states = [rollout("4"), rollout("4" * (5 << 20)), rollout("4")]
+    reward = grader.as_verifiers_reward()
+
+    async def score_group() -> list[float]:
+        return await asyncio.gather(*(call_individual_reward_func(reward, state) for state in states))
+
+    assert asyncio.run(score_group()) == [1.0, 0.0, 1.0]
+    assert [type(state["error"]) for state in states] == [type(None), TooLarge, type(None)]
+    assert str(states[1]["error"]).startswith("the thread is longer than 4194304 bytes")
 
 
 def test_what_a_rubric_passes_besides_the_row(grader: GraderHandle) -> None:
