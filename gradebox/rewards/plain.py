@@ -30,6 +30,21 @@ def metadata(columns: Mapping[Any, object], only: Collection[str] | None = None,
     return found
 
 
+def members(
+    columns: Mapping[Any, object], only: Collection[str] | None = None, row: int | None = None
+) -> dict[str, Any]:
+    """Convert the columns to members of a thread, as for rows of a dataset: a column `id` is the id, an object in a
+    column `metadata` is merged into the metadata, and the others are metadata. Raises as `metadata` does.
+    """
+    found = metadata(columns, only, row)
+    identity = found.pop("id", None)
+    own = found.get("metadata")
+    if own is None or isinstance(own, dict):
+        found.pop("metadata", None)
+        found |= own or {}
+    return {"metadata": found} if identity is None else {"metadata": found, "id": identity}
+
+
 def plain_in(value: object, place: str) -> Any:
     """Convert the value to JSON types. Raises ValueError, whose message describes the value and names `place`."""
     try:

@@ -187,6 +187,14 @@ def test_an_answer_that_the_row_lacks_does_not_replace_that_of_info(
     assert verifiers.of_rubric(passed)["metadata"] == metadata
 
 
+def test_columns_that_are_called_as_members_are_these() -> None:
+    row = {"metadata": {"answer": "4"}, "id": 7, "answer": "5", "level": 1}
+    passed = {"prompt": "q", "completion": "c", "info": {"id": 8, "metadata": 9, "level": 2}, "state": {"input": row}}
+    thread = verifiers.of_rubric({**passed, **row})
+    assert thread["id"] == 7
+    assert thread["metadata"] == {"id": 8, "metadata": 9, "level": 1, "answer": "4"}
+
+
 def test_tool_calls_are_objects(grader: GraderHandle) -> None:
     calls = [ToolCall(id="c", name="add", arguments="{}")]
     messages = [
