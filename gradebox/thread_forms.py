@@ -32,7 +32,7 @@ class ToolCall(NamedTuple):
 
     Attributes:
         name: of the tool.
-        arguments: the parsed JSON, usually a dict; the raw text if it is not JSON.
+        arguments: the parsed JSON, usually a dict; the raw text if it is not JSON, or the input of a custom tool.
         result: the tool's answer, if a later message has this call's id.
         id: the call's id, if it has one.
     """
@@ -234,10 +234,12 @@ def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _call(call: dict[str, Any]) -> ToolCall:
-    function = call.get("function")
-    called = function if type(function) is dict else call
-    arguments, identity = called.get("arguments"), call.get("id")
-    if type(arguments) is str:
+    function, custom, identity = call.get("function"), call.get("custom"), call.get("id")
+    called = function if type(function) is dict else custom if type(custom) is dict else call
+    arguments = called.get("arguments")
+    if called is custom:
+        arguments = called.get("input")  # a text in the tool's own language
+    elif type(arguments) is str:
         import json
 
         with suppress(ValueError):  # not JSON: the grader gets the raw text

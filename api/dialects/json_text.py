@@ -22,6 +22,11 @@ def text_of(value: bytes) -> bytes:
     return value if is_text(value) else json.dumps(_ESCAPE.sub(_letter, value.decode())).encode()
 
 
+def object_of(members: dict[str, bytes]) -> bytes:
+    """Returns an object of members that are JSON."""
+    return b"{%b}" % b",".join(b"%b:%b" % (json.dumps(name).encode(), value) for name, value in members.items())
+
+
 def _letter(escape: re.Match[str]) -> str:
     if escape[1]:
         return bytes.fromhex(escape[1] + escape[2]).decode("utf-16-be")

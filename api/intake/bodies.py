@@ -210,6 +210,8 @@ def lines(threads: bytes | msgspec.Raw, most: int, longest: int) -> list[bytes]:
     found = elements(threads, most, longest, "threads", "send a batch instead")
     if not found:
         raise invalid("there are no threads: send at least one")
+    if len(found) == 1:
+        return [line_of(found[0], longest)]
     return [line_of(thread, longest, f"thread {number}") for number, thread in enumerate(found)]
 
 

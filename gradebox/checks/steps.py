@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradebox.checks.check import ThreadCheck, bounded, count_of, quoted, text_of
-from gradebox.checks.trajectory import Output, Trajectory
+from gradebox.checks.trajectory import Output, Trajectory, are_recorded
 from gradebox.same_json import same
 from gradebox.sync_call import refuse_async, sync_call
 from gradebox.thread import StringThread
@@ -105,7 +105,7 @@ def output_produced(type: str, times: int | None = None) -> ThreadCheck:  # noqa
     _check_times("output_produced", times)
 
     def problem(thread: StringThread) -> str | None:
-        outputs = _trajectory(thread).outputs
+        outputs = _outputs(thread)
         found = sum(output.type == type for output in outputs)
         if _is_right(found, times):
             return None
@@ -119,7 +119,7 @@ def output_not_produced(type: str) -> ThreadCheck:  # noqa: A002
     text_of("output_not_produced", "type", type)
 
     def problem(thread: StringThread) -> str | None:
-        found = sum(output.type == type for output in _trajectory(thread).outputs)
+        found = sum(output.type == type for output in _outputs(thread))
         return f"expected no output of type {quoted(type)}, found {found}" if found else None
 
     return ThreadCheck("output_not_produced", {"type": type}, problem)
@@ -133,7 +133,7 @@ def output_matches(fn: Callable[[Output], object], times: int | None = None) -> 
     _check_times("output_matches", times)
 
     def problem(thread: StringThread) -> str | None:
-        outputs = _trajectory(thread).outputs
+        outputs = _outputs(thread)
         found = sum(bool(sync_call("output_matches(fn=)", fn, output)) for output in outputs)
         if _is_right(found, times):
             return None
@@ -145,9 +145,7 @@ def output_matches(fn: Callable[[Output], object], times: int | None = None) -> 
 def output_sequence(types: Sequence[str]) -> ThreadCheck:
     """Outputs of these types were produced in this order. Others may be in between."""
     _check_names("output_sequence", "types", types)
-    return ThreadCheck(
-        "output_sequence", {"types": list(types)}, lambda thread: _out_of_order(types, _trajectory(thread).outputs)
-    )
+    return ThreadCheck("output_sequence", {"types": list(types)}, lambda thread: _out_of_order(types, _outputs(thread)))
 
 
 def _trajectory(thread: StringThread) -> Trajectory:
@@ -157,8 +155,10 @@ def _trajectory(thread: StringThread) -> Trajectory:
             'the thread has no turn of the assistant and no metadata["trajectory"]["steps"], so there is no step to '
             "check: send one of them"
         )
+    if are_recorded(thread):
+        return trajectory
     called = [output for output in trajectory.outputs if output.is_call]
-    if not called and any(turn.role in ("tool", "function") for turn in thread.get_turns()):
+    if not called and _has_results(thread):
         raise ValueError(
             'the thread has a turn of a tool, and no turn of the assistant has "tool_calls": send the messages of the '
             "agent with all of their members, because without them it is unknown which tools were called"
@@ -168,8 +168,23 @@ def _trajectory(thread: StringThread) -> Trajectory:
     return trajectory
 
 
+def _outputs(thread: StringThread) -> list[Output]:
+    outputs = _trajectory(thread).outputs
+    has_calls = any(output.is_call for output in outputs)
+    if are_recorded(thread) and not has_calls and (thread.tool_calls or _has_results(thread)):
+        raise ValueError(
+            'no step in metadata["trajectory"]["steps"] has a "type", and the messages have calls of tools: send the '
+            'tool\'s name as the "type" of each step that is a call, because these steps replace the turns'
+        )
+    return outputs
+
+
+def _has_results(thread: StringThread) -> bool:
+    return any(turn.role in ("tool", "function") for turn in thread.get_turns())
+
+
 def _calls(thread: StringThread) -> list[Output]:
-    return [output for output in _trajectory(thread).outputs if output.is_call]
+    return [output for output in _outputs(thread) if output.is_call]
 
 
 def _has(found: object, arguments: Mapping[str, Any] | None, exact: bool) -> bool:

@@ -71,6 +71,11 @@ class Trajectory(NamedTuple):
         )
 
 
+def are_recorded(thread: StringThread) -> bool:
+    """Return whether the metadata has the steps, which then replace the turns."""
+    return _given(thread).get("steps") is not None
+
+
 def _given(thread: StringThread) -> Mapping[str, Any]:
     metadata = thread.metadata
     given = metadata.get("trajectory") if isinstance(metadata, Mapping) else None

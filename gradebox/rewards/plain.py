@@ -30,6 +30,21 @@ def metadata(columns: Mapping[Any, object], only: Collection[str] | None = None,
     return found
 
 
+def members(
+    columns: Mapping[Any, object], only: Collection[str] | None = None, row: int | None = None
+) -> dict[str, Any]:
+    """Convert the columns to members of a thread, as for rows of a dataset: a column `id` is the id, an object in a
+    column `metadata` is merged into the metadata, and the others are metadata. Raises as `metadata` does.
+    """
+    found = metadata(columns, only, row)
+    identity = found.pop("id", None)
+    own = found.get("metadata")
+    if own is None or isinstance(own, dict):
+        found.pop("metadata", None)
+        found |= own or {}
+    return {"metadata": found} if identity is None else {"metadata": found, "id": identity}
+
+
 def plain_in(value: object, place: str) -> Any:
     """Convert the value to JSON types. Raises ValueError, whose message describes the value and names `place`."""
     try:
@@ -41,8 +56,8 @@ def plain_in(value: object, place: str) -> Any:
 
 
 def plain(value: Any, deep: int = 0) -> Any:
-    """Convert the value to JSON types: arrays to lists, dates and times to ISO 8601, a Decimal or UUID to its text,
-    pydantic's models to dicts, and NaN, which marks a missing value, to None. Raises NotPlain.
+    """Convert the value to JSON types: arrays to lists, NumPy's records and pydantic's models to dicts, dates and times
+    to ISO 8601, a Decimal or UUID to its text, and NaN, which marks a missing value, to None. Raises NotPlain.
     """
     if deep > _DEEPEST:
         raise NotPlain(f"more than {_DEEPEST} levels")
@@ -67,11 +82,37 @@ def plain(value: Any, deep: int = 0) -> Any:
         return None if value.is_nan() else str(value)
     if isinstance(value, UUID):
         return str(value)
-    if callable(tolist := getattr(value, "tolist", None)):  # NumPy arrays and tensors
-        return plain(tolist(), deep + 1)
+    if callable(getattr(value, "tolist", None)):
+        return _of_array(value, deep)
     if callable(dump := getattr(value, "model_dump", None)):
         return plain(dump(mode="json"), deep + 1)
     raise NotPlain(f"a value of type {type(value).__name__}")
+
+
+def _of_array(value: Any, deep: int) -> Any:
+    """Convert a NumPy array, a tensor, or a number, time or record of NumPy."""
+    dtype = getattr(value, "dtype", None)
+    kind, names = getattr(dtype, "kind", None), getattr(dtype, "names", None)
+    if kind == "m":
+        raise NotPlain("a value of type timedelta64")
+    if (kind == "M" or names) and value.shape:
+        return [plain(part, deep + 1) for part in value]
+    if names:
+        return {name: plain(value[name], deep + 1) for name in names}
+    if kind == "M":
+        return _time(value)
+    found = value.tolist()
+    if type(found) is type(value):  # such as a longdouble, which Python has no number for
+        raise NotPlain(f"a value of type {type(value).__name__}")
+    return plain(found, deep + 1)
+
+
+def _time(value: Any) -> Any:
+    """Convert a datetime64, whose `tolist` is an integer if it is finer than microseconds, or beyond Python's years."""
+    found = value.tolist()
+    if isinstance(found, int) and (rounded := value.astype("datetime64[us]")) == value:
+        found = rounded.tolist()
+    return str(value) if isinstance(found, int) else plain(found)
 
 
 _MEMBERS = ("tool_calls", "tool_call_id", "name", "function_call", "refusal")  # besides role and content

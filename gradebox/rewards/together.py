@@ -1,4 +1,8 @@
-"""Collects single calls into batches: while one request is in flight, new calls wait for the next request."""
+"""Collects single calls into batches: while one request is in flight, new calls wait for the next request.
+
+The callers do not know of each other, so each gets its own result: a thread that cannot be sent is refused before it
+joins others, and a request whose content the service refuses is sent again in halves.
+"""
 
 import asyncio
 import os
@@ -7,9 +11,14 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any
 
+from gradebox.errors import ApiError
 from gradebox.outcome import Outcome
+from gradebox.thread_forms import read
 
 _Thread = dict[str, Any]
+_Result = Outcome | BaseException
+
+_OF_CONTENT = (413, 422)  # statuses that refuse the content of a request
 
 
 class Together:
@@ -26,7 +35,8 @@ class Together:
         return Together, (self._send,)
 
     def score(self, thread: _Thread) -> Outcome:
-        """Score one thread. Raises what sending raises."""
+        """Score one thread. Raises ValueError if it is not a thread, and what sending it raises."""
+        read(thread, keep_unknown=True)
         if self._pid != os.getpid():
             Together.__init__(self, self._send)  # after a fork: drop the parent's pending calls
         mine: Future[Outcome | None] = Future()
@@ -40,18 +50,25 @@ class Together:
         with self._lock:
             calls, self._waiting = self._waiting, []
         try:
-            outcomes = self._send([thread for thread, _ in calls])
-        except BaseException as error:
-            for _, future in calls:
-                if future is not mine:
-                    future.set_exception(error)
-            raise
+            results = self._results([thread for thread, _ in calls])
         finally:
             self._pass_on()
-        for (_, future), outcome in zip(calls, outcomes, strict=True):
+        for (_, future), result in zip(calls, results, strict=True):
             if future is not mine:
-                future.set_result(outcome)
-        return outcomes[[future for _, future in calls].index(mine)]
+                _settle(future, result)
+        own = results[[future for _, future in calls].index(mine)]
+        if isinstance(own, BaseException):
+            raise own
+        return own
+
+    def _results(self, threads: list[_Thread]) -> list[_Result]:
+        try:
+            return [*self._send(threads)]
+        except BaseException as error:  # noqa: BLE001  # raised in the callers' threads
+            if len(threads) == 1 or not _is_of_content(error):
+                return [error] * len(threads)
+        middle = len(threads) // 2
+        return self._results(threads[:middle]) + self._results(threads[middle:])
 
     def _pass_on(self) -> None:
         with self._lock:
@@ -69,7 +86,8 @@ class AsyncTogether:
         self._sender: asyncio.Task[None] | None = None
 
     async def score(self, thread: _Thread) -> Outcome:
-        """Score one thread. Raises what sending raises."""
+        """Score one thread. Raises ValueError if it is not a thread, and what sending it raises."""
+        read(thread, keep_unknown=True)
         mine: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((thread, mine))
         if self._sender is None or self._sender.done():
@@ -79,12 +97,29 @@ class AsyncTogether:
     async def _send_all(self) -> None:
         while self._waiting:
             calls, self._waiting = self._waiting, []
-            sent = asyncio.gather(self._send([thread for thread, _ in calls]), return_exceptions=True)
-            results: list[Outcome] | BaseException = (await sent)[0]
-            for number, (_, future) in enumerate(calls):
-                if future.done():  # its caller was cancelled
-                    continue
-                if isinstance(results, BaseException):
-                    future.set_exception(results)
-                else:
-                    future.set_result(results[number])
+            results = await self._results([thread for thread, _ in calls])
+            for (_, future), result in zip(calls, results, strict=True):
+                if not future.done():  # else its caller was cancelled
+                    _settle(future, result)
+
+    async def _results(self, threads: list[_Thread]) -> list[_Result]:
+        sent = asyncio.gather(self._send(threads), return_exceptions=True)
+        found: list[Outcome] | BaseException = (await sent)[0]
+        if not isinstance(found, BaseException):
+            return [*found]
+        if len(threads) == 1 or not _is_of_content(found):
+            return [found] * len(threads)
+        middle = len(threads) // 2
+        return await self._results(threads[:middle]) + await self._results(threads[middle:])
+
+
+def _is_of_content(error: BaseException) -> bool:
+    """Whether the error may concern only some of the threads that were sent."""
+    return isinstance(error, ValueError | TypeError) or (isinstance(error, ApiError) and error.status in _OF_CONTENT)
+
+
+def _settle(future: Future[Any] | asyncio.Future[Outcome], result: _Result) -> None:
+    if isinstance(result, BaseException):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from gradebox.errors import ScoreMissing
 from gradebox.outcome import Outcome
 from gradebox.rewards import groups
-from gradebox.rewards.plain import messages, metadata
+from gradebox.rewards.plain import members, messages
 
 Missing: TypeAlias = Literal["raise", "none"] | float
 """The result for a completion without a score: an exception, the reward None, or this number."""
@@ -65,7 +65,7 @@ def threads(
     columns: Mapping[str, Any],
     only: Collection[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Make a thread for each completion; the dataset's columns, or those in `only`, become its metadata.
+    """Make a thread for each completion, with the dataset's columns, or those in `only`, as `members` has them.
 
     Raises:
         ValueError: a prompt or completion is missing; JSON cannot hold a value, with its row and column in the message;
@@ -83,7 +83,7 @@ def threads(
         {
             "prompt": _turns(prompts[index], f"row {index}, prompt"),
             "completion": _turns(completions[index], f"row {index}, completion"),
-            "metadata": metadata({name: row[index] for name, row in rows.items()}, only, index),
+            **members({name: row[index] for name, row in rows.items()}, only, index),
         }
         for index in range(number)
     ]

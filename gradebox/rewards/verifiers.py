@@ -7,7 +7,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gradebox.rewards.plain import messages, metadata
+from gradebox.rewards.plain import members, messages, metadata
 from gradebox.rewards.verl import Columns
 
 _IN_MESSAGES = {"prompt", "system_prompt"}
@@ -22,15 +22,19 @@ def of_trace(trace: Any, task: Any, only: Columns = None) -> dict[str, Any]:
 
 
 def of_rubric(named: Mapping[str, Any], only: Columns = None) -> dict[str, Any]:
-    """Make a thread from prompt and completion. The metadata is `info`, and every column of the dataset."""
+    """Make a thread from prompt and completion. The metadata is `info`, and every column of the dataset, as `members`
+    has them.
+    """
     info = named.get("info")
     columns = {name: named[name] for name in _columns(named) if name not in _OURS}
-    reported = {**(info if isinstance(info, Mapping) else {}), **columns}
+    found = members(columns, only)
+    if isinstance(info, Mapping):
+        found["metadata"] = metadata(info, only) | found["metadata"]
     prompt, completion = named.get("prompt") or [], named["completion"]
     return {
         "prompt": _turns(prompt, "prompt"),
         "completion": _turns(completion, "completion"),
-        "metadata": metadata(reported, only),
+        **found,
     }
 
 
@@ -42,9 +46,17 @@ def _columns(named: Mapping[str, Any]) -> list[str]:
     state, task = named.get("state"), named.get("task")
     row = state.get("input") if isinstance(state, Mapping) else None
     if not isinstance(row, Mapping):
-        return list(named)
-    known = {"answer", "task", *row, *(task if isinstance(task, Mapping) else ())}
+        return [name for name in named if name != "answer" or not _is_empty(named[name])]
+    known = {"task", *row, *(task if isinstance(task, Mapping) else ())}
+    info = named.get("info")
+    if not _is_empty(named.get("answer")) and not (isinstance(info, Mapping) and "answer" in info):
+        known.add("answer")  # set by the environment
     return [name for name in named if name in known]
+
+
+def _is_empty(answer: object) -> bool:
+    """Whether the answer is the text that a `Rubric` passes if the row has none."""
+    return isinstance(answer, str) and not answer
 
 
 def note(error: Exception, state: Any) -> None:

@@ -17,7 +17,7 @@ BLOCKS = {
 }
 RIGHT = (
     b'{"prompt": "2+2?", "completion": "4", "metadata": {"answer": "4", "expected": "4", "target": "4"}}',
-    b'{"prompt": "2+2?", "completion": "5", "metadata": {"answer": "4", "expected": "4", "target": "4"}}',
+    b'{"completion": "5", "metadata": {"answer": "4", "expected": "4", "target": "4"}}',
 )
 SCORES = {"promptfoo": (1.0, 0.2), "LangSmith": (1.0, 0.0), "Braintrust": (1.0, 0.0), "inspect_ai": (1.0, 0.0)}
 REASONS = {

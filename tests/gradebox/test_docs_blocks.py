@@ -200,6 +200,11 @@ def _of_others(_: Names, client: Client) -> None:
 def _of_promptfoo(names: Names, _: Client) -> None:
     asked = {"prompt": "6 x 7?", "vars": {"answer": "42"}}
     assert names["get_assert"]("It is 42.", asked)["pass"]
+    for output in ({"é": 42}, [42], 42):
+        text = json.dumps(output, ensure_ascii=False).replace(" ", "")  # as the webhook gets it from JSON.stringify
+        assert names["get_assert"](output, {"prompt": "6 x 7?", "vars": {"answer": text}})["pass"]
+    with pytest.raises(ValueError, match="null"):
+        names["get_assert"](None, asked)
     with pytest.raises(RuntimeError, match="no score"):
         names["get_assert"]("It is 42.", {"prompt": "6 x 7?", "vars": {}})
     answer = names["call_api"]("6 x 7?", {}, {"vars": {"question": "42", "answer": "42"}})

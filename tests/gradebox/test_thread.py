@@ -97,6 +97,14 @@ def test_a_function_call_of_the_older_kind_is_a_tool_call() -> None:
     assert StringThread.from_messages([message]).tool_calls == [ToolCall("f", {})]
 
 
+@pytest.mark.parametrize("text", ["print(6*7)", "42"])
+def test_the_input_of_a_custom_tool_is_its_arguments(text: str) -> None:
+    call = {"id": "c", "type": "custom", "custom": {"name": "run", "input": text}}
+    asked = {"role": "assistant", "content": None, "tool_calls": [call]}
+    thread = StringThread.from_messages([asked, {"role": "tool", "tool_call_id": "c", "content": "42"}])
+    assert thread.tool_calls == [("run", text, "42", "c")]
+
+
 def test_odd_tool_calls_do_not_fail() -> None:
     message = {
         "role": "assistant",

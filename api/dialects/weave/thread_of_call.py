@@ -1,13 +1,13 @@
 """Builds a thread from a call or an agent's turn. Its parts are cut out of the request without parsing them."""
 
-import json
 from typing import NamedTuple
 
 import msgspec
 
-from api.dialects.json_text import is_text, text_of
+from api.dialects.json_text import is_text, object_of, text_of
 from api.dialects.message_json import are_messages, is_message
-from api.dialects.weave.wire import ScoringRequest, ScoringTarget
+from api.dialects.weave.parts import unpacked
+from api.dialects.weave.wire import TARGETS, ScoringRequest, ScoringTarget
 from api.http.problems import ProblemError, invalid
 from api.intake import bodies, json_cut
 from gradebox.limits import REQUEST_BYTES
@@ -57,7 +57,7 @@ def line_of(request: ScoringRequest, mapping: WeaveMapping, longest: int) -> byt
             parts["prompt"] = prompt
     except (RecursionError, UnicodeDecodeError) as error:
         raise invalid("the call is nested too deep, or is not UTF-8") from error
-    return bodies.line_of(_object(parts), longest, "the thread of this call")
+    return bodies.line_of(object_of(parts), longest, "the thread of this call")
 
 
 def _call(request: ScoringRequest) -> Call:
@@ -65,6 +65,12 @@ def _call(request: ScoringRequest) -> Call:
     if request.schema_version == 1:
         return Call(_members(bytes(request.original_call), "original_call"), is_turn=False)
     target = bodies.parse(bytes(request.scoring_target), ScoringTarget)
+    if (target.type, target.schema_version) not in TARGETS:
+        known = ", ".join(f"`{kind}` of version {version}" for kind, version in TARGETS)
+        raise invalid(
+            f"`scoring_target` is `{target.type[:_SHOWN]}` of version {target.schema_version}, and a grader takes "
+            f"{known}"
+        )
     return Call(_members(bytes(target.payload), "scoring_target.payload"), target.type == "agent_turn")
 
 
@@ -72,9 +78,9 @@ def _completion(call: Call, mapping: WeaveMapping) -> bytes:
     """Returns a JSON string, or a list of messages."""
     if (path := call.own(mapping.completion)) is not None:
         mapped = _mapped(call, "completion", path)
-        if is_message(mapped):
-            return _list([mapped])
-        return mapped if are_messages(mapped) else text_of(mapped)
+        if is_message(mapped) or are_messages(mapped):
+            return _mapped_messages(call, mapped)
+        return text_of(mapped)
     if call.is_turn:
         found = _messages(_turn(call).get("output", b"null"), "assistant", "output")
         if not found:
@@ -101,9 +107,9 @@ def _prompt(call: Call, mapping: WeaveMapping) -> bytes | None:
     """Returns a JSON string or a list of messages; None if there is no prompt."""
     if (path := call.own(mapping.prompt)) is not None:
         found = _mapped(call, "prompt", path)
-        if is_message(found):
-            return _list([found])
-        return found if _is_messages(found) else text_of(found)
+        if is_message(found) or _is_messages(found):
+            return _mapped_messages(call, found)
+        return text_of(found)
     if call.is_turn:
         turn = _turn(call)
         asked = [
@@ -124,7 +130,7 @@ def _metadata(request: ScoringRequest, call: Call, mapping: WeaveMapping) -> byt
     about = {name: value for name, value in call.members.items() if name not in _CONTENT}
     about |= {"scorer": bytes(request.scorer), "monitor": bytes(request.monitor)}
     inputs = _members(found, "inputs") if found is not None and found[:1] == b"{" else {}
-    return _object({**inputs, "weave": _object(about)})
+    return object_of({**inputs, "weave": object_of(about)})
 
 
 def _turn(call: Call) -> _Members:
@@ -132,16 +138,20 @@ def _turn(call: Call) -> _Members:
 
 
 def _messages(value: bytes, role: str, where: str) -> list[bytes]:
-    """Converts a value to messages: those of a list, a single one, or a text as one in this role."""
+    """Converts a value to messages: those of a list, a single one, or texts as messages in this role."""
     if value == b"null":
         return []
-    if is_text(value):
-        return [b'{"role":"%b","content":%b}' % (role.encode(), value)]
-    if value[:1] == b"{":
-        return [value]
-    if value[:1] == b"[":
-        return _elements(value, where)
-    raise _unfit(f"`messages.{where}` is neither messages nor a text")
+    if value[:1] not in (b'"', b"{", b"["):
+        raise _unfit(f"`messages.{where}` is neither messages nor a text")
+    found = _elements(value, where) if value[:1] == b"[" else [value]
+    named = [object_of({"role": b'"%b"' % role.encode(), "content": each}) if is_text(each) else each for each in found]
+    return [part for message in named for part in unpacked(message)]
+
+
+def _mapped_messages(call: Call, value: bytes) -> bytes:
+    """Converts a message or a list of messages to a list."""
+    found = _elements(value, "messages") if value[:1] == b"[" else [value]
+    return _list([part for message in found for part in unpacked(message)] if call.is_turn else found)
 
 
 def _is_messages(value: bytes) -> bool:
@@ -172,10 +182,6 @@ def _members(value: bytes, where: str) -> _Members:
         raise invalid(f"{where} has the member {str(error)[:_SHOWN]!r} twice: send it once") from error
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise invalid(f"{where} must be an object, and is {value[:40].decode('utf-8', 'replace')}") from error
-
-
-def _object(members: _Members) -> bytes:
-    return b"{%b}" % b",".join(b"%b:%b" % (json.dumps(name).encode(), value) for name, value in members.items())
 
 
 def _list(elements: list[bytes]) -> bytes:

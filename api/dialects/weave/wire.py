@@ -4,14 +4,18 @@ from typing import Literal
 
 import msgspec
 
+TARGETS = (("call", 1), ("agent_turn", 1))
+"""The types of a `scoring_target` with the versions of their payloads."""
+
 _NOTHING = msgspec.Raw(b"null")
 
 
 class ScoringTarget(msgspec.Struct):
     """The input in version 2: a call, or an agent's turn. The parts that a tenant writes are passed on unparsed."""
 
-    type: Literal["call", "agent_turn"]
+    type: str
     payload: msgspec.Raw
+    schema_version: int = 1
 
 
 class ScoringRequest(msgspec.Struct):

@@ -195,6 +195,25 @@ def test_tools_that_answered_and_were_not_called_are_an_error(check: ThreadCheck
         check(thread)
 
 
+def counted(*steps: dict[str, Any]) -> StringThread:
+    """A thread of an agent whose metadata has steps."""
+    return StringThread.from_messages(AGENT.raw_messages(), {"trajectory": {"steps": list(steps)}})
+
+
+def test_recorded_steps_replace_turns_with_calls() -> None:
+    thread = counted({"tokens": 10, "duration_ms": 1}, {"output": "done", "tokens": 20, "duration_ms": 2})
+    assert (max_tokens(30)(thread), max_tokens(29)(thread)) == (1.0, 0.0)
+    assert (max_steps(2)(thread), max_duration_ms(2)(thread)) == (1.0, 0.0)
+    typed = counted({"type": "lookup", "output": {}})
+    assert (called("lookup")(typed), not_called("search")(typed)) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("check", [not_called("search"), max_tool_calls(0), output_not_produced("search")])
+def test_recorded_steps_that_do_not_say_which_are_calls_have_no_score(check: ThreadCheck) -> None:
+    with pytest.raises(ValueError, match=r'no step in .* has a "type", and the messages have calls'):
+        check(counted({"output": "calls", "tokens": 10}, {"output": "done", "tokens": 20}))
+
+
 @pytest.mark.parametrize("check", [not_called("search"), max_steps(9), output_not_produced("x"), max_tokens(9)])
 def test_without_any_step_there_is_no_score(check: ThreadCheck) -> None:
     with pytest.raises(ValueError, match="no step to check"):

@@ -141,6 +141,46 @@ def test_values_that_json_lacks_have_a_stated_form() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *((np.datetime64("2024-01-02T03:04:05", unit), "2024-01-02T03:04:05") for unit in ("s", "ms", "us", "ns")),
+        *((np.datetime64("2024-01-02T03:04:05.12", unit), "2024-01-02T03:04:05.120000") for unit in ("ms", "ns")),
+        (np.datetime64("2024-01-02T03:04:05.123456789"), "2024-01-02T03:04:05.123456789"),
+        (np.datetime64("2024-01-02"), "2024-01-02"),
+        (np.datetime64("20000-01-02"), "20000-01-02"),
+        (np.datetime64("NaT", "ns"), None),
+        (np.datetime64("NaT", "s"), None),
+    ],
+)
+def test_times_of_numpy_are_iso_8601_whatever_they_count_in(value: np.datetime64, text: str | None) -> None:
+    row = {"completion": "c", "one": value, "many": np.array([value]), "deep": np.array([[value]])}
+    row["none"], row["object"] = np.array(value), np.array([value], dtype=object)
+    assert sent([row], {})[0]["metadata"] == {
+        "one": text,
+        "many": [text],
+        "deep": [[text]],
+        "none": text,
+        "object": [text],
+    }
+
+
+def test_times_of_pandas_are_iso_8601() -> None:
+    pandas = pytest.importorskip("pandas")
+    times = pandas.Series(pandas.to_datetime(["2024-01-02T03:04:05", None]))
+    for series in (times, times.dt.tz_localize("UTC")):
+        zone = "" if series is times else "+00:00"
+        (thread,) = sent([{"completion": "c", "when": series, "one": series[0]}], {})
+        assert thread["metadata"] == {"when": [f"2024-01-02T03:04:05{zone}", None], "one": f"2024-01-02T03:04:05{zone}"}
+
+
+def test_a_record_of_numpy_keeps_its_names() -> None:
+    records = np.array([(1, [2.5, math.nan], "2024-01-02")], dtype=[("a", "i4"), ("b", "f8", 2), ("c", "M8[ns]")])
+    (thread,) = sent([{"completion": "c", "one": records[0], "many": records}], {})
+    record = {"a": 1, "b": [2.5, None], "c": "2024-01-02T00:00:00"}
+    assert thread["metadata"] == {"one": record, "many": [record]}
+
+
 CIRCLE: list[Any] = []
 CIRCLE.append(CIRCLE)
 
@@ -152,6 +192,12 @@ CIRCLE.append(CIRCLE)
         ({1, 2}, "a value of type set"),
         (b"x", "a value of type bytes"),
         (timedelta(1), "a value of type timedelta"),
+        (np.timedelta64(1, "s"), "a value of type timedelta64"),
+        (np.array([1], "m8[ns]"), "a value of type timedelta64"),
+        (np.longdouble("0.1"), "a value of type longdouble"),
+        (np.array([1], "g"), "a value of type longdouble"),
+        (np.array([1], "c16"), "a value of type complex"),
+        (np.array([(1, math.inf)], dtype=[("a", "i4"), ("b", "f8")]), "infinity"),
         (math.inf, "infinity"),
         (Decimal("-Infinity"), "infinity"),
         ({"a": [1, {"b": math.inf}]}, "infinity"),

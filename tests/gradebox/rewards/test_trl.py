@@ -69,6 +69,31 @@ def test_content_may_be_missing_beside_tool_calls() -> None:
     assert [call.name for call in StringThread.from_object(row).tool_calls] == ["add"]
 
 
+def test_columns_that_are_called_as_members_are_these() -> None:
+    columns = {"metadata": [{"answer": "4"}, None], "id": ["a", 7], "answer": ["5", "6"], "level": [1, 2]}
+    assert trl.threads(["q", "q"], ["c", "c"], columns) == [
+        {"prompt": "q", "completion": "c", "metadata": {"answer": "4", "level": 1}, "id": "a"},
+        {"prompt": "q", "completion": "c", "metadata": {"answer": "6", "level": 2}, "id": 7},
+    ]
+    (row, _) = trl.threads(["q", "q"], ["c", "c"], columns, ["level", "metadata"])
+    assert row == {"prompt": "q", "completion": "c", "metadata": {"answer": "4", "level": 1}}
+    (row,) = trl.threads(["q"], ["c"], {"metadata": ["math"]})
+    assert row["metadata"] == {"metadata": "math"}
+
+
+LEVELS = """
+async def grade(threads: list[StringThread]) -> list[float]:
+    return [float(thread.metadata["level"]) for thread in threads]
+"""
+
+
+def test_groups_of_threads_with_ids(client: Client) -> None:
+    group = {"threads": [{"completion": "c", "metadata": {"level": 1}}]}
+    reward = client.graders.put("levels", fn=LEVELS, threads=[group]).as_trl_reward()
+    columns: dict[str, Any] = {"metadata": [{"level": 1}, {"level": 2}], "id": ["a", "a"]}
+    assert reward(prompts=["q", "q"], completions=["c", "d"], **columns) == [1.0, 2.0]
+
+
 def test_conversations(grader: GraderHandle) -> None:
     prompt = [{"role": "system", "content": "Count."}, {"role": "user", "content": [{"type": "text", "text": "2+2?"}]}]
     calls = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "add"}}]}

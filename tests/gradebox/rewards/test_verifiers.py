@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from gradebox import GraderHandle, Outcome, ScoreMissing, StringThread
 from gradebox.client.reward_functions import RewardFunctions
 from gradebox.client.threads import Thread
+from gradebox.errors import TooLarge
 from gradebox.rewards import verifiers
 from tests.gradebox.conftest import Service
 from tests.gradebox.rewards.conftest import awaiting
@@ -142,6 +143,18 @@ def test_a_message_without_content_is_an_error_of_its_rollout_alone(grader: Grad
     assert 'completion[0]: "content" is missing' in str(no_content["error"])
 
 
+def test_a_rollout_that_is_too_long_is_an_error_of_its_own(grader: GraderHandle) -> None:
+    states = [rollout("4"), rollout("4" * (5 << 20)), rollout("4")]
+    reward = grader.as_verifiers_reward()
+
+    async def score_group() -> list[float]:
+        return await asyncio.gather(*(call_individual_reward_func(reward, state) for state in states))
+
+    assert asyncio.run(score_group()) == [1.0, 0.0, 1.0]
+    assert [type(state["error"]) for state in states] == [type(None), TooLarge, type(None)]
+    assert str(states[1]["error"]).startswith("the thread is longer than 4194304 bytes")
+
+
 def test_what_a_rubric_passes_besides_the_row(grader: GraderHandle) -> None:
     """From verifiers 0.1.8 on, `state["input"]` is the row. `JudgeRubric` and others pass objects of their own."""
     reward = grader.as_verifiers_reward()
@@ -150,6 +163,36 @@ def test_what_a_rubric_passes_besides_the_row(grader: GraderHandle) -> None:
     assert asyncio.run(call_individual_reward_func(reward, state, judge_client=object())) == 1.0
     thread = verifiers.of_rubric({**state, "state": state, "judge": object(), "difficulty": 3, "task": "sums"})
     assert thread["metadata"] == {"level": 1, "answer": "4", "difficulty": 3, "task": "sums"}
+
+
+@pytest.mark.parametrize(
+    ("row", "info", "answer", "metadata"),
+    [
+        ({}, {"answer": "4"}, "", {"answer": "4"}),
+        ({}, {"answer": "4"}, "7", {"answer": "4"}),
+        ({}, {}, "", {}),
+        ({}, {}, "7", {"answer": "7"}),  # the environment has set it
+        ({"answer": "6"}, {"answer": "4"}, "6", {"answer": "6"}),
+        ({"answer": ""}, {"answer": "4"}, "", {"answer": ""}),
+        (None, {"answer": "4"}, "", {"answer": "4"}),  # before verifiers 0.1.8
+        (None, {"answer": "4"}, "6", {"answer": "6"}),
+    ],
+)
+def test_an_answer_that_the_row_lacks_does_not_replace_that_of_info(
+    row: dict[str, str] | None, info: dict[str, str], answer: str, metadata: dict[str, str]
+) -> None:
+    """A `Rubric` passes `state.get("answer", "")`."""
+    state = {} if row is None else {"input": row}
+    passed = {"prompt": "2+2?", "completion": "5", "answer": answer, "info": info, "state": state}
+    assert verifiers.of_rubric(passed)["metadata"] == metadata
+
+
+def test_columns_that_are_called_as_members_are_these() -> None:
+    row = {"metadata": {"answer": "4"}, "id": 7, "answer": "5", "level": 1}
+    passed = {"prompt": "q", "completion": "c", "info": {"id": 8, "metadata": 9, "level": 2}, "state": {"input": row}}
+    thread = verifiers.of_rubric({**passed, **row})
+    assert thread["id"] == 7
+    assert thread["metadata"] == {"id": 8, "metadata": 9, "level": 1, "answer": "4"}
 
 
 def test_tool_calls_are_objects(grader: GraderHandle) -> None:

@@ -25,8 +25,14 @@ def test_the_evaluator_that_it_shows(evaluate: Evaluate) -> None:
     assert evaluate(SHOWN, output="It is Paris.") == {"scores": [words]}
     right = {"name": "right", "value": True, "dataType": "BOOLEAN", "comment": "wanted Paris"}
     experiment = {"itemExpectedOutput": "Paris", "itemMetadata": None}
-    for output in ("It is Paris.", {"role": "assistant", "content": "It is Paris."}):
+    parts = [{"type": "text", "text": "It is "}, {"type": "text", "text": "Paris."}, {"type": "image_url"}]
+    for output in ("It is Paris.", *({"role": "assistant", "content": each} for each in ("It is Paris.", parts))):
         assert evaluate(SHOWN, output=output, experiment=experiment) == {"scores": [words, right]}
+    nothing = {"scores": [{**words, "value": 0}, {**right, "value": False}]}
+    for empty in (None, {"role": "assistant", "content": None}):
+        assert evaluate(SHOWN, output=empty, experiment=experiment) == nothing
+    unknown = {"itemExpectedOutput": None, "itemMetadata": None}
+    assert evaluate(SHOWN, output=None, experiment=unknown) == {"scores": [{**words, "value": 0}]}
     odd = {"itemExpectedOutput": {"a": 1}, "itemMetadata": None}
     assert evaluate(SHOWN, output={"a": 1}, experiment=odd)["scores"][1]["value"] is True
 

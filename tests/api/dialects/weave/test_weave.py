@@ -20,7 +20,7 @@ import json
 from gradebox import Score
 
 async def grade(thread: StringThread) -> float:
-    seen = {"turns": thread.get_turns(), "metadata": thread.metadata}
+    seen = {"turns": thread.get_turns(), "metadata": thread.metadata, "calls": thread.tool_calls}
     return Score(float("42" in (thread.completion() or "")), reason=json.dumps(seen))
 """
 RUNS = """
@@ -124,15 +124,108 @@ def test_outputs_of_models_are_found(shows: Scorer) -> None:
 
 
 def test_a_turn_of_an_agent_is_a_thread(shows: Scorer) -> None:
-    said = {"role": "assistant", "content": "42", "finish_reason": "stop"}
-    messages: dict[str, Any] = {"input": [{"role": "user", "content": "6 x 7?"}], "output": [said]}
-    for instructions in ([{"role": "system", "content": "Be brief."}], "Be brief."):
+    answer = {"role": "assistant", "content": "42", "finish_reason": "stop"}
+    messages: dict[str, Any] = {"input": [{"role": "user", "content": "6 x 7?"}], "output": [answer]}
+    for instructions in ([{"role": "system", "content": "Be brief."}], ["Be brief."], "Be brief."):
         seen = shows.seen(version_2("agent_turn", {"messages": {"system_instructions": instructions, **messages}}))
         assert seen["turns"] == [["system", "Be brief."], ["user", "6 x 7?"], ["assistant", "42"]]
     seen = shows.seen(version_2("agent_turn", {"messages": messages, "turn_id": "t"}))
     assert seen["turns"] == [["user", "6 x 7?"], ["assistant", "42"]] and seen["metadata"]["weave"]["turn_id"] == "t"
     empty = version_2("agent_turn", {"messages": {**messages, "output": []}})
     assert "no output" in problem(shows.post(empty), 422, "not-scored")
+
+
+def text(said: str, member: str = "content") -> dict[str, str]:
+    return {"type": "text", member: said}
+
+
+def tool_call(**more: Any) -> dict[str, Any]:
+    return {"type": "tool_call", "id": "c", "name": "times", "arguments": {"a": 6, "b": 10**30}, **more}
+
+
+def tool_answer(said: Any, member: str = "response") -> dict[str, Any]:
+    return {"type": "tool_call_response", "id": "c", member: said}
+
+
+THOUGHT = {"type": "reasoning", "content": "Let me see."}
+
+
+def said(*parts: Any, role: str = "assistant") -> dict[str, str]:
+    """A message of an agent's turn with structured content, as Weave writes it."""
+    return {"role": role, "content": json.dumps(parts), "finish_reason": ""}
+
+
+CALL = ["times", {"a": 6, "b": 10**30}]
+ASSISTANT = ["assistant", "It is 42."]
+
+
+@pytest.mark.parametrize(
+    ("output", "turns", "calls"),
+    [
+        ([said(text("It is "), text("42."))], [ASSISTANT], []),
+        ([said(THOUGHT, text("It is 42.", "text"))], [ASSISTANT], []),
+        ([said(THOUGHT)], [["assistant", ""]], []),
+        (
+            [said(text("I see."), tool_call()), said(tool_answer("43"), role="tool"), said(text("It is 42."))],
+            [["assistant", "I see."], ["tool", "43"], ASSISTANT],
+            [[*CALL, "43", "c"]],
+        ),
+        (
+            [said(tool_call(arguments='{"a": 6}'), tool_answer({"n": 43}, "result"), text("It is 42."))],
+            [["assistant", ""], ["tool", '{"n": 43}'], ASSISTANT],
+            [["times", {"a": 6}, '{"n": 43}', "c"]],
+        ),
+        (
+            [
+                said(tool_call(id="d"), tool_call()),
+                said(tool_answer("43"), tool_answer("44"), role="tool"),
+                said(THOUGHT),
+            ],
+            [["assistant", ""], ["tool", "43"], ["tool", "44"], ["assistant", ""]],
+            [[*CALL, None, "d"], [*CALL, "43", "c"]],
+        ),
+    ],
+)
+def test_structured_content_of_a_turn_is_unpacked(
+    shows: Scorer, output: list[Any], turns: list[Any], calls: list[Any]
+) -> None:
+    seen = shows.seen(version_2("agent_turn", {"messages": {"output": output}}))
+    assert (seen["turns"], seen["calls"]) == (turns, calls)
+    shows.client.graders.map_weave("shows", completion="messages.output")
+    assert shows.seen(version_2("agent_turn", {"messages": {"output": output}}))["turns"] == turns
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        "[1] says 42",
+        '["a"]',
+        json.dumps([{"type": "shoe", "content": "42"}, text("42")]),
+        json.dumps([{"type": "text", "words": 42}]),
+        json.dumps([{"type": "tool_call", "id": "c"}]),
+        json.dumps(text("42")),
+        "[" * 1500 + "]" * 1500,
+    ],
+)
+def test_other_content_of_a_turn_stays_as_it_is(shows: Scorer, content: str) -> None:
+    message = {"role": "assistant", "content": content}
+    assert shows.seen(version_2("agent_turn", {"messages": {"output": [message]}}))["turns"] == [["assistant", content]]
+
+
+def test_structured_content_of_a_call_stays_as_it_is(shows: Scorer) -> None:
+    message = said(text("42"))
+    assert shows.seen(version_1(output=message))["turns"] == [["assistant", message["content"]]]
+
+
+def test_a_target_of_another_version_is_refused(shows: Scorer) -> None:
+    for kind, payload in (("call", call()), ("agent_turn", {"messages": {"output": "42"}})):
+        body = version_2(kind, payload)
+        del body["scoring_target"]["schema_version"]
+        assert shows.post(body).status_code == 200
+        body["scoring_target"]["schema_version"] = 2
+        detail = problem(shows.post(body), 422, "invalid-request")
+        assert f"`{kind}` of version 2, and a grader takes `call` of version 1, `agent_turn` of version 1" in detail
 
 
 def test_a_mapping_says_where_the_parts_are(shows: Scorer) -> None:
