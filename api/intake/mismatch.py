@@ -21,7 +21,8 @@ def explained(error: msgspec.ValidationError, kind: Any) -> str:
     where = place[0] if place else ""
     if said.startswith("Invalid enum value "):
         values = [value for found in _reached(inspect.type_info(kind), path) for value in _values(found)]
-        said = f"{said[:_CHARACTERS]}: write one of {', '.join(map(repr, values))}"
+        one_of = "one of " if len(values) > 1 else ""
+        said = f"{said[:_CHARACTERS]}: write {one_of}{', '.join(map(repr, values))}"
     elif said.startswith("Expected `str` matching regex "):
         described = (_description(found) for found in _reached(inspect.type_info(kind), path))
         said = next((f"Expected {words}" for words in described if words), said)

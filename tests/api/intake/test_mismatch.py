@@ -19,6 +19,7 @@ class Body(msgspec.Struct, rename="camel"):
     parts: list[Part] | None = None
     by_name: dict[str, Part] = {}
     steps: Literal[1, 2] = 1
+    ask: Literal["stand-in"] | None = None
     key: Key = "a"
     plain: Annotated[str, msgspec.Meta(pattern="^a$")] = "a"
 
@@ -30,6 +31,7 @@ class Body(msgspec.Struct, rename="camel"):
         ({"parts": [{"role": "bot"}]}, "'bot': write one of 'assistant', 'user' - at `$.parts[0].role`"),
         ({"byName": {"a.b": {"role": "bot"}}}, "'bot': write one of 'assistant', 'user' - at `$.byName[...].role`"),
         ({"steps": 3}, "3: write one of 1, 2 - at `$.steps`"),
+        ({"ask": "real"}, "Invalid enum value 'real': write 'stand-in' - at `$.ask`"),
         ({"key": "Is Short!"}, "Expected 1 to 64 of a-z 0-9 . _ - with a letter or digit first - at `$.key`"),
         ({"plain": "b"}, "Expected `str` matching regex '^a$' - at `$.plain`"),
         ({"steps": "x"}, "Expected `int`, got `str` - at `$.steps`"),
