@@ -161,13 +161,19 @@ def _part(part: object, where: str) -> str:
     """A part of a message as text; a part that is not text becomes a mark, as in Adaptive's threads."""
     if isinstance(part, str):
         return part
-    kind = part.get("type") if type(part) is dict else None
-    if type(part) is dict and isinstance(kind, str):
-        if kind in _TEXTS and isinstance(text := part.get(_TEXTS[kind]), str):
-            return text
-        if kind in _MARKS:
-            return f"<|{_MARKS[kind]}|>"
-    raise ValueError(f'{where} must be a part such as {{"type": "text", "text": …}}, and is {_kind(part)}')
+    if type(part) is not dict or not isinstance(kind := part.get("type"), str):
+        lacks = 'has no "type" of text' if type(part) is dict else f"is {_kind(part)}"
+        raise ValueError(f'{where} must be a part such as {{"type": "text", "text": …}}, and {lacks}')
+    if kind in _MARKS:
+        return f"<|{_MARKS[kind]}|>"
+    if kind not in _TEXTS:
+        raise ValueError(
+            f"{where} is of the type {kind[:40]!r}, which is not read: leave it out, or write it as text. The types "
+            f"are {', '.join((*_TEXTS, *_MARKS))}"
+        )
+    if not isinstance(text := part.get(_TEXTS[kind]), str):
+        raise ValueError(f'{where}: "{_TEXTS[kind]}" must be a string, and is {_kind(text)}')
+    return text
 
 
 def check_role(role: str, where: str) -> None:

@@ -13,29 +13,44 @@ _LONGEST = 1000  # characters of an annotation that is a string
 
 
 def check(candidate: Candidate) -> str:
-    """Counts the parameters of the definition that `structure` found."""
+    """Checks the parameters of the definition that `structure` found."""
     definition = candidate.definition
+    if wrong := wrong_parameters(definition):
+        raise CheckFailed(wrong, definition.lineno, definition.col_offset + 1)
+    positional = [*definition.args.posonlyargs, *definition.args.args]
+    candidate.groups = _takes_groups(positional[0], definition)
+    if not candidate.groups:
+        candidate.warnings += _warnings(positional[0], definition)
+    of_groups = ", a list of threads" if candidate.groups else ""
+    return f"takes one parameter, `{positional[0].arg[:100]}`{of_groups}"
+
+
+def wrong_parameters(definition: _ast.FunctionDef | _ast.AsyncFunctionDef) -> str | None:
+    """Why a grader cannot have these parameters, and what to write. None if it can."""
     arguments = definition.args
     positional = [*arguments.posonlyargs, *arguments.args]
     names = [argument.arg for argument in positional]
     names += [f"*{arguments.vararg.arg}"] if arguments.vararg else []
     names += [f"{argument.arg} (keyword only)" for argument in arguments.kwonlyargs]
     names += [f"**{arguments.kwarg.arg}"] if arguments.kwarg else []
-    if len(names) != 1 or len(positional) != 1:
-        listed = ", ".join(names[:8])[:200]
-        has = f"{len(names)} parameters ({listed})" if names else "no parameter"
-        hint = " A method cannot be uploaded: move it out of its class." if names[:1] == ["self"] else ""
-        raise CheckFailed(
-            f"`grade` must take exactly one positional parameter, the thread, and has {has}.{hint} "
-            "Put what varies by sample into the thread's metadata.",
-            definition.lineno,
-            definition.col_offset + 1,
+    if len(names) == len(positional) == 1:
+        return None
+    name = definition.name[:100]
+    if names[:2] == ["sample", "item"]:
+        return (
+            f"`{name}` takes the sample and the item, as OpenAI's graders do: create it by "
+            "`client.graders.create.python(…)`, or with `--contract openai` on the command line."
         )
-    candidate.groups = _takes_groups(positional[0], definition)
-    if not candidate.groups:
-        candidate.warnings += _warnings(positional[0], definition)
-    of_groups = ", a list of threads" if candidate.groups else ""
-    return f"takes one parameter, `{names[0][:100]}`{of_groups}"
+    if names[:1] == ["self"]:
+        advice = "A method cannot be uploaded: move it out of its class."
+    else:
+        advice = (
+            "Write `async def grade(thread: StringThread) -> float`, which reads `thread.completion()`, and from "
+            "`thread.metadata` what varies by sample."
+        )
+    listed = ", ".join(names[:8])[:200]
+    has = f"{len(names)} parameter{'s' * (len(names) > 1)} ({listed})" if names else "no parameter"
+    return f"`{name}` must take exactly one positional parameter, the thread, and has {has}. {advice}"
 
 
 def _takes_groups(parameter: _ast.arg, definition: _ast.AsyncFunctionDef) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from validators import imports, variables
 from validators.candidate import Candidate, CheckFailed
+from validators.signature import wrong_parameters
 from validators.syntax_tree import nodes
 
 _EXAMPLE = "Write `async def grade(thread: StringThread) -> float:` at the top level of the source."
@@ -21,11 +22,8 @@ def check(candidate: Candidate) -> str:
         raise CheckFailed(_missing(candidate.tree))
     last = definitions[-1]
     if isinstance(last, _ast.FunctionDef):
-        raise CheckFailed(
-            "`grade` is a plain `def`. Make it `async def grade(...)`: nothing else needs to change.",
-            last.lineno,
-            last.col_offset + 1,
-        )
+        plain = "`grade` is a plain `def`. Make it `async def grade(...)`: nothing else needs to change."
+        raise CheckFailed(wrong_parameters(last) or plain, last.lineno, last.col_offset + 1)
     if isinstance(last, _ast.ClassDef):
         raise CheckFailed(f"`grade` is a class. {_EXAMPLE}", last.lineno, last.col_offset + 1)
     candidate.definition = last
@@ -62,7 +60,9 @@ def _missing(tree: _ast.Module) -> str:
     for node in nodes(tree):
         if isinstance(node, _ast.FunctionDef | _ast.AsyncFunctionDef) and node.name == "grade":
             return f"`grade` on line {node.lineno} is inside a function or a class. {_EXAMPLE}"
-    names = [node.name for node in _top_level(tree.body) if isinstance(node, _ast.AsyncFunctionDef)]
-    if names:
-        return f"there is no `async def grade`, but `async def {names[-1][:100]}`: call it `grade`."
+    named = [node for node in _top_level(tree.body) if isinstance(node, _ast.AsyncFunctionDef)]
+    if named:
+        other = wrong_parameters(named[-1])
+        advice = f". {other}" if other else ": call it `grade`."
+        return f"there is no `async def grade`, but `async def {named[-1].name[:100]}`{advice}"
     return f"there is no `async def grade`. {_EXAMPLE}"

@@ -13,6 +13,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from api.http.problems import ProblemError, invalid, too_large
 from api.intake import json_cut
 from api.intake.body_budget import BodyMemory, key_of
+from api.intake.mismatch import explained
 
 JSON_LINES_TYPES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 MIB = 1024 * 1024
@@ -167,7 +168,7 @@ def decode(body: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise invalid(f"the body is invalid: {str(error)[:_SHOWN]}") from error
+        raise invalid(f"the body is invalid: {explained(error, kind)[:_SHOWN]}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid(f"the body is not JSON: {error}") from error
 
@@ -189,7 +190,7 @@ def convert(fields: Mapping[str, Any], kind: type[_T]) -> _T:
     try:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise invalid(f"the fields are invalid: {str(error)[:_SHOWN]}") from error
+        raise invalid(f"the fields are invalid: {explained(error, kind)[:_SHOWN]}") from error
 
 
 async def form(request: Request, body: bytes) -> FormData:

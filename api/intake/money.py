@@ -10,4 +10,4 @@ CURRENCY = r"^[A-Z]{3}$"
 
 Cost = Annotated[float, msgspec.Meta(ge=0, le=MOST_COST)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
-Currency = Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{3}(?!\n)$")]
+Currency = Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{3}(?!\n)$", description="three capitals, such as USD")]

@@ -27,7 +27,9 @@ FILE_BYTES = bodies.MIB  # more than any source, so that a source over 64 KiB st
 CONFIG_BYTES = 256 * 1024
 _TOO_LONG = f"a source is at most {SOURCE_BYTES} bytes long"
 
-Key = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
+Key = Annotated[
+    str, msgspec.Meta(pattern=KEY_PATTERN, description="1 to 64 of a-z 0-9 . _ - with a letter or digit first")
+]
 Timeout = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT_S)]
 VersionNumber = Annotated[int, msgspec.Meta(ge=1)]
 Memory = Annotated[int, msgspec.Meta(ge=MIN_MEMORY_MB, le=MAX_MEMORY_MB)]

@@ -28,7 +28,9 @@ _ZIP = "application/zip"
 _ENVIRONMENTS = TypeAdapter(list[Environment])
 
 Requirements = Annotated[list[str], msgspec.Meta(max_length=1000)]
-Data = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$", max_length=64)]
+Data = Annotated[
+    str, msgspec.Meta(pattern="^([0-9a-f]{64})?$", max_length=64, description="the SHA-256 of uploaded data, or empty")
+]
 
 router = APIRouter(prefix="/environments", tags=["environments"])
 

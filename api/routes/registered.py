@@ -15,7 +15,10 @@ from storage.registry import MAX_CONCURRENCY
 TIMEOUT_S = 120.0
 
 Url = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
-Secret = Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[!-~]*(?!\n)$")]
+Secret = Annotated[
+    str,
+    msgspec.Meta(max_length=4096, pattern=r"^[!-~]*(?!\n)$", description="visible ASCII characters, without spaces"),
+]
 Timeout = Annotated[float, msgspec.Meta(ge=1, le=600)]
 Concurrency = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 PerMinute = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000, description="0: no limit")]

@@ -32,10 +32,10 @@ ThreadsFile = Annotated[
 
 
 def read_source(path: Path, contract: Contract = "gradebox") -> str:
-    """A grader's source, without a byte order mark.
+    """A grader's source, without a byte order mark. With OpenAI's contract, a JSON grader gives its `source`.
 
     Raises:
-        ValueError: the file is not UTF-8.
+        ValueError: the file is not UTF-8, or a JSON grader that has no source.
     """
     source = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     try:
@@ -45,13 +45,32 @@ def read_source(path: Path, contract: Contract = "gradebox") -> str:
         raise ValueError(
             f"{path} is not UTF-8: byte 0x{source[error.start]:02x} in line {line}; save it as UTF-8"
         ) from error
-    return openai_grader(text) if contract == "openai" else text
+    return openai_grader(_without_json(text, path)) if contract == "openai" else text
+
+
+def _without_json(text: str, path: Path) -> str:
+    """The `source` of a JSON grader; any other text as it is."""
+    try:
+        grader = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(grader, dict):
+        return text
+    if grader.get("type") != "python" or not isinstance(source := grader.get("source"), str):
+        raise ValueError(
+            f"{path} is a JSON grader of the type {grader.get('type')!r:.80}: only the type 'python', with its source, "
+            "can be kept as a grader. Write a Python grader, or a judge"
+        )
+    return source
 
 
 def read_threads(path: Path) -> list["Thread"]:
-    """The threads in a file of JSON lines. Raises typer.BadParameter with the number of an invalid line."""
+    """The threads in a file of JSON lines. Raises typer.BadParameter with the number of an invalid line.
+
+    White space at the very end is no line, as in a batch.
+    """
     threads: list[Thread] = []
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    for number, line in enumerate(path.read_bytes().rstrip().splitlines(), 1):
         try:
             thread = json.loads(line)
         except (ValueError, RecursionError) as error:

@@ -531,8 +531,8 @@ def weights_of(graders: GraderChoice) -> dict[str, float]:
         TypeError: one is neither a name nor a handle, or a weight is no number.
         ValueError: one is named twice.
     """
-    if isinstance(graders, str | GraderRecord):
-        graders = [graders]
+    if isinstance(graders, str | GraderRecord) or not isinstance(graders, Iterable):
+        graders = [graders]  # `name_of` refuses what is no grader
     pairs = graders.items() if isinstance(graders, Mapping) else [(one, 1.0) for one in graders]
     named = [(name_of(one), weight) for one, weight in pairs]
     if repeated := [name for name, count in Counter(name for name, _ in named).items() if count > 1]:

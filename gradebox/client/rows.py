@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradebox.client.threads import Reader, Thread, Threads, is_frame
+from gradebox.client.threads import MalformedLine, Reader, Threads, check_kind, is_frame
 from gradebox.rewards.plain import metadata, plain_in
 
 _MEMBERS = ("messages", "turns", "prompt", "completion", "metadata", "id")
@@ -47,8 +47,11 @@ class _Rows:
     rows: Threads
     columns: Columns
 
-    def __iter__(self) -> Iterator[Thread]:
+    def __iter__(self) -> Iterator[Any]:
         for number, row in enumerate(_read(self.rows)):
+            if isinstance(row, MalformedLine):
+                yield row
+                continue
             if not isinstance(row, Mapping):
                 raise TypeError(
                     f"row {number} is a {type(row).__name__}, and columns= needs dicts "
@@ -72,13 +75,23 @@ def _read(rows: Threads) -> Iterator[object]:
         yield from rows
 
 
-def _parsed(lines: Iterable[bytes]) -> Iterator[object]:
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                yield json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"line {number} is no JSON: {error}") from error
+def _parsed(lines: Iterable[bytes | str]) -> Iterator[object]:
+    """The rows of a file. As for the service, a line that is no row counts, but not white space at the very end."""
+    blank = list[MalformedLine]()
+    for number, text in enumerate(lines):
+        line = text.encode() if isinstance(text, str) else text
+        if number == 0:
+            check_kind(line)
+        if not line.strip():
+            blank.append(MalformedLine(b""))
+            continue
+        yield from blank
+        blank.clear()
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        yield row if isinstance(row, dict) else MalformedLine(line.rstrip(b"\r\n"))
 
 
 def _thread(row: Mapping[Any, Any], columns: Columns, number: int) -> dict[str, Any]:

@@ -36,6 +36,13 @@ class Reader(Protocol):
 Threads: TypeAlias = Iterable[Thread] | str | os.PathLike[str] | Reader
 """Threads, the path of a file of JSON lines, or such a file opened for reading bytes."""
 
+
+class MalformedLine(NamedTuple):
+    """A line of a file of rows that is no JSON object. It is sent as it is, and the service gives it an outcome."""
+
+    text: bytes
+
+
 BLOCK_BYTES = 256 * 1024
 FIRST_LINES = 100  # lines of a file that are checked before it is sent
 LINES_BYTES = REQUEST_BYTES - 1024 * 1024  # for the lines in one request; the rest is room for other fields
@@ -81,8 +88,10 @@ class _Form(NamedTuple):
     threads: int = 1
 
 
-def _line(thread: Thread, number: int) -> tuple[bytes, _Form]:
+def _line(thread: Thread | MalformedLine, number: int) -> tuple[bytes, _Form]:
     """The thread as JSON, and its form."""
+    if isinstance(thread, MalformedLine):
+        return thread.text, _Form(None, True)
     try:
         form = _form(thread)
     except (TypeError, ValueError) as error:
@@ -172,8 +181,11 @@ def pieces(threads: Threads) -> Iterator[tuple[int, list[bytes]]]:
     """Splits threads into requests for synchronous scoring: yields the first index and the lines of each."""
     first, lines, size, count = 0, list[bytes](), 0, 0
     completions = _Completions()
-    for number, thread in enumerate(each_of(threads)):
+    sent: Iterable[Thread | MalformedLine] = each_of(threads)
+    for number, thread in enumerate(sent):
         line, many = completions.line_of(thread, number)
+        if isinstance(thread, MalformedLine):  # a member of the request, which must be JSON
+            line = _encode(line.decode("utf-8", "replace")).encode("ascii")
         if lines and (count + many > REQUEST_THREADS or size + len(line) > LINES_BYTES):
             yield first, lines
             first, lines, size, count = number, [], 0, 0
@@ -304,7 +316,7 @@ class _Completions:
         self._missing = 0
         self._first = 0
 
-    def line_of(self, thread: Thread, number: int) -> tuple[bytes, int]:
+    def line_of(self, thread: Thread | MalformedLine, number: int) -> tuple[bytes, int]:
         """Counts a thread or group; returns its JSON and the number of its threads."""
         line, form = _line(thread, number)
         self.count(form.is_answered, number)
@@ -342,14 +354,19 @@ def _read(file: Reader) -> Iterator[bytes]:
 
 def _check_start(block: bytes) -> None:
     """Checks the start of a file: raises ValueError if it is clearly not JSON lines, and logs missing completions."""
-    kind = next((kind for start, kind in _OTHER_FILES.items() if block.startswith(start)), None)
-    if kind is not None:
-        raise ValueError(f"the file of threads is {kind}: write JSON, one thread a line, as UTF-8")
+    check_kind(block)
     completions = _Completions("the first {} lines")
     for number, line in enumerate(block.split(b"\n", FIRST_LINES)[:FIRST_LINES]):
         if line:
             completions.count(not _is_unanswered(line), number)
     completions.report()
+
+
+def check_kind(start: bytes) -> None:
+    """Raises ValueError if a file that begins so is clearly not JSON lines."""
+    kind = next((kind for first, kind in _OTHER_FILES.items() if start.startswith(first)), None)
+    if kind is not None:
+        raise ValueError(f"the file of threads is {kind}: write JSON, one thread a line, as UTF-8")
 
 
 def _is_unanswered(line: bytes) -> bool:

@@ -67,7 +67,7 @@ def check_isolation(isolation: str | None) -> None:
 
 def check_key(key: str) -> None:
     """Raises GradeboxError if the key is not valid."""
-    if not re.match(KEY_PATTERN, key):
+    if not isinstance(key, str) or not re.match(KEY_PATTERN, key):
         raise GradeboxError(f"the key {key!r} cannot be: write 1 to 64 of a-z 0-9 . _ - with a letter or digit first")
 
 
@@ -123,9 +123,9 @@ def update_call(
     return calls.put_grader(project, key, fields | version, threads, if_version)
 
 
-def check_options(options: Mapping[str, object]) -> None:
-    """Raises TypeError if graders do not have one of the options."""
-    known = UpdateOptions.__annotations__
+def check_options(options: Mapping[str, object], creates: bool = False) -> None:
+    """Raises TypeError if graders do not have one of the options. `creates`: whether they are for a new grader."""
+    known = (GraderOptions if creates else UpdateOptions).__annotations__
     for name in options:
         if name not in known:
             raise TypeError(f"{name}= is no option of a grader: pass one of {', '.join(f'{one}=' for one in known)}")

@@ -52,8 +52,13 @@ def threads(
     extra_infos: Sequence[Mapping[str, Any] | None] | None,
     only: Columns = None,
 ) -> list[dict[str, Any]]:
-    """Make a thread for each sample."""
+    """Make a thread for each sample. Raises ValueError if the lists, named as verl names them, differ in length."""
     infos = [None] * len(solutions) if extra_infos is None else extra_infos
+    for name, values in (("data_sources", data_sources), ("ground_truths", ground_truths), ("extra_infos", infos)):
+        if len(values) != len(solutions):
+            raise ValueError(
+                f"{name} has {len(values)} values, and solution_strs has {len(solutions)}: pass one of each per sample"
+            )
     samples = zip(data_sources, solutions, ground_truths, infos, strict=True)
     return [thread(*each, only, row) for row, each in enumerate(samples)]
 

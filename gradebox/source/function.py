@@ -19,10 +19,29 @@ def original(fn: object, plain: bool = False) -> FunctionType:
         raise SourceError("a lambda cannot be uploaded: write `async def grade(thread): ...` at module level")
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise SourceError(f"{name} is a generator, because it uses `yield`: a grader is an `async def` that returns")
-    if not plain and not inspect.iscoroutinefunction(function):
-        raise SourceError(f"{name} is a plain `def`: write `async def {name}` (nothing else in it needs to change)")
     _refuse_nested(function)
+    if not plain and not inspect.iscoroutinefunction(function):
+        raise SourceError(_why_not_plain(function))
     return function
+
+
+def _why_not_plain(function: FunctionType) -> str:
+    """What to change in a plain `def`, also in its parameters, which the service would refuse next."""
+    name, parameters = function.__name__, inspect.signature(function).parameters
+    names = [str(one.replace(annotation=one.empty, default=one.empty)) for one in parameters.values()]
+    if names[:2] == ["sample", "item"]:
+        return (
+            f"{name} takes the sample and the item, as OpenAI's graders do: create it by "
+            f"client.graders.create.python(fn={name}, …), or pass gradebox.openai_grader({name}) to other methods"
+        )
+    if len(names) == 1 and function.__code__.co_argcount == 1:
+        return f"{name} is a plain `def`: write `async def {name}` (nothing else in it needs to change)"
+    has = f"the parameters {', '.join(names):.200}" if names else "no parameter"
+    return (
+        f"{name} has {has}, and a grader takes one, the thread: write "
+        f"`async def {name}(thread: StringThread) -> float`, which reads thread.completion(), and from thread.metadata "
+        "what varies by sample"
+    )
 
 
 def _unwrap(fn: object) -> FunctionType:

@@ -376,6 +376,19 @@ def test_an_option_that_graders_do_not_have_is_named(client: Client, contains: s
     for call in (partial(client.graders.put, contains), client.graders.get(contains).update):
         with pytest.raises(TypeError, match=r"timeout= is no option of a grader: pass one of .* timeout_s="):
             call(**options)
+    create: Any = client.graders.create
+    judge = partial(create.judge, key="k", criterion="Is it polite?", judge_model="m")
+    checks = partial(create.checks, key="k", checks=[])
+    for make in (judge, checks, partial(create.python, key="k", source=SLEEPS), partial(create, key="k", fn=SLEEPS)):
+        with pytest.raises(TypeError, match=r"timeout= is no option of a grader: pass one of .* timeout_s=") as refused:
+            make(timeout=3)
+        assert "config=" not in str(refused.value)
+
+
+@pytest.mark.parametrize("graders", [None, 3, [None]])
+def test_what_is_no_grader_of_a_batch_is_named(client: Client, graders: Any) -> None:
+    with pytest.raises(TypeError, match=r"(None|3) is no grader: name it, as in 'exact' or 'exact@3'"):
+        client.batches.create(graders, [{"completion": "4"}])
 
 
 def test_put_warns_once_of_a_new_function(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -440,11 +453,12 @@ def test_rewards_of_a_batch_that_was_cancelled_raise(client: Client) -> None:
     [
         ({"key": "HasAnswer"}, "the key 'HasAnswer' cannot be: write 1 to 64 of a-z 0-9 . _ -"),
         ({"key": "k\n"}, "cannot be"),
+        ({"key": None}, "the key None cannot be"),
         ({"isolation": "process"}, "isolation='process' is none of 'auto', 'batch', 'completion'"),
         ({"fn": "grader.py"}, r"'grader.py' is a path and no source: .* Path\('grader.py'\).read_text"),
     ],
 )
-def test_what_no_grader_can_have_is_said_in_words(client: Client, arguments: dict[str, str], said: str) -> None:
+def test_what_no_grader_can_have_is_said_in_words(client: Client, arguments: dict[str, Any], said: str) -> None:
     wanted: dict[str, Any] = {"key": "k", "fn": SLEEPS} | arguments
     with pytest.raises(gradebox.GradeboxError, match=said):
         client.graders.create.function(**wanted)

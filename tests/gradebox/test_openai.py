@@ -117,4 +117,17 @@ def test_a_file_from_the_command_line(service: Service, key: str, tmp_path: Path
     created = service.run("graders", "create", key, str(file), *options)
     assert created.stdout == f"created {key}@1 (isolation: batch)\n", created.stderr
     assert service.run("graders", "update", key, str(file), *options).stdout.startswith(f"updated {key}@1 ")
-    assert "async def" in service.run("validate", str(file)).stdout
+    assert "with `--contract openai` on the command line" in service.run("validate", str(file)).stdout
+
+
+def test_a_json_grader_from_the_command_line(service: Service, key: str, tmp_path: Path) -> None:
+    file, rows = tmp_path / "grader.json", tmp_path / "rows.jsonl"
+    rows.write_text("\n".join(json.dumps(row) for row in ROWS))
+    file.write_text(json.dumps({"type": "python", "name": "same", "source": SOURCE}))
+    options = ("--contract", "openai", "--threads", str(rows))
+    created = service.run("graders", "create", key, str(file), *options)
+    assert created.returncode == 0, created.stderr
+    assert [outcome.score for outcome in service.client().score(key, ROWS)] == [1.0, 0.0]
+    file.write_text(json.dumps({"type": "string_check", "name": "same", "input": "4", "reference": "4"}))
+    refused = service.run("graders", "create", f"{key}-2", str(file), *options)
+    assert refused.returncode == 1 and "is a JSON grader of the type 'string_check': only the type" in refused.stderr

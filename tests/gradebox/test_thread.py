@@ -150,8 +150,17 @@ def test_a_turn_more_keeps_the_messages_before_it() -> None:
     [
         ({"role": "assistant", "content": None}, '"content" is missing or null'),
         ({"role": "assistant"}, '"content" is missing or null'),
-        ({"role": "user", "content": [{"type": "video", "url": "x"}]}, '"content"[0] must be a part'),
-        ({"role": "user", "content": [{"type": "text"}]}, '"content"[0] must be a part'),
+        (
+            {"role": "user", "content": ["a", {"type": "thinking", "thinking": "hm"}]},
+            "\"content\"[1] is of the type 'thinking', which is not read: leave it out, or write it as text. The types "
+            "are text, input_text, output_text, refusal, image_url,",
+        ),
+        (
+            {"role": "user", "content": [{"text": "q"}]},
+            '"content"[0] must be a part such as {"type": "text", "text": …}',
+        ),
+        ({"role": "user", "content": [4]}, '"content"[0] must be a part such as'),
+        ({"role": "user", "content": [{"type": "text"}]}, '"content"[0]: "text" must be a string, and is null'),
         ({"role": "user", "content": {"text": "q"}}, '"content" must be a string or a list of parts, and is an object'),
         ({"content": "q"}, 'must be an object with "role" and "content"'),
         ("q", 'must be an object with "role" and "content"'),

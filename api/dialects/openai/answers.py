@@ -23,11 +23,11 @@ class Errors(msgspec.Struct):
     model_grader_parse_error: bool = False
     model_grader_server_error_details: str | None = None
 
-    def add(self, error: OutcomeError) -> None:
-        """Records a grader's error."""
+    def add(self, error: OutcomeError, grader: str | None = None) -> None:
+        """Records a grader's error. `grader` is its name in a multi, whose graders may have several errors."""
         if error.kind != "model":
             self.python_grader_runtime_error = True
-            self.python_grader_runtime_error_details = f"{error.kind}: {error.message}"
+            self.add_detail(f"{error.kind}: {error.message}", grader)
             return
         if error.cause == "refused":
             self.model_grader_refusal_error = True
@@ -35,7 +35,19 @@ class Errors(msgspec.Struct):
             self.model_grader_parse_error = True
         else:
             self.model_grader_server_error = True
-        self.model_grader_server_error_details = f"{error.cause}: {error.message}"
+        self.model_grader_server_error_details = _joined(
+            self.model_grader_server_error_details, f"{error.cause}: {error.message}", grader
+        )
+
+    def add_detail(self, detail: str, grader: str | None = None) -> None:
+        """Records why there is no reward in the member that has room for text."""
+        self.python_grader_runtime_error_details = _joined(self.python_grader_runtime_error_details, detail, grader)
+
+
+def _joined(details: str | None, detail: str, grader: str | None) -> str:
+    """The details with another one after them, on a line of its own."""
+    named = detail if grader is None else f"{grader}: {detail}"
+    return named if details is None else f"{details}\n{named}"
 
 
 class Metadata(msgspec.Struct):

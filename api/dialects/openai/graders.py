@@ -8,6 +8,7 @@ import msgspec
 
 from api.dialects.openai import templates
 from api.dialects.openai.refused import OpenAIProblem
+from api.intake.mismatch import explained
 from gradebox.judges.formula import Formula, FormulaError
 
 GRADERS = 16
@@ -237,7 +238,7 @@ def _convert(value: Mapping[str, Any], kind: type[_T], param: str) -> _T:
     try:
         return msgspec.convert(sent, kind)
     except msgspec.ValidationError as error:
-        raise OpenAIProblem(f"the grader is invalid: {error}", param) from error
+        raise OpenAIProblem(f"the grader is invalid: {explained(error, kind)}", param) from error
 
 
 def _unknown(name: str, known: list[str], param: str) -> OpenAIProblem:

@@ -2,6 +2,8 @@
 
 import time
 
+import msgspec
+
 from api.access.callers import Caller
 from api.dialects.openai import model_graders, source, templates
 from api.dialects.openai.answers import Errors, Metadata, RunAnswer
@@ -12,8 +14,9 @@ from api.dialects.openai.similarity import similarity
 from api.dialects.openai.templates import Unresolved
 from api.services import Services
 from gradebox.judges.formula import Undefined
+from gradebox.outcome import OutcomeError
 from sandbox.errors import InfrastructureError
-from sandbox.limits import MAX_TIMEOUT_S
+from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S
 
 
 def run(services: Services, caller: Caller, grader: Grader, sample: Sample) -> RunAnswer:
@@ -25,7 +28,7 @@ def run(services: Services, caller: Caller, grader: Grader, sample: Sample) -> R
     """
     started = time.monotonic()
     one = _Run(services, caller, sample)
-    reward = one.combined(grader) if isinstance(grader, Multi) else one.score(grader, "grader", MAX_TIMEOUT_S)
+    reward = one.combined(grader) if isinstance(grader, Multi) else one.score(grader)
     metadata = Metadata(grader.name, grader.kind, time.monotonic() - started, one.scores, one.errors)
     if isinstance(grader, ScoreModel | LabelModel):
         metadata.sampled_model_name = grader.model
@@ -56,23 +59,25 @@ class _Run:
         python = sum(isinstance(grader, Python) for grader in multi.graders.values())
         timeout_s = MAX_TIMEOUT_S / max(1, python)  # together they have the time of one grader
         for name, grader in multi.graders.items():
-            self.scores[name] = self.score(grader, f"grader.graders.{name}", timeout_s)
+            self.scores[name] = self.score(grader, name, timeout_s)
         known = {name: score for name, score in self.scores.items() if score is not None}
         if len(known) < len(self.scores):
             return None
         try:
             return multi.formula.value(known)
-        except Undefined:
+        except Undefined as undefined:
             self.errors.formula_parse_error = True
+            self.errors.add_detail(f"formula: {undefined}")
             return None
 
-    def score(self, grader: Single, param: str, timeout_s: float) -> float | None:
-        """The score of one grader; None if it has none."""
+    def score(self, grader: Single, name: str | None = None, timeout_s: float = MAX_TIMEOUT_S) -> float | None:
+        """The score of one grader; None if it has none. `name` is its name in a multi."""
+        param = "grader" if name is None else f"grader.graders.{name}"
         if isinstance(grader, Python):
-            return self._python(grader, f"{param}.source", timeout_s)
+            return self._python(grader, name, f"{param}.source", timeout_s)
         try:
             if isinstance(grader, ScoreModel | LabelModel):
-                return self._model(grader, param)
+                return self._model(grader, name, param)
             text = templates.render(grader.input, self._sample.names, f"{param}.input")
             reference = templates.render(grader.reference, self._sample.names, f"{param}.reference")
         except Unresolved as unresolved:
@@ -85,11 +90,11 @@ class _Run:
             return float(_holds(grader.operation, text, reference))
         return similarity(grader.evaluation_metric, text, reference, f"{param}.evaluation_metric")
 
-    def _python(self, grader: Python, param: str, timeout_s: float) -> float | None:
+    def _python(self, grader: Python, name: str | None, param: str, timeout_s: float) -> float | None:
         outcome = source.run(self._services, self._caller, grader.source, self._sample.line, param, timeout_s)
         if outcome.not_applicable is not None:
             self.errors.other_error = True
-            self.errors.python_grader_runtime_error_details = f"not_applicable: {outcome.not_applicable}"
+            self.errors.add_detail(f"not_applicable: {outcome.not_applicable}", name)
             return None
         if outcome.error is None:
             return outcome.score
@@ -98,10 +103,10 @@ class _Run:
         if outcome.error.kind == "bad_input":
             detail = f"the sample and the item cannot be made into a thread: {outcome.error.message}"
             raise OpenAIProblem(detail, "item", "invalid-request")
-        self.errors.add(outcome.error)
+        self.errors.add(_explained(outcome.error, timeout_s), name)
         return None
 
-    def _model(self, grader: ScoreModel | LabelModel, param: str) -> float | None:
+    def _model(self, grader: ScoreModel | LabelModel, name: str | None, param: str) -> float | None:
         outcome = model_graders.run(self._services, self._caller, grader, self._sample, param)
         if (spent := outcome.spent) is not None:
             used = spent.input_tokens + spent.output_tokens
@@ -110,8 +115,20 @@ class _Run:
             return outcome.score
         if outcome.error.kind == "infrastructure":
             raise InfrastructureError(outcome.error.message)
-        self.errors.add(outcome.error)
+        self.errors.add(outcome.error, name)
         return None
+
+
+def _explained(error: OutcomeError, timeout_s: float) -> OutcomeError:
+    """The error without the advice to raise a limit, because these graders have no settings."""
+    if error.kind == "timeout":
+        of = "" if timeout_s == MAX_TIMEOUT_S else f", an equal part of the {MAX_TIMEOUT_S:g} s of all python graders"
+        message = f"`grade` took longer than {timeout_s:g} s{of}. Look for an endless loop or a slow regular expression"
+    elif error.kind == "memory" and "`memory_mb`" in error.message:
+        message = f"the processes of `grade` together wanted more than {MAX_MEMORY_MB:,} MiB of memory: use less"
+    else:
+        return error
+    return msgspec.structs.replace(error, message=message)
 
 
 def _holds(operation: str, text: str, reference: str) -> bool:

@@ -18,6 +18,7 @@ from gradebox.client.versions import (
     as_json,
     check_isolation,
     check_key,
+    check_options,
     one_of,
     source_of,
 )
@@ -42,6 +43,7 @@ class AsyncCreation:
 
     async def __call__(self, *, key: str, fn: Function, **options: Unpack[GraderOptions]) -> AsyncGraderHandle:
         """As `function`."""
+        check_options(options, creates=True)
         return await self.function(key=key, fn=fn, **options)
 
     async def function(
@@ -114,6 +116,7 @@ class AsyncCreation:
             source: the source of the grader.
             options: as for `function`.
         """
+        check_options(options, creates=True)
         grader = openai_grader(one_of(fn, source), packages=bool(options.get("environment")))
         return await self.function(key=key, fn=grader, **options)
 
@@ -373,6 +376,7 @@ class AsyncCreation:
 
         Raises the same exceptions as `binary_judge`.
         """
+        check_options(options, creates=True)
         check_key(key)
         check_isolation(options.get("isolation"))
         threads = options.pop("threads", None)

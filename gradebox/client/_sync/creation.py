@@ -19,6 +19,7 @@ from gradebox.client.versions import (
     as_json,
     check_isolation,
     check_key,
+    check_options,
     one_of,
     source_of,
 )
@@ -43,6 +44,7 @@ class Creation:
 
     def __call__(self, *, key: str, fn: Function, **options: Unpack[GraderOptions]) -> GraderHandle:
         """As `function`."""
+        check_options(options, creates=True)
         return self.function(key=key, fn=fn, **options)
 
     def function(
@@ -115,6 +117,7 @@ class Creation:
             source: the source of the grader.
             options: as for `function`.
         """
+        check_options(options, creates=True)
         grader = openai_grader(one_of(fn, source), packages=bool(options.get("environment")))
         return self.function(key=key, fn=grader, **options)
 
@@ -374,6 +377,7 @@ class Creation:
 
         Raises the same exceptions as `binary_judge`.
         """
+        check_options(options, creates=True)
         check_key(key)
         check_isolation(options.get("isolation"))
         threads = options.pop("threads", None)

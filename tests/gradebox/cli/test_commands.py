@@ -67,7 +67,7 @@ def test_what_the_checks_warn_of_is_printed_once(service: Service, tmp_path: Pat
 
 
 def test_of_a_long_test_run_the_beginning_is_printed(service: Service, half: Path, tmp_path: Path) -> None:
-    (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "a"}\n' * 25)
+    (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "a"}\n' * 25 + b"\n \n")
     done = service.run("validate", str(half), "--threads", str(tmp_path / "threads.jsonl"))
     assert done.stdout.count(": 0.5\n") == 20
     assert "… and 5 more: --json prints all" in done.stdout

@@ -15,7 +15,7 @@ import pandas
 import pytest
 
 from gradebox.client.rows import with_columns
-from gradebox.client.threads import Resend, Threads, blocks
+from gradebox.client.threads import Resend, Threads, blocks, pieces
 from gradebox.rewards import trl
 
 ROW = {"question": "2+2?", "response": "4", "answer": "4", "id": "s1"}
@@ -29,7 +29,7 @@ def sent(threads: Threads, columns: dict[str, str] | None) -> list[Any]:
 
 
 def as_path(folder: Path) -> Path:
-    (folder / "rows.jsonl").write_text(f"{json.dumps(ROW)}\n\n{json.dumps(ROW)}\n")
+    (folder / "rows.jsonl").write_text(f"{json.dumps(ROW)}\n{json.dumps(ROW)}\n\n")
     return folder / "rows.jsonl"
 
 
@@ -107,12 +107,23 @@ def test_a_column_that_is_called_as_a_member_is_that(
             '"completion" must be text or a list of .* null',
         ),
         ([{"m": 1, "completion": "c"}], {"m": "metadata"}, "holds dicts, and this is a int"),
-        (io.BytesIO(b'{"completion": "c"}\n{'), {}, "line 2 is no JSON"),
+        (io.BytesIO(b'[{"completion": "c"}]'), {}, "the file of threads is one JSON array"),
     ],
 )
 def test_what_is_wrong_is_said(rows: Threads, columns: dict[str, str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         sent(rows, columns)
+
+
+def test_lines_of_a_file_that_are_no_rows_are_sent_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'\n{"response": "4"}\r\n \t\n{"response": \r\n7\n{"response": "5"}\n\n \n')
+    rows = [b"", b'{"completion":"4","metadata":{}}', b"", b'{"response": ', b"7", b'{"completion":"5","metadata":{}}']
+    for threads in (path, path.open("rb"), path.open(encoding="utf-8", newline="")):
+        given: Any = threads
+        assert b"".join(blocks(with_columns(given, {"response": "completion"}))).splitlines() == rows
+    [(_, lines)] = pieces(with_columns(path, {"response": "completion"}))  # members of a JSON array
+    assert lines == [b'""', rows[1], b'""', b'"{\\"response\\": "', b'"7"', rows[5]]
 
 
 def test_rows_that_are_no_dicts_are_refused() -> None:

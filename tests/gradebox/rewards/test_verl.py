@@ -62,6 +62,14 @@ def test_a_batch_at_once(grader: GraderHandle) -> None:
     assert scores == [1.0, 0.0]
 
 
+@pytest.mark.parametrize("short", ["data_sources", "ground_truths", "extra_infos"])
+def test_lists_of_different_lengths_are_named(grader: GraderHandle, short: str) -> None:
+    samples: dict[str, Any] = {"data_sources": ["a", "a"], "solution_strs": ["4", "5"], "ground_truths": ["4", "4"]}
+    samples["extra_infos"] = [EXTRA, EXTRA]
+    with pytest.raises(ValueError, match=f"{short} has 1 values, and solution_strs has 2"):
+        grader.as_verl_compute_score(batched=True)(**samples | {short: samples[short][:1]})
+
+
 def test_no_score_is_raised(grader: GraderHandle) -> None:
     with pytest.raises(ScoreMissing, match="no answer at all") as missing:
         grader.as_verl_compute_score()("gsm8k", "bad", "4", {"answer": "4"})

@@ -41,6 +41,22 @@ def plain(thread: Any) -> float:
     return 1.0
 
 
+def grade(sample: dict[str, Any], item: dict[str, Any]) -> float:
+    return 1.0
+
+
+def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_info: Any = None) -> float:
+    return 1.0
+
+
+def reward(completions: list[str], **kwargs: Any) -> list[float]:
+    return [1.0] * len(completions)
+
+
+def nothing() -> float:
+    return 1.0
+
+
 async def generator(thread: Any) -> Any:
     yield 1.0
 
@@ -63,7 +79,15 @@ def closure(limit: float = 0.5) -> Callable[..., Any]:
     ("fn", "message"),
     [
         (lambda thread: 1.0, "a lambda cannot be uploaded: write `async def grade"),
-        (plain, "plain is a plain `def`: write `async def plain`"),
+        (plain, "plain is a plain `def`: write `async def plain` .nothing else in it needs to change"),
+        (grade, r"grade takes the sample and the item, .* client.graders.create.python\(fn=grade, …\)"),
+        (
+            compute_score,
+            "has the parameters data_source, solution_str, ground_truth, extra_info, and a grader takes one, the "
+            r"thread: write `async def compute_score\(thread: StringThread\) -> float`",
+        ),
+        (reward, r"has the parameters completions, \*\*kwargs, and a grader takes one"),
+        (nothing, "nothing has no parameter, and a grader takes one"),
         (generator, "generator is a generator, because it uses `yield`"),
         (nested(), "inner is a nested function, defined inside nested, .* move it there"),
         (closure(), "inner is a closure over limit, .* let the decorator use functools.wraps"),

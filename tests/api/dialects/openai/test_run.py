@@ -181,4 +181,32 @@ def test_a_multi_has_no_reward_where_a_part_has_none(graders: Graders) -> None:
     assert has_none(answer) and answer.metadata.errors.python_grader_runtime_error
     assert answer.sub_rewards == {"exact": 1.0, "py": None}
     answer = graders.run(grader=multi("1 / exact", exact=check()), model_sample="4", item={"answer": "5"})
-    assert has_none(answer) and answer.metadata.errors.formula_parse_error
+    errors = answer.metadata.errors
+    assert has_none(answer) and errors.formula_parse_error and not errors.python_grader_runtime_error
+    assert (errors.python_grader_runtime_error_details or "").startswith("formula: the formula has no value for these")
+
+
+def test_each_grader_of_a_multi_that_fails_is_named(graders: Graders) -> None:
+    fails = "def grade(sample, item):\n    raise ValueError('one')\n"
+    does_not_apply = "from gradebox import NotApplicable\ndef grade(sample, item):\n    raise NotApplicable('two')\n"
+    grader = multi("first + second", first=python(fails), second=python(does_not_apply))
+    answer = graders.run(grader=grader, model_sample="4")
+    assert has_none(answer) and answer.metadata.errors.python_grader_runtime_error_details == (
+        "first: exception: ValueError: one (line 2)\nsecond: not_applicable: two"
+    )
+
+
+def test_time_and_memory_of_a_grader_cannot_be_raised(graders: Graders) -> None:
+    parts = {f"fast{n}": python("def grade(sample, item):\n    return 1\n") for n in range(15)}
+    slow = python("def grade(sample, item):\n    while True:\n        pass\n")
+    answer = graders.run(grader=multi("slow", slow=slow, **parts), model_sample="4")
+    details = answer.metadata.errors.python_grader_runtime_error_details or ""
+    assert has_none(answer) and details.startswith(
+        "slow: timeout: `grade` took longer than 7.5 s, an equal part of the 120 s of all python graders"
+    )
+    assert "raise" not in details
+    large = python("def grade(sample, item):\n    import os\n    os._exit(77)\n")  # as without memory to report it
+    answer = graders.run(grader=large, model_sample="4")
+    assert answer.metadata.errors.python_grader_runtime_error_details == (
+        "memory: the processes of `grade` together wanted more than 2,048 MiB of memory: use less"
+    )

@@ -1,0 +1,57 @@
+"""Messages for values that do not match a type of msgspec, with the values of an enumeration, and without regexes."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+_PLACE = re.compile(r" - at `\$([^`]*)`$")
+_STEP = re.compile(r"\.([^.\[]+)|\[[^\]]*\]")
+_CHARACTERS = 400  # of a value that is quoted
+
+
+def explained(error: msgspec.ValidationError, kind: Any) -> str:
+    """The message of an error that decoding or converting to `kind` raised."""
+    message = str(error)
+    place = _PLACE.search(message)
+    path = [step.group(1) for step in _STEP.finditer(place[1])] if place else []
+    said = message[: place.start()] if place else message
+    where = place[0] if place else ""
+    if said.startswith("Invalid enum value "):
+        values = [value for found in _reached(inspect.type_info(kind), path) for value in _values(found)]
+        one_of = "one of " if len(values) > 1 else ""
+        said = f"{said[:_CHARACTERS]}: write {one_of}{', '.join(map(repr, values))}"
+    elif said.startswith("Expected `str` matching regex "):
+        described = (_description(found) for found in _reached(inspect.type_info(kind), path))
+        said = next((f"Expected {words}" for words in described if words), said)
+    return said + where
+
+
+def _reached(kind: inspect.Type, path: Sequence[str | None]) -> Iterator[inspect.Type]:
+    """The types to which a path of members leads; a step of a list or dict is None."""
+    if isinstance(kind, inspect.UnionType):
+        for one in kind.types:
+            yield from _reached(one, path)
+    elif not path:
+        yield kind
+    elif isinstance(kind, inspect.Metadata):
+        yield from _reached(kind.type, path)
+    elif isinstance(kind, inspect.StructType):
+        for field in kind.fields:
+            if field.encode_name == path[0]:
+                yield from _reached(field.type, path[1:])
+    elif isinstance(kind, inspect.CollectionType):
+        yield from _reached(kind.item_type, path[1:])
+    elif isinstance(kind, inspect.DictType):
+        yield from _reached(kind.value_type, path[1:])
+
+
+def _values(kind: inspect.Type) -> Sequence[str | int]:
+    return [value for value in kind.values if value is not None] if isinstance(kind, inspect.LiteralType) else ()
+
+
+def _description(kind: inspect.Type) -> str | None:
+    schema = kind.extra_json_schema if isinstance(kind, inspect.Metadata) else None
+    return (schema or {}).get("description")

@@ -1,0 +1,53 @@
+"""Tests of the messages for values that do not match a type."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+
+from api.http.problems import ProblemError
+from api.intake import bodies
+from api.intake.source_upload import Key
+
+
+class Part(msgspec.Struct):
+    role: Literal["user", "assistant"]
+
+
+class Body(msgspec.Struct, rename="camel"):
+    on_what: Literal["failures", "all"] | None = None
+    parts: list[Part] | None = None
+    by_name: dict[str, Part] = {}
+    steps: Literal[1, 2] = 1
+    ask: Literal["stand-in"] | None = None
+    key: Key = "a"
+    plain: Annotated[str, msgspec.Meta(pattern="^a$")] = "a"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"onWhat": "failure"}, "Invalid enum value 'failure': write one of 'all', 'failures' - at `$.onWhat`"),
+        ({"parts": [{"role": "bot"}]}, "'bot': write one of 'assistant', 'user' - at `$.parts[0].role`"),
+        ({"byName": {"a.b": {"role": "bot"}}}, "'bot': write one of 'assistant', 'user' - at `$.byName[...].role`"),
+        ({"steps": 3}, "3: write one of 1, 2 - at `$.steps`"),
+        ({"ask": "real"}, "Invalid enum value 'real': write 'stand-in' - at `$.ask`"),
+        ({"key": "Is Short!"}, "Expected 1 to 64 of a-z 0-9 . _ - with a letter or digit first - at `$.key`"),
+        ({"plain": "b"}, "Expected `str` matching regex '^a$' - at `$.plain`"),
+        ({"steps": "x"}, "Expected `int`, got `str` - at `$.steps`"),
+    ],
+)
+def test_the_values_of_an_enumeration_and_the_words_for_a_pattern(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(ProblemError) as refused:
+        bodies.decode(msgspec.json.encode(fields), Body)
+    assert refused.value.detail.startswith("the body is invalid: ")
+    assert refused.value.detail.endswith(said)
+
+
+def test_fields_of_a_form_too() -> None:
+    with pytest.raises(ProblemError) as refused:
+        bodies.convert({"role": "bot"}, Part)
+    assert (
+        refused.value.detail
+        == "the fields are invalid: Invalid enum value 'bot': write one of 'assistant', 'user' - at `$.role`"
+    )
