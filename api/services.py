@@ -93,7 +93,7 @@ class Services:
         """The largest size of a thread, in bytes."""
         return self.pool.line_bytes
 
-    def answering(self, project: str, ask: Literal["stand-in"] | None = None) -> ProjectAnswering:
+    def answering(self, project: str, ask: Literal["real", "stand-in"] | None = None) -> ProjectAnswering:
         """Returns what answers the asks of a grader of this project while the grader is proved."""
         return ProjectAnswering(self.store, self.asker, project, stand_in=ask == "stand-in")
 

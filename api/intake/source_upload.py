@@ -51,7 +51,7 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     memory_mb: Memory | None = None
     environment: Annotated[str, msgspec.Meta(max_length=80)] | None = None
     """`key` or `key@build`; empty for none."""
-    ask: Literal["stand-in"] | None = None
+    ask: Literal["real", "stand-in"] | None = None
     """Whether generated minimal replies answer the grader's asks in the test run."""
     kind: WrittenKind | Literal["custom"] | None = None
     """The kind whose `config` generates the source, which is then not sent; a `custom` has none."""

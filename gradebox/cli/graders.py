@@ -64,9 +64,10 @@ EnvironmentKey = Annotated[
     typer.Option("--environment", metavar="KEY[@BUILD]", help="The environment with packages that it may import."),
 ]
 AskChoice = Annotated[
-    Literal["stand-in"] | None,
+    Literal["real", "stand-in"] | None,
     typer.Option(
-        "--ask", help="With stand-in, the smallest replies replace those of models and endpoints in the checks."
+        "--ask",
+        help="What answers asks in the checks: models and endpoints (real, the default), or the smallest replies.",
     ),
 ]
 MemoryMb = Annotated[int | None, typer.Option("--memory-mb", help="MiB for the grader.")]

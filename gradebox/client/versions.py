@@ -13,8 +13,8 @@ from gradebox.schemas import KEY_PATTERN, GraderRecord, Isolation, WrittenKind
 if TYPE_CHECKING:
     from gradebox.judges import Criterion, CriterionItem
 
-Ask = Literal["stand-in"]
-"""The replacement for the models and endpoints of the project in the test run: `stand-in`, the smallest replies."""
+Ask = Literal["real", "stand-in"]
+"""What answers the asks of the test run: the models and endpoints of the project, or the smallest replies."""
 
 Function = Callable[..., object] | str
 """A grader function, which is uploaded with the parts of its module that it uses; or source as a string."""

@@ -76,7 +76,7 @@ class Creation:
             environment: the environment whose packages the grader may import, such as `math` (its newest build) or
                 `math@2`.
             ask: with `stand-in`, the test run sends no ask to models and endpoints; the smallest replies that fit
-                replace theirs, and the version records this.
+                replace theirs, and the version records this. By default, and with `real`, they are asked.
 
         Raises:
             SourceError: the function cannot stand alone; the message says what to change.

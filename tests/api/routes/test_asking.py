@@ -92,7 +92,7 @@ def test_stand_ins_prove_a_judge_whose_model_is_not_at_hand(client: httpx.Client
     assert isinstance(error, dict)
     assert (error["kind"], error["cause"], error["retryable"]) == ("model", "unknown", False)
     register(client, server)
-    assert client.put(f"{PROJECT}/graders/polite", json={"source": JUDGE}).json()["version"] == 2
+    assert client.put(f"{PROJECT}/graders/polite", json={"source": JUDGE, "ask": "real"}).json()["version"] == 2
     assert client.put(f"{PROJECT}/graders/polite", json={"source": JUDGE, "ask": "stand-in"}).json()["version"] == 2
 
 
