@@ -4,7 +4,7 @@ import asyncio
 import os
 import random
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from itertools import count
 from time import monotonic
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
 
-from gradebox.outcome import Spent
+from gradebox.outcome import Spent, sum_of
 from gradebox.schemas import Price
 from models import store_calls
 from models.answer_json import Answer, failed, failed_by, replied
@@ -144,7 +144,7 @@ class ServerAsks:
         try:
             used = await self._models.get(who.project, request.name, who.since)
         except AskFailed as error:
-            return failed_by(error, "", "", Spent(asks=1))
+            return failed_by(error, "", "")
         access = used.access
         asked = CountedAsk(who.project, request.asked, who.grader, who.batch, _currency(who.budget))
         if not (who.keep and access.keep_replies and self._keeping.bytes):
@@ -199,7 +199,7 @@ class ServerAsks:
         except RequestError as error:
             return failed("refused", str(error))
         except AskFailed as error:
-            return failed_by(error, "", "", Spent(asks=1))
+            return failed_by(error, "", "")
         access = used.access
         asked = CountedAsk(who.project, request.asked, who.grader, who.batch, _currency(who.budget))
         limits = AskLimits(access.max_concurrency, access.requests_per_minute)
@@ -240,14 +240,19 @@ class ServerAsks:
                     who.patience.check(asked.asked)
                 has_budget = await self._check_budget(asked, who)
                 began = monotonic()
+                lost: list[TokenUsage] = []
                 try:
                     async with self._connections.of(asked.project):
-                        answer = await _retried(send, look, gate, who.patience)
+                        answer = await _retried(send, look, gate, who.patience, lost)
                 except AskFailed as error:
                     reported = error if who.patience is None else who.patience.spent_by(asked.asked, error)
-                    answer = failed_by(reported, host, secret, _spent(price, error.usage))
+                    answer = failed_by(reported, host, secret)
+                except _Changed:
+                    await self._wait_for(self._count(asked, _lost(price, lost), price.currency if price else ""))
+                    raise
                 finally:
                     self._counts.waited(asked.project, asked.asked, monotonic() - began)
+                answer = answer._replace(spent=sum_of((answer.spent, _lost(price, lost))))
                 keep = digest if answer.is_fitting and not answer.is_error else b""
                 counted = self._count(asked, answer.spent, price.currency if price else "", keep, answer.body)
                 if has_budget:
@@ -259,7 +264,7 @@ class ServerAsks:
             message = "the budget is used up: raise it, and send the rest as a new batch"
             return failed("over_budget", message, spent=Spent())
         except AskFailed as error:
-            return failed_by(error, host, secret, Spent(asks=1))
+            return failed_by(error, host, secret)
         finally:
             used.asks -= 1
 
@@ -343,9 +348,11 @@ async def _retried(
     look: Callable[[], Awaitable[None]],
     gate: Gate,
     patience: Patience | None,
+    lost: list[TokenUsage],
 ) -> Answer:
     """Send an ask that has a place, with retries. The last may begin when the time of an ask ends, and each has the
-    whole `timeout_s` of its server. Raises AskFailed, and what `look` raises.
+    whole `timeout_s` of its server. Raises AskFailed, and what `look` raises. Adds the tokens of failed tries to
+    `lost`.
     """
     began = monotonic()
     end = began + (gate.ask_s if patience is None else patience.reply_s)
@@ -362,6 +369,7 @@ async def _retried(
                 raise
             raise patience.too_slow() from None
         except AskFailed as error:
+            lost.append(error.usage)
             _note(error, gate)
             pause_s = _pause(error, tries)
             is_late = monotonic() + pause_s > last_try or gate.paused_until > end
@@ -396,7 +404,12 @@ def _currency(budget: Budget | None) -> str:
     return "" if budget is None else budget.currency
 
 
-def _spent(price: Price | None, usage: TokenUsage) -> Spent:
+def _lost(price: Price | None, usages: Iterable[TokenUsage]) -> Spent:
+    """The cost of an ask's tries that failed."""
+    return sum_of((Spent(), *(_spent(price, usage, asks=0) for usage in usages)))
+
+
+def _spent(price: Price | None, usage: TokenUsage, asks: int = 1) -> Spent:
     """The cost of one ask."""
     cost = (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1e6 if price else 0.0
-    return Spent(1, 0, usage.input_tokens, usage.output_tokens, cost)
+    return Spent(asks, 0, usage.input_tokens, usage.output_tokens, cost)

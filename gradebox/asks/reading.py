@@ -45,7 +45,7 @@ def json_of(text: str) -> Any:
         raise ValueError(f"it is longer than {_LONGEST} characters")
     fenced = _FENCED.fullmatch(text)
     try:
-        return _decoder.decode(fenced[2] if fenced else text)
+        return decoder.decode(fenced[2] if fenced else text)
     except (ValueError, RecursionError):
         return _only_object(text)
 
@@ -115,7 +115,7 @@ def _objects(text: str) -> list[_Object]:
         if depth:  # it would be only a part
             raise ValueError("its JSON object stands between other braces")
         try:
-            value, position = _decoder.raw_decode(text, brace.start())
+            value, position = decoder.raw_decode(text, brace.start())
         except (ValueError, RecursionError) as error:
             raise ValueError(f"it holds an object that is no JSON ({error})") from None
         found.append(_Object(value, brace.start(), position))
@@ -157,4 +157,5 @@ def _refuse(why: str) -> Any:
     raise ValueError(why)
 
 
-_decoder = JSONDecoder(object_pairs_hook=_once, parse_constant=lambda name: _refuse(f"{name} is no JSON"))
+decoder = JSONDecoder(object_pairs_hook=_once, parse_constant=lambda name: _refuse(f"{name} is no JSON"))
+"""Decodes JSON in which no object has a member twice."""
