@@ -65,11 +65,11 @@ def failed(
     return Answer(msgspec.json.encode({"error": error}), spent)
 
 
-def failed_by(error: AskFailed, host: str, secret: str) -> Answer:
+def failed_by(error: AskFailed, host: str, secret: str, spent: Spent) -> Answer:
     """Make an answer from the error of a server. `host` and `secret` are removed."""
     fault = error.fault
     message, reply = (cleaned(text, host, secret) for text in (fault.message, error.reply))
-    return failed(fault.kind, message, fault.retryable, reply)
+    return failed(fault.kind, message, fault.retryable, reply, spent)
 
 
 def cleaned(text: str, host: str, secret: str) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import random
 import secrets
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from itertools import count
 from time import monotonic
@@ -144,7 +144,7 @@ class ServerAsks:
         try:
             used = await self._models.get(who.project, request.name, who.since)
         except AskFailed as error:
-            return failed_by(error, "", "")
+            return failed_by(error, "", "", Spent(asks=1))
         access = used.access
         asked = CountedAsk(who.project, request.asked, who.grader, who.batch, _currency(who.budget))
         if not (who.keep and access.keep_replies and self._keeping.bytes):
@@ -199,7 +199,7 @@ class ServerAsks:
         except RequestError as error:
             return failed("refused", str(error))
         except AskFailed as error:
-            return failed_by(error, "", "")
+            return failed_by(error, "", "", Spent(asks=1))
         access = used.access
         asked = CountedAsk(who.project, request.asked, who.grader, who.batch, _currency(who.budget))
         limits = AskLimits(access.max_concurrency, access.requests_per_minute)
@@ -230,9 +230,25 @@ class ServerAsks:
         """Asks a server. A reply that fits is stored, and the cost counted, before it is returned.
 
         If there is a budget, the place is freed only after counting, so that the next ask sees the spending. Before a
-        retry, `look` raises _Changed if the settings of the model or endpoint have changed.
+        retry, what the failed try cost is counted, and `look` raises _Changed if the settings of the model or endpoint
+        have changed.
         """
         host, secret = used.client.host, used.access.api_key
+        currency = price.currency if price else ""
+        lost = Spent()  # what tries cost that failed
+
+        async def pay(usage: TokenUsage) -> None:
+            nonlocal lost
+            spent = _spent(price, usage, asks=0)
+            lost = sum_of((lost, spent))
+            await self._wait_for(self._count(asked, spent, currency))
+            try:
+                await self._check_budget(asked, who)
+            except _OverBudget:  # the ask ends here
+                lost = sum_of((lost, Spent(asks=1)))
+                await self._wait_for(self._count(asked, Spent(asks=1)))
+                raise
+
         used.asks += 1
         try:
             async with gate.place():
@@ -240,31 +256,26 @@ class ServerAsks:
                     who.patience.check(asked.asked)
                 has_budget = await self._check_budget(asked, who)
                 began = monotonic()
-                lost: list[TokenUsage] = []
                 try:
                     async with self._connections.of(asked.project):
-                        answer = await _retried(send, look, gate, who.patience, lost)
+                        answer = await _retried(send, look, gate, who.patience, pay)
                 except AskFailed as error:
                     reported = error if who.patience is None else who.patience.spent_by(asked.asked, error)
-                    answer = failed_by(reported, host, secret)
-                except _Changed:
-                    await self._wait_for(self._count(asked, _lost(price, lost), price.currency if price else ""))
-                    raise
+                    answer = failed_by(reported, host, secret, _spent(price, error.usage))
                 finally:
                     self._counts.waited(asked.project, asked.asked, monotonic() - began)
-                answer = answer._replace(spent=sum_of((answer.spent, _lost(price, lost))))
                 keep = digest if answer.is_fitting and not answer.is_error else b""
-                counted = self._count(asked, answer.spent, price.currency if price else "", keep, answer.body)
+                counted = self._count(asked, answer.spent, currency, keep, answer.body)
                 if has_budget:
                     await self._wait_for(counted)
             if not has_budget:
                 await self._wait_for(counted)
-            return answer
+            return answer._replace(spent=sum_of((answer.spent, lost)))
         except _OverBudget:
             message = "the budget is used up: raise it, and send the rest as a new batch"
-            return failed("over_budget", message, spent=Spent())
+            return failed("over_budget", message, spent=lost)
         except AskFailed as error:
-            return failed_by(error, host, secret)
+            return failed_by(error, host, secret, Spent(asks=1))
         finally:
             used.asks -= 1
 
@@ -348,11 +359,11 @@ async def _retried(
     look: Callable[[], Awaitable[None]],
     gate: Gate,
     patience: Patience | None,
-    lost: list[TokenUsage],
+    pay: Callable[[TokenUsage], Awaitable[None]],
 ) -> Answer:
     """Send an ask that has a place, with retries. The last may begin when the time of an ask ends, and each has the
-    whole `timeout_s` of its server. Raises AskFailed, and what `look` raises. Adds the tokens of failed tries to
-    `lost`.
+    whole `timeout_s` of its server. `pay` is called with the tokens of a failed try before the next. Raises AskFailed,
+    and what `look` and `pay` raise.
     """
     began = monotonic()
     end = began + (gate.ask_s if patience is None else patience.reply_s)
@@ -369,12 +380,13 @@ async def _retried(
                 raise
             raise patience.too_slow() from None
         except AskFailed as error:
-            lost.append(error.usage)
             _note(error, gate)
             pause_s = _pause(error, tries)
             is_late = monotonic() + pause_s > last_try or gate.paused_until > end
             if not error.fault.retryable or gate.is_away() or is_late:
                 raise
+            if any(error.usage):
+                await pay(error.usage)
         await asyncio.sleep(pause_s)
         await look()
         gate.note_request()
@@ -402,11 +414,6 @@ def _pause(error: AskFailed, tries: int) -> float:
 
 def _currency(budget: Budget | None) -> str:
     return "" if budget is None else budget.currency
-
-
-def _lost(price: Price | None, usages: Iterable[TokenUsage]) -> Spent:
-    """The cost of an ask's tries that failed."""
-    return sum_of((Spent(), *(_spent(price, usage, asks=0) for usage in usages)))
 
 
 def _spent(price: Price | None, usage: TokenUsage, asks: int = 1) -> Spent:

@@ -267,6 +267,18 @@ def test_replies_that_a_server_broke_off_are_asked_again_and_paid_for(store: Sto
     assert store.spending.told("default").total.input_tokens == 30 + 10 * tries
 
 
+def test_no_more_tries_are_paid_for_than_a_budget_allows(store: Store) -> None:
+    who = WHO._replace(batch="b", budget=Budget(tokens=40))
+    with ModelServer(Script(behave="broken-off")) as server, asking(store) as asker:
+        register(store, server)
+        body, spent = told(asker, request(), who)
+    assert body["error"]["kind"] == "over_budget"
+    assert len(server.bodies) == 3
+    assert spent == Spent(1, 0, 30, 15, 0.0)
+    total = store.spending.told("default").total
+    assert (total.asks, total.input_tokens) == (1, 30)
+
+
 def test_what_was_paid_for_before_a_model_was_changed_is_counted(store: Store, server: ModelServer) -> None:
     with ModelServer(Script(behave="broken-off")) as first, asking(store) as asker:
         register(store, first)
