@@ -25,9 +25,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 BEHAVIOURS = (
-    "answer", "status", "hang", "drip", "cut-off", "refusal", "prose", "other-json", "empty", "no-choices", "huge",
-    "huge-headers", "redirect", "half", "gzip", "echo-key", "say-key", "deep",
-    "deep-error",
+    "answer", "status", "hang", "drip", "cut-off", "broken-off", "refusal", "prose", "other-json", "empty",
+    "no-choices", "huge", "huge-headers", "redirect", "half", "gzip", "echo-key", "say-key", "deep", "deep-error",
 )  # fmt: skip
 HUGE_BYTES = 50_000_000
 _RESPONSE = re.compile(r"\[begin (response \d+) \w+\]\n(.*?)\n\[end", re.DOTALL)  # the format of pairwise judges
@@ -44,7 +43,8 @@ class Script:
         replies: pairs of a text and the reply to a last message that contains it, instead of `reply`; the first counts.
         reward: the reward of every thread, as a reward server.
         behave: one of BEHAVIOURS.
-        status, times: of `status`: the status, and how many of the first requests get it; 0 means all.
+        status: that of `status`.
+        times: how many of the first requests are not answered; 0 means all.
         retry_after: a header of errors; empty: none.
         latency_s: the delay before each answer.
         location: where `redirect` leads.
@@ -145,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
         if str(body.get("model", "")).startswith("behave:"):
             _, behave, *rest = str(body["model"]).split(":")
             status = int(rest[0]) if rest else status
-        if behave == "status" and script.times and len(self.server.bodies) > script.times:
+        if script.times and len(self.server.bodies) > script.times:
             behave = "answer"
         return self._behave(behave, status, body)
 
@@ -187,7 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
             "empty": "",
             "say-key": str(self.headers.get("Authorization")),
         }.get(behave, text)
-        reason = "length" if behave == "cut-off" else "stop"
+        reason = {"cut-off": "length", "broken-off": "abort"}.get(behave, "stop")
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
         if tools := body.get("tools"):
             wanted = self._fitting(tools[0]["function"].get("parameters", {}), last_message)

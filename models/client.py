@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from models import parse_reply
+from models import error_answers, parse_reply
 from models.addresses import Resolve, look_up
 from models.parse_ask import Message
 from models.pinned_http import PinnedHttp
@@ -32,9 +32,9 @@ class ModelClient(PinnedHttp):
         wanted |= access.defaults.model_dump(exclude_none=True) | options
         answer = await self.post("/chat/completions", msgspec.json.encode(wanted), access.timeout_s)
         if answer.status != 200:
-            raise parse_reply.refusal(answer.status, answer.headers, answer.body, access.api_key)
+            raise error_answers.refusal(answer.status, answer.headers, answer.body, access.api_key)
         return parse_reply.read(answer.body, access.api_key)
 
     def reported(self, text: str) -> str:
         """Return the beginning of a reply for display, without the API key, which a server may repeat."""
-        return parse_reply.reported(text.encode("utf-8", "replace"), self._access.api_key)
+        return error_answers.reported(text.encode("utf-8", "replace"), self._access.api_key)

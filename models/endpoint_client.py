@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from models import parse_reply
+from gradebox.asks import reading
+from models import error_answers
 from models.addresses import Resolve, look_up
 from models.answer_json import ANSWER_BYTES
 from models.errors import AskFailed
@@ -27,11 +28,12 @@ class _Response(msgspec.Struct):
     metadata: msgspec.Raw
 
 
-_ADVICE = parse_reply.Advice(
+_ADVICE = error_answers.Advice(
     "check the URL, which `/score` is put behind",
     "check the API key of the endpoint",
     "check the URL, which `/score` is put behind, and that the server takes this thread and its metadata",
 )
+_MOST_BYTES = 2 * ANSWER_BYTES  # of an answer: it may repeat the thread
 _response = msgspec.json.Decoder(_Response)
 _metadata = msgspec.json.Decoder(dict[str, Any])
 
@@ -49,7 +51,7 @@ class EndpointClient(PinnedHttp):
         sent = {"turns": thread.messages, "metadata": thread.metadata, "id": None}
         answer = await self.post("/score", msgspec.json.encode(sent), access.timeout_s)
         if answer.status != 200:
-            raise parse_reply.refusal(answer.status, answer.headers, answer.body, access.api_key, _ADVICE)
+            raise error_answers.refusal(answer.status, answer.headers, answer.body, access.api_key, _ADVICE)
         try:
             found = _response.decode(answer.body)
             if len(found.metadata) > ANSWER_BYTES:  # not parsed: parsing takes seconds and blocks all projects
@@ -57,13 +59,17 @@ class EndpointClient(PinnedHttp):
                     "invalid_reply",
                     f"its metadata has {len(found.metadata)} bytes, and may have {ANSWER_BYTES}: answer less",
                 )
+            if len(answer.body) > _MOST_BYTES:
+                message = f"its answer has {len(answer.body)} bytes, and may have {_MOST_BYTES}: answer less"
+                raise AskFailed("invalid_reply", message)
+            reading.decoder.decode(answer.body.decode())
             metadata = _metadata.decode(found.metadata)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise AskFailed(
+        except (ValueError, RecursionError) as error:  # ValueError: of msgspec too
+            raise error_answers.failure(answer.body, access.api_key, _ADVICE) or AskFailed(
                 "invalid_reply",
                 f"the server answered, but not as a reward server ({error}): check its URL, and that it answers "
                 '{"reward": 0.5, "metadata": {}}',
-                reply=parse_reply.reported(answer.body, access.api_key, parse_reply.REPLY_CHARACTERS),
+                reply=error_answers.reported(answer.body, access.api_key, error_answers.REPLY_CHARACTERS),
             ) from None
         if not math.isfinite(found.reward):
             raise AskFailed("invalid_reply", "the reward is no finite number: look into the server's log")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
 
-from gradebox.outcome import Spent
+from gradebox.outcome import Spent, sum_of
 from gradebox.schemas import Price
 from models import store_calls
 from models.answer_json import Answer, failed, failed_by, replied
@@ -230,9 +230,25 @@ class ServerAsks:
         """Asks a server. A reply that fits is stored, and the cost counted, before it is returned.
 
         If there is a budget, the place is freed only after counting, so that the next ask sees the spending. Before a
-        retry, `look` raises _Changed if the settings of the model or endpoint have changed.
+        retry, what the failed try cost is counted, and `look` raises _Changed if the settings of the model or endpoint
+        have changed.
         """
         host, secret = used.client.host, used.access.api_key
+        currency = price.currency if price else ""
+        lost = Spent()  # what tries cost that failed
+
+        async def pay(usage: TokenUsage) -> None:
+            nonlocal lost
+            spent = _spent(price, usage, asks=0)
+            lost = sum_of((lost, spent))
+            await self._wait_for(self._count(asked, spent, currency))
+            try:
+                await self._check_budget(asked, who)
+            except _OverBudget:  # the ask ends here
+                lost = sum_of((lost, Spent(asks=1)))
+                await self._wait_for(self._count(asked, Spent(asks=1)))
+                raise
+
         used.asks += 1
         try:
             async with gate.place():
@@ -242,22 +258,22 @@ class ServerAsks:
                 began = monotonic()
                 try:
                     async with self._connections.of(asked.project):
-                        answer = await _retried(send, look, gate, who.patience)
+                        answer = await _retried(send, look, gate, who.patience, pay)
                 except AskFailed as error:
                     reported = error if who.patience is None else who.patience.spent_by(asked.asked, error)
                     answer = failed_by(reported, host, secret, _spent(price, error.usage))
                 finally:
                     self._counts.waited(asked.project, asked.asked, monotonic() - began)
                 keep = digest if answer.is_fitting and not answer.is_error else b""
-                counted = self._count(asked, answer.spent, price.currency if price else "", keep, answer.body)
+                counted = self._count(asked, answer.spent, currency, keep, answer.body)
                 if has_budget:
                     await self._wait_for(counted)
             if not has_budget:
                 await self._wait_for(counted)
-            return answer
+            return answer._replace(spent=sum_of((answer.spent, lost)))
         except _OverBudget:
             message = "the budget is used up: raise it, and send the rest as a new batch"
-            return failed("over_budget", message, spent=Spent())
+            return failed("over_budget", message, spent=lost)
         except AskFailed as error:
             return failed_by(error, host, secret, Spent(asks=1))
         finally:
@@ -343,9 +359,11 @@ async def _retried(
     look: Callable[[], Awaitable[None]],
     gate: Gate,
     patience: Patience | None,
+    pay: Callable[[TokenUsage], Awaitable[None]],
 ) -> Answer:
     """Send an ask that has a place, with retries. The last may begin when the time of an ask ends, and each has the
-    whole `timeout_s` of its server. Raises AskFailed, and what `look` raises.
+    whole `timeout_s` of its server. `pay` is called with the tokens of a failed try before the next. Raises AskFailed,
+    and what `look` and `pay` raise.
     """
     began = monotonic()
     end = began + (gate.ask_s if patience is None else patience.reply_s)
@@ -367,6 +385,8 @@ async def _retried(
             is_late = monotonic() + pause_s > last_try or gate.paused_until > end
             if not error.fault.retryable or gate.is_away() or is_late:
                 raise
+            if any(error.usage):
+                await pay(error.usage)
         await asyncio.sleep(pause_s)
         await look()
         gate.note_request()
@@ -397,7 +417,7 @@ def _counted_ask(request: ModelRequest | EndpointRequest, who: "Who") -> Counted
     return CountedAsk(who.project, request.asked, who.grader, who.batch, currency, who.number)
 
 
-def _spent(price: Price | None, usage: TokenUsage) -> Spent:
+def _spent(price: Price | None, usage: TokenUsage, asks: int = 1) -> Spent:
     """The cost of one ask."""
     cost = (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1e6 if price else 0.0
-    return Spent(1, 0, usage.input_tokens, usage.output_tokens, cost)
+    return Spent(asks, 0, usage.input_tokens, usage.output_tokens, cost)

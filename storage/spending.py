@@ -194,7 +194,7 @@ def standing(found: list[bytes | int]) -> BudgetStanding:
     )
 
 
-_KEPT_AS = b"2"  # so that replies of earlier releases are not found: these also kept what does not fit its ask
+_KEPT_AS = b"3"  # so that replies of earlier releases are not found: these also kept what would not be read today
 
 
 def digest(*settings: str, request: bytes) -> bytes:

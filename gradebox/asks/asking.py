@@ -108,6 +108,15 @@ def encoded(request: Request) -> bytes:
     return data
 
 
+def is_sendable(request: Request) -> bool:
+    """Whether a request is small enough."""
+    try:
+        encoded(request)
+    except ModelError:
+        return False
+    return True
+
+
 async def ask(request: Request) -> Any:
     """Send a request and return its reply.
 

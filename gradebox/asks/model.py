@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from gradebox.asks import reading
-from gradebox.asks.asking import ask, name
+from gradebox.asks.asking import ask, is_sendable, name
 from gradebox.asks.errors import ModelError
 from gradebox.asks.schema import checked, object_of, problem
 
@@ -126,7 +126,7 @@ class Model:
                 )
             return Verdict(*found)
 
-        failed = f"chose none of the options {_listed(named)}, asked {1 + _AGAIN} times"
+        failed = f"chose none of the options {_listed(named)}"
         return (await self._fitting(request, turns, read, failed))[1]
 
     def _request(
@@ -141,16 +141,21 @@ class Model:
     ) -> tuple[dict[str, Any], _T]:
         """The first reply that `read` takes, and what it returns for it. `read` raises ValueError for any other."""
         wrong = text = ""
-        for _ in range(1 + _AGAIN):
-            answer = await ask({**request, "messages": turns})
+        ended = f", asked {1 + _AGAIN} times"
+        for asked in range(1 + _AGAIN):
+            sent = {**request, "messages": turns}
+            if asked and not is_sendable(sent):
+                ended = f", asked {asked} of {1 + _AGAIN} times, because its reply is too long to be sent back"
+                break
+            answer = await ask(sent)
             text = answer["text"]
             try:
                 return answer, read(text)
             except ValueError as error:
                 wrong = str(error)
             turns = [*turns, _turn("assistant", text), _turn("user", _ask_again(wrong))]
-        failed = failed or f"did not answer as it was asked, {1 + _AGAIN} times: {wrong}"
-        raise ModelError("invalid_reply", f"the model {self.key!r} {failed}", reply=text[:_REPLY_CHARACTERS])
+        failed = failed or f"did not answer as it was asked ({wrong})"
+        raise ModelError("invalid_reply", f"the model {self.key!r} {failed}{ended}", reply=text[:_REPLY_CHARACTERS])
 
     def __repr__(self) -> str:
         return f"Model({self.key!r})"

@@ -1,45 +1,53 @@
-"""Strict parsing of replies: JSON that stands alone or in a single fence, and an option's exact name.
+"""Strict reading of replies. Nothing is guessed: if two readings of a reply differ, it is invalid.
 
-Nothing is guessed. A reply is invalid if it is cut off, holds two different objects, or names an option among other
-words.
+1. A reply that is JSON as a whole, or in one fence around the whole, is that value, whatever its texts quote.
+2. If a reply begins with `<think>`, what follows the first `</think>` is read, by rule 1 and then 3. Without a
+   `</think>`, it is cut off, and invalid. A tag anywhere else may be quoted from a completion: it ends no thinking.
+3. All JSON objects of the text, in fences and outside, must be equal. No tag of thinking may stand open before the last
+   one, or anywhere after it. Braces of prose, such as `\\boxed{5}`, are skipped. An object that is broken, or that
+   stands inside braces of prose, makes the reply invalid.
+
+JSON in which an object has a member twice is invalid. Where options are chosen, a text without an object may be the
+exact name of one.
 """
 
 import re
 from json import JSONDecoder
-from typing import Any
+from typing import Any, NamedTuple
 
-_FENCE = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)```", re.DOTALL)  # takes linear time: the host uses it too
-_THINKING_END = "</think>"
+from gradebox.same_json import same
+
+_THINKING, _THINKING_END = "<think>", "</think>"
 _AROUND = " \t\r\n\"'`*_“”‘’"  # quotes and markup around a bare option
-_decoder = JSONDecoder(parse_constant=lambda name: _refuse(f"{name} is no JSON"))
 _LONGEST = 262_144
+_MOST_BRACES = 4096  # of objects, and of prose
+
+# These take linear time: the host uses them too.
+_FENCED = re.compile(r"(```|~~~)[\w+.-]*[ \t\r]*\n(.*)\1", re.DOTALL)
+_BRACE = re.compile("[{}]")
+_OBJECT = re.compile(r"""\{\s*(?:["'`“”‘’}]|[\w$-]+\s*:)""")  # the beginning of an object, in any notation
+
+
+class _Object(NamedTuple):
+    value: dict[str, Any]
+    begin: int
+    end: int
 
 
 def json_of(text: str) -> Any:
-    """The JSON value of a reply: the whole reply, or the content of its only fence, or its only object.
+    """The JSON value of a reply.
 
     Raises:
         ValueError: there is none, or more than one; the message is written for the model.
     """
-    text = without_thinking(text)
+    text = _without_thinking(text)
     if len(text) > _LONGEST:
         raise ValueError(f"it is longer than {_LONGEST} characters")
+    fenced = _FENCED.fullmatch(text)
     try:
-        return _decoder.decode(text)
+        return decoder.decode(fenced[2] if fenced else text)
     except (ValueError, RecursionError):
-        pass
-    fenced = _FENCE.findall(text)
-    if len(fenced) == 1:
-        try:
-            return _decoder.decode(fenced[0])
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"what stands in its fence is no JSON ({error})") from None
-    found = _objects(text)
-    if not found:
-        raise ValueError("it holds no JSON object")
-    if any(other != found[0] for other in found[1:]):
-        raise ValueError("it holds more than one JSON object")
-    return found[0]
+        return _only_object(text)
 
 
 def option_of(text: str, options: list[str]) -> tuple[str, str | None] | None:
@@ -48,26 +56,77 @@ def option_of(text: str, options: list[str]) -> tuple[str, str | None] | None:
     An option's exact name always counts. Quotes and markup around a name, a full stop after it, and another case are
     ignored, unless several options then have that name.
     """
-    reasoning: str | None = None
-    bare = without_thinking(text)
+    try:
+        bare = _without_thinking(text)
+    except ValueError:
+        return None
     try:
         data = json_of(text)
     except ValueError:
         data = bare
-    if not isinstance(data, dict | str | list):
-        data = bare  # a number: options may be numbers
     if isinstance(data, dict):
-        reason = data.get("reasoning")
-        reasoning = reason if isinstance(reason, str) else None
-        data = data.get("option")
-    found = _match(data, options) if isinstance(data, str) else None
-    return None if found is None else (found, reasoning)
+        said, reason = _option_in(data), data.get("reasoning")
+    else:
+        said, reason = data if isinstance(data, str) else bare, None  # a bare number: options may be numbers
+    found = _match(said, options)
+    return None if found is None else (found, reason if isinstance(reason, str) else None)
 
 
-def without_thinking(text: str) -> str:
-    """Strip everything up to the end of a thinking block, which some servers leave in the reply."""
-    _, end, rest = text.rpartition(_THINKING_END)
-    return (rest if end else text).strip()
+def _without_thinking(text: str) -> str:
+    """Strip the block of thinking that a reply begins with. Some servers leave it there."""
+    text = text.strip()
+    if not text.startswith(_THINKING):
+        return text
+    _, end, rest = text.partition(_THINKING_END)
+    if not end:
+        raise ValueError(f"its thinking is cut off: there is no {_THINKING_END}")
+    return rest.strip()
+
+
+def _only_object(text: str) -> Any:
+    """The object that a text holds, once or several times."""
+    found = _objects(text)
+    if not found:
+        raise ValueError("it holds no JSON object")
+    if any(not same(found[0].value, other.value) for other in found[1:]):
+        raise ValueError("it holds more than one JSON object")
+    last = found[-1]
+    is_thinking = text.rfind(_THINKING, 0, last.begin) > text.rfind(_THINKING_END, 0, last.begin)
+    if is_thinking or _THINKING in text[last.end :] or _THINKING_END in text[last.end :]:
+        raise ValueError("it holds no JSON object after its thinking")
+    return last.value
+
+
+def _objects(text: str) -> list[_Object]:
+    """The outermost JSON objects in a text."""
+    found: list[_Object] = []
+    position = depth = 0
+    for _ in range(_MOST_BRACES):
+        brace = _BRACE.search(text, position)
+        if brace is None:
+            return found
+        position = brace.end()
+        if brace[0] == "}":
+            depth -= 1
+            continue
+        if not _OBJECT.match(text, brace.start()):
+            depth += 1
+            continue
+        if depth:  # it would be only a part
+            raise ValueError("its JSON object stands between other braces")
+        try:
+            value, position = decoder.raw_decode(text, brace.start())
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"it holds an object that is no JSON ({error})") from None
+        found.append(_Object(value, brace.start(), position))
+    raise ValueError(f"it holds more than {_MOST_BRACES} braces")
+
+
+def _option_in(data: dict[str, Any]) -> str:
+    option = data.get("option")
+    if isinstance(option, int | float) and not isinstance(option, bool):
+        return str(option)
+    return option if isinstance(option, str) else ""
 
 
 def _match(said: str, options: list[str]) -> str | None:
@@ -87,20 +146,16 @@ def _folded(name: str) -> str:
     return _bare(name).casefold()
 
 
-def _objects(text: str) -> list[Any]:
-    """The outermost JSON objects in a text."""
-    found: list[Any] = []
-    position = text.find("{")
-    while position >= 0 and len(found) < 8:
-        try:
-            value, end = _decoder.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            # An invalid object. A smaller object inside it would be only a part, so nothing is returned.
-            return []
-        found.append(value)
-        position = text.find("{", end)
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(members)
+    if len(found) < len(members):
+        raise ValueError("one of its objects has a member twice")
     return found
 
 
 def _refuse(why: str) -> Any:
     raise ValueError(why)
+
+
+decoder = JSONDecoder(object_pairs_hook=_once, parse_constant=lambda name: _refuse(f"{name} is no JSON"))
+"""Decodes JSON in which no object has a member twice."""

@@ -45,8 +45,12 @@ local function find(digest)
   if value and struct.unpack('>I4', value) + ask.keep_s >= now then return string.sub(value, 5) end
 end
 
+-- A sum that would overflow is the largest number: it stays above every budget.
 local function count_in(name, prefix, counts)
-  for i = 1, #counts, 2 do redis.call('HINCRBY', name, prefix .. counts[i], counts[i + 1]) end
+  for i = 1, #counts, 2 do
+    local sum = redis.pcall('HINCRBY', name, prefix .. counts[i], counts[i + 1])
+    if type(sum) == 'table' then redis.call('HSET', name, prefix .. counts[i], '9223372036854775807') end
+  end
 end
 
 -- Whether the call is made for the first time: it is repeated if its reply was lost. A process begins a round trip only

@@ -24,7 +24,7 @@ from gradebox.asks.asking import encoded
 from gradebox.asks.model import choice_schema
 from gradebox.outcome import Spent
 from gradebox.schemas import ModelDefaults, ModelTrial, Price, Spending
-from models import parse_reply, server_connections, store_calls
+from models import error_answers, parse_reply, server_connections, store_calls
 from models.answer_json import Answer
 from models.ask_counts import AskCounts
 from models.asker import Asker, Who
@@ -154,30 +154,35 @@ def test_a_schema_whose_parts_are_none_is_sent_all_the_same(
 
 
 def test_what_a_server_says_that_a_reply_cost_can_be_counted_at_any_price(store: Store) -> None:
-    """Redis counts up to 2^63 billionths. A larger cost made the ask fail, and with it the whole chunk."""
-    counted = []
-    for tokens in ((1 << 24) - 1, 1 << 24, (1 << 40) - 1, 10**30):
-        body = b'{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":1,"completion_tokens":%d}}' % tokens
+    """Redis counts up to 2^63 billionths. A larger cost made the ask fail, and with it the whole chunk; a larger count
+    was free.
+    """
+    most = (1 << 24) - 1
+    for tokens in (b"%d" % most, b"16777216", b"%d" % 10**30, b"1e300", b"9" * 500):
+        body = b'{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":1,"completion_tokens":%b}}' % tokens
         usage = parse_reply.read(body, KEY).usage
+        assert usage == (1, most)
         spent = Spent(1, 0, *usage, sum(usage) * 1_000_000 / 1e6)
         who = spending.CountedAsk("default", "model:judge", "g", "")
-        store.spending.count(args=spending.arguments(who, spending.Keeping(0, 1), spent, "USD"))
-        counted.append(usage.output_tokens)
-    assert counted == [(1 << 24) - 1, 0, 0, 0]
+        for _ in range(150):
+            counted = store.spending.count(args=spending.arguments(who, spending.Keeping(0, 1), spent, "USD"))
+    assert spending.standing(counted).batch == (0, 0)
+    assert store.spending.told("default").total.costs["USD"] == ((1 << 63) - 1) / spending.NANO
+    assert store.spending.told("default").total.asks == 750
 
 
-@pytest.mark.parametrize("invalid", [b"null", b'"7"', b"-1", b"1e300", b"[7]", b"9" * 500])
+@pytest.mark.parametrize("invalid", [b"null", b'"7"', b"-1", b"[7]", b"0.5", b"true", b"1e999"])
 def test_a_count_that_is_none_does_not_hide_the_other_from_a_budget(invalid: bytes) -> None:
     body = b'{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":%b,"completion_tokens":%b}}'
     assert parse_reply.read(body % (invalid, b"7"), KEY).usage == (0, 7)
-    assert parse_reply.read(body % (b"7", invalid), KEY).usage == (7, 0)
+    assert parse_reply.read(body % (b"7.0", invalid), KEY).usage == (7, 0)
 
 
 @pytest.mark.parametrize(
     ("read", "body"),
     [
         (partial(parse_reply.read, secret=KEY), b'{"choices":[' + b'{"message":{}},' * 270_000 + b'{"message":{}}]}'),
-        (partial(parse_reply.refusal, 429, {}, secret=KEY), b'{"error":{"code":[' + b"[]," * 1_390_000 + b"1]}}"),
+        (partial(error_answers.refusal, 429, {}, secret=KEY), b'{"error":{"code":[' + b"[]," * 1_390_000 + b"1]}}"),
     ],
 )
 def test_a_large_answer_of_small_parts_is_read_at_once(read: Callable[..., object], body: bytes) -> None:
@@ -245,6 +250,45 @@ def test_what_may_pass_is_asked_again_for_a_while(store: Store, server: ModelSer
     assert (found["kind"], found["retryable"]) == ("unreachable", True)
     assert len(server.bodies) > 1
     assert monotonic() - began < 5
+
+
+def test_replies_that_a_server_broke_off_are_asked_again_and_paid_for(store: Store) -> None:
+    with ModelServer(Script(behave="broken-off", times=2)) as server, asking(store) as asker:
+        register(store, server)
+        body, spent = told(asker, request())
+    assert body["reply"]["finish_reason"] == "stop"
+    assert spent == Spent(1, 0, 30, 15, 0.0)
+    with ModelServer(Script(behave="broken-off")) as server, asking(store, ask_s=1) as asker:
+        store.models.update("default", "judge", {"base_url": server.base_url, "api_key": KEY})
+        body, spent = told(asker, request("another"))
+        tries = len(server.bodies)
+    assert (body["error"]["kind"], body["error"]["retryable"]) == ("unreachable", True)
+    assert spent == Spent(1, 0, 10 * tries, 5 * tries, 0.0)
+    assert store.spending.told("default").total.input_tokens == 30 + 10 * tries
+
+
+def test_no_more_tries_are_paid_for_than_a_budget_allows(store: Store) -> None:
+    who = WHO._replace(batch="b", budget=Budget(tokens=40))
+    with ModelServer(Script(behave="broken-off")) as server, asking(store) as asker:
+        register(store, server)
+        body, spent = told(asker, request(), who)
+    assert body["error"]["kind"] == "over_budget"
+    assert len(server.bodies) == 3
+    assert spent == Spent(1, 0, 30, 15, 0.0)
+    total = store.spending.told("default").total
+    assert (total.asks, total.input_tokens) == (1, 30)
+
+
+def test_what_was_paid_for_before_a_model_was_changed_is_counted(store: Store, server: ModelServer) -> None:
+    with ModelServer(Script(behave="broken-off")) as first, asking(store) as asker:
+        register(store, first)
+        waiting = asker.ask(request(), WHO, lambda: True)
+        while len(first.bodies) < 2:
+            sleep(0.05)
+        store.models.update("default", "judge", {"base_url": server.base_url, "api_key": KEY})
+        assert not waiting.result(20).is_error
+        asked = len(first.bodies) + len(server.bodies)
+    assert store.spending.told("default").total.input_tokens == 10 * asked
 
 
 def test_each_try_has_the_whole_time_of_its_server(store: Store) -> None:

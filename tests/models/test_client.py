@@ -11,8 +11,9 @@ import pytest
 from examples.model_server import ModelServer, Script
 from gradebox.schemas import ModelDefaults, ModelFault
 from models.client import ModelClient
+from models.error_answers import reported
 from models.errors import AskFailed, TokenUsage
-from models.parse_reply import ServerReply, reported
+from models.parse_reply import ServerReply
 from models.settings import ModelSettings
 from models.trials import of_model
 from storage.models import ModelAccess
@@ -86,6 +87,7 @@ def test_no_key_is_no_header(server: ModelServer) -> None:
         ("status:500", "unreachable", True),
         ("status:503", "unreachable", True),
         ("cut-off", "cut_off", False),
+        ("broken-off", "unreachable", True),
         ("refusal", "refused", False),
         ("empty", "invalid_reply", False),
         ("no-choices", "invalid_reply", False),

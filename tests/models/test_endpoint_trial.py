@@ -1,11 +1,12 @@
 """Tests of the trial of an endpoint, through real sockets."""
 
 import asyncio
+from time import process_time
 
 import pytest
 
 from examples.model_server import ModelServer, Script
-from gradebox.schemas import EndpointTrial
+from gradebox.schemas import EndpointTrial, ModelFault
 from models.endpoint_client import EndpointClient
 from models.pinned_http import HttpAnswer
 from models.settings import ModelSettings
@@ -54,6 +55,19 @@ def test_a_server_that_is_not_there() -> None:
     assert "model" not in found.error.message
 
 
+def answered(body: bytes, monkeypatch: pytest.MonkeyPatch, status: int = 200) -> ModelFault:
+    """The error of a server that answers this."""
+
+    async def post(*_: object) -> HttpAnswer:
+        return HttpAnswer(status, {}, body)
+
+    monkeypatch.setattr(EndpointClient, "post", post)
+    error = asyncio.run(of_endpoint(EndpointAccess("reward", "http://127.0.0.1:9", 2, 1, ""), HERE)).error
+    assert error is not None
+    assert "model" not in error.message
+    return error
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -61,16 +75,44 @@ def test_a_server_that_is_not_there() -> None:
         b'{"reward": null}',
         b"[1]",
         b'{"reward": 1e999, "metadata":{}}',
+        b'{"reward": 0, "reward": 1, "metadata": {}}',
+        b'{"reward": 1, "metadata": {"reason": "good", "reason": "bad"}}',
         b'{"reward": 1, "metadata": {"a": [' + b"[]," * 300_000 + b"1]}}",
+        b'{"reward": 1, "metadata": {}, "a": [' + b"{}," * 300_000 + b"1]}",
     ],
-    ids=["nan", "null", "list", "infinite", "large"],
+    ids=["nan", "null", "list", "infinite", "twice", "reason twice", "large", "large beside it"],
 )
 def test_what_is_no_reward(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def post(*_: object) -> HttpAnswer:
-        return HttpAnswer(200, {}, body)
+    began = process_time()
+    error = answered(body, monkeypatch)
+    assert process_time() - began < 0.2
+    assert error.kind == "invalid_reply"
+    assert ("not as a reward server" if len(body) < 1000 else "has 9000") in error.message
 
-    monkeypatch.setattr(EndpointClient, "post", post)
-    error = asyncio.run(of_endpoint(EndpointAccess("reward", "http://127.0.0.1:9", 2, 1, ""), HERE)).error
-    assert error is not None and error.kind == "invalid_reply"
-    said = "not as a reward server" if len(body) < 1000 else "its metadata has 900010 bytes"
-    assert said in error.message and "model" not in error.message
+
+@pytest.mark.parametrize(
+    ("body", "kind", "retryable"),
+    [
+        (b'{"reward": 0.5', "unreachable", True),
+        (b'{"reward": 0.5, "metadata": {"reason": "it is g', "unreachable", True),
+        (b'{"error": {"code": 503, "message": "no GPU"}}', "unreachable", True),
+        (b'{"error": "no GPU"}', "refused", False),
+        (b'<html><body>{"reward": 0.5', "invalid_reply", False),
+    ],
+)
+def test_an_answer_that_is_cut_off_or_an_error_is_one(
+    body: bytes, kind: str, retryable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = answered(body, monkeypatch)
+    assert (error.kind, error.retryable) == (kind, retryable), error
+    assert body.decode()[:20] in error.message or kind == "invalid_reply"
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(201, "created"), (202, "later"), (204, "no content"), (206, "a part"), (402, "pay"), (413, "too large")],
+)
+def test_what_each_status_means_is_said(status: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = answered(b"{}", monkeypatch, status)
+    assert (error.kind, error.retryable) == ("invalid_reply" if status < 300 else "refused", False)
+    assert said in error.message

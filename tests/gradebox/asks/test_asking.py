@@ -4,8 +4,11 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from gradebox.asks.asking import Answer, encoded, using
 from gradebox.asks.endpoint import Endpoint
+from gradebox.asks.errors import ModelError
 from gradebox.asks.model import Model
 from gradebox.asks.once import once
 from gradebox.asks.other_grader import Grader
@@ -76,3 +79,16 @@ def test_an_ask_without_a_schema_is_one_text_which_replies_are_kept_by() -> None
         '"name":"m","sample":1,"temperature":0.0}'
     )
     assert encoded({"name": "m", "ask": "model"}) == encoded({"ask": "model", "name": "m"})
+
+
+@pytest.mark.parametrize(("characters", "asks"), [(1000, 3), (200_000, 2), (262_100, 1)])
+def test_a_long_reply_that_does_not_fit_is_invalid_and_not_an_ask_that_is_too_large(characters: int, asks: int) -> None:
+    recorded = Recorded({"text": "x" * characters})
+    with using(recorded), pytest.raises(ModelError, match="chose none of the options") as raised:
+        asyncio.run(Model("m").choose("?", ["yes", "no"]))
+    assert raised.value.kind == "invalid_reply"
+    assert len(recorded.requests) == asks
+    with using(recorded), pytest.raises(ModelError, match="it holds no JSON object") as raised:
+        asyncio.run(Model("m").chat("?", schema=SCHEMA))
+    assert raised.value.kind == "invalid_reply"
+    assert ("too long" in raised.value.message) == (asks < 3)
