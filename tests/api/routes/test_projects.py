@@ -9,8 +9,9 @@ def test_a_project_is_made_once(client: httpx.Client) -> None:
     assert [project["key"] for project in client.get("/v1/projects").json()] == ["default", "math"]
 
 
-def test_a_key_that_breaks_the_pattern_is_told_the_pattern(client: httpx.Client) -> None:
-    assert "^[a-z0-9]" in problem(client.post("/v1/projects", json={"key": "My Team"}), 422, "invalid-request")
+def test_a_key_that_breaks_the_pattern_is_told_what_keys_may_have(client: httpx.Client) -> None:
+    told = problem(client.post("/v1/projects", json={"key": "My Team"}), 422, "invalid-request")
+    assert "1 to 64 of a-z 0-9 . _ - with a letter or digit first" in told
 
 
 def test_an_emoji_may_be_escaped(client: httpx.Client) -> None:

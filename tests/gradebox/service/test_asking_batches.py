@@ -140,7 +140,8 @@ def test_a_server_that_goes_away_in_the_middle_leaves_typed_errors_that_can_be_t
         assert (now.state, now.scored, now.errors) == ("finished", 60, {})
         (spent,) = (one.spent for one in now.summary)
         assert spent is not None
-        assert (spent.asks, spent.input_tokens) == (60 + causes["unreachable"], 600)  # the retry asks again
+        assert 60 < spent.asks <= 60 + causes["unreachable"]  # the retry asks again; some were not sent at first
+        assert spent.input_tokens == 600
         assert spent.cost == pytest.approx(60 * 0.02)
     assert answered >= 30
 
