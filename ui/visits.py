@@ -49,8 +49,8 @@ async def visit(request: Request, role: Role = "read") -> Visit:
     check_origin(request.method, request.headers)
     services: Services = request.app.state.services
     key, projects = await run_sync(_look_up, services, request.cookies.get(COOKIE))
-    admit(request, services, key)
     project = request.path_params.get("project") or next(iter(projects), "")
+    admit(request, services, key, project)
     permit(key, project, role)
     if project not in projects:
         raise no_project(project)
