@@ -13,13 +13,6 @@ from storage.recorded_scores import RecordedLines
 from storage.spool import Spool
 
 
-def read_graded(
-    batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: int | None = None
-) -> Iterator[bytes]:
-    """As `read`, without recorded scores."""
-    return joined(_chunks(batches, spool, batch_id, after, limit, RecordedLines([])))
-
-
 def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: int | None = None) -> Iterator[bytes]:
     """Whole lines of the threads after number `after`, at most `limit` threads if it is given, in blocks.
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from anyio.to_thread import run_sync
 from starlette.requests import Request
 
 from api.access.auth import admit, covers, may, permit
@@ -48,7 +47,7 @@ async def visit(request: Request, role: Role = "read") -> Visit:
     """
     check_origin(request.method, request.headers)
     services: Services = request.app.state.services
-    key, projects = await run_sync(_look_up, services, request.cookies.get(COOKIE))
+    key, projects = await services.look_up(_look_up, services, request.cookies.get(COOKIE))
     project = request.path_params.get("project") or next(iter(projects), "")
     admit(request, services, key, project)
     permit(key, project, role)

@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 from fastapi.openapi.models import HTTPBearer
 from fastapi.requests import HTTPConnection
@@ -30,7 +29,7 @@ async def identify(
     """
     if not secret:
         raise _unauthorized("no API key was sent: send it as `Authorization: Bearer KEY`")
-    key = await run_sync(services.store.api_keys.find, secret, project)
+    key = await services.look_up(services.store.api_keys.find, secret, project)
     if key is None:
         # Counted after the look-up: a valid key is accepted even if its address also sends wrong ones.
         services.strangers.note_wrong(request.headers.get("Authorization", ""))
