@@ -12,7 +12,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.access.callers import Caller, WaitingClient, watched
 from api.access.failed_keys import FailedKeys
+from api.access.shared_threads import SharedThreads
 from api.access.strangers import Strangers
+from api.access.tenants import tenant_of
 from api.http.connections import Connections
 from api.http.large_answers import LargeAnswers
 from api.http.problems import problem_of
@@ -40,6 +42,9 @@ from worker.environments.settings import EnvironmentSettings
 GRADING_AT_ONCE = 32
 COMPUTING_AT_ONCE = 2
 TRIALS_AT_ONCE = 16
+CHECKS_AT_ONCE = 2  # a zip file may take 70 MB of memory
+LOOK_UPS_AT_ONCE = 40
+READS_AT_ONCE = 8
 
 _T = TypeVar("_T")
 _Args = TypeVarTuple("_Args")
@@ -74,12 +79,12 @@ class Services:
         self.memory = BodyMemory(self.settings.body_memory_mb * 1024 * 1024)
         self.connections = Connections(self.settings.connections)
         self.large_answers = LargeAnswers(self.settings.answer_memory_mb * 1024 * 1024)
-        self.reading_data = CapacityLimiter(1)  # one at a time: a zip file may take 70 MB of memory
-        self._grading = Shares(GRADING_AT_ONCE, "calls that grade")
         self.trials = Shares(TRIALS_AT_ONCE, "tests of models")
-        self._threads = CapacityLimiter(GRADING_AT_ONCE)
-        self._computing = Shares(COMPUTING_AT_ONCE, "computations of statistics")
-        self._computing_threads = CapacityLimiter(COMPUTING_AT_ONCE)
+        self._grading = SharedThreads(Shares(GRADING_AT_ONCE, "calls that grade"))
+        self._computing = SharedThreads(Shares(COMPUTING_AT_ONCE, "computations of statistics"))
+        self._checking = SharedThreads(Shares(CHECKS_AT_ONCE, "checks of environment data"))
+        self.reading = SharedThreads(Shares(READS_AT_ONCE, "reads of stored data"))
+        self._look_ups = CapacityLimiter(LOOK_UPS_AT_ONCE)
 
     def _trouble(self) -> str | None:
         """Returns the trouble that this process reports every few seconds. It also looks for missing workers, so that
@@ -97,6 +102,21 @@ class Services:
         """Returns what answers the asks of a grader of this project while the grader is proved."""
         return ProjectAnswering(self.store, self.asker, project, stand_in=ask == "stand-in")
 
+    async def look_up(self, find: Callable[[*_Args], _T], *args: *_Args) -> _T:
+        """Runs `find`, which looks up an API key or a session, in a thread of its own set: it waits for no other work
+        of any project.
+        """
+        return await run_sync(find, *args, limiter=self._look_ups)
+
+    async def read(self, request: Request, work: Callable[[*_Args], _T], *args: *_Args) -> _T:
+        """Runs `work` on stored data, of which a tenant may have much. The request's body has been read. The places are
+        shared among the tenants.
+
+        Raises:
+            ProblemError: no place was free in time, or the client disconnected; also what `work` raises.
+        """
+        return await self.reading.run_for(request, tenant_of(request.scope), work, *args)
+
     async def grade(self, request: Request, project: str, work: Callable[[Caller, *_Args], _T], *args: *_Args) -> _T:
         """Runs `work`, which uses a sandbox, until the client disconnects. The request's body has been read."""
         async with watched(request) as client:
@@ -113,8 +133,7 @@ class Services:
         """
         caller = Caller(client, project, self.settings.score_s)
         try:
-            async with client.place(self._grading, project):
-                return await run_sync(work, caller, *args, limiter=self._threads)
+            return await self._grading.run(client, project, work, caller, *args)
         except (Busy, Stopped) as error:
             raise problem_of(error) from error
         finally:
@@ -129,14 +148,20 @@ class Services:
             ProblemError: no place was free in time, or the client disconnected; also what `work` raises.
         """
         try:
-            async with watched(request) as client, client.place(self._computing, project):
-                return await run_sync(work, client.is_gone, *args, limiter=self._computing_threads)
+            async with watched(request) as client:
+                return await self._computing.run(client, project, work, client.is_gone, *args)
         except Stopped as error:
             raise problem_of(error) from error
 
+    async def check_data(self, request: Request, project: str, check: Callable[[*_Args], _T], *args: *_Args) -> _T:
+        """Runs `check` on data of an environment. The places are shared among the projects. Raises ProblemError as
+        `compute` does, and what `check` raises.
+        """
+        return await self._checking.run_for(request, project, check, *args)
+
 
 class Release:
-    """Middleware that releases what a request held once it is answered: body memory, and its API key's connection."""
+    """Middleware that releases what a request held once it is answered: body memory, and its tenant's connection."""
 
     def __init__(self, app: ASGIApp, services: Services) -> None:
         self._app = app

@@ -26,7 +26,8 @@ _METADATA = {
 }
 _THIS_NETWORK = ipaddress.ip_network("0.0.0.0/8")  # Linux treats 0.0.0.0 as this machine
 _FUTURE_USE = ipaddress.ip_network("240.0.0.0/4")
-_TRANSLATED = ipaddress.ip_network("64:ff9b::/96")  # NAT64: the last 32 bits are an IPv4 address
+# The last 32 bits of these are an IPv4 address: NAT64, the same with a local prefix, and IPv4-translated.
+_TRANSLATED = [ipaddress.ip_network(one) for one in ("64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96")]
 _COMPATIBLE = ipaddress.ip_network("::/96")
 
 
@@ -155,7 +156,7 @@ def _inside(address: Address) -> list[ipaddress.IPv4Address]:
     if isinstance(address, ipaddress.IPv4Address):
         return []
     found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if address in _TRANSLATED or (address in _COMPATIBLE and int(address) > 1):
+    if any(address in one for one in _TRANSLATED) or (address in _COMPATIBLE and int(address) > 1):
         found.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
     return [one for one in found if one is not None]
 

@@ -1,8 +1,8 @@
 """Reads the outcomes of a batch in input order, as bytes, without parsing them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 
 from storage.batch_plan import Plan
 from storage.batches import Batches
@@ -11,13 +11,6 @@ from storage.chunks import Chunk, holding
 from storage.outcome_files import OutcomeFiles
 from storage.recorded_scores import RecordedLines
 from storage.spool import Spool
-
-
-def read_graded(
-    batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: int | None = None
-) -> Iterator[bytes]:
-    """As `read`, without recorded scores: these are read from their beginning, which takes time in a large batch."""
-    return joined(_chunks(batches, spool, batch_id, after, limit, RecordedLines([])))
 
 
 def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: int | None = None) -> Iterator[bytes]:
@@ -36,6 +29,25 @@ def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: 
     """
     with batches.recorded.opened(batch_id) as recorded:
         yield from joined(_chunks(batches, spool, batch_id, after, limit, recorded))
+
+
+def read_picked(batches: Batches, spool: Spool, batch_id: str, indices: Sequence[int]) -> Iterator[bytes]:
+    """The lines of these threads as `read` gives them, in thread order. Threads that are not done by every grader have
+    none. Raises as `read` does.
+    """
+    with batches.recorded.opened(batch_id) as recorded:
+        yield from joined(_picked(batches, spool, batch_id, indices, recorded))
+
+
+def _picked(
+    batches: Batches, spool: Spool, batch_id: str, indices: Sequence[int], recorded: RecordedLines
+) -> Iterator[bytes]:
+    plan, attempts = batches.standing(batch_id)
+    files = OutcomeFiles(batches, spool, batch_id, plan)
+    for number, some in groupby(sorted(set(indices)), lambda index: holding(plan.chunks, index)):
+        chunk, counting = plan.chunks[number], _counting(plan, attempts, number)
+        if counting is not None:
+            yield from _lines_of(files, counting, [index - chunk.first_index for index in some], chunk, recorded)
 
 
 def _chunks(
@@ -73,14 +85,29 @@ def _counting(plan: Plan, attempts: list[int], chunk: int) -> list[tuple[int, in
 def _chunk(
     files: OutcomeFiles, counting: list[tuple[int, int]], wanted: range, chunk: Chunk, recorded: RecordedLines
 ) -> Iterator[bytes]:
+    if not recorded.are_none:
+        yield from _lines_of(files, counting, wanted, chunk, recorded)
+        return
     with ExitStack() as stack:
         opened = [stack.enter_context(files.open(unit, attempt)) for unit, attempt in counting]
-        if not recorded.are_none:
-            of_threads = enumerate(zip(*opened, strict=True), chunk.first_index)
-            for number, each in islice(of_threads, wanted.start, wanted.stop):
-                yield b"".join((*each, *recorded.of(number)))
-        elif len(opened) == 1 and len(wanted) == chunk.lines:
+        if len(opened) == 1 and len(wanted) == chunk.lines:
             yield from iter(lambda: opened[0].read(BLOCK_BYTES), b"")
         else:
             lines = chain.from_iterable(zip(*opened, strict=True))
             yield from islice(lines, wanted.start * len(opened), wanted.stop * len(opened))
+
+
+def _lines_of(
+    files: OutcomeFiles,
+    counting: list[tuple[int, int]],
+    wanted: Sequence[int],
+    chunk: Chunk,
+    recorded: RecordedLines,
+) -> Iterator[bytes]:
+    """The lines of some threads of a chunk, given by their numbers in it, with those that were recorded."""
+    with ExitStack() as stack:
+        opened = [stack.enter_context(files.open(unit, attempt)) for unit, attempt in counting]
+        of_threads = islice(enumerate(zip(*opened, strict=True)), wanted[-1] + 1)
+        for number, each in of_threads:
+            if number in wanted:
+                yield b"".join((*each, *recorded.of(chunk.first_index + number)))

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from heapq import merge
-from itertools import groupby
 from operator import itemgetter
 from typing import IO, Any
 
@@ -24,7 +23,7 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import Summary
 from storage import lost_files, redis_keys
 from storage.audit import Audit
-from storage.blocks import joined
+from storage.blocks import joined, lines_of
 from storage.connection import script, text
 from storage.errors import Conflict, CutOff, NotFound, OutcomesLost
 from storage.quotas import Quotas
@@ -34,6 +33,9 @@ from storage.summary import summary_of
 from storage.unit_tallies import MOST
 
 MOST_GRADERS = 16
+_FAR = 100  # lines that are read one after the other; a place beyond is found by bisection
+_BLOCK_BYTES = 8 * 1024
+_MOST_BLOCK_BYTES = 1024 * 1024
 _ROUNDS = 5
 _BYTES = "bytes"  # the field with the sum of all files; the other fields are labels, which contain an @
 _START = len(b'{"index":')
@@ -53,20 +55,51 @@ class _Kept(msgspec.Struct, array_like=True):
 class RecordedLines:
     """The recorded outcomes of a batch, read in thread order."""
 
-    def __init__(self, files: Sequence[Iterator[bytes]]) -> None:
+    def __init__(self, files: Sequence["_RecordedFile"]) -> None:
         self.are_none = not files
-        self._of_threads = groupby(merge(*map(_numbered, files), key=itemgetter(0)), itemgetter(0))
-        self._next = next(self._of_threads, None)
+        self._files = files
 
     def of(self, index: int) -> list[bytes]:
         """The lines of one thread. Each call must have a higher index than the one before."""
+        return [line for file in self._files if (line := file.line(index)) is not None]
+
+
+class _RecordedFile:
+    """The recorded outcomes of one grader, read in thread order."""
+
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        self._file = file
+        self._size = size
+        self._lines = _numbered(_lines(file))
+        self._next: tuple[int, bytes] | None = (-1, b"")  # before the first line
+
+    def line(self, index: int) -> bytes | None:
+        """The line of one thread, if it has one. Each call must have a higher index than the one before."""
+        if self._next is not None and index - self._next[0] > _FAR:
+            self._skip_to(index)
         while self._next is not None and self._next[0] < index:
-            self._next = next(self._of_threads, None)
-        if self._next is None or self._next[0] > index:
-            return []
-        lines = [line for _, line in self._next[1]]
-        self._next = next(self._of_threads, None)
-        return lines
+            self._next = next(self._lines, None)
+        return self._next[1] if self._next is not None and self._next[0] == index else None
+
+    def _skip_to(self, index: int) -> None:
+        """Continues shortly before the line of a thread, which it finds by bisection."""
+        low, high = 0, self._size  # a line begins at `low`; none that begins after `high` is of an earlier thread
+        while high - low > _BLOCK_BYTES:
+            middle = (low + high) // 2
+            start, found = self._line_after(middle)
+            if found is not None and found < index:
+                low = start
+            else:
+                high = middle
+        self._file.seek(low)
+        self._lines = _numbered(_lines(self._file))
+
+    def _line_after(self, place: int) -> tuple[int, int | None]:
+        """The start and the index of the first line that begins after a place; no index if there is none."""
+        self._file.seek(place)
+        lines = _lines(self._file)
+        start = place + len(next(lines))
+        return start, next((index for index, _ in _numbered(lines)), None)
 
 
 class RecordedScores:
@@ -117,9 +150,9 @@ class RecordedScores:
         name = secrets.token_hex(8)
         parts, size = [], 0
         with ExitStack() as opened:
-            there = opened.enter_context(self._opened(batch_id, kept)) if kept else ()
+            there = _lines(opened.enter_context(self._opened(batch_id, kept))) if kept else iter(())
             file = opened.enter_context(self._spool.writing_recorded(batch_id, name))
-            lines = _replaced(iter(there), scores)
+            lines = _replaced(there, scores)
             for block in joined(lines):  # reasons may be long: all lines at once would take hundreds of megabytes
                 parts.append(tally(_decoder.decode_lines(block)))
                 if len(parts) == MOST:
@@ -172,13 +205,13 @@ class RecordedScores:
         with ExitStack() as opened:
             yield RecordedLines(self._open(batch_id, opened))
 
-    def _open(self, batch_id: str, opened: ExitStack) -> list[Iterator[bytes]]:
+    def _open(self, batch_id: str, opened: ExitStack) -> list[_RecordedFile]:
         for _ in range(_ROUNDS):
             fields: Any = self._redis.hgetall(redis_keys.recorded(batch_id))
             labels = sorted(label for label in fields if text(label) != _BYTES)
             kept = [msgspec.msgpack.decode(fields[label], type=_Kept) for label in labels]
             try:
-                return [iter(opened.enter_context(self._opened(batch_id, one))) for one in kept]
+                return [_RecordedFile(opened.enter_context(self._opened(batch_id, one)), one.size) for one in kept]
             except (FileNotFoundError, CutOff) as error:
                 self._raise_if_not_replaced(batch_id, fields, error)
         raise Conflict(f"scores are being recorded in batch {batch_id!r} by others: read it again")
@@ -225,6 +258,18 @@ def _replaced(there: Iterator[bytes], scores: Sequence[Outcome]) -> Iterator[byt
         pending = found
     if pending is not None:
         yield pending[1]
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines from the place of a file on. The blocks grow: an object store takes a request for each."""
+
+    def blocks() -> Iterator[bytes]:
+        size = _BLOCK_BYTES
+        while block := file.read(size):
+            yield block
+            size = min(2 * size, _MOST_BLOCK_BYTES)
+
+    return (line + b"\n" for line in lines_of(blocks()))
 
 
 def _numbered(lines: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:

@@ -108,8 +108,8 @@ class Spool:
         return self._new(self._recorded(batch_id, name))
 
     def open_recorded(self, batch_id: str, name: str) -> IO[bytes]:
-        """Opens a file of recorded outcomes. Raises FileNotFoundError."""
-        return self._opened(self._recorded(batch_id, name))
+        """Opens a file of recorded outcomes. Raises FileNotFoundError. Each read of an object is one request."""
+        return self._opened(self._recorded(batch_id, name), cache_type="none")
 
     def remove_recorded(self, batch_id: str, name: str) -> None:
         """Deletes a file of recorded outcomes, if it exists."""
@@ -405,9 +405,11 @@ class Spool:
 
     # Files of a folder are opened without fsspec, which would take as long as writing the outcomes of a chunk takes.
 
-    def _opened(self, path: str) -> IO[bytes]:
+    def _opened(self, path: str, cache_type: str | None = None) -> IO[bytes]:
         with self._as_os_errors():
-            return Path(path).open("rb") if self._is_folder else cast(IO[bytes], self._files.open(path, "rb"))
+            if self._is_folder:
+                return Path(path).open("rb")
+            return cast(IO[bytes], self._files.open(path, "rb", cache_type=cache_type))
 
     @contextmanager
     def _new(self, path: str) -> Iterator[IO[bytes]]:

@@ -1,6 +1,5 @@
 """The list of batches, and the page of one batch with its table."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple, cast
@@ -13,11 +12,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from api.http.problems import invalid
 from api.intake.batch_upload import Arrival, NewBatch, named
 from api.routes import tables
-from api.routes.batches import own
+from api.routes.batches import own, retried
 from api.routes.numbers import side
 from gradebox.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 from gradebox.schemas import ENDED, Batch
-from storage import outcomes
 from storage.errors import NotFound
 from storage.store import Store
 from ui import histogram, query
@@ -30,7 +28,6 @@ _MADE_ANEW = {"HX-Refresh": "true"}
 _PAGE = 50
 _SUGGESTED = 200
 _MOST_PAGES = 20_000
-_MOST_RECORDED = 20_000  # maximum threads of a batch whose table shows recorded scores
 
 
 async def listed(request: Request) -> Response:
@@ -42,7 +39,7 @@ async def listed(request: Request) -> Response:
         (grader,) = named([text], [])
         key, number = grader.key, grader.version
     newest = who.services.store.batches.newest
-    found = await run_sync(newest, who.project, _PAGE, before, key, number)
+    found = await who.services.read(request, newest, who.project, _PAGE, before, key, number)
     following = found[-1].id if len(found) == _PAGE else None
     return page("batches.html", visit=who, here="batches", batches=found, following=following, grader=text)
 
@@ -69,12 +66,12 @@ class _View:
 async def show(request: Request) -> Response:
     """Show a batch: its progress and its table, and after its end the summary and the grouped errors."""
     who = await visit(request)
-    batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
+    batch = await _batch(request, who)
     view = _view(request, batch)
     table = await _table(request, who, batch, view)
     errors = await _errors(request, who, batch, view) if table.is_over else None
     summary = next((one for one in batch.summary if one.grader == view.grader), None)
-    graders, _ = await run_sync(who.services.store.graders.page, who.project)
+    graders, _ = await who.services.read(request, who.services.store.graders.page, who.project)
     return page(
         "batch.html",
         visit=who,
@@ -82,7 +79,7 @@ async def show(request: Request) -> Response:
         batch=batch,
         is_over=batch.state in ENDED,
         pace=pace(batch),
-        others=await _others(who, batch, view, table),
+        others=await _others(request, who, batch, view, table),
         view=view,
         table=table,
         errors=errors,
@@ -138,7 +135,7 @@ async def progress(request: Request) -> Response:
     """Show the progress of a batch, polled by its page. The page is reloaded once the batch has ended or is deleted."""
     who = await visit(request)
     try:
-        batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
+        batch = await _batch(request, who)
     except NotFound:
         return HTMLResponse("", headers=_MADE_ANEW)  # after an error, the page would stay and poll again
     headers = _MADE_ANEW if batch.state in ENDED else None
@@ -163,23 +160,22 @@ def pace(batch: Batch) -> Pace | None:
     return Pace(a_second, f"{minutes:,} min {seconds} s" if minutes else f"{seconds} s")
 
 
-async def _others(who: Visit, batch: Batch, view: _View, table: TablePage) -> dict[int, dict[str, float | None]]:
-    """For each thread in the table, the scores of the batch's other graders, and recorded scores."""
-    is_small = batch.threads <= _MOST_RECORDED
-    if len(batch.graders) == 1 and not (batch.recorded and is_small):
-        return {}
-    read = outcomes.read if is_small else outcomes.read_graded
-    indices = [row.index for row in table.rows]
-    return await run_sync(_scores, who.services.store, batch.id, indices, view.grader, read)
-
-
-def _scores(
-    store: Store, batch_id: str, indices: list[int], but: str, read: Callable[..., Iterator[bytes]]
+async def _others(
+    request: Request, who: Visit, batch: Batch, view: _View, table: TablePage
 ) -> dict[int, dict[str, float | None]]:
-    return {
-        index: {one.grader: one.score for one in outcomes_of(store, batch_id, index, read) if one.grader != but}
-        for index in indices
-    }
+    """For each thread in the table, the scores of the batch's other graders, and recorded scores."""
+    if len(batch.graders) == 1 and not batch.recorded:
+        return {}
+    indices = [row.index for row in table.rows]
+    return await who.services.read(request, _scores, who.services.store, batch.id, indices, view.grader)
+
+
+def _scores(store: Store, batch_id: str, indices: list[int], but: str) -> dict[int, dict[str, float | None]]:
+    found: dict[int, dict[str, float | None]] = {index: {} for index in indices}
+    for one in outcomes_of(store, batch_id, indices):
+        if one.grader != but:
+            found[one.index][one.grader] = one.score
+    return found
 
 
 async def cancel(request: Request) -> Response:
@@ -192,7 +188,7 @@ async def cancel(request: Request) -> Response:
 async def retry(request: Request) -> Response:
     """Score the retryable outcomes again."""
     who, batch = await _mine(request)
-    await run_sync(who.services.dispatch.retry, who.project, batch.id)
+    await who.services.compute(request, who.project, retried, who.services, who.project, batch.id)
     return _to(who, batch.id)
 
 
@@ -211,8 +207,12 @@ async def _mine(request: Request) -> tuple[Visit, Batch]:
     """Return a batch that the caller may change: one they created, or any if their role is manage. Raises
     ProblemError."""
     who = await visit(request, "score")
-    batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
-    return who, own(request, batch)
+    return who, own(request, await _batch(request, who))
+
+
+async def _batch(request: Request, who: Visit) -> Batch:
+    get = who.services.store.batches.get
+    return await who.services.read(request, get, who.project, request.path_params["batch"])
 
 
 def _to(who: Visit, batch_id: str) -> Response:

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, cast, get_args
 
 import msgspec
-from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -47,9 +46,9 @@ async def new(request: Request) -> Response:
     named = request.query_params.get("example", EXAMPLES[0].name)
     example = next((one for one in EXAMPLES if one.name == named), EXAMPLES[0])
     place = request.query_params.get("sample")
-    taken = await run_sync(taken_along, who.services, who.project, place) if place else ""
+    taken = await who.services.read(request, taken_along, who.services, who.project, place) if place else ""
     kind = query.one_of(request, "kind", WrittenKind)
-    models = await run_sync(_models, who.services, who.project)
+    models = await who.services.read(request, _models, who.services, who.project)
     config = _BEGINNINGS.get(kind, {"model": next(iter(models), "")}) if kind else None
     if config is not None and "model" in config:
         config = {**config, "model": next(iter(models), "")}
@@ -81,9 +80,9 @@ async def show(request: Request) -> Response:
     """Show the editor with a version of a grader."""
     who = await visit(request)
     key, number = request.path_params["key"], _number(request.query_params.get("version"))
-    grader, version, threads = await run_sync(_read, who.services, who.project, key, number)
+    grader, version, threads = await who.services.read(request, _read, who.services, who.project, key, number)
     if place := request.query_params.get("sample"):
-        threads = await run_sync(taken_along, who.services, who.project, place) + (threads or "")
+        threads = await who.services.read(request, taken_along, who.services, who.project, place) + (threads or "")
     return page(
         "editor.html",
         visit=who,
@@ -95,7 +94,7 @@ async def show(request: Request) -> Response:
         source=version.source,
         kind=version.kind,
         settings=settings_of(version.kind) if version.config and version.kind in get_args(WrittenKind) else [],
-        models=await run_sync(_models, who.services, who.project),
+        models=await who.services.read(request, _models, who.services, who.project),
         config=None if not version.config else json.dumps(version.config, indent=2, ensure_ascii=False),
         samples=threads or "",
         are_long=threads is None,
@@ -185,9 +184,9 @@ async def keep(request: Request) -> Response:
         update = partial(update_function, expected=began)
         grader = await who.services.grade(request, who.project, update, who.services, key, sent, changes)
     except VersionChanged:
-        theirs = await run_sync(who.services.store.graders.version, who.project, key)
+        theirs = await who.services.read(request, who.services.store.graders.version, who.project, key)
         if _is(theirs, sent, changes):  # it was saved before, and the response was lost
-            grader = await run_sync(who.services.store.graders.get, who.project, key)
+            grader = await who.services.read(request, who.services.store.graders.get, who.project, key)
             return _said("Saved", who.project, grader)
         dialog = rendered(
             "_conflict.html", visit=who, theirs=theirs, theirs_key=key, mine=fields.get("source", ""), began=began

@@ -4,7 +4,6 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -23,7 +22,8 @@ _LOOKED_AT = 50  # newest batches that are searched
 async def listed(request: Request) -> Response:
     """List the graders of the project, by key."""
     who = await visit(request)
-    found = await run_sync(_listed, who.services.store, who.project, request.query_params.get("after", ""))
+    after = request.query_params.get("after", "")
+    found = await who.services.read(request, _listed, who.services.store, who.project, after)
     return page("graders.html", visit=who, here="graders", examples=EXAMPLES, **found)
 
 
@@ -52,7 +52,8 @@ async def diff(request: Request) -> Response:
     numbers = [request.query_params.get(name, "") for name in ("old", "new")]
     if not all(re.fullmatch("[1-9][0-9]{0,8}", number) for number in numbers):
         raise invalid("the page compares two versions: name them by their numbers, as ?old=1&new=2")
-    old, new = await run_sync(_versions, who.services.store, who.project, key, [int(number) for number in numbers])
+    wanted = [int(number) for number in numbers]
+    old, new = await who.services.read(request, _versions, who.services.store, who.project, key, wanted)
     return page("diff.html", visit=who, here="graders", key=key, old=old, new=new)
 
 

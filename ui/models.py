@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,7 +13,8 @@ from ui.visits import visit
 async def listed(request: Request) -> Response:
     """List the models and endpoints of the project."""
     who = await visit(request)
-    return page("models.html", visit=who, here="models", **await run_sync(_listed, who.services.store, who.project))
+    found = await who.services.read(request, _listed, who.services.store, who.project)
+    return page("models.html", visit=who, here="models", **found)
 
 
 def _listed(store: Store, project: str) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from math import inf, nextafter
 from typing import Any
 
-from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -23,7 +22,7 @@ from ui.templates import page
 from ui.visits import visit
 
 _FLIPS = 100
-_REASONS = 30  # flips whose reasons are shown: each takes a read of its own
+_REASONS = 30  # flips whose reasons are shown: each takes some reads of its own
 _REASON_CHARACTERS = 300
 
 
@@ -47,9 +46,7 @@ async def compare(request: Request) -> Response:
         _FLIPS,
     )
     found = Comparison.model_validate_json(bytes(answer.body))
-    sides = (found.a.grader, found.b.grader)
-    sources = await run_sync(_sources, who.services, who.project, sides) if sides[0] != sides[1] else None
-    reasons = await run_sync(_reasons, who.services.store, found)
+    sources, reasons = await who.services.read(request, _details, who.services, who.project, found)
     values = {
         "found": found,
         "sources": sources,
@@ -106,23 +103,28 @@ def _same(grader: str, *, is_other: bool) -> str | None:
     return (grader.partition("@")[0] if is_other else grader) or None
 
 
+def _details(services: Services, project: str, found: Comparison) -> tuple[list[str] | None, list[tuple[str, str]]]:
+    """The sources of both sides, and the reasons of the first rows that flipped."""
+    return _sources(services, project, (found.a.grader, found.b.grader)), _reasons(services.store, found)
+
+
 def _reasons(store: Store, found: Comparison) -> list[tuple[str, str]]:
     """The reasons of both sides, for the first rows that flipped."""
-    return [
-        (_reason(store, found.a, flip.index_a), _reason(store, found.b, flip.index_b))
-        for flip in found.flips[:_REASONS]
-    ]
+    flips = found.flips[:_REASONS]
+    of_a = _reasons_of(store, found.a, [flip.index_a for flip in flips])
+    of_b = _reasons_of(store, found.b, [flip.index_b for flip in flips])
+    return [(of_a.get(flip.index_a, ""), of_b.get(flip.index_b, "")) for flip in flips]
 
 
-def _reason(store: Store, of: Compared, index: int) -> str:
-    said = next((one for one in outcomes_of(store, of.batch, index) if one.grader == of.grader), None)
-    return (said.reason or "")[:_REASON_CHARACTERS] if said else ""
+def _reasons_of(store: Store, of: Compared, indices: Sequence[int]) -> dict[int, str]:
+    said = [one for one in outcomes_of(store, of.batch, indices) if one.grader == of.grader]
+    return {one.index: (one.reason or "")[:_REASON_CHARACTERS] for one in said}
 
 
 def _sources(services: Services, project: str, labels: Sequence[str]) -> list[str] | None:
-    """The sources of both sides; None if a version is deleted, or the graders differ."""
+    """The sources of both sides; None if they are one, a version is deleted, or the graders differ."""
     (key, _, one), (other, _, two) = (label.partition("@") for label in labels)
-    if key != other:
+    if key != other or one == two:
         return None
     try:
         return [services.store.graders.version(project, key, int(number)).source for number in (one, two)]
@@ -143,7 +145,8 @@ class _Cell:
 async def agreement(request: Request) -> Response:
     """Show the agreement between a grader and labels."""
     who = await visit(request)
-    batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
+    get = who.services.store.batches.get
+    batch = await who.services.read(request, get, who.project, request.path_params["batch"])
     grader = request.query_params.get("grader") or str(batch.graders[0])
     label, threshold = request.query_params.get("label", ""), query.decimal(request, "threshold")
     values: dict[str, Any] = {"batch": batch, "grader": grader, "label": label, "threshold": threshold}

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -32,7 +31,8 @@ async def audit(request: Request) -> Response:
     before = request.query_params.get("before") or None
     if before is not None and not _LINE.fullmatch(before):
         raise invalid(f"before={before!r:.40} is not the id of a line")
-    lines = await run_sync(who.services.store.audit.newest, who.project, _PAGE, before)
+    newest = who.services.store.audit.newest
+    lines = await who.services.read(request, newest, who.project, _PAGE, before)
     following = lines[-1].id if len(lines) >= _PAGE else None
     return page("audit.html", visit=who, here="audit", lines=lines, following=following)
 
@@ -41,7 +41,8 @@ async def service(request: Request) -> Response:
     """Show the health of the service and its API keys, to callers who manage all projects."""
     who = await visit(request, "manage")
     require_operator(who.key)
-    return page("service.html", visit=who, here="service", **await run_sync(_service, who.services))
+    found = await who.services.read(request, _service, who.services)
+    return page("service.html", visit=who, here="service", **found)
 
 
 async def doctor(request: Request) -> Response:

@@ -2,11 +2,10 @@
 
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -61,9 +60,9 @@ async def show(request: Request) -> Response:
     text = request.path_params["index"]
     if not (text.isascii() and text.isdigit() and len(text) < 8):
         raise invalid(f"{text!r:.40} is not the index of a thread: write a number from 0")
-    batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
+    batch_id = request.path_params["batch"]
+    batch, said, thread = await who.services.read(request, _read, who.services, who.project, batch_id, int(text))
     graders = [str(one) for one in batch.graders]
-    said, thread = await run_sync(_read, who.services, batch, int(text))
     values: dict[str, Any] = {
         "visit": who,
         "batch": batch,
@@ -78,16 +77,15 @@ async def show(request: Request) -> Response:
     return page("row.html", here="batches", **values)
 
 
-def _read(services: Services, batch: Batch, index: int) -> tuple[list[Outcome], _Thread]:
+def _read(services: Services, project: str, batch_id: str, index: int) -> tuple[Batch, list[Outcome], _Thread]:
+    batch = services.store.batches.get(project, batch_id)
     line = _line(services, batch, index)
-    return outcomes_of(services.store, batch.id, index), _shown(line)
+    return batch, outcomes_of(services.store, batch.id, [index]), _shown(line)
 
 
-def outcomes_of(
-    store: Store, batch_id: str, index: int, read: Callable[..., Iterator[bytes]] = outcomes.read
-) -> list[Outcome]:
-    """Return the outcomes of one thread. `read` is a function of `storage.outcomes`."""
-    return _decode_lines(b"".join(read(store.batches, store.spool, batch_id, index - 1, 1)))
+def outcomes_of(store: Store, batch_id: str, indices: Sequence[int]) -> list[Outcome]:
+    """Return the outcomes of some threads, in thread order."""
+    return _decode_lines(b"".join(outcomes.read_picked(store.batches, store.spool, batch_id, indices)))
 
 
 def _line(services: Services, batch: Batch, index: int) -> bytes:

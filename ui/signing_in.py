@@ -2,7 +2,6 @@
 
 from urllib.parse import urlencode, urlsplit
 
-from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -33,7 +32,7 @@ async def sign_in(request: Request) -> Response:
     is_dialog = "hx-request" in request.headers
     fields = await read_form(request, _FORM_BYTES)
     goal = _own_path(fields.get("next", ""))
-    key = await run_sync(services.store.api_keys.find, fields.get("key", "").strip())
+    key = await services.look_up(services.store.api_keys.find, fields.get("key", "").strip())
     if key is None:
         services.failed_keys.count(address_of(request))
         template = "_sign_in.html" if is_dialog else "sign_in.html"
@@ -65,8 +64,8 @@ async def enter(request: Request) -> Response:
 
 async def _enter(request: Request, token: str) -> Response:
     services: Services = request.app.state.services
-    key_id = await run_sync(services.store.sessions.take_link, token)
-    key = await run_sync(services.store.api_keys.by_id, key_id) if key_id else None
+    key_id = await services.look_up(services.store.sessions.take_link, token)
+    key = await services.look_up(services.store.api_keys.by_id, key_id) if key_id else None
     if key is None:
         services.failed_keys.count(address_of(request))
         return page("sign_in.html", 401, fault=_USED, next=HOME, is_dialog=False)
@@ -78,7 +77,7 @@ async def sign_out(request: Request) -> Response:
     check_origin(request.method, request.headers)
     services: Services = request.app.state.services
     if session := request.cookies.get(COOKIE):
-        await run_sync(services.store.sessions.end, session)
+        await services.look_up(services.store.sessions.end, session)
     answer = RedirectResponse(f"{HOME}sign-in", 303)
     answer.delete_cookie(COOKIE, path="/ui")
     return answer
@@ -97,8 +96,8 @@ def signed_out(request: Request) -> Response:
 
 async def _begin(request: Request, services: Services, key: ApiKey, answer: Response) -> Response:
     if before := request.cookies.get(COOKIE):
-        await run_sync(services.store.sessions.end, before)
-    session = await run_sync(services.store.sessions.begin, key.id)
+        await services.look_up(services.store.sessions.end, before)
+    session = await services.look_up(services.store.sessions.begin, key.id)
     is_secure = request.url.scheme == "https"
     answer.set_cookie(COOKIE, session, max_age=SESSION_S, path="/ui", secure=is_secure, httponly=True, samesite="lax")
     return answer

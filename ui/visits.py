@@ -48,8 +48,9 @@ async def visit(request: Request, role: Role = "read") -> Visit:
     """
     check_origin(request.method, request.headers)
     services: Services = request.app.state.services
-    key, projects = await run_sync(_look_up, services, request.cookies.get(COOKIE))
-    admit(request, services, key)
+    key = await services.look_up(_look_up, services, request.cookies.get(COOKIE))
+    admit(request, services, key, request.path_params.get("project"))
+    projects = await run_sync(_covered, services, key)  # no look-up waits for it: there may be thousands
     project = request.path_params.get("project") or next(iter(projects), "")
     permit(key, project, role)
     if project not in projects:
@@ -57,12 +58,16 @@ async def visit(request: Request, role: Role = "read") -> Visit:
     return Visit(services, key, project, projects)
 
 
-def _look_up(services: Services, session: str | None) -> tuple[ApiKey, list[str]]:
+def _look_up(services: Services, session: str | None) -> ApiKey:
     key_id = services.store.sessions.key_of(session) if session else None
     key = services.store.api_keys.by_id(key_id) if key_id else None
     if key is None:
         raise SignedOut
+    return key
+
+
+def _covered(services: Services, key: ApiKey) -> list[str]:
     there = [project.key for project in services.store.projects.all()]
     if EVERY_PROJECT in key.projects:
         there.sort(key=lambda project: (project != "default", project))
-    return key, [project for project in there if covers(key, project)]
+    return [project for project in there if covers(key, project)]

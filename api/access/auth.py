@@ -2,13 +2,13 @@
 
 from typing import Annotated
 
-from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 from fastapi.openapi.models import HTTPBearer
 from fastapi.requests import HTTPConnection
 from fastapi.security.base import SecurityBase
 from fastapi.security.utils import get_authorization_scheme_param
 
+from api.access.tenants import TENANT, name_of
 from api.http.problems import ProblemError
 from api.http.request_id import request_id
 from api.services import Services
@@ -24,25 +24,28 @@ async def identify(
     """Returns the API key with this secret. Use `permit` to check that it covers the project.
 
     Raises:
-        ProblemError: the secret is missing or belongs to no key, or the key has too many connections.
+        ProblemError: the secret is missing or belongs to no key, or the tenant has too many connections.
         NotFound: there is no such project.
     """
     if not secret:
         raise _unauthorized("no API key was sent: send it as `Authorization: Bearer KEY`")
-    key = await run_sync(services.store.api_keys.find, secret, project)
+    key = await services.look_up(services.store.api_keys.find, secret, project)
     if key is None:
         # Counted after the look-up: a valid key is accepted even if its address also sends wrong ones.
         services.strangers.note_wrong(request.headers.get("Authorization", ""))
         services.failed_keys.count(address_of(request))
         raise _unauthorized("the API key is unknown or revoked: check it, or ask for a new one")
     services.strangers.note_good(request.headers.get("Authorization", ""))
-    admit(request, services, key)
+    admit(request, services, key, project)
     return key
 
 
-def admit(request: HTTPConnection, services: Services, key: ApiKey) -> None:
-    """Lets a request act as this API key. Raises ProblemError if the key has too many connections."""
-    services.connections.claim(request.scope, key.id)
+def admit(request: HTTPConnection, services: Services, key: ApiKey, project: str | None = None) -> None:
+    """Lets a request act as this API key, for a project if it names one. Raises ProblemError if the tenant has too many
+    connections.
+    """
+    tenant = request.scope["state"].setdefault(TENANT, name_of(key, project))
+    services.connections.claim(request.scope, tenant)
     acting.set({"key": key.id, "address": address_of(request), "request_id": request_id(request.scope)})
     request.state.key = key
 

@@ -13,9 +13,10 @@ from httptools import HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from api.access.strangers import WAITS
+from api.access.tenants import tenant_of
 from api.http.problems import ProblemError, members_of
 from api.http.reading import Reading
-from api.intake.body_budget import BodyMemory, key_of
+from api.intake.body_budget import BodyMemory
 from api.telemetry.requests import Refusals
 
 HEAD_BYTES = 64 * 1024
@@ -34,7 +35,7 @@ class BoundedProtocol(HttpToolsProtocol):
         most: the limit of connections at once. One more replaces the connection that has waited longest for its next
             request, or else one without an API key that does not read its answers or pipelines requests.
         refusals: counts requests that are refused before they reach the application.
-        unread: counts bytes written and not read yet, by the API key that requested them.
+        unread: counts bytes written and not read yet, by the tenant that requested them.
     """
 
     most = 1000
@@ -52,7 +53,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._running: RequestResponseCycle | None = None  # `cycle` may be a later, pipelined request
         self._is_lingering = False
         self._discarded = 0  # bytes of a request that is already answered
-        self._unread, self._reader = 0, ""  # the bytes counted in `unread`, and the key they are counted for
+        self._unread, self._reader = 0, ""  # the bytes counted in `unread`, and the tenant they are counted for
 
     @property
     def idle(self) -> bool:
@@ -191,7 +192,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Watches a client that does not read fast enough."""
         super().pause_writing()
         self._reading.watch()
-        self._reader = "" if self._running is None else key_of(self._running.scope)
+        self._reader = "" if self._running is None else tenant_of(self._running.scope)
         self._count_unread(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
@@ -270,7 +271,7 @@ class BoundedProtocol(HttpToolsProtocol):
     @property
     def _gives_way(self) -> bool:
         """Whether a client without an API key leaves answers unread, has pipelined requests, or waits for its turn.
-        Clients with a key are limited by the key.
+        Clients with a key are limited by the tenant.
         """
         state = {} if self._running is None else self._running.scope["state"]
         return "key" not in state and (self.flow.write_paused or len(self.pipeline) > 0 or WAITS in state)

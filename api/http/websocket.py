@@ -13,15 +13,16 @@ from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
 
+from api.access.tenants import tenant_of
 from api.http.bounded_protocol import problem_bytes
 from api.http.reading import Reading
-from api.intake.body_budget import BodyMemory, key_of
+from api.intake.body_budget import BodyMemory
 from api.telemetry.requests import Refusals
 
 MESSAGE_S = 120.0  # from the first byte of a message to its last
 FRAMES = 100_000
 _PIECE_BYTES = 32 * 1024
-_SHARE = 4  # messages of one API key that are not processed yet may take 1/_SHARE of the memory
+_SHARE = 4  # messages of a tenant that are not processed yet may take 1/_SHARE of what others leave
 _WAIT_S = 0.1
 _POLICY_VIOLATION = 1008
 TRY_AGAIN_LATER = 1013
@@ -40,7 +41,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._held, self._key = 0, ""
+        self._held, self._tenant = 0, ""
         self._part = 0  # bytes of an incomplete message
         self._frames = 0  # that completed no message, since the last complete message or our last ping
         self._sizes: deque[int] = deque()  # of messages that the application has not taken yet
@@ -60,7 +61,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self._await_end(False)
         if self._waiting is not None:
             self._waiting.cancel()
-        self.memory.count(-self._held, self._key)
+        self.memory.count(-self._held, self._tenant)
 
     def data_received(self, data: bytes) -> None:
         """Feeds the parser, and counts the bytes of incomplete messages and the frames that complete none."""
@@ -218,16 +219,16 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
     @property
     def _is_short(self) -> bool:
         """Whether memory is short: then the rest of a message has to wait."""
-        return self._held > 0 and not self.memory.fits(0, self._key, _SHARE)
+        return self._held > 0 and not self.memory.fits(0, self._tenant, _SHARE)
 
     def _count(self) -> None:
         """Counts what was received and not taken yet."""
         if self.disconnected:
             return
-        self.memory.count(-self._held, self._key)  # the key may have been unknown at the last count
-        self._key = key_of(self.scope) if self.handshake_initiated else ""
+        self.memory.count(-self._held, self._tenant)  # the tenant may have been unknown at the last count
+        self._tenant = tenant_of(self.scope) if self.handshake_initiated else ""
         self._held = self._part + sum(self._sizes)
-        self.memory.count(self._held, self._key)
+        self.memory.count(self._held, self._tenant)
 
     def _await_end(self, is_unfinished: bool) -> None:
         if is_unfinished and self._unfinished is None:

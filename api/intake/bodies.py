@@ -10,9 +10,10 @@ from fastapi import Request
 from starlette.datastructures import FormData
 from starlette.formparsers import MultiPartException, MultiPartParser
 
+from api.access.tenants import tenant_of
 from api.http.problems import ProblemError, invalid, too_large
 from api.intake import json_cut
-from api.intake.body_budget import BodyMemory, key_of
+from api.intake.body_budget import BodyMemory
 from api.intake.mismatch import explained
 
 JSON_LINES_TYPES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
@@ -64,7 +65,7 @@ async def pour(request: Request, limit: int, write: Callable[..., None], advice:
     held = 0
     async for piece in _pieces(request, limit, advice):
         pieces.append(piece)
-        if held < BLOCK_BYTES and len(pieces) < _PIECES and memory.fits(len(piece), key_of(request.scope)):
+        if held < BLOCK_BYTES and len(pieces) < _PIECES and memory.fits(len(piece), tenant_of(request.scope)):
             memory.hold(request.scope, len(piece))
             held += len(piece)
             continue

@@ -53,7 +53,7 @@ async def take(arrival: Arrival, request: Request, batch_id: str) -> Batch:
     services, once = arrival.services, arrival.repeat.once if arrival.repeat else None
     if (before := await run_sync(services.store.batches.answered, once)) is not None:
         return before
-    batch, of = await run_sync(_settled, services, arrival.project, batch_id, new)
+    batch, of = await services.read(request, _settled, services, arrival.project, batch_id, new)
     labels = new.labels if isinstance(new.labels, dict) else {}
     begin = partial(_begin, arrival, batch, of, labels)
     return await arrival.copy(request, batch_id, begin, terms_of(new.budget, new.keep_replies), of)

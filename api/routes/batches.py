@@ -18,11 +18,13 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import Field, TypeAdapter
 
 from api.access.auth import InProject, ManagesIn, ScoresIn, key_of, require
+from api.access.callers import WaitingClient
 from api.http import openapi
 from api.http.problems import invalid
 from api.intake import batch_upload, bodies
 from api.intake.idempotency import Repeatable
 from api.intake.money import CURRENCY, MOST_COST, MOST_TOKENS
+from api.numbers.process import IsGone
 from api.numbers.summaries import with_bootstrap, with_kept
 from api.services import Served, Services
 from gradebox.outcome_table import MOST_PICKED
@@ -125,7 +127,7 @@ async def get(
     ] = False,
 ) -> Response:
     """Get one batch, with the summary of what is done so far; with `wait_s`, wait until it is over."""
-    batch = await _awaited(services, project, batch_id, wait_s)
+    batch = await _awaited(request, services, project, batch_id, wait_s)
     if bootstrap and batch.state in ENDED:
         resamples = services.settings.bootstrap_resamples
         kept = await run_sync(with_kept, services.store, batch, resamples)  # stored intervals wait for no computation
@@ -135,8 +137,8 @@ async def get(
     return _shown(batch)
 
 
-async def _awaited(services: Services, project: str, batch_id: str, wait_s: float) -> Batch:
-    look = partial(run_sync, services.store.batches.get, project, batch_id)
+async def _awaited(request: Request, services: Services, project: str, batch_id: str, wait_s: float) -> Batch:
+    look = partial(services.read, request, services.store.batches.get, project, batch_id)
     if not wait_s:
         return await look()
     ended = asyncio.Event()
@@ -225,7 +227,8 @@ Known = Annotated[Batch, Depends(_known)]
 async def events(services: Served, batch: Known) -> AsyncIterator[ServerSentEvent]:
     """Stream `progress` events with the batch on each change, and an `end` event with its summary."""
     if batch.state in ENDED:
-        batch = await run_sync(services.store.batches.get, batch.project, batch.id)
+        get = services.store.batches.get
+        batch = await services.reading.run(WaitingClient(), batch.project, get, batch.project, batch.id)
         yield ServerSentEvent(event="end", raw_data=batch.model_dump_json())
         return
     async with aclosing(services.watching.watch(batch)) as watched:
@@ -263,16 +266,26 @@ def cancel(services: Served, project: ScoresIn, batch: Own) -> Batch:
 
 
 @router.post("/{batch_id}/retry", status_code=202)
-def retry(services: Served, project: ScoresIn, batch: Own) -> Batch:
+async def retry(request: Request, services: Served, project: ScoresIn, batch: Own) -> Batch:
     """Score the outcomes of a finished batch again whose error is `retryable`, and no others. No effect on a batch that
     has none, or is running. Another key's batch needs the role manage.
     """
-    return services.dispatch.retry(project, batch.id)
+    return await services.compute(request, project, retried, services, project, batch.id)
+
+
+def retried(_: IsGone, services: Services, project: str, batch_id: str) -> Batch:
+    """Restarts a batch, which reads all its outcomes. Returns it."""
+    return services.dispatch.retry(project, batch_id)
 
 
 @router.delete("/{batch_id}", status_code=204)
-def delete(services: Served, project: ManagesIn, batch_id: str) -> None:
+async def delete(request: Request, services: Served, project: ManagesIn, batch_id: str) -> None:
     """Delete a batch with its threads and outcomes."""
+    await services.read(request, _delete, services, project, batch_id)
+
+
+def _delete(services: Services, project: str, batch_id: str) -> None:
+    """Deletes a batch and all its files, of which there may be thousands."""
     if services.store.batches.delete(project, batch_id).finished_at is None:
         services.metrics.ended.labels("cancelled").inc()
     services.store.spool.remove(batch_id)

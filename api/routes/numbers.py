@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from anyio.to_thread import run_sync
 from fastapi import APIRouter, Query, Request, Response
 
 from api.access.auth import InProject
@@ -44,7 +43,7 @@ async def compare(
     """Compare the scores of the same rows in two batches: their mean difference with its interval, and the rows that
     flipped.
     """
-    of_a, of_b = await run_sync(_over, services, project, a), await run_sync(_over, services, project, b)
+    of_a, of_b = await services.read(request, lambda: [_over(services, project, each) for each in (a, b)])
     sides = side(of_a, grader), side(of_b, grader_b or grader)
     job = ComparisonJob(*sides, threshold, limit, services.settings.bootstrap_resamples)
     return await services.compute(request, project, _run, services, job, [(a, False), (b, False)])
@@ -68,7 +67,7 @@ async def agreement(
     ] = None,
 ) -> Response:
     """Compute how well a grader agrees with labels, and how its scores correlate with the length of completions."""
-    batch = await run_sync(_over, services, project, batch_id)
+    batch = await services.read(request, _over, services, project, batch_id)
     of = side(batch, grader)
     named = label if label.startswith(METADATA) and label != METADATA else side(batch, label).grader
     if named == of.grader:

@@ -49,7 +49,7 @@ async def read_table(
     and without filters.
     """
     of = PageOf(OutcomeFilter(kind, low, high, bin), sort, page_number, limit)
-    table = await _table(services, project, batch_id, grader)
+    table = await services.read(request, _table, services, project, batch_id, grader)
     if table.is_over:
         await _index(request, services, project, table)
     elif of.needs_index or text is not None:
@@ -64,7 +64,7 @@ async def read_errors(
     request: Request, services: Served, project: InProject, batch_id: str, grader: Named = None
 ) -> Response:
     """Get the errors of one grader by kind, and those of each kind grouped by message."""
-    table = await _table(services, project, batch_id, grader)
+    table = await services.read(request, _table, services, project, batch_id, grader)
     if not table.is_over:
         raise _not_over(table, "its errors are grouped then")
     await _index(request, services, project, table)
@@ -72,12 +72,12 @@ async def read_errors(
     return Response(answer, media_type="application/json")
 
 
-async def _table(services: Services, project: str, batch_id: str, grader: str | None) -> GraderTable:
-    batch = await run_sync(services.store.batches.get, project, batch_id)
+def _table(services: Services, project: str, batch_id: str, grader: str | None) -> GraderTable:
+    batch = services.store.batches.get(project, batch_id)
     label = side(batch, grader).grader
     if label not in map(str, batch.graders):
         raise invalid(f"scores of {label} were recorded from outside and have no table: read them among the outcomes")
-    return await run_sync(GraderTable, services.store, batch, label)
+    return GraderTable(services.store, batch, label)
 
 
 async def _index(request: Request, services: Services, project: str, table: GraderTable) -> None:

@@ -1,8 +1,11 @@
 import threading
 import time
 import tracemalloc
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from io import FileIO
 from pathlib import Path
+from random import Random
 
 import msgspec
 import pytest
@@ -14,7 +17,9 @@ from storage.errors import Conflict, NotFound, OutcomesLost, QuotaExceeded
 from storage.janitor import TIDY_S, Janitor
 from storage.quotas import Quotas
 from storage.recorded_scores import MOST_GRADERS, RecordedScores
+from storage.spool import Spool
 from storage.store import Store
+from tests.object_store import object_store
 from tests.storage.making import accept, claim, finish, finish_all, wanted
 
 _decode = msgspec.json.Decoder(Outcome).decode_lines
@@ -59,6 +64,78 @@ def test_they_stand_behind_the_outcomes_of_their_threads(store: Store, frozen: b
     if not frozen:
         store.freezer.freeze(batch)
         assert read(store, batch) == found
+
+
+def picked(store: Store, batch: str, *indices: int) -> list[tuple[int, str, float | None]]:
+    lines = b"".join(outcomes.read_picked(store.batches, store.spool, batch, indices))
+    return [(one.index, one.grader, one.score) for one in _decode(lines)]
+
+
+@pytest.fixture(params=["folder", "object store"])
+def anywhere(request: pytest.FixtureRequest, redis: Redis, store: Store) -> Iterator[Store]:
+    """A store whose spool is a folder, or an object store."""
+    if request.param == "folder":
+        yield store
+    else:
+        with object_store() as url:
+            yield Store(redis, Spool(url))
+
+
+def test_any_row_is_found_among_lines_of_any_length(anywhere: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also beside threads without a recorded score, before the first one and after the last one."""
+    monkeypatch.setattr("storage.recorded_scores._FAR", 3)
+    monkeypatch.setattr("storage.recorded_scores._BLOCK_BYTES", 1024)
+    store, some = anywhere, Random(1)
+    batch = over(store, 1500)
+    for grader, share in (("dense@1", 1.0), ("some@1", 0.3), ("few@1", 0.01)):
+        of = [index for index in range(20, 1480) if some.random() < share]
+        told = {index: "r" * some.choice([0, 0, 10, 500]) for index in of}
+        scores = [Outcome(index, grader, float(index), 0.0, reason=told[index] or None) for index in of]
+        store.recorded.record("default", batch, scores)
+    found = read(store, batch)
+    assert len(found) > 3000 + 1460 + 300
+    few = [index for index, grader, _ in found if grader == "few@1"]
+    for index in (0, few[1], 777, 1499):
+        assert picked(store, batch, index) == [one for one in found if one[0] == index]
+    assert read(store, batch, 1400) == [one for one in found if one[0] > 1400]
+    for rows in (range(1490, 1500), some.sample(range(1500), 5)):
+        assert picked(store, batch, *rows) == [one for one in found if one[0] in rows]
+
+
+def test_a_row_of_a_large_batch_costs_little(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = accept(store, 30_000)
+    finish_all(store)
+    scores = [Outcome(index, "human@1", 1.0, 0.0) for index in range(30_000)]
+    store.recorded.record("default", batch, scores)
+    (size,) = [Path(store.spool._recorded(batch, name)).stat().st_size for name in store.spool.recorded_files(batch)]
+    taken: list[int] = []
+
+    class Counted(FileIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            data = super().read(size) or b""
+            taken.append(len(data))
+            return data
+
+    monkeypatch.setattr(store.spool, "open_recorded", lambda *names: Counted(store.spool._recorded(*names)))
+    for index in (0, 15_000, 29_999):
+        taken.clear()
+        assert picked(store, batch, index)[1] == (index, "human@1", 1.0)
+        assert 0 < sum(taken) < size / 10
+    taken.clear()
+    assert len(picked(store, batch, *range(29_950, 30_000))) == 100
+    assert sum(taken) < size / 10
+    taken.clear()
+    assert len(read(store, batch, after=29_990)) == 18
+    assert sum(taken) < size / 10
+
+
+def test_picked_rows_that_are_not_done_have_no_lines(store: Store) -> None:
+    batch = accept(store, 1500)
+    store.recorded.record("default", batch, scored("human@1", _10=1.0, _1400=1.0))
+    finish(store, claim(store))
+    assert picked(store, batch, 1400, 10, 11) == [
+        (10, "exact@1", 10.0), (10, "human@1", 1.0), (11, "exact@1", 11.0)
+    ]  # fmt: skip
 
 
 def test_a_score_that_comes_again_takes_the_place_of_the_first(store: Store) -> None:

@@ -13,13 +13,13 @@ from fastapi import APIRouter, Request, Response
 
 from api.access.auth import identify, secret_of
 from api.access.callers import Caller, WaitingClient
+from api.access.tenants import tenant_of
 from api.dialects.adaptive.query_context import ANSWER_BYTES, TOO_LONG, QueryContext, size_of
 from api.http.problems import HANDLED, ProblemError, invalid, problem_of, too_large
 from api.http.request_id import request_id
 from api.intake import bodies
 from api.services import Served, Services
 from gradebox.schemas import ApiKey
-from storage.api_keys import EVERY_PROJECT
 
 if TYPE_CHECKING:
     from graphql import GraphQLError
@@ -51,7 +51,7 @@ async def graphql(request: Request, services: Served) -> Response:
         body = await bodies.read_as_json(request, BODY_BYTES)
         asked, takes_long = await bodies.worked_on(len(body), _read, body)
         if takes_long:
-            answer = await services.grade(request, _place_of(key), _answer, services, key, asked, number)
+            answer = await services.grade(request, tenant_of(request.scope), _answer, services, key, asked, number)
         else:
             caller = Caller(WaitingClient(), "", 0.0)
             make = services.large_answers.make
@@ -76,14 +76,6 @@ def _answer(caller: Caller, services: Services, key: ApiKey, asked: Operation, n
     if size_of(body) > ANSWER_BYTES:  # a query may alias the same field several times
         raise too_large(TOO_LONG)
     return msgspec.json.encode(body)
-
-
-def _place_of(key: ApiKey) -> str:
-    """The share that a call counts for. Its projects are known too late, so a key for several projects has its own
-    share.
-    """
-    own = len(key.projects) == 1 and key.projects[0] != EVERY_PROJECT
-    return key.projects[0] if own else f"key:{key.id}"
 
 
 def _execute(asked: Operation, context: QueryContext) -> "ExecutionResult":

@@ -13,6 +13,7 @@ from limits.storage import MemoryStorage
 from limits.strategies import FixedWindowRateLimiter
 
 from api.access.auth import address_of, admit
+from api.access.tenants import name_of
 from api.dialects.langfuse import aws_signature, body_signature
 from api.dialects.langfuse.request import BODY_BYTES
 from api.http.problems import ProblemError
@@ -87,7 +88,7 @@ def _check_aws(request: Request, services: Services, body_sha256: str, secret: s
 def _let_in(request: Request, services: Services) -> None:
     """Counts the connection of a request whose body was read before it was authenticated. Raises ProblemError."""
     services.strangers.note_good_address(address_of(request))
-    services.connections.claim(request.scope, _KEY.id)
+    services.connections.claim(request.scope, name_of(_KEY, None))
 
 
 def _secret(services: Services) -> str:

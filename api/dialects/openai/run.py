@@ -88,7 +88,7 @@ class _Run:
             return None
         if isinstance(grader, StringCheck):
             return float(_holds(grader.operation, text, reference))
-        return similarity(grader.evaluation_metric, text, reference, f"{param}.evaluation_metric")
+        return similarity(self._caller, grader.evaluation_metric, text, reference, f"{param}.evaluation_metric")
 
     def _python(self, grader: Python, name: str | None, param: str, timeout_s: float) -> float | None:
         outcome = source.run(self._services, self._caller, grader.source, self._sample.line, param, timeout_s)

@@ -1,4 +1,4 @@
-"""Tests of the connections that one API key may use and that are left to others."""
+"""Tests of the connections that one tenant may use and that are left to others."""
 
 import socket
 import time
@@ -29,9 +29,9 @@ def few(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def busy(service: Service, secret: str, count: int) -> Iterator[list[socket.socket]]:
+def busy(service: Service, secret: str, count: int, path: str = "/v1/projects") -> Iterator[list[socket.socket]]:
     """Sends `count` requests without their bodies."""
-    head = "POST /v1/projects HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\nContent-Type: application/json\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\nContent-Type: application/json\r\n"
     with ExitStack() as stack:
         found = []
         for _ in range(count):
@@ -42,30 +42,67 @@ def busy(service: Service, secret: str, count: int) -> Iterator[list[socket.sock
         yield found
 
 
-def another(service: Service, projects: list[str] | None = None) -> str:
-    secret = service.store.api_keys.create("another", projects or ["*"]).secret
+def another(service: Service, *projects: str) -> str:
+    secret = service.store.api_keys.create("another", list(projects) or ["*"]).secret
     assert secret is not None
     return secret
 
 
-def test_one_key_keeps_half_of_the_connections_busy_at_most(service: Service, secret: str, few: None) -> None:
-    with busy(service, secret, MOST // 2) as held:
-        headers = {"Authorization": f"Bearer {secret}"}
-        refused = httpx.get(f"{service.url}{PROJECT}/graders", headers=headers)
-        assert "uses all 10 connections" in problem(refused, 429, "too-many-requests")
-        assert (refused.headers["connection"], refused.headers["retry-after"]) == ("close", "1")
+def listed(service: Service, secret: str, project: str = "default") -> httpx.Response:
+    return httpx.get(f"{service.url}/v1/projects/{project}/graders", headers={"Authorization": f"Bearer {secret}"})
+
+
+def test_one_project_keeps_half_of_the_connections_busy_at_most(service: Service, secret: str, few: None) -> None:
+    """With all of its API keys together."""
+    service.store.projects.ensure("other")
+    keys = [another(service, "default") for _ in range(5)]
+    with ExitStack() as stack:
+        held = [stack.enter_context(busy(service, key, MOST // 2 // 5, f"{PROJECT}/validate")) for key in keys]
+        for key in (keys[0], another(service, "default"), another(service, "default", "other"), secret):
+            refused = listed(service, key)
+            detail = problem(refused, 429, "too-many-requests")
+            assert "10 connections of this project are busy, as many as may be now" in detail
+            assert (refused.headers["connection"], refused.headers["retry-after"]) == ("close", "1")
         assert httpx.get(f"{service.url}/healthz").status_code == 200
-        others = {"Authorization": f"Bearer {another(service)}"}
-        assert httpx.get(f"{service.url}{PROJECT}/graders", headers=others).status_code == 200
-        held[0].sendall(b'{"key":"a"}')
-        assert held[0].recv(65536).startswith(b"HTTP/1.1 201")
-        assert httpx.get(f"{service.url}{PROJECT}/graders", headers=headers).status_code == 200
+        for key in (another(service, "other"), another(service, "default", "other"), secret):
+            assert listed(service, key, "other").status_code == 200
+        held[0][0].sendall(b'{"key":"a"}')
+        assert held[0][0].recv(65536).startswith(b"HTTP/1.1 4")
+        assert listed(service, keys[0]).status_code == 200
+
+
+def test_many_projects_together_leave_connections_to_the_next(service: Service, few: None) -> None:
+    """Each may keep about half of those busy that others leave."""
+    with ExitStack() as stack:
+        for project, most in (("a", 10), ("b", 4), ("c", 2)):
+            service.store.projects.ensure(project)
+            keys = [another(service, project) for _ in range(2)]
+            path = f"/v1/projects/{project}/validate"
+            for key in keys:
+                stack.enter_context(busy(service, key, most // 2, path))
+            for key in keys:
+                detail = problem(listed(service, key, project), 429, "too-many-requests")
+                assert f"{most} connections of this project" in detail
+        assert listed(service, another(service, "default")).status_code == 200
+
+
+def test_keys_of_no_single_project_have_a_limit_too(service: Service, few: None) -> None:
+    """Keys that cover the same projects have one together, and a key that covers every project has its own."""
+    service.store.projects.ensure("other")
+    first, second = another(service, "default", "other"), another(service, "other", "default")
+    body = '{"query": "{ projects { key } }"}'
+    with busy(service, first, MOST // 2, "/api/graphql"):
+        for key, is_served in ((second, False), (another(service, "default"), True), (another(service), True)):
+            headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+            answer = httpx.post(f"{service.url}/api/graphql", content=body, headers=headers, timeout=60)
+            assert ("connections of these projects" in answer.text) is not is_served
 
 
 def test_some_are_left_to_whoever_has_no_key(service: Service, secret: str, few: None) -> None:
-    with busy(service, secret, 10), busy(service, another(service), 8):
-        headers = {"Authorization": f"Bearer {another(service)}"}
-        refused = httpx.get(f"{service.url}{PROJECT}/graders", headers=headers)
+    with ExitStack() as stack:
+        for most in (10, 4, 2, 1, 1):
+            stack.enter_context(busy(service, another(service), most))
+        refused = listed(service, another(service))
         assert "18 connections are busy" in problem(refused, 503, "unavailable")
         assert httpx.get(f"{service.url}/healthz").status_code == 200
 
@@ -89,7 +126,7 @@ def test_who_sends_ahead_and_reads_nothing_gives_way(service: Service, few: None
             assert rest(last).startswith(b"HTTP/1.1 200")
 
 
-def test_of_one_keys_websockets_the_one_that_has_waited_longest_gives_way(
+def test_of_one_projects_websockets_the_one_that_has_waited_longest_gives_way(
     service: Service, client: httpx.Client, secret: str, few: None
 ) -> None:
     client.post(f"{PROJECT}/graders", json={"key": "one", "source": "async def grade(thread):\n    return 1.0\n"})

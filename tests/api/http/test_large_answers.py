@@ -1,13 +1,17 @@
-"""Tests of the cost of one API key's large answers for other keys."""
+"""Tests of the cost of one project's large answers for others."""
 
+import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Any
 
 import httpx
 import pytest
+from fastapi import Request
 
 from api.http.large_answers import LargeAnswers
+from api.http.problems import ProblemError
 from tests.api.conftest import PROJECT, Service, problem
 from tests.api.http.test_bounded_protocol import connected
 from tests.api.http.test_websocket import request
@@ -47,7 +51,7 @@ def slowest(service: Service, secret: str, seconds: float) -> float:
     return most
 
 
-def test_others_are_served_while_one_key_asks_for_many(service: Service, secret: str, versions: str) -> None:
+def test_others_are_served_while_one_asks_for_many(service: Service, secret: str, versions: str) -> None:
     key = reader(service)
     asked = request(key, "GET", versions)
     began = time.monotonic()
@@ -63,28 +67,57 @@ def test_others_are_served_while_one_key_asks_for_many(service: Service, secret:
         assert slow.result() < all_s / 5, f"all of these answers together take {all_s:.1f} s"
 
 
-def test_who_does_not_read_gets_no_more(service: Service, versions: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_project_that_does_not_read_gets_no_more(
+    service: Service, client: httpx.Client, versions: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(service.services.large_answers.unread, "_most", 16 * MIB)
     monkeypatch.setattr("api.intake.body_budget._LEAST", 0)
-    secret, other = reader(service), reader(service)
-    asked = request(secret, "GET", versions)
+    service.store.projects.ensure("other")
+    keys = [reader(service), reader(service)]
     with ExitStack() as stack:
         opened = [stack.enter_context(connected(service, small=True)) for _ in range(20)]
-        for connection in opened:
-            connection.sendall(asked)
+        for number, connection in enumerate(opened):
+            connection.sendall(request(keys[number % 2], "GET", versions))
         unread = service.services.large_answers.unread
-        eventually(lambda: not unread.fits(0, _id(secret)))
-        refused = httpx.get(service.url + versions, headers={"Authorization": f"Bearer {secret}"}, timeout=60)
-        assert "not read" in problem(refused, 429, "too-many-requests")
-        assert refused.headers["retry-after"] == "1"
-        assert httpx.get(service.url + versions, headers={"Authorization": f"Bearer {other}"}, timeout=60).is_success
+        eventually(lambda: not unread.fits(0, "default"))
+        for key in (*keys, reader(service)):
+            refused = httpx.get(service.url + versions, headers={"Authorization": f"Bearer {key}"}, timeout=60)
+            assert "MiB of answers to this project were sent but are not read" in problem(
+                refused, 429, "too-many-requests"
+            )
+            assert refused.headers["retry-after"] == "1"
+        assert client.get("/v1/projects/other/graders").is_success
         time.sleep(1)
         assert unread.held < 40 * MIB  # of 20 answers of 4 MiB; two were being made when the limit was reached
     eventually(lambda: not unread.held)  # what closed connections did not read
 
 
-def _id(secret: str) -> str:
-    return secret.split("_")[1]
+def test_a_stream_waits_while_its_project_does_not_read() -> None:
+    answers = LargeAnswers(128 * MIB)
+    asked = Request({"type": "http", "state": {"tenant": "one"}})
+
+    async def read() -> None:
+        stream = answers.stream(asked, iter([b"first", b"second"]))
+        assert await anext(stream) == b"first"
+        answers.unread.count(65 * MIB, "one")
+        assert await anext(stream) == b""
+        answers.unread.count(-65 * MIB, "one")
+        answers.unread.count(65 * MIB, "other")
+        assert [block async for block in stream] == [b"second"]
+
+    asyncio.run(read())
+
+
+def test_who_reads_is_not_blamed_for_others() -> None:
+    answers = LargeAnswers(128 * MIB)
+    answers.unread.count(129 * MIB, "other")
+
+    async def never() -> Any:
+        await asyncio.sleep(60)
+
+    with pytest.raises(ProblemError, match="answers to others that are not read") as refusal:
+        asyncio.run(answers.make(Request({"type": "http", "state": {"tenant": "one"}}, never), int))
+    assert refusal.value.status == 503
 
 
 def test_what_is_read_is_counted_no_more(service: Service, client: httpx.Client, versions: str) -> None:

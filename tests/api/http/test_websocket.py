@@ -109,7 +109,7 @@ def test_a_client_that_goes_away_holds_nothing(service: Service, secret: str) ->
         connection.sendall(frame(TEXT, b" " * 500_000, length=1_000_000))
         wait_until_held(service, 499_000, 501_000)
     wait_until_held(service, 0, 0)
-    assert not service.services.memory._of_key
+    assert not service.services.memory._of_tenant
 
 
 def test_messages_of_one_key_wait_where_memory_is_short(

@@ -1,8 +1,8 @@
+import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -64,7 +64,7 @@ def test_short_bodies_are_counted_from_their_first_byte(service: Service, client
     with unfinished(client, 3, b" " * 200_000, b"{}"):
         eventually(lambda: memory.held >= 600_000)
         assert memory.held == 600_000
-    assert (memory.held, dict(memory._of_key)) == (0, {})
+    assert (memory.held, dict(memory._of_tenant)) == (0, {})
 
 
 def test_a_batch_is_taken_while_others_hold_all_memory(service: Service, client: httpx.Client) -> None:
@@ -80,22 +80,46 @@ def test_a_batch_is_taken_while_others_hold_all_memory(service: Service, client:
     finally:
         memory.count(-memory._most, "another")
     assert (response.status_code, response.json()["threads"]) == (202, 10)
-    assert (memory.held, dict(memory._of_key)) == (0, {})
+    assert (memory.held, dict(memory._of_tenant)) == (0, {})
 
 
-def test_one_key_holds_half_at_most() -> None:
-    memory = BodyMemory(400 * MIB)
-    of_one, of_other = ({"state": {"key": SimpleNamespace(id=name)}} for name in ("one", "other"))
-    memory.hold(of_one, 200 * MIB)
-    with pytest.raises(ProblemError):
-        memory.hold(of_one, 1)
-    memory.hold(of_other, 200 * MIB)
-    memory.let_go(of_one, 100 * MIB)
-    memory.release(of_one)
-    memory.release(of_other)
+def of(tenant: str) -> dict[str, dict[str, str]]:
+    return {"state": {"tenant": tenant}}
+
+
+def test_one_project_holds_half_of_what_others_leave() -> None:
+    memory = BodyMemory(1024 * MIB)
+    requests = [of(name) for name in ("one", "two", "three")]
+    for request, most in zip(requests, (512, 256, 128), strict=True):
+        memory.hold(request, most * MIB)
+        with pytest.raises(ProblemError, match=f"for this project hold {most} MiB, all that they may now") as refusal:
+            memory.hold(of(request["state"]["tenant"]), 1)
+        assert refusal.value.status == 503
+    next_one = of("next")
+    memory.hold(next_one, 64 * MIB)
+    memory.let_go(requests[0], 100 * MIB)
+    for request in (*requests, next_one):
+        memory.release(request)
     assert memory.held == 0
 
 
-def test_one_key_may_send_the_longest_body_where_there_is_little_memory() -> None:
+def test_keys_of_one_project_hold_no_more_than_one(
+    service: Service, client: httpx.Client, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service.services.memory, "_most", 2_000_000)
+    monkeypatch.setattr("api.intake.body_budget._LEAST", 0)
+    service.store.projects.ensure("other")
+    keys = [service.store.api_keys.create("one", ["default"]).secret for _ in range(2)]
+    one, two = (httpx.Client(base_url=client.base_url, headers={"Authorization": f"Bearer {key}"}) for key in keys)
+    with one, two, unfinished(one, 1, b" " * 800_000, b"{}"):
+        eventually(lambda: service.services.memory.held >= 800_000)
+        body = json.dumps({"source": GOOD}).encode() + b" " * 400_000
+        refused = two.post(f"{PROJECT}/validate", content=body, headers=JSON)
+        assert "for this project hold 0 MiB" in problem(refused, 503, "unavailable")
+        other = client.post("/v1/projects/other/validate", content=body, headers=JSON)
+        assert other.json()["valid"]
+
+
+def test_the_longest_body_is_taken_where_there_is_little_memory() -> None:
     memory = BodyMemory(64 * MIB)
-    memory.hold({"state": {"key": SimpleNamespace(id="one")}}, 64 * MIB)
+    memory.hold(of("one"), 64 * MIB)

@@ -4,16 +4,22 @@ import hashlib
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Event
+from typing import IO
 from unittest.mock import Mock
+from zipfile import ZipInfo
 
 import httpx
 import pytest
 
+from api.routes import environments
 from storage import redis_keys
 from storage.environment_builds import Made
 from storage.janitor import Janitor
 from tests.api.conftest import PROJECT, Service, create, problem
 from tests.wheels import zip_of
+from worker.environments.data import check as checked
 from worker.environments.settings import EnvironmentSettings
 
 PATH = f"{PROJECT}/environments"
@@ -82,6 +88,30 @@ def test_who_waits_asks_redis_for_nothing_meanwhile(
     monkeypatch.setattr(service.store.environments, "newest", looks)
     client.get(f"{PATH}/math", params={"wait_s": 2})
     assert looks.call_count <= 3
+
+
+@pytest.mark.usefixtures("on")
+def test_data_of_one_project_is_checked_beside_that_of_another(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.store.projects.ensure("other")
+    small, large, goes_on = zip_of({"a": ""}), zip_of({"large": ""}), Event()
+
+    def check(sent: IO[bytes], most_mb: int) -> list[ZipInfo]:
+        if b"large" in sent.read():
+            goes_on.wait(20)
+        sent.seek(0)
+        return checked(sent, most_mb)
+
+    monkeypatch.setattr(environments, "check", check)
+    with ThreadPoolExecutor() as sending:
+        send = partial(client.post, f"{PATH}/data", content=large, headers=ZIP)
+        first = [sending.submit(send) for _ in range(4)]
+        time.sleep(0.3)
+        answer = client.post("/v1/projects/other/environments/data", content=small, headers=ZIP, timeout=10)
+        goes_on.set()
+        assert answer.status_code == 201
+        assert {one.result().status_code for one in first} == {201}
 
 
 @pytest.mark.usefixtures("on")

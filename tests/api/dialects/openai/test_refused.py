@@ -2,7 +2,9 @@ import json
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -11,6 +13,7 @@ import pytest
 from openai import OpenAI
 from openai.resources.fine_tuning.alpha import Graders
 
+from api.access.callers import Caller, WaitingClient
 from api.dialects.openai import similarity as measuring
 from api.dialects.openai import similarity_measures
 from api.dialects.openai.refused import OpenAIProblem
@@ -22,6 +25,7 @@ from tests.gradebox.conftest import Service
 
 pytestmark = pytest.mark.service
 
+_CALLER = Caller(WaitingClient(), "default", 60.0)
 IMAGE = {"type": "input_image", "image_url": "https://example.org/a.png"}
 
 
@@ -156,15 +160,35 @@ def test_texts_that_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -
     text, reference = "".join(letters[:64_000]), "".join(letters[64_000:])
     started = time.monotonic()
     with pytest.raises(OpenAIProblem, match=r"takes more than 1 s"):
-        measuring.similarity("fuzzy_match", text, reference, "grader")
+        measuring.similarity(_CALLER, "fuzzy_match", text, reference, "grader")
     assert time.monotonic() - started < 10
 
 
 def test_a_busy_machine_is_not_the_fault_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "_TIME_S", 0.01)
     with pytest.raises(InfrastructureError, match=r"did not end within 0.01 s") as raised:
-        measuring.similarity("fuzzy_match", "a", "b", "grader")
+        measuring.similarity(_CALLER, "fuzzy_match", "a", "b", "grader")
     assert problem_of(raised.value).status == 503
+
+
+def test_similarities_of_one_project_leave_room_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(*_: object, **__: object) -> SimpleNamespace:
+        time.sleep(0.5)
+        return SimpleNamespace(returncode=0, stdout=b"1.0")
+
+    monkeypatch.setattr("subprocess.run", measured)
+    client = WaitingClient()
+    one, other = Caller(client, "one", 60.0), Caller(WaitingClient(), "other", 60.0)
+    with ThreadPoolExecutor(12) as threads:
+        of_one = [threads.submit(measuring.similarity, one, "bleu", "a", "b", "grader") for _ in range(12)]
+        time.sleep(0.1)
+        began = time.monotonic()
+        assert measuring.similarity(other, "bleu", "a", "b", "grader") == 1.0
+        assert time.monotonic() - began < 0.9
+        client.leave()  # those that wait are not measured
+        assert sum(done.exception() is not None for done in of_one) >= 8
+    assert time.monotonic() - began < 2.0
+    assert not measuring._AT_ONCE.held
 
 
 def test_measures_do_not_load_scipy() -> None:
