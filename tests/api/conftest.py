@@ -77,7 +77,7 @@ def service(running: Service, redis: Redis) -> Service:
     """The API with an empty store."""
     (running.settings.data_dir / "api-key").unlink(missing_ok=True)
     for folder in (running.settings.data_dir / "spool").glob("*/"):  # not its mark: a worker may run on
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
     running.services.failed_keys = FailedKeys(running.services.settings.failed_keys)
     first_start(running.store, running.settings)
     return running
