@@ -10,6 +10,7 @@ from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
 from redis.exceptions import RedisError
 
 from gradebox.outcome import Spent, sum_of
@@ -235,19 +236,14 @@ class ServerAsks:
         """
         host, secret = used.client.host, used.access.api_key
         currency = price.currency if price else ""
-        lost = Spent()  # what tries cost that failed
+        lost = Spent()  # what tries cost that failed; the first of them counts the ask
 
         async def pay(usage: TokenUsage) -> None:
             nonlocal lost
-            spent = _spent(price, usage, asks=0)
+            spent = replace(_spent(price, usage), asks=1 - lost.asks)
             lost = sum_of((lost, spent))
             await self._wait_for(self._count(asked, spent, currency))
-            try:
-                await self._check_budget(asked, who)
-            except _OverBudget:  # the ask ends here
-                lost = sum_of((lost, Spent(asks=1)))
-                await self._wait_for(self._count(asked, Spent(asks=1)))
-                raise
+            await self._check_budget(asked, who)
 
         used.asks += 1
         try:
@@ -265,12 +261,13 @@ class ServerAsks:
                 finally:
                     self._counts.waited(asked.project, asked.asked, monotonic() - began)
                 keep = digest if answer.is_fitting and not answer.is_error else b""
-                counted = self._count(asked, answer.spent, currency, keep, answer.body)
+                spent = replace(answer.spent, asks=1 - lost.asks)
+                counted = self._count(asked, spent, currency, keep, answer.body)
                 if has_budget:
                     await self._wait_for(counted)
             if not has_budget:
                 await self._wait_for(counted)
-            return answer._replace(spent=sum_of((answer.spent, lost)))
+            return answer._replace(spent=sum_of((spent, lost)))
         except _OverBudget:
             message = "the budget is used up: raise it, and send the rest as a new batch"
             return failed("over_budget", message, spent=lost)
@@ -417,7 +414,7 @@ def _counted_ask(request: ModelRequest | EndpointRequest, who: "Who") -> Counted
     return CountedAsk(who.project, request.asked, who.grader, who.batch, currency, who.number)
 
 
-def _spent(price: Price | None, usage: TokenUsage, asks: int = 1) -> Spent:
+def _spent(price: Price | None, usage: TokenUsage) -> Spent:
     """The cost of one ask."""
     cost = (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1e6 if price else 0.0
-    return Spent(asks, 0, usage.input_tokens, usage.output_tokens, cost)
+    return Spent(1, 0, usage.input_tokens, usage.output_tokens, cost)
