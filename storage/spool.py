@@ -313,13 +313,13 @@ class Spool:
             self._files.pipe_file(path, b"")
             self._files.rm_file(path)
 
-    def is_writable(self) -> bool:
-        """Whether the spool is writable now."""
+    def trouble(self) -> OSError | None:
+        """Why the spool is not writable now; None if it is."""
         try:
             self.check()
-        except OSError:
-            return False
-        return True
+        except OSError as error:
+            return error
+        return None
 
     def check_usable(self) -> None:
         """Raises SpoolUnusable if the spool is not writable for a permanent reason: missing or refused credentials, or

@@ -126,7 +126,7 @@ class ResultWriter:
         stopping = self._context.stopping
         while (error := self._failure(batch, files)) is not None:
             _log.warning("outcomes cannot be written", batch=batch, again_in_s=_PAUSE_S, error=str(error))
-            passes = is_full(error) or not self._context.store.spool.is_writable()
+            passes = is_full(error) or self._context.store.spool.trouble() is not None
             if stopping.wait(_PAUSE_S) or not passes:
                 self._give_back(units, tried=not stopping.is_set())
                 return

@@ -119,7 +119,8 @@ class ScoringLoop:
         """
         if self._context.stopping.is_set():
             self._queue.give_back(lease, tried=False)
-        elif isinstance(error, OSError | PayloadLost) and not self._context.store.spool.is_writable():
+        elif isinstance(error, OSError | PayloadLost) and (trouble := self._context.store.spool.trouble()) is not None:
+            _log.warning("waiting for the spool", again_in_s=_SPOOL_PAUSE_S, error=str(trouble))
             self._queue.give_back(lease, tried=False)
             self._context.stopping.wait(_SPOOL_PAUSE_S)
         elif isinstance(error, PayloadLost) and self._is_spool_there(lease.batch):

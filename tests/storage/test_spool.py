@@ -1,5 +1,4 @@
 import io
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -8,20 +7,6 @@ import pytest
 from storage import disk
 from storage.errors import CutOff, PayloadLost, SpoolUnusable
 from storage.spool import MIB, Spool
-from tests.object_store import object_store
-
-
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[str]:
-    with object_store() as url:
-        yield url
-
-
-@pytest.fixture(params=["file", "memory", "s3"])
-def spool(request: pytest.FixtureRequest, tmp_path: Path) -> Spool:
-    if request.param == "s3":
-        return Spool(f"{request.getfixturevalue('bucket')}/{tmp_path.name}")
-    return Spool(f"file://{tmp_path}/spool" if request.param == "file" else f"memory://{tmp_path.name}")
 
 
 def test_a_payload_that_is_cut_off_is_noticed(spool: Spool) -> None:

@@ -11,9 +11,6 @@ from storage.settings import StorageSettings
 from storage.spool import Spool
 from storage.store import Store, open_store
 from tests.storage.making import accept
-from tests.storage.test_spool import bucket, spool
-
-__all__ = ["bucket", "spool"]
 
 
 @pytest.fixture
@@ -34,7 +31,7 @@ def test_without_its_mark_a_spool_is_not_usable_until_the_mark_is_written(store:
     spool_mark.match(store.redis, spool)  # another process starts
     with pytest.raises(OSError, match=f"may not be mounted: mount it, or, .* write {mark} into that file"):
         spool.check()
-    assert not spool.is_writable()
+    assert spool.trouble() is not None
     spool.check_usable()  # the process starts nevertheless, because somebody may mount it
     spool._files.pipe_file(spool._owner, f"{mark}\n".encode())
     spool.check()
