@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +78,16 @@ def _read(rows: Threads) -> Iterator[object]:
 
 def _parsed(lines: Iterable[bytes | str]) -> Iterator[object]:
     """The rows of a file. As for the service, a line that is no row counts, but not white space at the very end."""
-    blank = list[MalformedLine]()
+    blank = 0
     for number, text in enumerate(lines):
         line = text.encode() if isinstance(text, str) else text
         if number == 0:
             check_kind(line)
         if not line.strip():
-            blank.append(MalformedLine(b""))
+            blank += 1
             continue
-        yield from blank
-        blank.clear()
+        yield from repeat(MalformedLine(b""), blank)
+        blank = 0
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
