@@ -4,6 +4,7 @@ import re
 
 import msgspec
 
+from models.error_answers import NOT_DECODED
 from models.errors import TokenUsage
 
 MOST_TOKENS = (1 << 24) - 1  # more than any model takes; a larger count is this one, so that it is not free
@@ -25,19 +26,18 @@ class _Completion(msgspec.Struct):
 _usage = msgspec.json.Decoder(_Usage)
 _completion = msgspec.json.Decoder(_Completion)
 _count = msgspec.json.Decoder(int | float)
-_NOT_DECODED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def counted(body: bytes) -> TokenUsage:
     """Return the counts of a completion, which need not be valid. A count that is missing or invalid is 0."""
     try:
         usage = bytes(_completion.decode(body).usage)
-    except _NOT_DECODED:
+    except NOT_DECODED:
         found = _USAGE.findall(body[-_SEARCHED:])
         usage = found[-1] if found else b"null"
     try:
         counts = _usage.decode(usage)
-    except _NOT_DECODED:
+    except NOT_DECODED:
         return TokenUsage()
     return TokenUsage(_tokens(counts.prompt_tokens), _tokens(counts.completion_tokens))
 
@@ -45,6 +45,6 @@ def counted(body: bytes) -> TokenUsage:
 def _tokens(count: msgspec.Raw) -> int:
     try:
         tokens = _count.decode(count)
-    except _NOT_DECODED:
+    except NOT_DECODED:
         return 0
     return int(min(tokens, MOST_TOKENS)) if tokens >= 0 and tokens % 1 == 0 else 0

@@ -173,6 +173,8 @@ def kept_summary(
 
 def with_spent(batch: Batch, counts: Mapping[bytes, bytes]) -> Batch:
     """A frozen batch with what its asks cost, from their counts: some may have ended after it was frozen."""
+    if not counts:
+        return batch
     summaries = [
         one if (found := of_grader(counts, number)) is None else one.model_copy(update={"spent": spent(found)})
         for number, one in enumerate(batch.summary)

@@ -27,7 +27,7 @@ class _Lock(Lock):
     """A lock that can also be taken while Redis is full, because its holder frees memory."""
 
     def do_acquire(self, token: str) -> bool:
-        """Takes the lock if nobody holds it. Returns whether it did."""
+        """Takes the lock if it is free. Returns whether it was."""
         return bool(script(self.redis, "take_lock")(args=[self.name, token, int(LOCK_S * 1000)]))
 
 
