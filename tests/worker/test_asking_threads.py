@@ -10,6 +10,7 @@ import pytest
 from examples.model_server import ModelServer, Script
 from gradebox.schemas import ModelDefaults
 from storage import redis_keys
+from storage.spending import Budget
 from storage.store import Store
 from tests.waiting import eventually
 from tests.worker.conftest import Worker, over, scores, submit
@@ -96,6 +97,7 @@ def test_what_a_worker_has_paid_for_is_told_when_it_was_stopped(
         monkeypatch.setenv(f"GRADEBOX_{name}", value)
     with ModelServer(Script(latency_s=0.05)) as server:
         store.models.create("default", "slow-judge", server.base_url, "m", "", ModelDefaults(max_tokens=5), 30)
+        store.spending.set_budget("default", Budget(tokens=10**9))  # so that a place is free only after the count
         first = start()
         batch = submit(store, dispatch, 100, SLOW, asks=["model:slow-judge"])
         eventually(lambda: len(server.bodies) >= 30)
