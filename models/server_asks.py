@@ -54,6 +54,10 @@ class _OverBudget(Exception):
     pass
 
 
+class _Ended(Exception):
+    """The batch has ended, which its chunk has not seen yet: the ask is about to be cancelled."""
+
+
 class _Changed(Exception):
     """The asked model or endpoint was changed while its server did not answer: the ask starts over with the new
     settings."""
@@ -125,6 +129,8 @@ class ServerAsks:
                     return await self._ask_endpoint(request, who)
                 except _Changed:
                     pass
+                except _Ended:
+                    await asyncio.sleep(_LOOK_S)
                 except RedisError as error:  # nothing is paid for yet, because replies wait until they are counted
                     if self._away_s is not None or self._is_closed or not is_away(error):
                         raise
@@ -277,13 +283,15 @@ class ServerAsks:
             used.asks -= 1
 
     async def _check_budget(self, asked: CountedAsk, who: "Who") -> bool:
-        """Return whether there is a budget. Raises _OverBudget if it is spent.
+        """Return whether there is a budget. Raises _OverBudget if it is spent, and _Ended if the batch has ended.
 
         The spending is that of all processes: each reply of Redis to this process brings it up to date.
         """
         at, known = self._known.get((asked.project, asked.batch), (0.0, None))
-        if known is None or monotonic() - at > _SPENDING_FRESH_S:
+        if known is None or known.is_ended or monotonic() - at > _SPENDING_FRESH_S:  # a batch that ended may be retried
             known = await self._look(asked)
+        if known.is_ended:
+            raise _Ended
         if who.budget is not None and known.batch.is_over(who.budget):
             raise _OverBudget
         if known.budget is not None and known.project.is_over(known.budget):

@@ -55,12 +55,14 @@ class BudgetStanding(NamedTuple):
 
     Attributes:
         reply: the kept reply, or None.
+        is_ended: whether the batch has ended, so that no further ask is needed.
         batch: the amounts that the batch has spent.
         budget: the budget of the project, or None.
         project: the amounts that the project has spent in the period of its budget.
     """
 
     reply: bytes | None
+    is_ended: bool
     batch: Totals
     budget: Budget | None
     project: Totals
@@ -183,11 +185,12 @@ def of_grader(counts: Mapping[bytes, bytes], number: int) -> Spent | None:
 
 def standing(found: list[bytes | int]) -> BudgetStanding:
     """Parses the reply of the script."""
-    reply, batch_input, batch_output, batch_cost, budget, input_tokens, output_tokens, cost = found
+    reply, is_ended, batch_input, batch_output, batch_cost, budget, input_tokens, output_tokens, cost = found
     assert isinstance(reply, bytes)
     assert isinstance(budget, bytes)
     return BudgetStanding(
         _unpacked(reply) if reply else None,
+        bool(is_ended),
         Totals(int(batch_input) + int(batch_output), int(batch_cost) / NANO),
         msgspec.json.decode(budget, type=Budget) if budget else None,
         Totals(int(input_tokens) + int(output_tokens), int(cost) / NANO),

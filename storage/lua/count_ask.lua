@@ -1,8 +1,8 @@
 -- Looks up a stored reply, or stores one, and counts the cost of an ask.
 -- ARGV: the ask (storage/spending.py), packed; the digest to look up; the digest to store a reply under, and the reply;
 -- '' for none; of calls that count something, the process, the number of its round trip, and the number of the call.
--- Returns the reply that was found, or ''; input tokens, output tokens and cost of the batch; the budget of the
--- project, or '', and the same three numbers for its period.
+-- Returns the reply that was found, or ''; 1 if the batch has ended, else 0; input tokens, output tokens and cost of
+-- the batch; the budget of the project, or '', and the same three numbers for its period.
 local ask = cmsgpack.unpack(ARGV[1])
 local kept, order = 'gradebox:kept-replies:' .. ask.project, 'gradebox:kept-order:' .. ask.project
 local spent = 'gradebox:spent:' .. ask.project
@@ -92,9 +92,10 @@ else
   if ARGV[3] ~= '' then keep(ARGV[3], ARGV[4]) end
   if #ask.counts > 0 then count(ask.counts) end
 end
+local is_ended = of_batch and not is_active(batch_key(ask.batch)) and 1 or 0
 local batch_input, batch_output, batch_cost = totals(of_batch, ask.currency)
 local budget = redis.call('HGET', 'gradebox:budgets', ask.project)
-if not budget then return {found or '', batch_input, batch_output, batch_cost, '', 0, 0, '0'} end
+if not budget then return {found or '', is_ended, batch_input, batch_output, batch_cost, '', 0, 0, '0'} end
 local limit = cjson.decode(budget)
 local period = {total = spent, day = spent .. ':' .. ask.day, month = spent .. ':' .. ask.month}
-return {found or '', batch_input, batch_output, batch_cost, budget, totals(period[limit.period], limit.currency)}
+return {found or '', is_ended, batch_input, batch_output, batch_cost, budget, totals(period[limit.period], limit.currency)}

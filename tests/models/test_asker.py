@@ -31,7 +31,7 @@ from models.asker import Asker, Who
 from models.errors import AskFailed
 from models.settings import ModelSettings
 from models.validation_timeouts import Patience
-from storage import spending
+from storage import redis_keys, spending
 from storage.audit import Audit
 from storage.connection import check_format, connect
 from storage.models import LimitFields, ModelAccess
@@ -82,6 +82,12 @@ def register(
 ) -> None:
     defaults = ModelDefaults(temperature=0)
     store.models.create("default", "judge", server.base_url, model, KEY, defaults, timeout_s, **limits)
+
+
+def running(store: Store, batch: str) -> str:
+    """A batch that is scored, of which this is all that asks see."""
+    store.redis.hset(redis_keys.batch(batch), "state", "running")
+    return batch
 
 
 def request(text: str = "?", **members: Any) -> bytes:
@@ -268,7 +274,7 @@ def test_replies_that_a_server_broke_off_are_asked_again_and_paid_for(store: Sto
 
 
 def test_no_more_tries_are_paid_for_than_a_budget_allows(store: Store) -> None:
-    who = WHO._replace(batch="b", budget=Budget(tokens=40))
+    who = WHO._replace(batch=running(store, "b"), budget=Budget(tokens=40))
     with ModelServer(Script(behave="broken-off")) as server, asking(store) as asker:
         register(store, server)
         body, spent = told(asker, request(), who)
@@ -721,7 +727,7 @@ def test_a_schema_that_a_server_refuses_is_left_out(store: Store) -> None:
 
 def test_what_asks_cost_is_counted(store: Store, server: ModelServer, asker: Asker) -> None:
     register(store, server, price=Price(1000.0, 2000.0))
-    who = WHO._replace(batch="b1")
+    who = WHO._replace(batch=running(store, "b1"))
     assert told(asker, request("1"), who)[1] == Spent(1, 0, 10, 5, 0.02)
     told(asker, request("2"), who)
     told(asker, request("2"), who)
@@ -743,14 +749,29 @@ def test_a_reply_that_cannot_be_used_costs_all_the_same(store: Store, server: Mo
 def test_a_budget_ends_asking(store: Store) -> None:
     with ModelServer(Script(latency_s=0.05)) as server, asking(store) as asker:
         register(store, server, price=Price(1000.0, 2000.0), max_concurrency=4)
-        who = WHO._replace(batch="b1", budget=Budget(cost=0.2))  # ten asks
+        who = WHO._replace(batch=running(store, "b1"), budget=Budget(cost=0.2))  # ten asks
         futures = [asker.ask(request(str(number)), who, lambda: True) for number in range(60)]
         failed = [json.loads(future.result(20).body)["error"] for future in futures if future.result(20).is_error]
         assert {(one["kind"], one["retryable"]) for one in failed} == {("over_budget", False)}
         assert 10 <= len(server.bodies) <= 14
         assert "reply" in told(asker, request("0"), who)[0]  # a kept reply costs nothing
-        other = who._replace(batch="b2", budget=Budget(tokens=1000))
+        other = who._replace(batch=running(store, "b2"), budget=Budget(tokens=1000))
         assert "reply" in told(asker, request("another batch"), other)[0]
+
+
+def test_no_more_is_asked_for_a_batch_that_was_cancelled(store: Store) -> None:
+    """Its chunks see the end themselves only after a quarter of a second."""
+    who = WHO._replace(batch=running(store, "b1"))
+    with ModelServer(Script(latency_s=0.05)) as server, asking(store) as asker:
+        register(store, server, max_concurrency=4)
+        futures = [asker.ask(request(str(number)), who, lambda: True) for number in range(60)]
+        eventually(lambda: len(server.bodies) >= 12)
+        store.redis.hset(redis_keys.batch("b1"), "state", "cancelled")
+        asked = len(server.bodies)
+        sleep(1)
+        assert len(server.bodies) - asked <= 8  # those under way, and at most one after each until it is counted
+        running(store, "b1")  # as by a retry
+        assert not any(future.result(20).is_error for future in futures)
 
 
 def test_a_budget_of_a_project_ends_asking_until_it_is_raised(store: Store, server: ModelServer, asker: Asker) -> None:
