@@ -21,7 +21,7 @@ from models.errors import AddressError, AskFailed
 from models.settings import ModelSettings
 
 _OWN = ("Accept", "Accept-Encoding", "Host", "User-Agent")
-_KEPT_ALIVE_S = 30.0
+_KEPT_ALIVE_S = 4.0  # uvicorn, with vLLM, closes after 5 s; a request sent in that moment is lost
 
 
 class HttpAnswer(NamedTuple):

@@ -70,6 +70,26 @@ def test_a_reply(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
+def test_a_connection_is_used_again_until_a_server_might_close_it(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept, accepted = server.get_request, []
+
+    def accept_and_count() -> object:
+        accepted.append(accept())
+        return accepted[-1]
+
+    async def main() -> None:
+        async with ModelClient(access(server), HERE) as client:
+            for idle_s in (0, 0.5, 4.5):
+                await asyncio.sleep(idle_s)
+                await client.chat(QUESTION)
+
+    monkeypatch.setattr(server, "get_request", accept_and_count)
+    asyncio.run(main())
+    assert len(accepted) == 2
+
+
 def test_no_key_is_no_header(server: ModelServer) -> None:
     chat(replace(access(server), api_key=""))
     assert "Authorization" not in server.headers[0]
