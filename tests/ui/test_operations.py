@@ -1,8 +1,6 @@
 import httpx
-from playwright.sync_api import Page, expect
 
 from tests.api.conftest import PROJECT, create
-from tests.ui.conftest import shoot
 
 HOSTILE = "<img src=x onerror='window.hacked=1'>"
 
@@ -31,13 +29,3 @@ def test_changes_and_keys_are_listed_for_those_who_manage(browse: httpx.Client, 
     listed = browse.get("/ui/projects/default/graders").text
     assert "Changes" not in listed
     assert ">Service<" not in listed
-
-
-def test_models_are_listed_with_what_they_came_to(page: Page, client: httpx.Client) -> None:
-    page.click("text=Models")
-    expect(page.locator(".empty")).to_contain_text("no models")
-    page.click("text=Changes")
-    expect(page.locator("h1")).to_have_text("Changes")
-    page.click("text=Service")
-    expect(page.locator(".good")).to_contain_text("Ready: Redis answers")
-    shoot(page, "service")
