@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends import NAMES, OF_ISOLATION, OF_THE_USER, backend_of, selftest, settings_for
+from tests.backends import NAMES, OF_ISOLATION, backend_of, selftest, settings_for
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(600)]
 _HERE = Path(__file__).parent
@@ -33,14 +33,15 @@ def open_folder() -> Iterator[Path]:
 @pytest.mark.parametrize("backend", NAMES)
 def test_an_ordinary_user_is_as_safe(backend: str, open_folder: Path) -> None:
     backend_of(backend)(settings_for(backend)).close()  # skips the test if the backend is unavailable
-    kinds = OF_THE_USER if backend == "docker" else OF_ISOLATION | {"asking"}
+    # A container is the same for every user of its engine, so only what it reaches outside is tried again.
+    kinds = {"escape"} if backend == "docker" else OF_ISOLATION | {"asking"}
     done = _run_as_ordinary_user(["-m", "gradebox", *selftest(kinds), "--backend", backend], backend, open_folder)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     result = json.loads(done.stdout)
     assert result["user"] == _USER
     assert result["breaches"] == []
     assert result["tried"].keys() == kinds
-    assert sum(result["tried"].values()) > (130 if backend == "docker" else 360)
+    assert sum(result["tried"].values()) > (60 if backend == "docker" else 360)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the suite runs as an ordinary user already")

@@ -276,11 +276,11 @@ while True:
 def test_a_service_that_is_killed_while_it_starts_sandboxes_leaves_none() -> None:
     size = (16 << 20) + random.randrange(1 << 12) * 4096  # of /tmp; identifies the sandboxes
     environment = {**os.environ, "PYTHONPATH": str(_ROOT), "GRADEBOX_SCRATCH_BYTES": str(size)}
-    for number in range(24):
+    for number in range(12):
         with subprocess.Popen([sys.executable, "-c", _STARTS], stdout=subprocess.PIPE, env=environment) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == b"\n"
-            time.sleep(number * 0.0005)
+            time.sleep(number * 0.001)
             process.kill()
     eventually(lambda: _using(size) == [], 8.0)
 
