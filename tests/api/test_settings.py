@@ -20,14 +20,6 @@ def test_all_dialects_are_spoken_by_default() -> None:
     assert ApiSettings().dialects == ("adaptive", "langfuse", "openai", "promptfoo", "reward", "weave")
 
 
-def test_lists_and_words_of_the_operator_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRADEBOX_ALLOWED_ENDPOINTS", "rewards.example, 127.0.0.1:9")
-    monkeypatch.setenv("GRADEBOX_LANGFUSE_EXTERNAL", "signature")
-    settings = ApiSettings()
-    assert settings.allowed_endpoints == ("rewards.example", "127.0.0.1:9")
-    assert settings.langfuse_external == "signature"
-
-
 @pytest.mark.sandbox
 def test_a_dialect_that_is_switched_off_is_not_there(store: Store, pool: Pool) -> None:
     services = Services(store, pool, ApiSettings(dialects=("adaptive",)))

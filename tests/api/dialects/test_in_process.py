@@ -17,6 +17,7 @@ from api.dialects.langfuse import evaluation as evaluation_room
 from api.dialects.langfuse import route as langfuse
 from api.dialects.langfuse.evaluation import ErrorAnswer, EvaluationError
 from api.dialects.weave import route as weave
+from models.settings import ModelSettings
 from tests.api.conftest import Service, client, problem, running, secret, service
 from tests.api.dialects.langfuse.conftest import ONE, evaluation, lambda_client
 from tests.api.dialects.langfuse.test_external import ANSWER, signature
@@ -151,10 +152,10 @@ def test_an_endpoint_is_asked_what_it_is_if_the_operator_allows_it(
         port = taken.getsockname()[1]
     server = Lengths(port, EmptyMetadata, blocking=False)
     graders, url = Adaptive(service.url, secret).graders, f"http://127.0.0.1:{port}"
-    assert "GRADEBOX_ALLOWED_ENDPOINTS" in graders.test_external_endpoint(url).error
-    monkeypatch.setattr(service.services.settings, "allowed_endpoints", (f"127.0.0.1:{port}",))
+    assert "GRADEBOX_MODEL_HOSTS" in graders.test_external_endpoint(url).error
+    monkeypatch.setattr(service.services, "models", ModelSettings(model_hosts=(f"127.0.0.1:{port}",)))
     eventually(lambda: not hasattr(graders.test_external_endpoint(url), "error"))  # the server starts in a thread
     told = graders.test_external_endpoint(url)
     assert (told.name, told.version, told.description) == ("lengths", "7", "how long it is")
-    assert "begins with http://" in graders.test_external_endpoint("ftp://x").error
+    assert "begin with http://" in graders.test_external_endpoint("ftp://x").error
     server.server.stop()
