@@ -1,10 +1,12 @@
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from openai.resources.fine_tuning.alpha import Graders
 from openai.types.fine_tuning.alpha import GraderRunResponse
 
 from api.dialects.openai.answers import Errors
+from api.dialects.openai.graders import Metric
+from api.dialects.openai.similarity_measures import MEASURES
 from gradebox.outcome import OutcomeError
 from tests.api.dialects.openai.conftest import check, multi, python, similar
 
@@ -129,6 +131,7 @@ def test_what_a_template_does_not_find_is_said(graders: Graders) -> None:
 
 
 def test_similarity_of_what_is_alike(graders: Graders) -> None:
+    assert {*MEASURES} == {*get_args(Metric)}
     item = {"answer": "The cat was sitting on the mat"}
     rewards = {
         metric: graders.run(grader=similar(metric), model_sample="the cat sat on the mat today", item=item).reward
@@ -179,7 +182,7 @@ def test_each_grader_of_a_multi_that_fails_is_named(graders: Graders) -> None:
 
 def test_time_and_memory_of_a_grader_cannot_be_raised(graders: Graders) -> None:
     parts = {f"fast{n}": python("def grade(sample, item):\n    return 1\n") for n in range(15)}
-    slow = python("def grade(sample, item):\n    while True:\n        pass\n")
+    slow = python("def grade(sample, item):\n    import time\n    time.sleep(60)\n")
     answer = graders.run(grader=multi("slow", slow=slow, **parts), model_sample="4")
     details = answer.metadata.errors.python_grader_runtime_error_details or ""
     assert has_none(answer) and details.startswith(

@@ -1,11 +1,8 @@
-from typing import get_args
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from api.dialects.openai.graders import Metric
 from api.dialects.openai.similarity_measures import MEASURES
 
 ASCII = st.text(st.characters(max_codepoint=127), max_size=40) | st.text("aB1_ \n-.", max_size=40)
@@ -13,7 +10,6 @@ ASCII = st.text(st.characters(max_codepoint=127), max_size=40) | st.text("aB1_ \
 
 def test_equal_texts_score_1_and_strangers_0() -> None:
     text = "the quick brown fox jumps over the lazy dog today"
-    assert {*MEASURES} == {*get_args(Metric)}
     for metric, measure in MEASURES.items():
         assert measure(text, text) == pytest.approx(1.0, abs=0.01), metric
         assert measure("1234", text) == pytest.approx(0.0, abs=0.01), metric
