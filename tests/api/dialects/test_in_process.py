@@ -12,6 +12,7 @@ from adaptive_sdk import Adaptive
 from adaptive_sdk.external import EmptyMetadata, Response, RewardServer, ServerInfo, ValidatedRequest
 from pydantic import SecretStr
 
+from api.access.failed_keys import FailedKeys
 from api.access.strangers import Strangers
 from api.dialects.langfuse import evaluation as evaluation_room
 from api.dialects.langfuse import route as langfuse
@@ -117,6 +118,16 @@ def test_requests_of_langfuse_are_not_paced_as_those_of_strangers(
     assert not is_good()
     functions.invoke(FunctionName="f", Payload=json.dumps(evaluation()))
     assert is_good()
+
+
+def test_a_wrong_secret_is_final_however_often_it_comes(
+    service: Service, executor: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service.services, "failed_keys", FailedKeys(3))
+    wrong, path = {"Authorization": "Bearer another"}, "/langfuse/v1/2015-03-31/functions/f/invocations"
+    invoked = {executor.post(path, json={}, headers=wrong).headers["x-amzn-errortype"] for _ in range(6)}
+    assert invoked == {"AccessDeniedException"}
+    assert {executor.post(EXECUTE, json={}, headers=wrong).status_code for _ in range(6)} == {403}
 
 
 def test_without_a_secret_nothing_is_run(service: Service, client: httpx.Client) -> None:
