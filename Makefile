@@ -28,7 +28,7 @@ soak: $(READY)  ## ten minutes beside a hostile project: others keep at least ha
 train: $(READY)  ## train a tiny model by TRL with a service's rewards; installs torch; TRAIN="1.16.0" uses one version
 	@.venv/bin/python -m tests.training $(TRAIN)
 
-clients: $(READY)  ## run promptfoo and weave against a service; installs 2 GB
+clients: $(READY)  ## run promptfoo, weave and Langfuse's SDK against a service; installs 2 GB
 	@.venv/bin/python -m tests.clients $(CLIENTS)
 
 lint: $(READY)  ## run ruff and mypy, and check the direction of imports

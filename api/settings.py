@@ -72,10 +72,6 @@ class ApiSettings(BaseSettings):
         "dispatcher. The released dispatcher signs its requests, but no source that was read names its header and "
         "algorithm: `signature` assumes that requests are signed like Langfuse's webhooks",
     )
-    allowed_endpoints: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)] = Field(
-        default=(),
-        description="hosts of external reward servers that tenants may have this service call: `host` or `host:port`",
-    )
     ui: Literal["on", "off"] = Field(default="on", description="whether to serve the pages for the browser at /")
     metrics: Literal["local", "key", "all"] = Field(
         default="local",

@@ -84,15 +84,22 @@ class PinnedHttp:
     ) -> None:
         await self._session.close()
 
+    async def get(self, path: str, timeout_s: float) -> HttpAnswer:
+        """As `post`, without a body."""
+        return await self._answer("GET", path, None, timeout_s)
+
     async def post(self, path: str, body: bytes, timeout_s: float) -> HttpAnswer:
         """Post JSON and return the answer. No request is repeated, and no redirect is followed.
 
         Raises:
             AskFailed: there was no complete answer.
         """
+        return await self._answer("POST", path, body, timeout_s)
+
+    async def _answer(self, method: str, path: str, body: bytes | None, timeout_s: float) -> HttpAnswer:
         try:
             async with asyncio.timeout(timeout_s):  # for the whole request, however slowly bytes arrive
-                return await self._post(path, body)
+                return await self._send(method, path, body)
         except aiohttp.ServerTimeoutError:  # a subclass of TimeoutError
             detail = "the server took no connection in time: check that it runs and can be reached from the service"
             raise AskFailed("unreachable", detail, True) from None
@@ -108,7 +115,7 @@ class PinnedHttp:
             detail = "the server closed the connection, or its answer was not HTTP: see its log, and ask again"
             raise AskFailed("unreachable", detail, True) from None
 
-    async def _post(self, path: str, body: bytes) -> HttpAnswer:
+    async def _send(self, method: str, path: str, body: bytes | None) -> HttpAnswer:
         base = self._base
         try:
             self._checked.addresses = await allowed(base, self._policy, self._resolve)
@@ -116,7 +123,8 @@ class PinnedHttp:
             detail = "the server's name has no address: check its URL"
             raise AskFailed("unreachable", detail, True) from None
         url = URL.build(scheme=base.scheme, host=base.host, port=base.port, path=f"{self._path}{path}", encoded=True)
-        async with self._session.post(url, data=body, headers=self._headers(), allow_redirects=False) as response:
+        headers = self._headers()
+        async with self._session.request(method, url, data=body, headers=headers, allow_redirects=False) as response:
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise _not_read("it is compressed, which was not requested: its full size is unknown")
             return HttpAnswer(response.status, response.headers, await self._bounded(response.content))

@@ -78,14 +78,17 @@ def pytest_collection_finish() -> None:
 
 
 def _group(nodeid: str) -> str:
-    """The group of a test: its file; in the contract, its backend; in the corpus, a third of the tests of a backend."""
+    """The group of a test: its file; in the contract, its backend; in the corpus, a third of the tests of a backend.
+
+    All tests with other services' clients are one group, because they share a service.
+    """
     file, _, test = nodeid.partition("::")
     if match := re.fullmatch(r"\w+\[(bubblewrap(?:, no zygote)?|docker(?:, attached)?)(?:-.*)?\]", test, re.DOTALL):
         if "/contract/" in file:
             return f"contract {match[1]}"
         if file.endswith("/test_corpus.py"):
             return f"corpus {match[1]} {crc32(test.encode()) % 3}"
-    return file
+    return "dialects" if re.match(r"tests/api/dialects/\w+/", file) else file
 
 
 def _begins(members: list[pytest.Item]) -> tuple[bool, int]:

@@ -1,13 +1,47 @@
-"""The documents of a thread, which were retrieved to answer it."""
+"""The documents of a thread, which were retrieved to answer it, and the judges that ask about them."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from gradebox.asks.model import Model
 from gradebox.judges import fields
 from gradebox.thread import StringThread
 
 _TEXTS = ("content", "text", "page_content")  # keys of the text of a document that is an object
 _RULES = frozenset(("system", "developer"))
+
+
+class DocumentsJudge:
+    """What judges that ask a model about documents have in common."""
+
+    def __init__(
+        self,
+        model: str,
+        documents: str | None = None,
+        temperature: float | None = 0.0,
+        max_tokens: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """Make a judge.
+
+        Args:
+            model: the model's key in the project.
+            documents: the metadata field that holds the documents. None: turns of the role `document`, and
+                `metadata.documents`.
+            temperature: sampling temperature; None for the model's default. The same holds for the next two.
+            max_tokens: maximum number of tokens of a reply.
+            seed: random seed, for servers that support it.
+
+        Raises:
+            ValueError: a setting is invalid; the message names it.
+        """
+        _check_where(documents)
+        self._model = Model(model)
+        self._documents = documents
+        self._options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(model={self._model.key!r})"
 
 
 def documents_of(thread: StringThread, where: str | None) -> list[str]:
@@ -40,7 +74,7 @@ def context_of(thread: StringThread, where: str | None) -> dict[str, str]:
     return ({"conversation": fields.listed(turns)} if turns else {}) | found
 
 
-def check_where(where: str | None) -> None:
+def _check_where(where: str | None) -> None:
     """Raise ValueError if this is not the name of a metadata field."""
     if where is not None and (not isinstance(where, str) or not where.strip()):
         raise ValueError(f'documents= names a field, as "metadata.retrieved", and {where!r:.80} is none')

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from gradebox.asks.model import Model
 from gradebox.asks.schema import object_of
 from gradebox.judges import claim_prompts as prompts
 from gradebox.judges import fields
 from gradebox.judges.bounded import bounded
-from gradebox.judges.documents import check_where, context_of
+from gradebox.judges.documents import DocumentsJudge, context_of
 from gradebox.score import NotApplicable, Score
 from gradebox.thread import StringThread
 
@@ -16,37 +15,12 @@ _CLAIMS = object_of({"claims": {"type": "array", "items": {"type": "string"}, "m
 _VERDICT = object_of({"reason": {"type": "string"}, "supported": {"type": "boolean"}})
 
 
-class Faithfulness:
+class Faithfulness(DocumentsJudge):
     """Asks a model for the claims of a completion, and which of them its context supports: `await judge(thread)`.
 
     The score is the share of supported claims; each claim is in `details` with its verdict. Create it at module level.
+    Without a field of documents, the turns before the last question, without system turns, are context too.
     """
-
-    def __init__(
-        self,
-        model: str,
-        documents: str | None = None,
-        temperature: float | None = 0.0,
-        max_tokens: int | None = None,
-        seed: int | None = None,
-    ) -> None:
-        """Make a judge.
-
-        Args:
-            model: the model's key in the project.
-            documents: the metadata field that holds the context. None: the turns before the last question without
-                system turns, turns of the role `document`, and `metadata.documents`.
-            temperature: sampling temperature; None for the model's default. The same holds for the next two.
-            max_tokens: maximum number of tokens of a reply.
-            seed: random seed, for servers that support it.
-
-        Raises:
-            ValueError: a setting is invalid; the message names it.
-        """
-        check_where(documents)
-        self._model = Model(model)
-        self._documents = documents
-        self._options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
 
     async def __call__(self, thread: StringThread) -> Score:
         """Score a thread.
@@ -83,6 +57,3 @@ class Faithfulness:
         schema = object_of(dict.fromkeys(numbers, _VERDICT))
         reply = await self._model.chat(prompts.messages(prompts.verdicts(claims, context)), schema, **self._options)
         return [reply.data[number] for number in numbers]
-
-    def __repr__(self) -> str:
-        return f"Faithfulness(model={self._model.key!r})"

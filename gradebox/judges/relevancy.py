@@ -9,7 +9,7 @@ from gradebox.asks.schema import object_of
 from gradebox.judges import claim_prompts as prompts
 from gradebox.judges import fields
 from gradebox.judges.bounded import bounded
-from gradebox.judges.documents import check_where, documents_of
+from gradebox.judges.documents import DocumentsJudge, documents_of
 from gradebox.judges.together import together
 from gradebox.score import NotApplicable, Score
 from gradebox.thread import StringThread
@@ -23,38 +23,12 @@ _STATEMENTS = object_of(
 )
 
 
-class ContextRelevancy:
+class ContextRelevancy(DocumentsJudge):
     """Asks a model for each document whether it helps with the question: `await judge(thread)`. Create it at module
     level.
 
     The score is the share of helpful documents; each document is in `details` with its verdict.
     """
-
-    def __init__(
-        self,
-        model: str,
-        documents: str | None = None,
-        temperature: float | None = 0.0,
-        max_tokens: int | None = None,
-        seed: int | None = None,
-    ) -> None:
-        """Make a judge.
-
-        Args:
-            model: the model's key in the project.
-            documents: the metadata field that holds the documents. None: turns of the role `document`, and
-                `metadata.documents`.
-            temperature: sampling temperature; None for the model's default. The same holds for the next two.
-            max_tokens: maximum number of tokens of a reply.
-            seed: random seed, for servers that support it.
-
-        Raises:
-            ValueError: a setting is invalid; the message names it.
-        """
-        check_where(documents)
-        self._model = Model(model)
-        self._documents = documents
-        self._options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
 
     async def __call__(self, thread: StringThread) -> Score:
         """Score a thread.
@@ -80,9 +54,6 @@ class ContextRelevancy:
         asked = prompts.messages(prompts.document(question, document))
         data = (await self._model.chat(asked, _DOCUMENT, **self._options)).data
         return {"relevant": data["relevant"], "reason": data["reason"]}
-
-    def __repr__(self) -> str:
-        return f"ContextRelevancy(model={self._model.key!r})"
 
 
 class AnswerRelevancy:

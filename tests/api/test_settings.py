@@ -1,7 +1,11 @@
 import pytest
 from pydantic import ValidationError
 
+from api.services import Services
 from api.settings import ApiSettings
+from sandbox.pool import Pool
+from storage.store import Store
+from tests.api.in_process import asked
 
 
 @pytest.mark.parametrize(
@@ -14,6 +18,13 @@ def test_dialects_are_names_with_commas(monkeypatch: pytest.MonkeyPatch, value: 
 
 def test_all_dialects_are_spoken_by_default() -> None:
     assert ApiSettings().dialects == ("adaptive", "langfuse", "openai", "promptfoo", "reward", "weave")
+
+
+@pytest.mark.sandbox
+def test_a_dialect_that_is_switched_off_is_not_there(store: Store, pool: Pool) -> None:
+    services = Services(store, pool, ApiSettings(dialects=("adaptive",)))
+    assert asked(services, "/api/graphql").status_code == 405
+    assert asked(services, "/openai/v1/models").status_code == 404
 
 
 def test_a_dialect_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,15 @@
-"""`make clients`: runs the code in docs/ with promptfoo and W&B's weave, as their registries have them now.
+"""`make clients`: runs the code in docs/ with promptfoo and W&B's weave, and invokes evaluators with the AWS SDK for
+JavaScript as Langfuse does, with all of them as their registries have them now.
 
-Both are large, so they are installed below `--folder`, which the next run reuses. CI does without them: bodies that
-these versions send are in tests/api/dialects. CI has the AWS SDKs, which Langfuse uses.
+They are large, so they are installed below `--folder`, which the next run reuses. CI does without them: bodies and
+signatures of these versions are in tests/api/dialects.
 """
 
 import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +19,11 @@ from typing import Any
 import httpx
 import yaml
 
+from tests.api.dialects.conftest import LANGFUSE_SECRET
+from tests.api.dialects.langfuse.conftest import ONE, PYTHON_FUNCTION, evaluation
 from tests.gradebox.conftest import ROOT, Service, serving
 
+AWS_SDK = "@aws-sdk/client-lambda@3"
 PROMPTFOO = "promptfoo@0.121"
 WEAVE = ("weave>=0.53", "numpy")  # numpy: the only package of weave[scorers] that RemoteScorer imports
 GRADER = """
@@ -37,9 +42,14 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
+def install(folder: Path, package: str) -> None:
+    """Installs a package of npm."""
+    subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, package], check=True)
+
+
 def promptfoo(folder: Path, service: Service, work: Path) -> None:
     """Runs an eval in each way that docs/promptfoo.md shows."""
-    subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, PROMPTFOO], check=True)
+    install(folder, PROMPTFOO)
     assertion, provider = blocks("promptfoo.md", "python")
     (work / "assertion.py").write_text(assertion)
     (work / "provider.py").write_text(provider)
@@ -109,6 +119,31 @@ def weave(folder: Path, service: Service) -> None:
     print(f"weave {version}: {answer}")
 
 
+def langfuse(folder: Path, service: Service) -> None:
+    """Invokes the function as Langfuse does: for scores, an error of the evaluator, and refusals that are final."""
+    install(folder, AWS_SDK)
+    shutil.copyfile(Path(__file__).with_name("invoke.mjs"), folder / "invoke.mjs")
+    raises = evaluation("def evaluate(ctx):\n    return 1 / 0")
+    for slash in ("", "/"):
+        scored, failed, invalid = invoke(
+            folder, service, slash, LANGFUSE_SECRET, evaluation(ONE), raises, {"scope": {}}
+        )
+        assert scored == {"payload": {"scores": [{"name": "one", "value": 1}]}}, scored
+        assert failed["payload"]["error"]["code"] == "USER_CODE_ERROR", failed
+        assert (invalid["error"], invalid["attempts"]) == ("InvalidParameterValueException", 1), invalid
+    (denied,) = invoke(folder, service, "", "not-the-secret-at-all", evaluation(ONE))
+    assert (denied["error"], denied["attempts"]) == ("AccessDeniedException", 1), denied
+    print(f"AWS SDK for JavaScript: {scored}, {failed}")
+
+
+def invoke(folder: Path, service: Service, slash: str, secret: str, *bodies: dict[str, Any]) -> list[dict[str, Any]]:
+    """The answers to these bodies."""
+    lines = "".join(json.dumps({"name": PYTHON_FUNCTION, "body": json.dumps(body)}) + "\n" for body in bodies)
+    command = ["node", "invoke.mjs", f"{service.url}/langfuse/v1{slash}", secret]
+    done = subprocess.run(command, cwd=folder, input=lines, capture_output=True, text=True, timeout=60, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 def place(service: Service) -> str:
     """Host and port."""
     return service.url.removeprefix("http://")
@@ -118,13 +153,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make clients")
     parser.add_argument("--folder", type=Path, default=ROOT / ".clients")
     arguments = parser.parse_args()
-    with TemporaryDirectory(prefix="gradebox-clients-") as data, serving(Path(data), "--workers", "1") as service:
+    with (
+        TemporaryDirectory(prefix="gradebox-clients-") as data,
+        serving(Path(data), "--workers", "1", langfuse_secret=LANGFUSE_SECRET) as service,
+    ):
         threads = [{"completion": "7", "metadata": {"answer": "7"}}]
         service.client().graders.create.function(key="has-answer", fn=GRADER, threads=threads)
         work = Path(data) / "work"
         work.mkdir()
         promptfoo(arguments.folder / "promptfoo", service, work)
         weave(arguments.folder / "weave", service)
+        langfuse(arguments.folder / "langfuse", service)
     return 0
 
 

@@ -1,5 +1,6 @@
 """The SDK's GraphQL mutations."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +10,6 @@ import strawberry
 from strawberry.scalars import JSON
 
 from api.access.auth import require, require_operator
-from api.access.reward_servers import EndpointError, ask
 from api.dialects.adaptive import configs, types
 from api.dialects.adaptive.enums import MetricScoringType
 from api.dialects.adaptive.inputs import (
@@ -27,6 +27,7 @@ from api.dialects.adaptive.inputs import (
 )
 from api.dialects.adaptive.project_servers import endpoint_at
 from api.dialects.adaptive.queries import shown
+from api.dialects.adaptive.reward_info import described
 from api.dialects.adaptive.scalars import IdOrKey
 from api.dialects.adaptive.types import Info
 from api.http.problems import invalid
@@ -108,11 +109,7 @@ class Mutation:
     def test_remote_env(self, info: Info, input: RemoteEnvCreate) -> types.RemoteEnvTest:  # noqa: A002  # as above
         """Request a reward server's description, if the operator allows its host."""
         require(info.context.key, "manage")
-        try:
-            told = ask(input.url, info.context.services.settings.allowed_endpoints)
-        except EndpointError as error:
-            return types.RemoteEnvTestOffline(error=str(error))
-        return types.RemoteEnvTestOnline(name=told.name, version=told.version, description=told.description)
+        return asyncio.run(described(input.url, info.context.services.models))
 
     @strawberry.mutation
     def add_remote_env(self, input: RemoteEnvCreate) -> types.RemoteEnv:  # noqa: A002  # as above

@@ -16,7 +16,7 @@ from tests.api.http.test_websocket import request
 from tests.storage.making import accept, finish_all, wanted
 from tests.waiting import eventually
 
-MANY = 80
+MANY = 60  # more than the service has threads
 
 
 class Blocked:

@@ -17,7 +17,7 @@ from tests.api.http.test_bounded_protocol import connected, rest
 from tests.api.http.test_websocket import websocket_head
 
 A_SECOND = 20
-FLOOD_S = 3.0
+FLOOD_S = 2.0
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def test_the_oldest_lines_go(service: Service, client: httpx.Client) -> None:
     stream = service.store.redis
     service.store.audit._lines, kept = 100, service.store.audit._lines
     try:
-        for number in range(400):
+        for number in range(260):
             service.store.graders.describe("default", "exact", {"name": str(number)})  # without an author: no line
             client.patch(f"{PROJECT}/graders/exact", json={"name": str(number)})
     finally:

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -315,19 +316,8 @@ def test_an_upload_that_stands_still_is_given_up(
     assert left(client, service) == []
 
 
-def test_events_tell_of_progress_until_the_end(client: httpx.Client) -> None:
-    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(0.02)\n    return 1.0\n")
-    batch = submit(client, lines(60), "grader=slow")
-    with client.stream("GET", f"{URL}/{batch}/events") as stream:
-        assert stream.headers["content-type"].startswith("text/event-stream")
-        told = [line for line in stream.iter_lines() if line.startswith(("event:", "data:"))]
-    assert told[0] == "event: progress"
-    assert told[-2] == "event: end"
-    assert json.loads(told[-1].removeprefix("data: "))["state"] == "finished"
-
-
-def test_streams_of_one_batch_ask_redis_once_for_all(
-    client: httpx.Client, service: Service, worker: None, monkeypatch: pytest.MonkeyPatch
+def test_events_tell_of_progress_until_the_end_and_ask_redis_once_for_all_streams(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(0.02)\n    return 1.0\n")
     asked: list[bool] = []
@@ -342,6 +332,7 @@ def test_streams_of_one_batch_ask_redis_once_for_all(
 
     def watch() -> list[str]:
         with client.stream("GET", f"{URL}/{batch}/events") as stream:
+            assert stream.headers["content-type"].startswith("text/event-stream")
             return [line for line in stream.iter_lines() if line.startswith(("event:", "data:"))]
 
     monkeypatch.setattr(service.store.batches, "get", counted)
@@ -350,7 +341,8 @@ def test_streams_of_one_batch_ask_redis_once_for_all(
     seconds = time.monotonic() - started
     assert {len(set(one[-2:])) for one in told} == {2}
     assert all(one[0] == "event: progress" and one[-2] == "event: end" for one in told)
-    assert len({one[-1] for one in told}) == 1  # the same summary
+    (last,) = {one[-1] for one in told}  # the same summary
+    assert json.loads(last.removeprefix("data: "))["state"] == "finished"
     assert len(asked) - 40 <= seconds / progress_events.POLL_S + 5  # each stream calls it once at its start
     assert asked.count(True) == 1
     assert service.services.watching._watched == {}
@@ -398,8 +390,8 @@ def test_a_cancelled_batch_keeps_what_it_has(client: httpx.Client) -> None:
     refused = client.post(f"{URL}/{batch}/retry")
     assert refused.status_code == 409 and "cancelled" in refused.json()["detail"]
     assert client.delete(f"{URL}/{batch}").status_code == 204
-    for path in ("", "/outcomes", "/events"):
-        problem(client.get(f"{URL}/{batch}{path}"), 404, "not-found")
+    for gone, path in product((batch, "x:chunks"), ("", "/outcomes", "/events")):
+        problem(client.get(f"{URL}/{gone}{path}"), 404, "not-found")
 
 
 def test_a_batch_outlives_its_grader(client: httpx.Client) -> None:
@@ -414,12 +406,6 @@ def test_batches_are_listed_newest_first(client: httpx.Client) -> None:
     ids = [submit(client, lines(1)) for _ in range(3)]
     assert [batch["id"] for batch in client.get(f"{URL}?limit=2").json()] == [ids[2], ids[1]]
     assert [batch["id"] for batch in client.get(f"{URL}?before={ids[1]}").json()] == [ids[0]]
-
-
-@pytest.mark.parametrize("batch", ["nothing", "0" * 20, "x:chunks"])
-def test_a_batch_that_is_not_there(client: httpx.Client, batch: str) -> None:
-    for path in ("", "/outcomes", "/events"):
-        problem(client.get(f"{URL}/{batch}{path}"), 404, "not-found")
 
 
 def test_a_project_that_has_too_much_waiting_is_asked_to_come_again(
@@ -493,8 +479,7 @@ def test_outcomes_that_are_lost_are_an_error_that_stays(
     assert finished(client, again.json()["id"])["done"] == 100
 
 
-@pytest.mark.parametrize("is_gone", [True, False])
-@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+@pytest.mark.parametrize(("is_gone", "encoding"), [(True, "gzip"), (False, "identity")])
 def test_a_transfer_that_meets_a_lost_chunk_breaks_off(
     client: httpx.Client,
     service: Service,

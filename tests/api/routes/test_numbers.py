@@ -88,16 +88,6 @@ def test_what_cannot_be_compared_says_why(client: httpx.Client) -> None:
 
 
 @pytest.mark.usefixtures("graders")
-def test_a_batch_that_runs_is_not_compared(client: httpx.Client, service: Service) -> None:
-    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(2)\n    return 1.0\n")
-    threads = [{"completion": "4"}] * 4
-    batch = client.post(URL, json={"graders": [{"key": "slow"}], "threads": threads}).json()["id"]
-    answer = client.get(f"{PROJECT}/compare", params={"a": batch, "b": batch})
-    assert "once it is over" in problem(answer, 409, "conflict")
-    assert client.post(f"{URL}/{batch}/cancel").status_code == 200
-
-
-@pytest.mark.usefixtures("graders")
 def test_a_batch_that_is_scored_again_meanwhile_is_not_compared(
     client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from tests.api.conftest import GOOD, PROJECT, Service, create, problem
+from tests.api.conftest import GOOD, PROJECT, create, problem
 from tests.api.routes.conftest import scored
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
@@ -52,14 +52,6 @@ def test_labels_stand_beside_the_outcomes_and_are_compared_with_them(client: htt
     assert client.get(f"{URL}/{batch}?bootstrap=true").json()["recorded"] == [said]
 
 
-def test_all_of_a_request_are_recorded_or_none(client: httpx.Client) -> None:
-    batch = submit(client, 3)
-    custom(client)
-    refused = record(client, batch, {"id": "t0", "score": 1}, {"id": "nobody", "score": 1})
-    assert "line 2: the batch has no thread with the id 'nobody'" in problem(refused, 422, "invalid-request")
-    assert client.get(f"{URL}/{batch}").json()["recorded"] == []
-
-
 def test_what_cannot_be_recorded_says_why(client: httpx.Client) -> None:
     batch = submit(client, 3)
     one = {"index": 0, "score": 1}
@@ -72,6 +64,9 @@ def test_what_cannot_be_recorded_says_why(client: httpx.Client) -> None:
     problem(body, 415, "unsupported-media-type")
     none = client.put(f"{URL}/{batch}/scores", params={"grader": "human"}, content=b"", headers=LINES)
     assert "line 1 is no score" in problem(none, 422, "invalid-request")
+    refused = record(client, batch, {"id": "t0", "score": 1}, {"id": "nobody", "score": 1})
+    assert "line 2: the batch has no thread with the id 'nobody'" in problem(refused, 422, "invalid-request")
+    assert client.get(f"{URL}/{batch}").json()["recorded"] == []
     run = client.post(URL, json={"graders": [{"key": "human"}], "threads": [{"completion": "4"}]})
     assert "its scores come from outside" in problem(run, 409, "not-runnable")
 
@@ -89,17 +84,3 @@ def test_a_custom_grader_is_made_described_and_not_proved(client: httpx.Client) 
     problem(client.put(url, json={"timeout_s": 3}), 409, "not-runnable")
     proof = client.post(f"{PROJECT}/validate", json={"kind": "custom"})
     assert "no source to check" in problem(proof, 422, "invalid-request")
-
-
-def test_a_custom_grader_that_the_adaptive_sdk_made_is_recorded_too(
-    client: httpx.Client, service: Service, secret: str
-) -> None:
-    from adaptive_sdk import Adaptive
-
-    batch = submit(client, 3)
-    made = Adaptive(base_url=service.url, api_key=secret).graders.create.custom(
-        key="taste", description="what people like", project="default"
-    )
-    assert made.key == "taste"
-    recorded = record(client, batch, {"id": "t1", "score": 0.5}, grader="taste").json()["recorded"]
-    assert [(one["grader"], one["mean"]) for one in recorded] == [("taste@1", 0.5)]

@@ -113,7 +113,8 @@ def test_a_batch_that_runs_has_no_index_yet(client: httpx.Client) -> None:
     assert (so_far["total"], so_far["is_over"], so_far["rows"]) == (0, False, [])
     for wanted in ({"sort": "score"}, {"kind": "error"}, {"low": 0.5}, {"text": "4"}):
         assert "once it is over" in problem(client.get(url, params=wanted), 409, "conflict")
-    assert "once it is over" in problem(client.get(f"{URL}/{batch}/errors"), 409, "conflict")
+    for path in (f"{URL}/{batch}/errors", f"{PROJECT}/compare?a={batch}&b={batch}"):
+        assert "once it is over" in problem(client.get(path), 409, "conflict")
     assert client.post(f"{URL}/{batch}/cancel").status_code == 200
     over = client.get(url, params={"sort": "score"}).json()
     assert (over["total"], over["is_over"]) == (0, True)

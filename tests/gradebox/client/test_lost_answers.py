@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import httpx
 import pytest
@@ -85,27 +86,14 @@ def made(client: Client, key: str) -> int:
     return sum(batch.graders[0].key == key for batch in client.batches.list(200))
 
 
-@pytest.mark.parametrize("lost", [1, 3])
-def test_a_batch_whose_answer_was_lost_is_made_once(service: Service, proxy: Proxy, lost: int) -> None:
+def test_a_batch_whose_answers_were_lost_is_made_once(service: Service, proxy: Proxy) -> None:
     with grader(service, "lost-batch") as direct, Client(proxy.url, service.key) as client:
         before = made(direct, "lost-batch")
-        proxy.losing = lost
+        proxy.losing = 3
         batch = client.batches.create("lost-batch", THREADS)
         batch.wait(progress=False)
         assert batch.status.scored == 3
         assert made(direct, "lost-batch") == before + 1
-
-
-def test_the_client_that_awaits_does_the_same(service: Service, proxy: Proxy) -> None:
-    async def create() -> None:
-        async with AsyncClient(proxy.url, service.key) as client:
-            proxy.losing = 2
-            await client.batches.create("lost-async", THREADS)
-
-    with grader(service, "lost-async") as direct:
-        before = made(direct, "lost-async")
-        asyncio.run(create())
-        assert made(direct, "lost-async") == before + 1
 
 
 def test_a_grader_whose_answer_was_lost_is_made_once(service: Service, proxy: Proxy) -> None:
@@ -129,26 +117,25 @@ def test_a_batch_whose_end_was_not_heard_of_is_deleted(service: Service, proxy: 
 def test_files_are_sent_again_from_where_they_were(service: Service, proxy: Proxy, tmp_path: Path) -> None:
     path = tmp_path / "threads.jsonl"
     path.write_bytes(b"skipped\n" + b'{"turns": [["assistant", "4"]]}\n' * 2)
-    with grader(service, "lost-file"), path.open("rb") as file, Client(proxy.url, service.key) as client:
+
+    async def sent(file: BinaryIO) -> int:
+        async with AsyncClient(proxy.url, service.key) as client:  # others of these tests use the one that blocks
+            return (await client.batches.create("lost-file", file)).status.threads
+
+    with grader(service, "lost-file"), path.open("rb") as file:
         file.readline()
         proxy.losing = 1
-        assert client.batches.create("lost-file", file).status.threads == 2
+        assert asyncio.run(sent(file)) == 2
 
 
-@pytest.mark.parametrize("threads", [iter(THREADS), (thread for thread in THREADS)])
+class Pipe(io.BytesIO):
+    def seekable(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("threads", [iter(THREADS), Pipe(b'{"turns": [["assistant", "4"]]}\n')])
 def test_what_can_be_read_only_once_is_not_sent_cut_off(service: Service, proxy: Proxy, threads: Threads) -> None:
     with grader(service, "lost-once"), Client(proxy.url, service.key) as client:
         proxy.losing = 1
         with pytest.raises(ConnectionFailed, match="broke"):
             client.batches.create("lost-once", threads)
-
-
-def test_a_pipe_is_not_sent_again(service: Service, proxy: Proxy) -> None:
-    class Pipe(io.BytesIO):
-        def seekable(self) -> bool:
-            return False
-
-    with grader(service, "lost-pipe"), Client(proxy.url, service.key) as client:
-        proxy.losing = 1
-        with pytest.raises(ConnectionFailed, match="broke"):
-            client.batches.create("lost-pipe", Pipe(b'{"turns": [["assistant", "4"]]}\n'))

@@ -1,53 +1,20 @@
-"""Fixtures for both clients of adaptive-sdk."""
+"""Fixtures for the client of adaptive-sdk, and for queries without it."""
 
-import asyncio
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
-from adaptive_sdk import Adaptive, AsyncAdaptive
+from adaptive_sdk import Adaptive
 
 from tests.gradebox.conftest import Service
 
 
-class Sdk:
-    """A client of the SDK. It awaits results where necessary."""
-
-    def __init__(self, client: Any, runner: asyncio.Runner) -> None:
-        self.client = client
-        self._runner = runner
-
-    def __call__(self, ask: Callable[[Any], Any]) -> Any:
-        async def awaited() -> Any:
-            answer = ask(self.client)
-            return await answer if inspect.isawaitable(answer) else answer
-
-        return self._runner.run(awaited()) if isinstance(self.client, AsyncAdaptive) else ask(self.client)
-
-    def graders(self, ask: Callable[[Any], Any]) -> Any:
-        """Calls `client.graders`."""
-        return self(lambda client: ask(client.graders))
-
-
-@pytest.fixture(params=[Adaptive, AsyncAdaptive], ids=["sync", "async"])
-def kind(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
 @pytest.fixture
-def sdk_of(service: Service, kind: Any) -> Iterator[Callable[[str], Sdk]]:
-    """Makes a client for an API key."""
-    with asyncio.Runner() as runner:
-        yield lambda key: Sdk(kind(base_url=service.url, api_key=key), runner)
-
-
-@pytest.fixture
-def sdk(sdk_of: Callable[[str], Sdk], service: Service, project: str) -> Sdk:
-    """A client with the first API key, in the test's project."""
-    made = sdk_of(service.key)
-    made.client.set_default_project(project)
+def sdk(service: Service, project: str) -> Adaptive:
+    """The blocking client with the first API key, in the test's project."""
+    made = Adaptive(base_url=service.url, api_key=service.key)
+    made.set_default_project(project)
     return made
 
 

@@ -1,17 +1,19 @@
 """Tests of graders through unmodified adaptive-sdk."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import pytest
+from adaptive_sdk import Adaptive, AsyncAdaptive
 from adaptive_sdk.graphql_client import GraderUpdateInput
 from adaptive_sdk.graphql_client.exceptions import GraphQLClientGraphQLMultiError
 
 from examples.model_server import ModelServer, Script
 from gradebox import NotFound
-from tests.api.dialects.adaptive.conftest import Sdk
 from tests.gradebox.conftest import Service
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
@@ -20,7 +22,6 @@ SOURCE = "async def grade(thread):\n    return 1.0\n"
 CREATE = """
 mutation C($project: IdOrKey!, $input: GraderCreateInput!) { createGrader(project: $project, input: $input) { id } }
 """
-Graders = Any
 
 
 async def exact_match(thread: "StringThread") -> float:  # type: ignore[name-defined]  # noqa: F821  # as in the SDK's example: the platform defines it
@@ -31,11 +32,11 @@ async def says_four(thread: "StringThread") -> float:  # type: ignore[name-defin
     return float("4" in thread.completion())
 
 
-def function(sdk: Sdk, key: str = "says-four", fn: Any = says_four, **more: Any) -> Any:
-    return sdk(lambda client: client.graders.create.function(key=key, fn=fn, **more))
+def function(sdk: Adaptive, key: str = "says-four", fn: Any = says_four, **more: Any) -> Any:
+    return sdk.graders.create.function(key=key, fn=fn, **more)
 
 
-def test_a_function_is_created_and_scores(sdk: Sdk, service: Service, project: str) -> None:
+def test_a_function_is_created_and_scores(sdk: Adaptive, service: Service, project: str) -> None:
     before = int(time.time() * 1000)
     made = function(sdk, name="Says four", description="looks for a 4")
 
@@ -53,14 +54,26 @@ def test_a_function_is_created_and_scores(sdk: Sdk, service: Service, project: s
     assert service.client(project).score("says-four", [{"completion": "4"}])[0].score == 1.0
 
 
-def test_source_as_a_string_is_kept_verbatim(sdk: Sdk) -> None:
+def test_the_client_that_awaits_does_the_same(service: Service, project: str) -> None:
+    """test_schema.py shows that it sends the same documents."""
+
+    async def run() -> tuple[Any, Any]:
+        graders = AsyncAdaptive(base_url=service.url, api_key=service.key).graders
+        made = await graders.create.function(key="says-four", fn=says_four, project=project)
+        return made, await graders.get(grader_key="says-four", project=project)
+
+    made, found = asyncio.run(run())
+    assert (made.key, found.id) == ("says-four", made.id)
+
+
+def test_source_as_a_string_is_kept_verbatim(sdk: Adaptive) -> None:
     source = (
         "import re  # π\n\n\nasync def grade(thread):\n    return float(len(re.findall('4', thread.completion())))\n"
     )
     assert function(sdk, fn=source).grader_config.source_code == source
 
 
-def test_a_function_that_fails_a_check_is_not_kept(sdk: Sdk, service: Service, project: str) -> None:
+def test_a_function_that_fails_a_check_is_not_kept(sdk: Adaptive, service: Service, project: str) -> None:
     with pytest.raises(ValueError, match=r"validation failed: test_run: .*answer") as caught:
         function(sdk, fn=exact_match)
     assert "in grade" in str(caught.value), "the grader's own traceback is shown"
@@ -71,11 +84,11 @@ def test_a_function_that_fails_a_check_is_not_kept(sdk: Sdk, service: Service, p
     assert service.client(project).graders.list() == []
 
 
-def test_validation_tells_of_every_check_and_takes_a_thread(sdk: Sdk, project: str) -> None:
+def test_validation_tells_of_every_check_and_takes_a_thread(sdk: Adaptive, project: str) -> None:
     source = "async def grade(thread):\n    return float(thread.metadata['answer'])\n"
     sample = {"turns": [["user", "?"], ["assistant", "!"]], "metadata": {"answer": "0.5"}}
 
-    answer = sdk(lambda c: c._gql_client.validate_function_grader(project=project, code=source, test_sample=sample))
+    answer = sdk._gql_client.validate_function_grader(project=project, code=source, test_sample=sample)
 
     report = answer.validate_function_grader
     assert report.valid
@@ -96,9 +109,9 @@ def test_a_create_without_validation_is_validated(ask: Callable[..., Any], proje
     assert service.client(project).graders.list() == []
 
 
-def test_checks_are_a_function_to_the_sdk(sdk: Sdk, service: Service, project: str) -> None:
+def test_checks_are_a_function_to_the_sdk(sdk: Adaptive, service: Service, project: str) -> None:
     service.client(project).graders.create.checks("four", [{"check": "contains", "text": "4"}])
-    found = sdk.graders(lambda graders: graders.get(grader_key="four"))
+    found = sdk.graders.get(grader_key="four")
     assert found.grader_type.value == "FUNCTION"
     assert "from gradebox.checks import Checks" in found.grader_config.source_code
 
@@ -117,13 +130,13 @@ def judge(client: Any, **more: Any) -> Any:
 
 
 def test_a_judge_comes_back_as_it_was_sent_and_scores(
-    sdk: Sdk, service: Service, project: str, server: ModelServer
+    sdk: Adaptive, service: Service, project: str, server: ModelServer
 ) -> None:
     examples = [
         {"input": [{"role": "user", "content": "hi"}], "output": "yo", "passes": True},
         {"input": [], "output": "no", "passes": False, "reasoning": "rude"},
     ]
-    made = sdk(lambda client: judge(client, examples=examples))
+    made = judge(sdk, examples=examples)
     config = made.grader_config
     assert (made.grader_type.value, made.metric.kind.value, made.name) == ("JUDGE", "BOOL", "Kind")
     assert (config.judge_criteria, config.model.key, config.model.online.value) == ("is <kind>", "a-judge", "ONLINE")
@@ -139,37 +152,34 @@ def test_a_judge_comes_back_as_it_was_sent_and_scores(
     thread = {"prompt": "Is <that> so?", "completion": "yes &lt; no"}
     (outcome,) = client.score("kind", [thread])
     assert (outcome.score, outcome.reason) == (1.0, "so it is")
-    assert [one.grader_type.value for one in sdk(lambda c: c.graders.list())] == ["JUDGE"]
+    assert [one.grader_type.value for one in sdk.graders.list()] == ["JUDGE"]
     client.models.delete("a-judge")
-    model = sdk(lambda c: c.graders.get(grader_key="kind")).grader_config.model
+    model = sdk.graders.get(grader_key="kind").grader_config.model
     assert (model.online.value, "no model 'a-judge'" in model.error) == ("OFFLINE", True)
 
 
-def test_a_judge_of_a_model_that_is_not_there_is_not_kept(sdk: Sdk, service: Service, project: str) -> None:
+def test_a_judge_of_a_model_that_is_not_there_is_not_kept(sdk: Adaptive, service: Service, project: str) -> None:
     with pytest.raises(GraphQLClientGraphQLMultiError, match="a-judge"):
-        sdk(judge)
+        judge(sdk)
     assert service.client(project).graders.list() == []
 
 
 def test_an_external_endpoint_is_registered_by_its_url_and_scores(
-    sdk: Sdk, service: Service, project: str, server: ModelServer
+    sdk: Adaptive, service: Service, project: str, server: ModelServer
 ) -> None:
-    def create(client: Any, key: str) -> Any:
-        return client.graders.create.external_endpoint(key=key, url=server.base_url)
-
-    made = sdk(lambda client: create(client, "far"))
+    made = sdk.graders.create.external_endpoint(key="far", url=server.base_url)
     assert (made.grader_type.value, made.grader_config.url) == ("REMOTE", server.base_url)
     client = service.client(project)
     assert client.score("far", [{"completion": "x"}])[0].score == 0.25
-    sdk(lambda client: create(client, "again"))
+    sdk.graders.create.external_endpoint(key="again", url=server.base_url)
     assert [(one.key, one.url) for one in client.endpoints.list()] == [("far", server.base_url)]
     with (
         ModelServer(Script(behave="status", status=400)) as wrong,
         pytest.raises(GraphQLClientGraphQLMultiError, match="gave no score"),
     ):
-        sdk(lambda c: c.graders.create.external_endpoint(key="away", url=wrong.base_url))
+        sdk.graders.create.external_endpoint(key="away", url=wrong.base_url)
     with pytest.raises(GraphQLClientGraphQLMultiError, match="http"):
-        sdk(lambda c: c.graders.create.external_endpoint(key="away", url="ftp://x"))
+        sdk.graders.create.external_endpoint(key="away", url="ftp://x")
     assert [one.key for one in client.endpoints.list()] == ["far"]
     assert {one.key: one.kind for one in client.graders.list()} == {"again": "external", "far": "external"}
 
@@ -178,7 +188,7 @@ def test_an_external_endpoint_is_registered_by_its_url_and_scores(
     ("verdict", "score"), [('{"1": {"reason": "r", "supported": true}}', 1.0), ('{"1": {"reason": "r"}}', None)]
 )
 def test_a_prebuilt_judge_runs(
-    sdk: Sdk,
+    sdk: Adaptive,
     ask: Callable[..., Any],
     service: Service,
     project: str,
@@ -186,7 +196,7 @@ def test_a_prebuilt_judge_runs(
     verdict: str,
     score: float | None,
 ) -> None:
-    made = sdk(lambda c: c.graders.create.prebuilt_judge(key="true", type="FAITHFULNESS", judge_model="a-judge"))
+    made = sdk.graders.create.prebuilt_judge(key="true", type="FAITHFULNESS", judge_model="a-judge")
     assert (made.grader_type.value, made.metric.kind.value) == ("PREBUILT", "SCALAR")
     assert made.grader_config.prebuilt_criteria.key.value == "FAITHFULNESS"
     assert (made.grader_config.model.key, made.grader_config.model.online.value) == ("a-judge", "ONLINE")
@@ -216,66 +226,54 @@ def test_a_prebuilt_judge_runs(
     assert "no documents" in bare.not_applicable
 
 
-def test_custom_graders_come_back(sdk: Sdk, service: Service, project: str) -> None:
-    custom = sdk(lambda c: c.graders.create.custom(key="own", description="mine"))
-    bare = sdk(lambda c: c.graders.create.custom(key="bare"))
+def test_custom_graders_come_back(sdk: Adaptive, service: Service, project: str) -> None:
+    custom = sdk.graders.create.custom(key="own", description="mine")
+    bare = sdk.graders.create.custom(key="bare")
 
     assert custom.grader_config.grader_description == "mine"
     assert bare.grader_config.grader_description is None
-    listed = sdk(lambda c: c.graders.list())
-    assert [(one.key, one.grader_type.value) for one in listed] == [
-        ("bare", "CUSTOM"),
-        ("own", "CUSTOM"),
-    ]
+    assert [(one.key, one.grader_type.value) for one in sdk.graders.list()] == [("bare", "CUSTOM"), ("own", "CUSTOM")]
     kinds = {grader.key: grader.kind for grader in service.client(project).graders.list()}
     assert kinds == {"bare": "custom", "own": "custom"}
 
 
-def test_a_grader_is_got_locked_and_deleted_by_key_or_id(sdk: Sdk, service: Service, project: str) -> None:
+def test_a_grader_is_got_locked_and_deleted_by_key_or_id(sdk: Adaptive, service: Service, project: str) -> None:
     made = function(sdk, fn=SOURCE)
     assert str(UUID(made.id)) == made.id
     for ref in ("says-four", made.id):
-        assert sdk.graders(lambda graders: graders.get(grader_key=ref)).id == made.id  # noqa: B023  # called at once
+        assert sdk.graders.get(grader_key=ref).id == made.id
 
-    assert sdk(lambda c: c.graders.lock(grader_key=made.id, locked=True)).locked
+    assert sdk.graders.lock(grader_key=made.id, locked=True).locked
     with pytest.raises(GraphQLClientGraphQLMultiError, match="'says-four' is locked: unlock it"):
-        sdk(lambda c: c.graders.delete(grader_key="says-four"))
-    assert not sdk(lambda c: c.graders.lock(grader_key="says-four", locked=False)).locked
-    assert sdk(lambda c: c.graders.delete(grader_key=made.id)) is True
+        sdk.graders.delete(grader_key="says-four")
+    assert not sdk.graders.lock(grader_key="says-four", locked=False).locked
+    assert sdk.graders.delete(grader_key=made.id) is True
     with pytest.raises(NotFound):
         service.client(project).graders.get("says-four")
     assert function(sdk, fn=SOURCE).id != made.id, "a new grader of an old key is another one"
 
 
-def test_a_grader_that_is_not_there_is_named(sdk: Sdk) -> None:
-    calls: list[Callable[[Graders], Any]] = [
-        lambda graders: graders.get(grader_key="my-model"),
-        lambda graders: graders.lock(grader_key="my-model", locked=True),
-        lambda graders: graders.delete(grader_key="my-model"),
-    ]
-    for call in calls:
+def test_a_grader_that_is_not_there_is_named(sdk: Adaptive) -> None:
+    graders = sdk.graders
+    for call in (graders.get, partial(graders.lock, locked=True), graders.delete):
         with pytest.raises(GraphQLClientGraphQLMultiError, match="there is no grader 'my-model' in project"):
-            sdk.graders(call)
+            call(grader_key="my-model")
 
 
-def test_a_key_is_taken_once(sdk: Sdk) -> None:
+def test_a_key_that_is_taken_or_none_is_refused(sdk: Adaptive) -> None:
     function(sdk, fn=SOURCE)
     with pytest.raises(GraphQLClientGraphQLMultiError, match=r"there is a grader 'says-four' in project .* already"):
         function(sdk, fn=SOURCE)
-
-
-@pytest.mark.parametrize("key", ["Upper", "a b", "", "x" * 65])
-def test_a_key_that_is_none_is_refused(sdk: Sdk, key: str) -> None:
     with pytest.raises(GraphQLClientGraphQLMultiError, match=r"\$\.key"):
-        sdk(lambda c: c.graders.create.custom(key=key))
+        sdk.graders.create.custom(key="Upper")
 
 
-def test_an_update_changes_what_it_names(sdk: Sdk, service: Service, project: str) -> None:
+def test_an_update_changes_what_it_names(sdk: Adaptive, service: Service, project: str) -> None:
     function(sdk, fn=SOURCE, description="one")
 
     def update(**fields: Any) -> Any:
         wanted = GraderUpdateInput.model_validate(fields)
-        return sdk(lambda c: c._gql_client.update_grader(project, "says-four", wanted)).update_grader
+        return sdk._gql_client.update_grader(project, "says-four", wanted).update_grader
 
     assert update(name="Four").name == "Four"
     assert service.client(project).graders.get("says-four").version == 1

@@ -43,6 +43,45 @@ def test_what_botocore_signs(path: str, query: str) -> None:
     check(signed(path, query), SECRET, now())
 
 
+@pytest.mark.parametrize(
+    ("slash", "sent", "signature"),
+    [
+        (
+            "",
+            "ed44cc31-c717-4c45-8a58-845288c04a6b",
+            "c770c265829c6c682c1786e2942a68e0e64ceeac5f584b96371684e54a7bcbbd",
+        ),
+        (
+            "/",
+            "1dd5c1d6-46e5-4313-bb5e-94979ff94119",
+            "a436db766df3b2a0d76d8ef17e8d43f5e601b99d4dd991adc2b853d22e8b4329",
+        ),
+    ],
+)
+def test_what_the_sdk_for_javascript_signed(slash: str, sent: str, signature: str) -> None:
+    """Requests that version 3.1163 sent to a base URL without and with a slash at its end. `make clients` runs it."""
+    at = datetime(2026, 11, 26, 7, 24, 22 if slash else 21, tzinfo=UTC)
+    headers = {
+        "amz-sdk-invocation-id": sent,
+        "amz-sdk-request": "attempt=1; max=3",
+        "content-length": "13",
+        "content-type": "application/octet-stream",
+        "host": "127.0.0.1:8000",
+        "x-amz-content-sha256": sha256(BODY).hexdigest(),
+        "x-amz-date": f"{at:%Y%m%dT%H%M%SZ}",
+        "x-amz-invocation-type": "RequestResponse",
+        "x-amz-tenant-id": "organization:project",
+        "x-amz-user-agent": "aws-sdk-js/3.1163.0",
+    }
+    credential = "Credential=langfuse/20261126/eu-central-1/lambda/aws4_request"
+    authorization = f"AWS4-HMAC-SHA256 {credential}, SignedHeaders={';'.join(headers)}, Signature={signature}"
+    path = f"/langfuse/v1{slash}/2015-03-31/functions/code-based-eval-executor-python/invocations"
+    request = Signed("POST", path, "", headers | {"authorization": authorization}, sha256(BODY).hexdigest())
+    check(request, SECRET, at)
+    with pytest.raises(NotSigned, match="the signature does not fit"):
+        check(request._replace(path=path.replace("python", "node")), SECRET, at)
+
+
 def test_everything_that_counts_is_signed() -> None:
     good = signed()
     others: list[Signed] = [

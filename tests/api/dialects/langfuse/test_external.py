@@ -1,9 +1,7 @@
 """Tests of the URL for Langfuse's external dispatcher, with bodies as in Langfuse's sources."""
 
 import hmac
-import json
 import time
-from pathlib import Path
 
 import httpx
 import pytest
@@ -11,8 +9,8 @@ import pytest
 from api.dialects.langfuse.body_signature import is_signed
 from tests.api.conftest import problem
 from tests.api.dialects.conftest import LANGFUSE_SECRET
-from tests.api.dialects.langfuse.conftest import ONE, evaluation
-from tests.gradebox.conftest import Service, serving
+from tests.api.dialects.langfuse.conftest import evaluation
+from tests.gradebox.conftest import Service
 
 ANSWER = {"scores": [{"name": "one", "value": 1}]}
 
@@ -40,18 +38,6 @@ def test_what_is_too_large_or_no_evaluation(service: Service) -> None:
         assert (large.status_code, large.json()["error"]["code"]) == (200, "PAYLOAD_TOO_LARGE")
         problem(client.post(url, json={"scope": {}}), 422, "invalid-request")
         problem(client.post(url, content=b"{"), 422, "invalid-request")
-
-
-@pytest.mark.service
-def test_signed_requests_where_the_operator_wants_them(tmp_path: Path) -> None:
-    settings = {"langfuse_secret": LANGFUSE_SECRET, "langfuse_external": "signature"}
-    with serving(tmp_path, "--workers", "1", **settings) as service:
-        url, body = f"{service.url}/langfuse/v1/execute", json.dumps(evaluation(ONE)).encode()
-        good = {"x-langfuse-signature": signature(body, time.time())}
-        assert httpx.post(url, content=body, headers=good).json() == ANSWER
-        bearer = {"Authorization": f"Bearer {LANGFUSE_SECRET}"}
-        problem(httpx.post(url, content=body, headers=bearer), 403, "forbidden")
-        problem(httpx.post(url, content=body + b" ", headers=good), 403, "forbidden")
 
 
 def test_signatures_are_of_this_body_this_secret_and_these_minutes() -> None:

@@ -1,10 +1,12 @@
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from openai.resources.fine_tuning.alpha import Graders
 from openai.types.fine_tuning.alpha import GraderRunResponse
 
 from api.dialects.openai.answers import Errors
+from api.dialects.openai.graders import Metric
+from api.dialects.openai.similarity_measures import MEASURES
 from gradebox.outcome import OutcomeError
 from tests.api.dialects.openai.conftest import check, multi, python, similar
 
@@ -128,18 +130,8 @@ def test_what_a_template_does_not_find_is_said(graders: Graders) -> None:
     assert has_none(answer) and answer.metadata.errors.sample_parse_error
 
 
-@pytest.mark.parametrize(
-    "metric", ["fuzzy_match", "bleu", "gleu", "meteor", *(f"rouge_{n}" for n in (1, 2, 3, 4, 5, "l"))]
-)
-def test_similarity_is_1_for_equal_texts_and_0_for_strangers(graders: Graders, metric: str) -> None:
-    text = "the quick brown fox jumps over the lazy dog today"
-    same = graders.run(grader=similar(metric), model_sample=text, item={"answer": text})
-    assert same.reward == pytest.approx(1.0, abs=0.01)
-    other = graders.run(grader=similar(metric), model_sample="1234", item={"answer": text})
-    assert other.reward == pytest.approx(0.0, abs=0.01)
-
-
 def test_similarity_of_what_is_alike(graders: Graders) -> None:
+    assert {*MEASURES} == {*get_args(Metric)}
     item = {"answer": "The cat was sitting on the mat"}
     rewards = {
         metric: graders.run(grader=similar(metric), model_sample="the cat sat on the mat today", item=item).reward
@@ -149,14 +141,6 @@ def test_similarity_of_what_is_alike(graders: Graders) -> None:
     assert rewards["rouge_1"] == rewards["rouge_l"] == pytest.approx(5 / 7)
     assert rewards["fuzzy_match"] == pytest.approx(0.753448, abs=1e-6)
     assert 0.1 < rewards["bleu"] < 0.5
-
-
-def test_similarity_of_what_is_not_english(graders: Graders) -> None:
-    for metric in ("fuzzy_match", "bleu", "gleu", "rouge_1", "rouge_l"):
-        answer = graders.run(
-            grader=similar(metric), model_sample="Кот сидит на окне", item={"answer": "Кот сидит на окне"}
-        )
-        assert answer.reward == pytest.approx(1.0), metric
 
 
 def test_a_formula_over_several_graders(graders: Graders) -> None:
@@ -198,7 +182,7 @@ def test_each_grader_of_a_multi_that_fails_is_named(graders: Graders) -> None:
 
 def test_time_and_memory_of_a_grader_cannot_be_raised(graders: Graders) -> None:
     parts = {f"fast{n}": python("def grade(sample, item):\n    return 1\n") for n in range(15)}
-    slow = python("def grade(sample, item):\n    while True:\n        pass\n")
+    slow = python("def grade(sample, item):\n    import time\n    time.sleep(60)\n")
     answer = graders.run(grader=multi("slow", slow=slow, **parts), model_sample="4")
     details = answer.metadata.errors.python_grader_runtime_error_details or ""
     assert has_none(answer) and details.startswith(

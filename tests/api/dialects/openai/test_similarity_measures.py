@@ -9,6 +9,18 @@ from api.dialects.openai.similarity_measures import MEASURES
 ASCII = st.text(st.characters(max_codepoint=127), max_size=40) | st.text("aB1_ \n-.", max_size=40)
 
 
+def test_equal_texts_score_1_and_strangers_0() -> None:
+    text = "the quick brown fox jumps over the lazy dog today"
+    for metric, measure in MEASURES.items():
+        assert measure(text, text) == pytest.approx(1.0, abs=0.01), metric
+        assert measure("1234", text) == pytest.approx(0.0, abs=0.01), metric
+
+
+@pytest.mark.parametrize("metric", ["fuzzy_match", "bleu", "gleu", "rouge_1", "rouge_l"])
+def test_texts_need_not_be_english(metric: str) -> None:
+    assert MEASURES[metric]("Кот сидит на окне", "Кот сидит на окне") == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize(
     ("text", "reference", "score"),
     [

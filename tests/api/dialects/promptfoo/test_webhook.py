@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -30,9 +31,11 @@ async def grade(thread: StringThread) -> float:
 FAILS = "async def grade(thread):\n    return 1 / len(thread.metadata)\n"
 
 
-@pytest.fixture
-def url(service: Service, project: str) -> str:
+@pytest.fixture(scope="module")
+def url(service: Service) -> str:
     """The URL of a project's webhooks, with a key."""
+    project = f"p-{uuid4().hex[:8]}"
+    service.client().projects.create(project)
     graders = service.client(project=project).graders
     graders.create.function(key="shows", fn=SHOWS)
     graders.create.function(key="calls", fn=SHOWS_CALLS)

@@ -1,6 +1,7 @@
 """Fixtures for a grader as a reward server."""
 
 from typing import NamedTuple
+from uuid import uuid4
 
 import pytest
 
@@ -53,9 +54,11 @@ class Reward(NamedTuple):
         return f"http://{sent}{host}/reward/{self.project}/{grader}"
 
 
-@pytest.fixture
-def reward(service: Service, project: str) -> Reward:
+@pytest.fixture(scope="module")
+def reward(service: Service) -> Reward:
     """Creates a grader that returns the length of a completion."""
+    project = f"p-{uuid4().hex[:8]}"
+    service.client().projects.create(project)
     service.client(project).graders.create.function(
         key="length", fn=SOURCE, name="Length", description="how long it is", timeout_s=1.0
     )

@@ -183,7 +183,9 @@ def test_too_many_at_once_are_refused(reward: Reward) -> None:
 
 
 def test_the_newest_version_scores(reward: Reward, service: Service) -> None:
-    changed = "async def grade(thread):\n    return -1.0\n"
-    service.client(reward.project).graders.update("length", fn=changed)
-    assert asked(reward.url, lambda client: client.score(request("x"))).reward == -1.0
-    assert asked(reward.url, lambda client: client.info()).version == "2"
+    graders, source = service.client(reward.project).graders, "async def grade(thread):\n    return {}\n"
+    graders.create.function(key="changes", fn=source.format(1))
+    graders.update("changes", fn=source.format(-1))
+    url = reward.at(grader="changes")
+    assert asked(url, lambda client: client.score(request("x"))).reward == -1.0
+    assert asked(url, lambda client: client.info()).version == "2"

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -82,22 +83,21 @@ class Scorer:
         return seen
 
 
-@pytest.fixture
-def client(service: Service, project: str) -> Iterator[Client]:
-    with service.client(project=project) as client:
+@pytest.fixture(scope="module")
+def client(service: Service) -> Iterator[Client]:
+    """A client of a project with two graders."""
+    project = f"p-{uuid4().hex[:8]}"
+    service.client().projects.create(project)
+    with service.client(project) as client:
+        client.graders.create.function(key="shows", fn=SHOWS)
+        client.graders.create.function(key="runs", fn=RUNS, threads=[{"completion": "score = 1"}])
         yield client
 
 
 @pytest.fixture
 def shows(service: Service, client: Client) -> Scorer:
-    client.graders.create.function(key="shows", fn=SHOWS)
+    client.graders.map_weave("shows")
     return Scorer(service, client, "shows")
-
-
-@pytest.fixture
-def runs(service: Service, client: Client) -> Scorer:
-    client.graders.create.function(key="runs", fn=RUNS, threads=[{"completion": "score = 1"}])
-    return Scorer(service, client, "runs")
 
 
 def test_both_versions_are_answered_in_their_own(shows: Scorer) -> None:
@@ -236,7 +236,7 @@ def test_a_mapping_says_where_the_parts_are(shows: Scorer) -> None:
     assert seen["turns"] == [["user", "6 x 7?"], ["assistant", "42 é😀"]]
     assert seen["metadata"]["a"] == 10**30
     assert shows.seen(version_1(output={"parts": [0, {"n": 42}], "about": {}}))["turns"][1][1] == '{"n":42}'
-    graders.update("shows", fn=SHOWS.replace("42", "43"))  # the mapping stays
+    graders.update("shows", timeout_s=3)  # the mapping stays
     assert shows.seen(version_1(output={"parts": ["x", "y"], "about": {}}))["turns"][1][1] == "y"
     assert graders.map_weave("shows").weave is not None
     assert shows.seen(version_1())["turns"] == [["assistant", "It is 42."]]
@@ -351,9 +351,11 @@ def test_a_mapping_that_is_none_is_refused(shows: Scorer) -> None:
     graders.lock("shows")
     with pytest.raises(Conflict):
         graders.map_weave("shows", completion="output")
+    graders.lock("shows", locked=False)
 
 
-def test_a_score_that_is_missing_is_an_error_and_never_a_0(runs: Scorer) -> None:
+def test_a_score_that_is_missing_is_an_error_and_never_a_0(service: Service, client: Client) -> None:
+    runs = Scorer(service, client, "runs")
     for code, said in (
         ("raise KeyError('a')", "exception"),
         ("score = float('nan')", "bad_return"),
@@ -379,7 +381,7 @@ def test_requests_that_are_none(shows: Scorer, service: Service) -> None:
     shows.client.graders.map_weave("shows", completion="output.answer")  # a missing version is reported first
     problem(shows.post(version_1(), "none"), 404, "not-found")
     assert "key@3" in problem(shows.post(version_1(), "shows@x"), 422, "invalid-request")
-    problem(shows.post(version_1(), "shows@2"), 404, "not-found")
+    problem(shows.post(version_1(), "shows@9"), 404, "not-found")
     shows.client.graders.map_weave("shows")
     assert shows.post(version_1(), "shows@1").status_code == 200
     problem(shows.post(version_1(output="x" * 3_000_000)), 413, "too-large")

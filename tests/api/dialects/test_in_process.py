@@ -1,21 +1,28 @@
-"""Tests that answers come within the time limits of other services, which the tests shorten."""
+"""Tests with a service in this process, whose settings and time limits they change."""
 
 import json
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from adaptive_sdk import Adaptive
+from adaptive_sdk.external import EmptyMetadata, Response, RewardServer, ServerInfo, ValidatedRequest
 from pydantic import SecretStr
 
+from api.access.failed_keys import FailedKeys
 from api.access.strangers import Strangers
 from api.dialects.langfuse import evaluation as evaluation_room
 from api.dialects.langfuse import route as langfuse
 from api.dialects.langfuse.evaluation import ErrorAnswer, EvaluationError
 from api.dialects.weave import route as weave
+from models.settings import ModelSettings
 from tests.api.conftest import Service, client, problem, running, secret, service
 from tests.api.dialects.langfuse.conftest import ONE, evaluation, lambda_client
+from tests.api.dialects.langfuse.test_external import ANSWER, signature
+from tests.waiting import eventually
 
 __all__ = ["client", "running", "secret", "service"]
 
@@ -113,8 +120,53 @@ def test_requests_of_langfuse_are_not_paced_as_those_of_strangers(
     assert is_good()
 
 
+def test_a_wrong_secret_is_final_however_often_it_comes(
+    service: Service, executor: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service.services, "failed_keys", FailedKeys(3))
+    wrong, path = {"Authorization": "Bearer another"}, "/langfuse/v1/2015-03-31/functions/f/invocations"
+    invoked = {executor.post(path, json={}, headers=wrong).headers["x-amzn-errortype"] for _ in range(6)}
+    assert invoked == {"AccessDeniedException"}
+    assert {executor.post(EXECUTE, json={}, headers=wrong).status_code for _ in range(6)} == {403}
+
+
 def test_without_a_secret_nothing_is_run(service: Service, client: httpx.Client) -> None:
     detail = problem(client.post(EXECUTE, json=evaluation()), 403, "forbidden")
     assert "GRADEBOX_LANGFUSE_SECRET" in detail
     invoked = client.post("/langfuse/v1/2015-03-31/functions/f/invocations", json=evaluation())
     assert (invoked.status_code, invoked.headers["x-amzn-errortype"]) == (403, "AccessDeniedException")
+
+
+def test_signed_requests_where_the_operator_wants_them(
+    service: Service, executor: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service.services.settings, "langfuse_external", "signature")
+    url, body = f"{service.url}{EXECUTE}", json.dumps(evaluation(ONE)).encode()
+    good = {"x-langfuse-signature": signature(body, time.time(), SECRET)}
+    assert httpx.post(url, content=body, headers=good).json() == ANSWER
+    problem(executor.post(EXECUTE, content=body), 403, "forbidden")
+    problem(httpx.post(url, content=body + b" ", headers=good), 403, "forbidden")
+
+
+class Lengths(RewardServer[EmptyMetadata]):  # type: ignore[misc]  # the SDK has no types
+    async def score(self, request: ValidatedRequest[EmptyMetadata]) -> Response:
+        return Response(reward=float(len(request.turns[-1].content)), metadata={})
+
+    async def info(self) -> ServerInfo:
+        return ServerInfo(version="7", name="lengths", description="how long it is")
+
+
+def test_an_endpoint_is_asked_what_it_is_if_the_operator_allows_it(
+    service: Service, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    server = Lengths(port, EmptyMetadata, blocking=False)
+    graders, url = Adaptive(service.url, secret).graders, f"http://127.0.0.1:{port}"
+    assert "GRADEBOX_MODEL_HOSTS" in graders.test_external_endpoint(url).error
+    monkeypatch.setattr(service.services, "models", ModelSettings(model_hosts=(f"127.0.0.1:{port}",)))
+    eventually(lambda: not hasattr(graders.test_external_endpoint(url), "error"))  # the server starts in a thread
+    told = graders.test_external_endpoint(url)
+    assert (told.name, told.version, told.description) == ("lengths", "7", "how long it is")
+    assert "begin with http://" in graders.test_external_endpoint("ftp://x").error
+    server.server.stop()
