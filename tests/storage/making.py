@@ -36,10 +36,19 @@ def proved(source: str = SOURCE, timeout_s: float = 5.0, asks: Sequence[str] = (
     return Proved(source=source, isolation="auto", timeout_s=timeout_s, memory_mb=256, report=report)
 
 
-def wanted(store: Store, key: str, weight: float = 1.0, asks: Sequence[str] = ()) -> Wanted:
-    """Creates a grader in the default project, for a batch."""
-    store.graders.create("default", key, key, "", proved(f"# {key}\n{SOURCE}", asks=asks))
-    return Wanted(key, store.graders.version("default", key), weight)
+def wanted(
+    store: Store,
+    key: str,
+    weight: float = 1.0,
+    *,
+    source: str = SOURCE,
+    asks: Sequence[str] = (),
+    project: str = "default",
+    timeout_s: float = 5.0,
+) -> Wanted:
+    """Creates a grader for a batch. Graders of other keys have other sources."""
+    store.graders.create(project, key, key, "", proved(f"# {key}\n{source}", timeout_s, asks))
+    return Wanted(key, store.graders.version(project, key), weight)
 
 
 def line(number: int) -> bytes:

@@ -45,22 +45,6 @@ def test_a_few_slow_lines_keep_two_workers_busy_to_the_end() -> None:
     assert found == [2] * 12
 
 
-def test_the_last_line_may_lack_its_end() -> None:
-    assert cut(b"{}\n{}") == [Chunk(0, 5, 0, 2)]
-
-
-def test_crlf_is_a_line_end() -> None:
-    assert cut(b"{}\r\n{}\r\n\r\n") == [Chunk(0, 8, 0, 2)]
-
-
-def test_blank_lines_count_in_the_middle_and_not_at_the_end() -> None:
-    assert cut(b"{}\n\n  \n{}\n \t\n\n  ") == [Chunk(0, 10, 0, 4)]
-
-
-def test_blank_lines_at_the_end_take_whole_chunks_with_them() -> None:
-    assert cut(b"{}\n" + b"\n" * 3000) == [Chunk(0, 3, 0, 1)]
-
-
 def test_a_line_that_is_too_long_is_named_before_it_ends() -> None:
     cutter = Cutter(line_bytes=8)
     cutter.feed(b"{}\n1234567\n12345")

@@ -7,16 +7,6 @@ from storage.store import Store
 from tests.storage.making import accept, claim, finish
 
 
-def test_a_file_is_lost_only_if_its_batch_has_been_over_for_a_while(store: Store) -> None:
-    batch = accept(store, 10)
-    assert not is_lost(store.batches.get("default", batch), store.spool)
-    finish(store, claim(store))
-    over = store.batches.get("default", batch)
-    assert not is_lost(over, store.spool)
-    long_ago = datetime.now(UTC) - timedelta(seconds=SETTLED_S + 1)
-    assert is_lost(over.model_copy(update={"finished_at": long_ago}), store.spool)
-
-
 def test_nothing_is_lost_while_the_spool_is_not_mounted(store: Store) -> None:
     batch = accept(store, 10)
     finish(store, claim(store))

@@ -25,12 +25,6 @@ def scored(store: Store) -> tuple[str, OutcomeFiles, Path]:
     return batch, OutcomeFiles(store.batches, store.spool, batch, plan), path
 
 
-def test_a_whole_file_is_opened_at_its_beginning(store: Store) -> None:
-    _, files, path = scored(store)
-    with files.open(1, 1) as file:
-        assert file.read() == path.read_bytes()
-
-
 def test_a_file_with_much_text_is_whole_too(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     _, files, path = scored(store)
     whole = path.read_bytes()

@@ -193,11 +193,6 @@ def test_an_object_store_that_is_not_there_is_an_os_error(monkeypatch: pytest.Mo
         Spool("s3://nowhere/else").read_payload("b1", 0, 1)
 
 
-def test_a_bucket_that_is_not_there_is_not_made(bucket: str) -> None:
-    with pytest.raises(FileNotFoundError):
-        Spool("s3://another-bucket/spool").check()
-
-
 def test_what_waiting_does_not_help_is_told_from_what_may_pass(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Spool(bucket).check_usable()
     with pytest.raises(SpoolUnusable, match="there is no another-bucket/spool: make the bucket"):

@@ -14,21 +14,13 @@ from storage.leases import UnitPart
 from storage.store import Store
 from tests.storage.making import claim, full
 from tests.waiting import eventually
-from tests.worker.conftest import ROOT, Worker, over, scores, submit
+from tests.worker.conftest import ROOT, Worker, over, submit
 from worker.dispatch import QUEUES, Dispatch
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.001)\n    return float(thread.completion())\n"
 SLOWER = "import time\nasync def grade(thread):\n    time.sleep(0.02)\n    return 1.0\n"
 STUCK = "import time\nasync def grade(thread):\n    time.sleep(60)\n    return 1.0\n"
-
-
-def test_a_batch_is_scored_by_several_workers(store: Store, dispatch: Dispatch, start: Callable[[], Worker]) -> None:
-    start(), start()
-    batch = submit(store, dispatch, 4000, SLOW)
-    found = over(store, batch)
-    assert (found.state, found.done, found.scored) == ("finished", 4000, 4000)
-    assert scores(store, batch) == [float(number) for number in range(4000)]
 
 
 @pytest.mark.alone  # it measures time: beside other tests a worker may end more slowly
