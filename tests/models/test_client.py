@@ -138,11 +138,6 @@ def test_a_pause_that_a_server_asks_for(retry_after: str, seconds: float | None)
     assert refusal(503, {"retry-after": retry_after}, b"{}", KEY).fault.retry_after_s == seconds
 
 
-def test_nobody_listens() -> None:
-    found = fault(ModelAccess("http://127.0.0.1:9/v1", "m", ModelDefaults(), 5, 1, KEY))
-    assert (found.kind, found.retryable) == ("unreachable", True)
-
-
 def test_a_place_that_is_not_allowed_is_not_asked(server: ModelServer) -> None:
     assert fault(access(server), ModelSettings(model_hosts=("*",), model_private="off")).kind == "refused"
     assert fault(access(server), ModelSettings(model_hosts=(), model_private="on")).kind == "refused"

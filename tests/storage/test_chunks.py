@@ -26,6 +26,8 @@ def cut_at(data: bytes, ends: list[int], **options: Any) -> list[Chunk]:
 def test_chunks_grow_with_the_batch_up_to_their_bound() -> None:
     few = [chunk.lines for chunk in cut(b"{}\n" * 800)]
     assert few == [200, 200, 200, 200]
+    slow = [chunk.lines for chunk in cut(b"{}\n" * 24, line_ms=1000.0)]
+    assert slow == [2] * 12  # keeps two workers busy to the end
     many = [chunk.lines for chunk in cut(b"{}\n" * 20_000)]
     assert many[:-1] == sorted(many[:-1])
     assert max(many) == 1000
@@ -38,11 +40,6 @@ def test_lines_that_take_long_are_in_small_chunks(line_ms: float, first: int) ->
     assert max(found) == 1000
     assert sum(found) == 20_000
     assert len(found) < 250
-
-
-def test_a_few_slow_lines_keep_two_workers_busy_to_the_end() -> None:
-    found = [chunk.lines for chunk in cut(b"{}\n" * 24, line_ms=1000.0)]
-    assert found == [2] * 12
 
 
 def test_a_line_that_is_too_long_is_named_before_it_ends() -> None:

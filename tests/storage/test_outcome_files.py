@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import pytest
@@ -83,4 +84,16 @@ def test_the_files_of_a_deleted_batch_are_not_found(store: Store) -> None:
     store.batches.delete("default", batch)
     store.spool.remove(batch)
     with pytest.raises(NotFound, match="was deleted"):
+        files.open(1, 1)
+
+
+@pytest.mark.usefixtures("settled")
+def test_nothing_is_lost_while_the_spool_is_not_mounted(store: Store) -> None:
+    _, files, path = scored(store)
+    shutil.rmtree(path.parents[2])
+    path.parents[2].mkdir()
+    with pytest.raises(FileNotFoundError):
+        files.open(1, 1)
+    store.spool.write_mark("mark")
+    with pytest.raises(OutcomesLost, match="are gone from the spool"):
         files.open(1, 1)

@@ -92,16 +92,6 @@ print("stopped")
     assert done.stdout == "stopped\n", done.stderr
 
 
-@pytest.mark.alone
-def test_an_idle_worker_stops_at_once(start: Callable[[], Worker]) -> None:
-    worker = start()
-    time.sleep(0.2)
-    began = time.monotonic()
-    worker.send_signal(signal.SIGTERM)
-    assert worker.wait(10) == 0
-    assert time.monotonic() - began < 3
-
-
 def test_a_worker_that_has_just_worked_answers_the_next_call_in_the_same_job(
     store: Store, dispatch: Dispatch, start: Callable[[], Worker]
 ) -> None:
@@ -116,11 +106,13 @@ def test_a_worker_that_has_just_worked_answers_the_next_call_in_the_same_job(
 
 
 @pytest.mark.alone
-def test_a_worker_that_waits_for_the_next_call_stops_at_once(
-    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
+@pytest.mark.parametrize("lines", [0, 10])
+def test_a_worker_that_is_idle_or_waits_for_the_next_call_stops_at_once(
+    store: Store, dispatch: Dispatch, start: Callable[[], Worker], lines: int
 ) -> None:
     worker = start()
-    over(store, submit(store, dispatch, 10, SLOW))
+    if lines:
+        over(store, submit(store, dispatch, lines, SLOW))
     time.sleep(0.2)
     worker.send_signal(signal.SIGTERM)
     began = time.monotonic()
