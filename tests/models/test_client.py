@@ -59,15 +59,8 @@ def test_a_reply(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = {name.lower(): value for name, value in server.headers[0].items()}
     assert sent["authorization"] == f"Bearer {KEY}"
     assert sent["host"] == f"127.0.0.1:{server.server_address[1]}"
-    assert set(sent) <= {
-        "authorization",
-        "host",
-        "accept",
-        "accept-encoding",
-        "content-type",
-        "content-length",
-        "user-agent",
-    }
+    known = "accept accept-encoding authorization content-length content-type host user-agent"
+    assert set(sent) <= set(known.split())
 
 
 def test_no_key_is_no_header(server: ModelServer) -> None:

@@ -116,8 +116,8 @@ def test_many_small_batches_take_less_than_400_bytes_each(store: Store, redis: R
 
     make(150)  # Redis encodes small structures differently
     before = _memory(redis)
-    make(300)
-    assert (_memory(redis) - before) / 300 < 400
+    make(150)
+    assert (_memory(redis) - before) / 150 < 400
 
 
 def _memory(redis: Redis) -> int:
