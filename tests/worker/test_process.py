@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 
 from storage.leases import UnitPart
+from storage.settings import StorageSettings
 from storage.store import Store
 from tests.storage.making import claim, full
 from tests.waiting import eventually
@@ -197,3 +199,22 @@ def test_a_redis_that_is_full_at_the_end_of_a_job_is_one_warning(
     logged += "".join(capfd.readouterr())
     assert "unhandled" not in logged
     assert "does not answer" not in logged
+
+
+def test_a_spool_that_is_not_mounted_for_a_while_loses_nothing(
+    store: Store, dispatch: Dispatch, storage_settings: StorageSettings, start: Callable[[], Worker]
+) -> None:
+    start()
+    batch = submit(store, dispatch, 3000, SLOW)
+    eventually(lambda: store.batches.get("default", batch, summary=False).done >= 500)
+    spool = storage_settings.data_dir / "spool"
+    away = spool.rename(spool.with_name("away"))
+    spool.mkdir()
+    time.sleep(3)
+    assert list(spool.iterdir()) == []
+    assert store.batches.get("default", batch, summary=False).state == "running"
+    shutil.rmtree(spool)
+    away.rename(spool)
+    found = over(store, batch)
+    assert (found.done, found.scored, found.errors) == (3000, 3000, {})
+    assert scores(store, batch) == [float(number) for number in range(3000)]
