@@ -16,7 +16,7 @@ from storage.settings import StorageSettings
 from storage.store import Store
 from tests.storage.making import claim, full
 from tests.waiting import eventually
-from tests.worker.conftest import ROOT, Worker, over, submit
+from tests.worker.conftest import ROOT, Worker, over, scores, submit
 from worker.dispatch import QUEUES, Dispatch
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
