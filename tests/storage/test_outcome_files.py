@@ -87,6 +87,10 @@ def test_the_files_of_a_deleted_batch_are_not_found(store: Store) -> None:
         files.open(1, 1)
 
 
+def test_no_file_of_a_batch_that_runs_is_lost(store: Store) -> None:
+    assert not lost_files.is_lost(store.batches.get("default", accept(store, 10)), store.spool)
+
+
 @pytest.mark.usefixtures("settled")
 def test_nothing_is_lost_while_the_spool_is_not_mounted(store: Store) -> None:
     _, files, path = scored(store)

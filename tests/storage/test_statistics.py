@@ -81,7 +81,7 @@ def paid(spent: Spent) -> Outcome:
 def test_outcomes_are_counted_the_same_whichever_way_they_are_merged(
     outcomes: list[Outcome], counts: dict[str, object]
 ) -> None:
-    parts = merged([unpack(pack(tally(outcomes[:1]))), tally(outcomes[2:]), unpack(pack(tally(outcomes[1:2])))])
+    parts = merged([unpack(pack(tally(outcomes[:1]))), unpack(pack(tally(outcomes[1:2]))), tally(outcomes[2:])])
     for counted in (tally(outcomes), parts):
         assert {name: getattr(counted, name) for name in counts} == counts
 
