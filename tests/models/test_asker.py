@@ -50,12 +50,6 @@ WHO = Who("default", "polite", "polite@1", asks=ASKS)
 
 
 @pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
-
-
-@pytest.fixture
 def asker(store: Store) -> Iterator[Asker]:
     asker = Asker(store, HERE)
     yield asker

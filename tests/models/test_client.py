@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from time import monotonic
 
@@ -21,12 +21,6 @@ from storage.models import ModelAccess
 HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=1024, model_connect_s=2)
 KEY = "sk-very-secret-of-a-model-0123456789"
 QUESTION = [{"role": "user", "content": "?"}]
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 def access(server: ModelServer, model: str = "m", timeout_s: float = 5) -> ModelAccess:

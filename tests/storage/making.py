@@ -14,7 +14,7 @@ from redis.exceptions import OutOfMemoryError
 
 from gradebox.outcome import Outcome, OutcomeError, Spent
 from gradebox.schemas import Check, FeedbackOf, Report
-from storage import redis_keys
+from storage import outcomes, redis_keys
 from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, Wanted
 from storage.chunks import CHUNK_LINES, Cutter
 from storage.connection import text
@@ -168,6 +168,11 @@ def complete_again(store: Store, lease: Lease) -> Completed:
     """Completes a unit again, as a worker does if the reply to the first call was lost."""
     number, _ = plan_of(store, lease.batch).unit(lease.unit)
     return complete(store, lease, number, tally(outcomes_of(store, lease)))
+
+
+def lines_of(store: Store, batch: str, after: int = -1, limit: int | None = None) -> list[bytes]:
+    """The outcomes of a batch, one line each."""
+    return b"".join(outcomes.read(store.batches, store.spool, batch, after, limit)).splitlines(keepends=True)
 
 
 def spent_by_batch(store: Store, batch: str) -> dict[str, int]:

@@ -7,11 +7,11 @@ from gradebox.outcome import Outcome
 from storage import lost_files, outcomes
 from storage.errors import NotFound, OutcomesLost
 from storage.store import Store
-from tests.storage.making import accept, claim, finish, finish_all, wanted
+from tests.storage.making import accept, claim, finish, finish_all, lines_of, wanted
 
 
 def read(store: Store, batch: str, after: int = -1, limit: int | None = None) -> list[tuple[int, str]]:
-    lines = b"".join(outcomes.read(store.batches, store.spool, batch, after, limit))
+    lines = b"".join(lines_of(store, batch, after, limit))
     return [(one.index, one.grader) for one in msgspec.json.Decoder(Outcome).decode_lines(lines)]
 
 

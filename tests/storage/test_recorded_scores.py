@@ -20,7 +20,7 @@ from storage.recorded_scores import MOST_GRADERS, RecordedScores
 from storage.spool import Spool
 from storage.store import Store
 from tests.object_store import object_store
-from tests.storage.making import accept, claim, finish, finish_all, wanted
+from tests.storage.making import accept, claim, finish, finish_all, lines_of, wanted
 
 _decode = msgspec.json.Decoder(Outcome).decode_lines
 
@@ -30,7 +30,7 @@ def scored(grader: str, **scores: float) -> list[Outcome]:
 
 
 def read(store: Store, batch: str, after: int = -1) -> list[tuple[int, str, float | None]]:
-    lines = b"".join(outcomes.read(store.batches, store.spool, batch, after))
+    lines = b"".join(lines_of(store, batch, after))
     return [(one.index, one.grader, one.score) for one in _decode(lines)]
 
 

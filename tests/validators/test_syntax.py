@@ -7,11 +7,7 @@ import pytest
 from validators import syntax
 from validators.candidate import Candidate, CheckFailed
 
-GOOD = [
-    b"",
-    b"async def grade(thread):\r\n    return 1.0\r\n",
-    "größe = '…'\n".encode(),
-]
+GOOD = [b"", b"async def grade(thread):\r\n    return 1.0\r\n", "größe = '…'\n".encode()]
 # source, part of the message, line
 BAD: list[tuple[bytes, str, int]] = [
     (b"x = 1\ny = (\n", "SyntaxError: '(' was never closed, line 2: y = (", 2),

@@ -15,12 +15,11 @@ import pytest
 from gradebox.schemas import Batch
 from runtime.metrics import Metrics
 from sandbox.pool import Pool
-from storage import outcomes
 from storage.leases import Lease
 from storage.settings import StorageSettings
 from storage.store import Store
 from storage.uploads import Upload
-from tests.storage.making import wanted
+from tests.storage.making import lines_of, wanted
 from tests.waiting import eventually
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
@@ -119,8 +118,7 @@ def submit(
 
 def scores(store: Store, batch_id: str) -> list[float | None]:
     """The scores of a batch, one for each thread."""
-    lines = b"".join(outcomes.read(store.batches, store.spool, batch_id)).splitlines()
-    found = [json.loads(line) for line in lines]
+    found = [json.loads(line) for line in lines_of(store, batch_id)]
     assert [one["index"] for one in found] == list(range(len(found)))
     return [one["score"] for one in found]
 

@@ -9,10 +9,10 @@ import pytest
 from redis import Redis
 
 from gradebox.outcome import Outcome
-from storage import outcomes, redis_keys
+from storage import redis_keys
 from storage.statistics import tally
 from storage.store import Store
-from tests.storage.making import accept, wanted
+from tests.storage.making import accept, lines_of, wanted
 from worker import result_writer
 from worker.context import WorkerContext
 from worker.result_writer import ResultWriter
@@ -38,8 +38,7 @@ def test_units_that_come_together_count_each_once(store: Store, context: WorkerC
         assert context.heartbeat.leases == set()
     found = store.batches.get("default", batch)
     assert (found.state, found.done, found.scored) == ("finished", 3000, 3000)
-    lines = b"".join(outcomes.read(store.batches, store.spool, batch)).splitlines()
-    assert [json.loads(line)["index"] for line in lines] == list(range(3000))
+    assert [json.loads(line)["index"] for line in lines_of(store, batch)] == list(range(3000))
     assert redis.hexists(redis_keys.FROZEN, batch)
     assert not redis.exists(redis_keys.batch(batch), redis_keys.UNFROZEN, redis_keys.UNTIDY)
 

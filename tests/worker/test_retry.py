@@ -12,9 +12,9 @@ import pytest
 
 from gradebox.outcome import CompletionScore, Outcome, OutcomeError
 from sandbox.pool import Pool
-from storage import outcomes, redis_keys
+from storage import redis_keys
 from storage.store import Store
-from tests.storage.making import accept, claim, finish, outcomes_of, wanted
+from tests.storage.making import accept, claim, finish, lines_of, outcomes_of, wanted
 from tests.waiting import eventually
 from tests.worker.conftest import Worker, over, scored, written
 from worker import unit_watch as watches
@@ -52,10 +52,6 @@ def finished(store: Store, lines: int, source: str) -> str:
         assert finish(store, lease, found)
     store.freezer.freeze(batch)
     return batch
-
-
-def lines_of(store: Store, batch: str) -> list[bytes]:
-    return b"".join(outcomes.read(store.batches, store.spool, batch)).splitlines()
 
 
 def check(store: Store, batch: str, before: list[bytes]) -> None:
