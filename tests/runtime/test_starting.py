@@ -50,7 +50,7 @@ def test_the_exit_code_says_why_a_process_cannot_start(body: str, code: int, sai
     assert said in done.stderr
 
 
-def opening(monkeypatch: pytest.MonkeyPatch, *answers: Exception | str) -> str:
+def opening(monkeypatch: pytest.MonkeyPatch, *answers: Exception | str) -> object:
     """The result of `wait_for` if opening the store has these results, one after another."""
     monkeypatch.setattr(starting, "_REDIS_WAIT_S", 0.01)
     return starting.wait_for(Mock(side_effect=answers))
