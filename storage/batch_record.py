@@ -67,10 +67,7 @@ def ask(pipe: Pipeline, batch_id: str) -> None:
 
 
 def standing(
-    batch_id: str,
-    record: Mapping[bytes | str, bytes | str],
-    underway: Sequence[bytes],
-    frozen: bytes | None,
+    batch_id: str, record: Mapping[bytes | str, bytes | str], underway: Sequence[bytes], frozen: bytes | None
 ) -> Batch | None:
     """A batch without its summaries, from the replies to the commands of `ask`; None if it was deleted."""
     if frozen is not None:

@@ -32,10 +32,7 @@ def connect(url: str, *, blocking: bool = False) -> Redis:
     whether to repeat it.
     """
     return Redis.from_url(
-        url,
-        socket_timeout=None if blocking else 10.0,
-        socket_connect_timeout=5.0,
-        retry=Retry(NoBackoff(), 0),
+        url, socket_timeout=None if blocking else 10.0, socket_connect_timeout=5.0, retry=Retry(NoBackoff(), 0)
     )
 
 

@@ -98,11 +98,7 @@ def _chunk(
 
 
 def _lines_of(
-    files: OutcomeFiles,
-    counting: list[tuple[int, int]],
-    wanted: Sequence[int],
-    chunk: Chunk,
-    recorded: RecordedLines,
+    files: OutcomeFiles, counting: list[tuple[int, int]], wanted: Sequence[int], chunk: Chunk, recorded: RecordedLines
 ) -> Iterator[bytes]:
     """The lines of some threads of a chunk, given by their numbers in it, with those that were recorded."""
     with ExitStack() as stack:

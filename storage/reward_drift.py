@@ -53,13 +53,7 @@ def concerns(grader: str, counted: Tally, past: Sequence[Past] = ()) -> list[Con
 
     `past`: the last finished batches of that grader, of any version, oldest first.
     """
-    found = (
-        _equal(counted),
-        _errors(counted),
-        _jump(grader, counted, past),
-        _unanswered(counted),
-        _few_apply(counted),
-    )
+    found = (_equal(counted), _errors(counted), _jump(grader, counted, past), _unanswered(counted), _few_apply(counted))
     return [concern for concern in found if concern is not None]
 
 

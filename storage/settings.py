@@ -26,9 +26,7 @@ class StorageSettings(BaseSettings):
     )
     spool_url: str = Field(default="", description="fsspec URL for payloads and outcomes; empty: the data folder")
     waiting_completions: int = Field(
-        default=20_000_000,
-        ge=1,
-        description="waiting completions of one project, counted for each grader",
+        default=20_000_000, ge=1, description="waiting completions of one project, counted for each grader"
     )
     waiting_batches: int = Field(default=10_000, ge=1, description="unfinished batches of one project")
     projects: int = Field(default=10_000, ge=1, description="most projects of the service")
@@ -43,12 +41,7 @@ class StorageSettings(BaseSettings):
     project_batches: int = Field(default=100_000, ge=1, description="most stored batches of one project")
     project_spool_gb: int = Field(default=0, ge=0, description="GiB in the spool for one project; 0: half of the disk")
     audit_lines: int = Field(default=LINES, ge=1, description="audit lines kept for each project")
-    attempts: int = Field(
-        default=ATTEMPTS,
-        ge=1,
-        le=1000,
-        description="tries of a chunk that never completes",
-    )
+    attempts: int = Field(default=ATTEMPTS, ge=1, le=1000, description="tries of a chunk that never completes")
     retention_days: float = Field(
         default=30, ge=0, description="days for which a batch is stored after its end, unless it is kept; 0: forever"
     )

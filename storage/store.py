@@ -74,14 +74,7 @@ class Store:
         self.processes = Processes(redis)
         self.recorded = RecordedScores(redis, spool, self.audit, quotas)
         self.batches = Batches(
-            redis,
-            spool,
-            self.backlog,
-            self.orphan_files,
-            self.audit,
-            self.model_limits,
-            self.processes,
-            self.recorded,
+            redis, spool, self.backlog, self.orphan_files, self.audit, self.model_limits, self.processes, self.recorded
         )
         self.freezer = Freezer(redis, self.batches, spool)
         self.retries = Retries(redis, spool, self.batches, self.graders, self.backlog, self.freezer, self.audit)

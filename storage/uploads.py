@@ -11,14 +11,7 @@ from redis.exceptions import RedisError
 
 from gradebox.limits import LINE_BYTES
 from storage.batch_plan import Lane
-from storage.chunks import (
-    ASKING_CHUNK_LINES,
-    ASKING_GROUP_CHUNK_LINES,
-    CHUNK_LINES,
-    GROUP_CHUNK_LINES,
-    Chunk,
-    Cutter,
-)
+from storage.chunks import ASKING_CHUNK_LINES, ASKING_GROUP_CHUNK_LINES, CHUNK_LINES, GROUP_CHUNK_LINES, Chunk, Cutter
 from storage.errors import Refused
 from storage.orphan_files import UPLOAD_S
 from storage.store import Store

@@ -29,9 +29,7 @@ def check(candidate: Candidate) -> str:
         candidate.code = compile(candidate.tree, FILENAME, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise CheckFailed(
-            f"{type(error).__name__}: {_short(error.msg)}{_shown(error)}",
-            error.lineno or 0,
-            error.offset or 0,
+            f"{type(error).__name__}: {_short(error.msg)}{_shown(error)}", error.lineno or 0, error.offset or 0
         ) from None
     except (RecursionError, MemoryError, OverflowError) as error:
         raise CheckFailed(

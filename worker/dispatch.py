@@ -113,11 +113,6 @@ class Dispatch:
 
 def _enqueue(queue: Queue, pipe: Pipeline | None) -> None:
     job = queue.create_job(
-        _DRAIN,
-        timeout=-1,
-        ttl=_KEEP_S,
-        result_ttl=0,
-        failure_ttl=_KEEP_FAILED_S,
-        description="takes units of batches",
+        _DRAIN, timeout=-1, ttl=_KEEP_S, result_ttl=0, failure_ttl=_KEEP_FAILED_S, description="takes units of batches"
     )
     queue.enqueue_job(job, pipeline=pipe)

@@ -24,33 +24,32 @@ class Heartbeat(threading.Thread):
         called: set when units wait.
     """
 
-    def __init__(self, store: Store, dispatch: Dispatch, metrics: Metrics, beat_s: float = BEAT_S) -> None:
+    def __init__(self, store: Store, dispatch: Dispatch, metrics: Metrics) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self.leases: set[Lease] = set()
         self.called = threading.Event()
         self._store = store
         self._dispatch = dispatch
         self._metrics = metrics
-        self._beat_s = beat_s
         self._ended = threading.Event()
         self._beaten_at = monotonic()
 
     def trouble(self) -> str | None:
         """A message if the leases were not renewed for five intervals; else None."""
         silent_s = monotonic() - self._beaten_at
-        if silent_s < _SILENT_BEATS * self._beat_s:
+        if silent_s < _SILENT_BEATS * BEAT_S:
             return None
         return f"the leases of this worker were not renewed for {silent_s:.0f} s: see its log"
 
     def run(self) -> None:
         """Beats until `end` is called."""
-        while not self._ended.wait(self._beat_s):
+        while not self._ended.wait(BEAT_S):
             try:
                 self.beat()
             except (RedisError, OSError) as error:
-                _log.warning("a heartbeat failed", next_in_s=self._beat_s, error=str(error))
+                _log.warning("a heartbeat failed", next_in_s=BEAT_S, error=str(error))
             except Exception:  # noqa: BLE001  # without heartbeats, leases expire and all scores are lost
-                _log.exception("a heartbeat failed", next_in_s=self._beat_s)
+                _log.exception("a heartbeat failed", next_in_s=BEAT_S)
             else:
                 self._beaten_at = monotonic()
 
@@ -67,4 +66,4 @@ class Heartbeat(threading.Thread):
     def end(self) -> None:
         """Ends the thread."""
         self._ended.set()
-        self.join(timeout=self._beat_s)
+        self.join(timeout=BEAT_S)

@@ -72,17 +72,9 @@ def test_addresses_that_are_never_asked_whatever_is_allowed(address: str) -> Non
 
 
 PRIVATE = [
-    "127.0.0.1",
-    "127.9.9.9",
-    "::1",
-    "10.0.0.1",
-    "192.168.1.1",
-    "172.16.0.1",
-    "100.64.0.1",
-    "fd00::1",
-    "::ffff:10.0.0.1",
-    "64:ff9b::a00:1",
-]
+    "127.0.0.1", "127.9.9.9", "::1", "10.0.0.1", "192.168.1.1", "172.16.0.1", "100.64.0.1", "fd00::1",
+    "::ffff:10.0.0.1", "64:ff9b::a00:1",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("address", PRIVATE)

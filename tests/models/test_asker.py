@@ -50,12 +50,6 @@ WHO = Who("default", "polite", "polite@1", asks=ASKS)
 
 
 @pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
-
-
-@pytest.fixture
 def asker(store: Store) -> Iterator[Asker]:
     asker = Asker(store, HERE)
     yield asker
@@ -134,7 +128,6 @@ def test_only_what_the_version_names_is_asked(store: Store, server: ModelServer,
 @pytest.mark.parametrize(
     ("sent", "kind"),
     [
-        (b"", "refused"),
         (b"[]", "refused"),
         (b'{"ask":"file","name":"/etc/passwd"}', "refused"),
         (request(url="http://elsewhere"), "refused"),
@@ -199,16 +192,6 @@ def test_a_large_answer_of_small_parts_is_read_at_once(read: Callable[..., objec
     assert process_time() - began < 0.15
 
 
-@pytest.mark.parametrize(
-    "date", ["Mon, 01 Jan 99999999999999 00:00:00 GMT", "Mon, 01 Jan 2020 99999999999999999999:0 GMT"]
-)
-def test_a_moment_to_ask_again_that_never_was_is_none(store: Store, date: str) -> None:
-    script = Script(behave="status", status=429, times=1, retry_after=date)
-    with ModelServer(script) as server, asking(store) as asker:
-        register(store, server)
-        assert "reply" in told(asker, request())[0]
-
-
 def test_once_gets_its_value_back(asker: Asker) -> None:
     body, spent = told(asker, b'{"ask":"once","name":"fn","value":{"a":[1,2.50]}}')
     assert body == {"reply": {"a": [1, 2.5]}}
@@ -247,7 +230,7 @@ def test_what_ends_an_ask_at_once(
     assert len(server.bodies) == 2  # an error is not kept
 
 
-@pytest.mark.parametrize("behaviour", ["status:500", "status:503", "half", "huge-headers", "hang", "drip"])
+@pytest.mark.parametrize("behaviour", ["status:503", "half", "drip"])
 def test_what_may_pass_is_asked_again_for_a_while(store: Store, server: ModelServer, behaviour: str) -> None:
     register(store, server, f"behave:{behaviour}", timeout_s=1)
     with asking(store, ask_s=3) as asker:
@@ -260,17 +243,20 @@ def test_what_may_pass_is_asked_again_for_a_while(store: Store, server: ModelSer
 
 def test_replies_that_a_server_broke_off_are_asked_again_and_paid_for(store: Store) -> None:
     with ModelServer(Script(behave="broken-off", times=2)) as server, asking(store) as asker:
-        register(store, server)
+        register(store, server, price=Price(1000.0, 2000.0))
         body, spent = told(asker, request())
     assert body["reply"]["finish_reason"] == "stop"
-    assert spent == Spent(1, 0, 30, 15, 0.0)
+    assert spent == Spent(1, 0, 30, 15, 0.06)
     with ModelServer(Script(behave="broken-off")) as server, asking(store, ask_s=1) as asker:
         store.models.update("default", "judge", {"base_url": server.base_url, "api_key": KEY})
         body, spent = told(asker, request("another"))
         tries = len(server.bodies)
     assert (body["error"]["kind"], body["error"]["retryable"]) == ("unreachable", True)
-    assert spent == Spent(1, 0, 10 * tries, 5 * tries, 0.0)
-    assert store.spending.told("default").total.input_tokens == 30 + 10 * tries
+    assert (spent.asks, spent.input_tokens, spent.output_tokens) == (1, 10 * tries, 5 * tries)
+    assert spent.cost == pytest.approx(0.02 * tries)
+    total = store.spending.told("default").total
+    assert total.input_tokens == 30 + 10 * tries
+    assert total.costs["USD"] == pytest.approx(0.06 + 0.02 * tries)
 
 
 def test_no_more_tries_are_paid_for_than_a_budget_allows(store: Store) -> None:
@@ -308,16 +294,6 @@ def test_each_try_has_the_whole_time_of_its_server(store: Store) -> None:
         store.models.update("default", "judge", {"timeout_s": 2})
         assert "within 2 s" in error(asker, request("again"), later())["message"]
         assert len(server.bodies) == 3  # there is no time for another try
-
-
-def test_a_server_that_is_away_is_waited_for(store: Store) -> None:
-    port = free_port()
-    store.models.create("default", "judge", f"http://127.0.0.1:{port}/v1", "m", KEY, ModelDefaults(), 5)
-    with asking(store, ask_s=20) as asker:
-        future = asker.ask(request(), WHO, lambda: True)
-        sleep(0.7)
-        with ModelServer(port=port):
-            assert not future.result(20).is_error
 
 
 @pytest.mark.parametrize("change", ["update", "make anew", "delete"])
@@ -417,13 +393,6 @@ def test_models_beyond_a_number_are_counted_together() -> None:
         counts.add("default", f"model:m{number}", Answer(b'{"reply":1}', Spent(asks=1)))
     rest = {"project": "(rest)", "asked": "(rest)", "result": "replied"}
     assert counts.registry.get_sample_value("gradebox_asks_total", rest) == 100
-
-
-def test_errors_that_pass_are_not_seen(store: Store) -> None:
-    with ModelServer(Script(behave="status", status=500, times=1)) as server, asking(store) as asker:
-        register(store, server)
-        assert "reply" in told(asker, request())[0]
-        assert len(server.bodies) == 2
 
 
 @pytest.mark.parametrize("retry_after", ["", "1"])
@@ -677,15 +646,20 @@ def test_tokens_a_minute_are_counted(store: Store) -> None:
         assert monotonic() - began > 2
 
 
-@pytest.mark.parametrize("found", [None, True])
-def test_a_schema_goes_to_a_server_unless_it_takes_none(
+@pytest.mark.parametrize("found", [None, True, False])
+def test_a_schema_goes_to_a_server_unless_it_was_found_to_take_none(
     store: Store, server: ModelServer, asker: Asker, found: bool | None
 ) -> None:
     register(store, server)
     if found is not None:
         note(store, found)
     schema = {"type": "object", "properties": {"a": {"enum": ["x"]}}, "required": ["a"], "additionalProperties": False}
-    assert told(asker, request("1", schema=schema))[0]["reply"]["text"] == '{"a": "x"}'
+    reply = told(asker, request("1", schema=schema))[0]["reply"]
+    if found is False:
+        assert reply["text"] == '{"answer": "yes"}'
+        assert "response_format" not in server.bodies[-1]
+        return
+    assert reply["text"] == '{"a": "x"}'
     sent = server.bodies[-1]["response_format"]
     assert sent["type"] == "json_schema"
     assert (sent["json_schema"]["schema"], sent["json_schema"]["strict"]) == (schema, True)
@@ -698,15 +672,6 @@ def test_a_server_gets_the_members_of_a_schema_in_their_order(store: Store, serv
     assert told(asker, encoded({**ask, "schema": choice_schema(["yes", "no"], True)}))[1].asks == 1
     sent = server.bodies[-1]["response_format"]["json_schema"]["schema"]
     assert list(sent["properties"]) == ["reasoning", "option"]
-
-
-def test_no_schema_goes_to_a_server_that_was_found_to_take_none(
-    store: Store, server: ModelServer, asker: Asker
-) -> None:
-    register(store, server)
-    note(store, False)
-    assert told(asker, request(schema={"type": "object"}))[0]["reply"]["text"] == '{"answer": "yes"}'
-    assert "response_format" not in server.bodies[-1]
 
 
 def note(store: Store, structured_output: bool) -> None:
@@ -738,12 +703,6 @@ def test_what_asks_cost_is_counted(store: Store, server: ModelServer, asker: Ask
     spent = store.spending.told("default")
     assert (spent.total, spent.by) == (expected, dict.fromkeys(("model:judge", "grader:polite"), expected))
     assert store.spending.told("default", f"{datetime.now(UTC):%Y-%m}").total == expected
-
-
-def test_a_reply_that_cannot_be_used_costs_all_the_same(store: Store, server: ModelServer, asker: Asker) -> None:
-    register(store, server, "behave:cut-off", price=Price(1000.0, 2000.0))
-    assert told(asker, request())[1] == Spent(1, 0, 10, 5, 0.02)
-    assert store.spending.told("default").total.costs == {"USD": 0.02}
 
 
 def test_a_budget_ends_asking(store: Store) -> None:

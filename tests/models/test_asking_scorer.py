@@ -249,16 +249,6 @@ def test_a_reply_that_fits_when_it_is_asked_for_again_counts(pool: Pool) -> None
     assert outcome.spent.asks == 2
 
 
-def test_a_grader_that_does_not_apply_says_so(pool: Pool) -> None:
-    source = asks("""
-    if (await judge.chat("does it apply?")).text == "no":
-        raise NotApplicable("no documents")
-    return 1.0
-""")
-    (outcome,) = scored(pool, source, Scripted(lambda _: text("no")), lines("x"))
-    assert (outcome.score, outcome.error, outcome.not_applicable) == (None, None, "no documents")
-
-
 def test_more_asks_than_a_completion_may_have_are_an_error(pool: Pool) -> None:
     flood = asks("""
     await asyncio.gather(*(judge.chat(f"{n}") for n in range(1000)))

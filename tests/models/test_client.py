@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from time import monotonic
 
@@ -11,7 +11,7 @@ import pytest
 from examples.model_server import ModelServer, Script
 from gradebox.schemas import ModelDefaults, ModelFault
 from models.client import ModelClient
-from models.error_answers import reported
+from models.error_answers import refusal, reported
 from models.errors import AskFailed, TokenUsage
 from models.parse_reply import ServerReply
 from models.settings import ModelSettings
@@ -21,12 +21,6 @@ from storage.models import ModelAccess
 HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=1024, model_connect_s=2)
 KEY = "sk-very-secret-of-a-model-0123456789"
 QUESTION = [{"role": "user", "content": "?"}]
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 def access(server: ModelServer, model: str = "m", timeout_s: float = 5) -> ModelAccess:
@@ -59,15 +53,8 @@ def test_a_reply(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = {name.lower(): value for name, value in server.headers[0].items()}
     assert sent["authorization"] == f"Bearer {KEY}"
     assert sent["host"] == f"127.0.0.1:{server.server_address[1]}"
-    assert set(sent) <= {
-        "authorization",
-        "host",
-        "accept",
-        "accept-encoding",
-        "content-type",
-        "content-length",
-        "user-agent",
-    }
+    known = "accept accept-encoding authorization content-length content-type host user-agent"
+    assert set(sent) <= set(known.split())
 
 
 def test_a_connection_is_used_again_until_a_server_might_close_it(
@@ -99,17 +86,11 @@ def test_no_key_is_no_header(server: ModelServer) -> None:
     ("behaviour", "kind", "retryable"),
     [
         ("status:401", "refused", False),
-        ("status:403", "refused", False),
         ("status:404", "unknown", False),
-        ("status:400", "refused", False),
         ("status:422", "refused", False),
         ("status:429", "rate_limited", True),
-        ("status:500", "unreachable", True),
         ("status:503", "unreachable", True),
         ("cut-off", "cut_off", False),
-        ("broken-off", "unreachable", True),
-        ("refusal", "refused", False),
-        ("empty", "invalid_reply", False),
         ("no-choices", "invalid_reply", False),
         ("huge", "invalid_reply", False),
         ("deep", "invalid_reply", False),
@@ -150,18 +131,18 @@ def test_time_is_bounded_over_all(server: ModelServer, behaviour: str) -> None:
     assert 0.9 < monotonic() - began < 4
 
 
-def test_a_pause_that_a_server_asks_for() -> None:
-    with ModelServer(Script(behave="status", status=429, retry_after="7")) as server:
-        assert fault(access(server)).retry_after_s == 7
-    with ModelServer(Script(behave="status", status=429, retry_after="nan")) as server:
-        assert fault(access(server)).retry_after_s is None
-    with ModelServer(Script(behave="status", status=503, retry_after="Wed, 21 Oct 2099 07:28:00 GMT")) as server:
-        assert fault(access(server)).retry_after_s == 3600
-
-
-def test_nobody_listens() -> None:
-    found = fault(ModelAccess("http://127.0.0.1:9/v1", "m", ModelDefaults(), 5, 1, KEY))
-    assert (found.kind, found.retryable) == ("unreachable", True)
+@pytest.mark.parametrize(
+    ("retry_after", "seconds"),
+    [
+        ("7", 7),
+        ("nan", None),
+        ("Wed, 21 Oct 2099 07:28:00 GMT", 3600),
+        ("Mon, 01 Jan 99999999999999 00:00:00 GMT", None),
+        ("Mon, 01 Jan 2020 99999999999999999999:0 GMT", None),
+    ],
+)
+def test_a_pause_that_a_server_asks_for(retry_after: str, seconds: float | None) -> None:
+    assert refusal(503, {"retry-after": retry_after}, b"{}", KEY).fault.retry_after_s == seconds
 
 
 def test_a_place_that_is_not_allowed_is_not_asked(server: ModelServer) -> None:

@@ -2,9 +2,10 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from time import monotonic
 
 import pytest
@@ -35,6 +36,36 @@ def combined(pool: Pool, **sources: str) -> CombinedScorer:
     return CombinedScorer(Combine([*sources]), parts)
 
 
+class _Part:
+    """A part without a sandbox. A function makes the outcomes of so many threads."""
+
+    def __init__(self, outcomes: Callable[[int], list[Outcome]]) -> None:
+        self.traces: dict[int, str] = {}
+        self._outcomes = outcomes
+
+    def score(self, payload: bytes, first: int, label: str, count: int, *, stop: object) -> list[Outcome]:
+        return self._outcomes(count)
+
+    @contextmanager
+    def lend(self) -> Iterator[Grading]:
+        yield self  # type: ignore[misc]  # has the methods that are used
+
+
+def of_parts(**parts: Callable[[int], list[Outcome]]) -> CombinedScorer:
+    return CombinedScorer(
+        Combine([*parts]), {name: PartScorer("a@1", _Part(made).lend) for name, made in parts.items()}
+    )
+
+
+def passing(count: int) -> list[Outcome]:
+    return [Outcome(n, "a@1", 1.0, 1.0) for n in range(count)]
+
+
+def giving(*outcomes: Outcome) -> Callable[[int], list[Outcome]]:
+    left = iter(outcomes)
+    return lambda count: [replace(outcome, index=n) for n, outcome in enumerate(islice(left, count))]
+
+
 @pytest.mark.sandbox
 def test_scores_are_in_order_whatever_the_slices(pool: Pool) -> None:
     outcomes = combined(pool, a=LENGTH, b=LENGTH).score(lines(300), 40, "g@1")
@@ -46,14 +77,11 @@ def test_scores_are_in_order_whatever_the_slices(pool: Pool) -> None:
 def test_of_many_parts_no_more_outcomes_are_held_than_of_one_grader() -> None:
     held: list[int] = []
 
-    class Counts(_Fails):
-        def score(self, payload: bytes, first: int, label: str, count: int, *, stop: object) -> list[Outcome]:
-            held.append(count)
-            return super().score(payload, first, label, count, stop=stop)
+    def counted(count: int) -> list[Outcome]:
+        held.append(count)
+        return passing(count)
 
-    names = [f"p{number}" for number in range(16)]
-    part = Counts(10_000, fault=False)
-    scorer = CombinedScorer(Combine(names), {name: PartScorer(f"{name}@1", part.lend) for name in names})
+    scorer = of_parts(**{f"p{number}": counted for number in range(16)})
     assert [outcome.score for outcome in scorer.score(lines(1000), 0, "g@1")] == [1.0] * 1000
     assert max(held) * 16 <= 1000
 
@@ -71,54 +99,22 @@ def test_what_is_stopped_keeps_whole_slices(pool: Pool) -> None:
 @pytest.mark.sandbox
 def test_what_nobody_wants_ends_at_once(pool: Pool) -> None:
     began = monotonic()
-    assert (
-        combined(pool, slow=SLEEPS.replace("0.05", "4"), length=LENGTH).score(
-            lines(2), 0, "g@1", stop=lambda _: monotonic() > began + 0.3
-        )
-        == []
-    )
+    scorer = combined(pool, slow=SLEEPS.replace("0.05", "4"), length=LENGTH)
+    assert scorer.score(lines(2), 0, "g@1", stop=lambda _: monotonic() > began + 0.3) == []
     assert monotonic() < began + 3
-
-
-class _Fails:
-    """A part that fails after some calls."""
-
-    def __init__(self, calls: int, fault: bool) -> None:
-        self.traces: dict[int, str] = {}
-        self._calls = calls
-        self._fault = fault
-
-    def score(self, payload: bytes, first: int, label: str, count: int, *, stop: object) -> list[Outcome]:
-        self._calls -= 1
-        if self._calls >= 0:
-            return [Outcome(n, label, 1.0, 1.0) for n in range(count)]
-        if self._fault:
-            return [Outcome(n, label, None, 0.0, error=NO_SANDBOX) for n in range(count)]
-        raise InfrastructureError("no sandbox")
-
-    @contextmanager
-    def lend(self) -> Iterator[Grading]:
-        yield self  # type: ignore[misc]  # has the methods that are used
 
 
 def test_parts_have_a_sandbox_one_after_another_and_the_last_keeps_its_own_for_the_next_slice() -> None:
     lent: list[str] = []
 
-    class Says(_Fails):
-        def __init__(self, name: str, score: float) -> None:
-            super().__init__(0, fault=False)
-            self._says = name, score
+    @contextmanager
+    def lend(name: str, score: float) -> Iterator[Grading]:
+        lent.append(f"+{name}")
+        with _Part(lambda count: [replace(one, score=score, id=name) for one in passing(count)]).lend() as part:
+            yield part
+        lent.append(f"-{name}")
 
-        def score(self, payload: bytes, first: int, label: str, count: int, *, stop: object) -> list[Outcome]:
-            return [Outcome(n, label, self._says[1], 1.0, id=self._says[0]) for n in range(count)]
-
-        @contextmanager
-        def lend(self) -> Iterator[Grading]:
-            lent.append(f"+{self._says[0]}")
-            yield self  # type: ignore[misc]
-            lent.append(f"-{self._says[0]}")
-
-    parts = {name: PartScorer("same@1", Says(name, score).lend) for name, score in (("a", 1.0), ("b", 0.0))}
+    parts = {name: PartScorer("same@1", partial(lend, name, score)) for name, score in (("a", 1.0), ("b", 0.0))}
     outcomes = CombinedScorer(Combine(["a", "b"]), parts).score(lines(20), 0, "g@1")  # slices of 1, 4 and 15
     assert lent == ["+a", "-a", "+b", "-b", "+a", "-a", "+b", "-b"]
     for outcome in outcomes:
@@ -129,7 +125,14 @@ def test_parts_have_a_sandbox_one_after_another_and_the_last_keeps_its_own_for_t
 
 @pytest.mark.parametrize("calls", [0, 2])
 def test_a_part_without_a_sandbox_costs_no_outcome_that_was_there(calls: int) -> None:
-    scorer = CombinedScorer(Combine(["a"]), {"a": PartScorer("a@1", _Fails(calls, fault=False).lend)})
+    left = iter(range(calls))
+
+    def failing(count: int) -> list[Outcome]:
+        if next(left, None) is None:
+            raise InfrastructureError("no sandbox")
+        return passing(count)
+
+    scorer = of_parts(a=failing)
     if not calls:
         with pytest.raises(InfrastructureError):
             scorer.score(lines(100), 0, "g@1")
@@ -141,21 +144,9 @@ def test_a_part_without_a_sandbox_costs_no_outcome_that_was_there(calls: int) ->
 
 
 def test_a_fault_of_the_service_is_told_as_such_and_is_no_failure_of_a_grader() -> None:
-    scorer = CombinedScorer(Combine(["a"]), {"a": PartScorer("a@1", _Fails(0, fault=True).lend)})
+    scorer = of_parts(a=giving(Outcome(0, "a@1", None, 0.0, error=NO_SANDBOX)))
     (outcome,) = scorer.score(lines(1), 0, "g@1")
     assert outcome.error == NO_SANDBOX
-
-
-class _Gives(_Fails):
-    """A part with these outcomes."""
-
-    def __init__(self, *outcomes: Outcome) -> None:
-        super().__init__(0, fault=False)
-        self._outcomes = outcomes
-
-    def score(self, payload: bytes, first: int, label: str, count: int, *, stop: object) -> list[Outcome]:
-        given, self._outcomes = self._outcomes[:count], self._outcomes[count:]
-        return [replace(outcome, index=number) for number, outcome in enumerate(given)]
 
 
 def test_threads_share_what_is_made_of_scores_alone_and_of_the_same_ones() -> None:
@@ -167,10 +158,9 @@ def test_threads_share_what_is_made_of_scores_alone_and_of_the_same_ones() -> No
         Outcome(0, "a@1", 0.5, 2.0, id=9),
     ]
     given = [*bare, *told]
-    part = PartScorer("a@1", _Gives(*given).lend)
-    found = CombinedScorer(Combine(["a"]), {"a": part}).score(lines(len(given)), 0, "g@1")
+    found = of_parts(a=giving(*given)).score(lines(len(given)), 0, "g@1")
     for outcome, each in zip(found, given, strict=True):
-        own = CombinedScorer(Combine(["a"]), {"a": PartScorer("a@1", _Gives(each).lend)}).score(lines(1), 0, "g@1")
+        own = of_parts(a=giving(each)).score(lines(1), 0, "g@1")
         assert replace(outcome, index=0) == own[0]
         assert math.copysign(1, outcome.score or 0.0) == math.copysign(1, each.score or 0.0)
     assert [outcome.details and outcome.details["parts"]["a"].get("reason") for outcome in found].count("so") == 1
@@ -179,6 +169,6 @@ def test_threads_share_what_is_made_of_scores_alone_and_of_the_same_ones() -> No
 def test_results_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(combined_scorer, "_KEPT", 3)
     given = [Outcome(0, "a@1", float(n % 7), 1.0) for n in range(50)]
-    scorer = CombinedScorer(Combine(["a"]), {"a": PartScorer("a@1", _Gives(*given).lend)})
+    scorer = of_parts(a=giving(*given))
     assert [outcome.score for outcome in scorer.score(lines(50), 0, "g@1")] == [float(n % 7) for n in range(50)]
     assert len(scorer._results) <= 3

@@ -4,14 +4,10 @@ import asyncio
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from werkzeug.serving import make_ssl_devcert
 
 from examples.model_server import ModelServer
 from gradebox.schemas import ModelDefaults
@@ -24,36 +20,13 @@ NAME = "models.example"
 HERE = ModelSettings(model_hosts=("*",), model_private="on", model_connect_s=2)
 
 
-def certificate(folder: Path, name: str) -> Path:
-    """Creates a self-signed certificate for this name. Returns a file with the certificate and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    path = folder / f"{name}.pem"
-    path.write_bytes(key.private_bytes(*form) + made.public_bytes(serialization.Encoding.PEM))
-    return path
-
-
 @contextmanager
 def serving(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, list[str | None]]]:
     """Runs a server with a trusted certificate for this name. Yields its port and the names that clients requested."""
-    path = certificate(folder, name)
-    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    certificate, key = make_ssl_devcert(str(folder / name), cn=name)
+    monkeypatch.setenv("SSL_CERT_FILE", certificate)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(path)
+    context.load_cert_chain(certificate, key)
     asked: list[str | None] = []
     context.sni_callback = lambda _socket, sni, _context: asked.append(sni)
     server = ModelServer()
@@ -90,7 +63,7 @@ def test_a_certificate_of_another_name_is_refused(tmp_path: Path, monkeypatch: p
 def test_a_certificate_that_nobody_trusts_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(tmp_path, NAME, monkeypatch) as (port, asked):
         (tmp_path / "other").mkdir()
-        monkeypatch.setenv("SSL_CERT_FILE", str(certificate(tmp_path / "other", NAME)))
+        monkeypatch.setenv("SSL_CERT_FILE", make_ssl_devcert(str(tmp_path / "other" / NAME), cn=NAME)[0])
         with pytest.raises(AskFailed, match=r"(?i)certificate"):
             chat(port)
     assert asked == [NAME]

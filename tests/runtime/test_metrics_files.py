@@ -50,12 +50,6 @@ def test_a_file_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
     assert 'gradebox_batches_ended_total{state="finished",worker="worker-1"} 2.0' in text
 
 
-def test_a_folder_that_is_not_there_is_no_error(tmp_path: Path) -> None:
-    assert b"gradebox_batches_accepted_total 0.0" in generate_latest(
-        MergedMetrics(Metrics("api").registry, tmp_path / "no")
-    )
-
-
 def test_a_file_is_written_again_when_it_could_not_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_files, "WRITE_S", 0.05)
     file = MetricsFile(Metrics("worker").registry, tmp_path / "later" / "worker-1.prom")

@@ -6,10 +6,13 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from redis import Redis
 from redis.exceptions import AuthenticationError, ResponseError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from structlog.testing import capture_logs
 
 from runtime import starting
 from storage.settings import StorageSettings
@@ -28,25 +31,6 @@ def run():
 
 sys.exit(start("worker", run))
 """
-_WAITS = """
-from redis.exceptions import ConnectionError
-from runtime import starting
-
-starting._REDIS_WAIT_S = 0.01
-answers = iter([ConnectionError("refused"), ConnectionError("refused"), "the store"])
-
-def open_store():
-    answer = next(answers)
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
-
-print(starting.wait_for(open_store))
-"""
-
-
-def ran(program: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize(
@@ -60,15 +44,23 @@ def ran(program: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_the_exit_code_says_why_a_process_cannot_start(body: str, code: int, said: str) -> None:
-    done = ran(_STARTS.format(body=body))
+    command = [sys.executable, "-c", _STARTS.format(body=body)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == code
     assert said in done.stderr
 
 
-def test_a_redis_that_does_not_answer_yet_is_waited_for() -> None:
-    done = ran(_WAITS)
-    assert done.stdout.count("Redis does not answer, trying again") == 1  # not once for each try
-    assert done.stdout.endswith("\nthe store\n")
+def opening(monkeypatch: pytest.MonkeyPatch, *answers: Exception | str) -> object:
+    """The result of `wait_for` if opening the store has these results, one after another."""
+    monkeypatch.setattr(starting, "_REDIS_WAIT_S", 0.01)
+    return starting.wait_for(Mock(side_effect=answers))
+
+
+def test_a_redis_that_does_not_answer_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = RedisConnectionError("refused")
+    with capture_logs() as logged:
+        assert opening(monkeypatch, refused, refused, "the store") == "the store"
+    assert [line["event"] for line in logged] == ["Redis does not answer, trying again"]  # not once for each try
 
 
 def test_a_redis_that_is_busy_with_a_long_script_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,18 +82,8 @@ def test_a_redis_that_is_busy_with_a_long_script_is_waited_for(tmp_path: Path, m
 
 
 def test_credentials_that_redis_refuses_end_a_service_that_somebody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers: list[object] = [AuthenticationError("WRONGPASS"), "the store"]
-
-    def open_store() -> object:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    monkeypatch.setattr(starting, "_REDIS_WAIT_S", 0.01)
+    wrong = AuthenticationError("WRONGPASS")
+    assert opening(monkeypatch, wrong, "the store") == "the store"
     monkeypatch.setenv("GRADEBOX_SUPERVISED", "7")
     with pytest.raises(starting.RedisRefuses, match="WRONGPASS: correct GRADEBOX_REDIS_URL"):
-        starting.wait_for(open_store)
-    monkeypatch.delenv("GRADEBOX_SUPERVISED")
-    answers.insert(0, AuthenticationError("WRONGPASS"))
-    assert starting.wait_for(open_store) == "the store"
+        opening(monkeypatch, wrong, "the store")

@@ -14,7 +14,7 @@ from redis.exceptions import OutOfMemoryError
 
 from gradebox.outcome import Outcome, OutcomeError, Spent
 from gradebox.schemas import Check, FeedbackOf, Report
-from storage import redis_keys
+from storage import outcomes, redis_keys
 from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, Wanted
 from storage.chunks import CHUNK_LINES, Cutter
 from storage.connection import text
@@ -36,10 +36,19 @@ def proved(source: str = SOURCE, timeout_s: float = 5.0, asks: Sequence[str] = (
     return Proved(source=source, isolation="auto", timeout_s=timeout_s, memory_mb=256, report=report)
 
 
-def wanted(store: Store, key: str, weight: float = 1.0, asks: Sequence[str] = ()) -> Wanted:
-    """Creates a grader in the default project, for a batch."""
-    store.graders.create("default", key, key, "", proved(f"# {key}\n{SOURCE}", asks=asks))
-    return Wanted(key, store.graders.version("default", key), weight)
+def wanted(
+    store: Store,
+    key: str,
+    weight: float = 1.0,
+    *,
+    source: str = SOURCE,
+    asks: Sequence[str] = (),
+    project: str = "default",
+    timeout_s: float = 5.0,
+) -> Wanted:
+    """Creates a grader for a batch. Graders of other keys have other sources."""
+    store.graders.create(project, key, key, "", proved(f"# {key}\n{source}", timeout_s, asks))
+    return Wanted(key, store.graders.version(project, key), weight)
 
 
 def line(number: int) -> bytes:
@@ -159,6 +168,11 @@ def complete_again(store: Store, lease: Lease) -> Completed:
     """Completes a unit again, as a worker does if the reply to the first call was lost."""
     number, _ = plan_of(store, lease.batch).unit(lease.unit)
     return complete(store, lease, number, tally(outcomes_of(store, lease)))
+
+
+def lines_of(store: Store, batch: str, after: int = -1, limit: int | None = None) -> list[bytes]:
+    """The outcomes of a batch, one line each."""
+    return b"".join(outcomes.read(store.batches, store.spool, batch, after, limit)).splitlines(keepends=True)
 
 
 def spent_by_batch(store: Store, batch: str) -> dict[str, int]:

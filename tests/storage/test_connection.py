@@ -30,11 +30,6 @@ def test_data_of_a_newer_gradebox_is_refused(redis: Redis) -> None:
         check_format(redis)
 
 
-def test_an_empty_redis_is_claimed_once(redis: Redis) -> None:
-    check_format(redis)
-    assert redis.get(redis_keys.FORMAT) == b"%d" % FORMAT
-
-
 def test_batches_of_an_older_gradebox_are_scored_to_their_end(
     format_1: dict[str, str], redis: Redis, store: Store
 ) -> None:

@@ -61,6 +61,11 @@ def test_a_build_is_made_by_who_claims_it(store: Store) -> None:
     assert store.environments.usable("default", "math")[0] == EnvironmentUse(key="math", build=1, sha256=SHA256)
     assert store.builds.claim() is None
     assert store.environments.all("default")[0].builds == environment.builds
+    with pytest.raises(Conflict):
+        store.environments.create("default", "math", ["sympy"])
+    for project, key in (("other", "math"), ("default", "physics")):
+        with pytest.raises(NotFound):
+            store.environments.get(project, key)
 
 
 def test_the_oldest_is_built_first(store: Store) -> None:
@@ -165,19 +170,6 @@ def test_who_waits_is_told_of_each_change(store: Store) -> None:
             told.clear()
             change()
             assert told.wait(5)
-
-
-def test_what_is_not_there(store: Store) -> None:
-    ready(store, "math")
-    with pytest.raises(Conflict):
-        store.environments.create("default", "math", ["sympy"])
-    for missing in ("other", "default"):
-        with pytest.raises(NotFound):
-            store.environments.get(missing, "physics")
-    with pytest.raises(NotFound):
-        store.environments.usable("default", "math", 9)
-    with pytest.raises(NotFound):
-        store.environments.get("other", "math")
 
 
 def test_one_that_a_version_names_stays(store: Store) -> None:

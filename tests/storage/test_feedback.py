@@ -1,7 +1,7 @@
 """Tests of the lines, the grader and the record of batches of feedback."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -16,18 +16,7 @@ from storage.chunks import CHUNK_LINES
 from storage.errors import Conflict, NotFound, Refused
 from storage.store import Store
 from storage.uploads import Upload
-from tests.storage.making import (
-    SOURCE,
-    accept,
-    claim,
-    finish,
-    finish_all,
-    line,
-    outcomes_of,
-    plan_of,
-    proved,
-    wanted,
-)
+from tests.storage.making import SOURCE, accept, claim, finish, finish_all, line, outcomes_of, plan_of, proved, wanted
 
 LINES = CHUNK_LINES + 500
 LINE_BYTES = 4096
@@ -52,6 +41,16 @@ def finished(
     batch = accept(store, lines, *graders, line=line)
     finish_all(store, outcome)
     return store.batches.get("default", batch)
+
+
+def of_threads(store: Store, *threads: bytes, ids: Sequence[str | int | None] = (None,) * 9) -> Batch:
+    """A finished batch of these threads, which all have the score 0."""
+
+    def outcome(one: Outcome) -> Outcome:
+        return replace(one, score=0.0, id=ids[one.index])
+
+    exact = wanted(store, "exact")
+    return finished(store, exact, line=threads.__getitem__, lines=len(threads), outcome=outcome)
 
 
 def read(
@@ -100,10 +99,7 @@ def test_labels_come_from_a_grader_from_the_request_or_later_from_the_thread(sto
 
 def test_a_label_is_of_one_thread(store: Store) -> None:
     threads = [b'{"completion": "a"}\n', b'{"completion": "b", "id": "0"}\n', b'{"completion": "c", "id": 7}\n']
-    batch = finished(
-        store, wanted(store, "exact"), line=threads.__getitem__, lines=3,
-        outcome=lambda one: replace(one, score=0.0, id=(None, "0", 7)[one.index]),
-    )  # fmt: skip
+    batch = of_threads(store, *threads, ids=(None, "0", 7))
     given = of(batch, labels="given", threshold=None)
     assert [one["metadata"]["label"] for one in read(store, batch, given, {"7": 1.0})] == [1.0]
     with pytest.raises(Refused, match="'0' is that of threads 0 and 1: record labels by `index`"):
@@ -131,10 +127,7 @@ def test_threads_of_any_look_are_moved_and_too_long_ones_are_left_out(store: Sto
         b'{"completion": "%b"}\n' % (b"x" * LINE_BYTES),
         b'{"completion": "\xe2\x80\xa8\x85"}\n',  # line separators in other places, but not here
     ]
-    batch = finished(
-        store, wanted(store, "exact"), line=threads.__getitem__, lines=4,
-        outcome=lambda one: replace(one, score=0.0, id=None),
-    )  # fmt: skip
+    batch = of_threads(store, *threads)
     blocks = feedback_lines.read(store.batches, store.spool, batch, of(batch), {}, LINE_BYTES)
     lines = b"".join(blocks).split(b"\n")
     assert len(lines) == 5 and lines[4] == b""
@@ -159,11 +152,7 @@ def test_threads_of_any_look_are_moved_and_too_long_ones_are_left_out(store: Sto
     ],
 )
 def test_what_is_no_json_stands_as_text_and_ends_nothing(store: Store, thread: bytes) -> None:
-    threads = [thread + b"\n", b'{"completion": "4"}\n']
-    batch = finished(
-        store, wanted(store, "exact"), line=threads.__getitem__, lines=2,
-        outcome=lambda one: replace(one, score=0.0, id=None),
-    )  # fmt: skip
+    batch = of_threads(store, thread + b"\n", b'{"completion": "4"}\n')
     first, second = read(store, batch, of(batch))
     assert first.keys() == {"id", "completion", "metadata"} and (first["id"], second["id"]) == (0, 1)
     assert first["metadata"]["outcome"]["index"] == 0

@@ -31,14 +31,6 @@ def test_an_answer_is_kept_with_the_batch_or_not_at_all(store: Store, redis: Red
     assert store.batches.answered(ONE) == made == store.batches.get("default", made.id)
 
 
-def test_the_files_of_a_batch_that_came_second_are_swept_away(store: Store) -> None:
-    exact = [wanted(store, "exact")]
-    first = store.batches.accept(store.orphan_files.begin(), "default", exact, CHUNKS, lambda pipe: None, once=ONE)
-    late = store.orphan_files.begin()
-    assert store.batches.accept(late, "default", exact, CHUNKS, lambda pipe: None, once=ONE) == first
-    assert store.orphan_files.due() == [late]
-
-
 def test_a_request_that_is_done_between_two_looks_is_answered_and_no_conflict(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

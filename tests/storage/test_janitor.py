@@ -43,6 +43,8 @@ def test_what_has_had_its_time_is_gone_from_redis_and_spool(store: Store, redis:
     store.batches.keep("default", kept, True)
     running = accept(store, 10)
 
+    assert Janitor(store, None).look()
+    assert len(store.batches.newest("default", 9)) == 4
     assert Janitor(store, 30 * DAY_S).look()
 
     with pytest.raises(NotFound):
@@ -52,12 +54,6 @@ def test_what_has_had_its_time_is_gone_from_redis_and_spool(store: Store, redis:
     Janitor(store, 30 * DAY_S).look()
     assert not redis.keys(f"*{old}*")
     assert files(folder) == {young, kept, running}
-
-
-def test_without_a_time_everything_stays(store: Store) -> None:
-    batch = over(store, 9999)
-    Janitor(store, None).look()
-    assert store.batches.get("default", batch).done == 10
 
 
 def test_what_is_no_longer_kept_has_all_of_its_time_again(store: Store) -> None:

@@ -18,34 +18,22 @@ ASKS = ("model:small-judge",)
 
 
 def test_each_lane_is_lent_its_own_units_alone(store: Store) -> None:
-    plain = accept(store, 1500, wanted(store, "plain"))
-    asking = accept(store, 1500, wanted(store, "asking", asks=ASKS))
-    assert [lease.batch for _ in range(2) if (lease := store.leases.claim())] == [plain, plain]
+    def waiting() -> tuple[int, int]:
+        return store.leases.beat([]).waiting, store.leases.beat([], "asking").waiting
+
+    one = wanted(store, "plain")
+    asking = accept(store, 10, one, wanted(store, "asking", asks=ASKS))  # one grader that asks is enough
+    assert waiting() == (0, 1)
+    plain = accept(store, 1500, one)
+    assert waiting() == (1, 1)
+    assert [claim(store).batch for _ in range(2)] == [plain, plain]
     assert store.leases.claim() is None
-    assert [lease.batch for _ in range(2) if (lease := store.leases.claim(lane="asking"))] == [asking, asking]
+    first, second = claim(store, "asking"), claim(store, "asking")
+    assert first.batch == second.batch == asking
     assert store.leases.claim(lane="asking") is None
-
-
-def test_a_batch_with_one_grader_that_asks_is_in_the_lane_of_those(store: Store) -> None:
-    batch = accept(store, 10, wanted(store, "plain"), wanted(store, "asking", asks=ASKS))
+    store.leases.release(first)
     assert store.leases.claim() is None
-    assert [lease.batch for _ in range(2) if (lease := store.leases.claim(lane="asking"))] == [batch, batch]
-
-
-def test_what_waits_is_told_by_lane(store: Store) -> None:
-    accept(store, 10, wanted(store, "asking", asks=ASKS))
-    assert (store.leases.beat([]).waiting, store.leases.beat([], "asking").waiting) == (0, 1)
-    accept(store, 10, wanted(store, "plain"))
-    assert (store.leases.beat([]).waiting, store.leases.beat([], "asking").waiting) == (1, 1)
-
-
-def test_a_unit_that_comes_back_stays_in_its_lane(store: Store) -> None:
-    batch = accept(store, 10, wanted(store, "asking", asks=ASKS))
-    lease = claim(store, "asking")
-    store.leases.release(lease)
-    assert store.leases.claim() is None
-    again = claim(store, "asking")
-    assert again.batch == batch
+    assert claim(store, "asking").unit == first.unit
 
 
 def test_projects_share_a_lane_whatever_they_have_in_the_other(store: Store) -> None:

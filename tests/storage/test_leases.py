@@ -21,13 +21,6 @@ from tests.storage.making import (
 )
 
 
-def test_units_of_a_batch_are_lent_once_each(store: Store) -> None:
-    batch = accept(store, 2500)
-    assert [(claim(store).unit, 1) for _ in range(3)] == [(0, 1), (1, 1), (2, 1)]
-    assert store.leases.claim() is None
-    assert store.batches.get("default", batch).state == "running"
-
-
 def test_projects_take_turns_and_within_each_its_batches(store: Store) -> None:
     exact = wanted(store, "exact")
     big = [accept(store, 20_000, exact, project="big") for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Tests of the storage of models and their API keys."""
+"""Tests of the storage of models and endpoints, and their API keys."""
 
 import json
 import threading
@@ -68,6 +68,26 @@ def test_who_writes_to_redis_cannot_move_a_key(store: Store) -> None:
     store.redis.hset(redis_keys.models("other"), "judge", record)
     with pytest.raises(SecretKeyError, match="was changed"):
         store.models.access("other", "judge")
+
+
+def test_the_key_of_an_endpoint_goes_nowhere_else(store: Store) -> None:
+    store.endpoints.create("default", "reward", URL, SECRET, 30)
+    with pytest.raises(KeyNeeded, match="endpoint 'reward'"):
+        store.endpoints.update("default", "reward", {"url": "https://evil.example.org"})
+    record = store.redis.hget(redis_keys.endpoints("default"), "reward")
+    assert isinstance(record, bytes)
+    store.redis.hset(
+        redis_keys.endpoints("default"), "reward", record.replace(URL.encode(), b"https://evil.example.org")
+    )
+    with pytest.raises(SecretKeyError, match="was changed"):
+        store.endpoints.access("default", "reward")
+    for project, key in (("default", "other"), ("another", "reward")):
+        store.redis.hset(redis_keys.endpoints(project), key, record.replace(b'"reward"', f'"{key}"'.encode()))
+        with pytest.raises(SecretKeyError, match="was changed"):
+            store.endpoints.access(project, key)
+    store.redis.hset(redis_keys.models("default"), "reward", record.replace(b'"url"', b'"model":"m","base_url"'))
+    with pytest.raises(SecretKeyError, match="was changed"):
+        store.models.access("default", "reward")
 
 
 def test_what_was_found_out_is_kept_until_the_model_changes(store: Store) -> None:

@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,6 @@ def scored(store: Store) -> tuple[str, OutcomeFiles, Path]:
     plan = plan_of(store, batch)
     path = Path(store.spool._outcomes(batch, 1, 1))
     return batch, OutcomeFiles(store.batches, store.spool, batch, plan), path
-
-
-def test_a_whole_file_is_opened_at_its_beginning(store: Store) -> None:
-    _, files, path = scored(store)
-    with files.open(1, 1) as file:
-        assert file.read() == path.read_bytes()
 
 
 def test_a_file_with_much_text_is_whole_too(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,4 +84,20 @@ def test_the_files_of_a_deleted_batch_are_not_found(store: Store) -> None:
     store.batches.delete("default", batch)
     store.spool.remove(batch)
     with pytest.raises(NotFound, match="was deleted"):
+        files.open(1, 1)
+
+
+def test_no_file_of_a_batch_that_runs_is_lost(store: Store) -> None:
+    assert not lost_files.is_lost(store.batches.get("default", accept(store, 10)), store.spool)
+
+
+@pytest.mark.usefixtures("settled")
+def test_nothing_is_lost_while_the_spool_is_not_mounted(store: Store) -> None:
+    _, files, path = scored(store)
+    shutil.rmtree(path.parents[2])
+    path.parents[2].mkdir()
+    with pytest.raises(FileNotFoundError):
+        files.open(1, 1)
+    store.spool.write_mark("mark")
+    with pytest.raises(OutcomesLost, match="are gone from the spool"):
         files.open(1, 1)

@@ -7,11 +7,11 @@ from gradebox.outcome import Outcome
 from storage import lost_files, outcomes
 from storage.errors import NotFound, OutcomesLost
 from storage.store import Store
-from tests.storage.making import accept, claim, finish, finish_all, wanted
+from tests.storage.making import accept, claim, finish, finish_all, lines_of, wanted
 
 
 def read(store: Store, batch: str, after: int = -1, limit: int | None = None) -> list[tuple[int, str]]:
-    lines = b"".join(outcomes.read(store.batches, store.spool, batch, after, limit))
+    lines = b"".join(lines_of(store, batch, after, limit))
     return [(one.index, one.grader) for one in msgspec.json.Decoder(Outcome).decode_lines(lines)]
 
 
@@ -24,14 +24,6 @@ def test_outcomes_come_in_input_order_whoever_finished_first(store: Store) -> No
     assert [index for index, _ in read(store, batch)] == list(range(1000))
     finish(store, second)
     assert [index for index, _ in read(store, batch)] == list(range(2500))
-
-
-def test_reading_goes_on_after_an_index(store: Store) -> None:
-    batch = accept(store, 2500)
-    finish_all(store)
-    for after in (0, 998, 999, 1000, 2498):
-        assert [index for index, _ in read(store, batch, after)] == list(range(after + 1, 2500))
-    assert read(store, batch, 2499) == read(store, batch, 99999) == []
 
 
 def test_several_graders_have_a_line_each_in_the_order_of_the_batch(store: Store) -> None:
@@ -61,12 +53,14 @@ def test_a_batch_that_is_gone_is_not_an_empty_one(store: Store) -> None:
         next(blocks)
 
 
-def test_reading_ends_after_so_many_threads(store: Store) -> None:
+def test_reading_goes_on_after_an_index_for_so_many_threads(store: Store) -> None:
     batch = accept(store, 2500, wanted(store, "b"), wanted(store, "a"))
     finish_all(store)
     every = read(store, batch)
     for after, limit in ((-1, 1), (-1, 1000), (-1, 2500), (5, 994), (5, 995), (999, 1), (998, 3), (2498, 9), (2499, 1)):
         assert read(store, batch, after, limit) == every[2 * (after + 1) : 2 * (after + 1 + limit)], (after, limit)
+    for after in (0, 998, 999, 1000, 2498, 2499, 99999):
+        assert read(store, batch, after) == every[2 * (after + 1) :]
 
 
 def test_a_limit_needs_no_chunk_behind_it(store: Store) -> None:

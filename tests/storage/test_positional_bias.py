@@ -51,16 +51,6 @@ def test_decisions_of_a_direct_judge_are_counted(on_bias: Any) -> None:
 
 
 @pytest.mark.parametrize("on_bias", ["keep", "tie", "error"])
-def test_each_sample_is_counted(on_bias: Any) -> None:
-    def reply(request: dict[str, Any]) -> dict[str, Any]:
-        return {"reasoning": "r", "option": "No" if is_reversed(request) and request["sample"] else "Yes"}
-
-    judge = DirectJudge("Is it kind?", "m", check_positional_bias=True, on_bias=on_bias, self_consistency=3)
-    with testing.model("m", reply):
-        assert [*decisions(outcome_of(judge, "easy"))] == [False, True, True]
-
-
-@pytest.mark.parametrize("on_bias", ["keep", "tie", "error"])
 @pytest.mark.parametrize("texts", [("HARD", "b", "c"), ("b", "c", "HARD"), ("b", "HARD", "c")])
 def test_contests_are_counted(on_bias: Any, texts: tuple[str, ...]) -> None:
     def reply(request: dict[str, Any]) -> dict[str, Any]:

@@ -34,18 +34,13 @@ def test_they_stay_until_others_are_sent(store: Store) -> None:
     assert update(store, *THREADS, source=SOURCE) == (3, 3)
 
 
-def test_a_grader_without_any_has_none(store: Store) -> None:
-    assert create(store) == 0
-    assert store.graders.threads("default", "exact") == []
-    with pytest.raises(NotFound):
-        store.graders.threads("default", "other")
-
-
 def test_they_go_with_the_grader(store: Store, redis: Redis) -> None:
     create(store, *THREADS)
     store.graders.delete("default", "exact")
     assert not redis.exists(redis_keys.proof_threads("default"))
     assert not redis.exists(redis_keys.version_bytes("default"))
+    with pytest.raises(NotFound):
+        store.graders.threads("default", "exact")
     assert create(store) == 0
     assert store.graders.threads("default", "exact") == []
 

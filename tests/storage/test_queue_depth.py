@@ -1,8 +1,3 @@
-import pytest
-from redis import Redis
-from redis.exceptions import ConnectionError as RedisConnectionError
-
-from storage.queue_depth import Queue
 from storage.store import Store
 from tests.storage.making import accept, claim, finish, wanted
 
@@ -26,8 +21,3 @@ def test_what_waits_is_seen_while_it_waits(store: Store) -> None:
     assert (depth.queued, depth.running, depth.chunks_waiting, depth.chunks_lent) == (0, 0, 0, 0)
     assert (depth.completions, depth.oldest_s) == ({}, 0)
     assert depth.redis_bytes > 100_000
-
-
-def test_without_redis_it_raises() -> None:
-    with pytest.raises(RedisConnectionError):
-        Queue(Redis.from_url("unix:///nowhere.sock")).depth()

@@ -64,16 +64,14 @@ def test_a_mean_of_few_is_warned_of(apply: int, passed: int, is_warned: bool) ->
     assert not told or f"applies to {apply} of {apply + passed} completions" in told[0].message
 
 
-def test_a_mean_that_jumps_is_warned_of_with_both_numbers() -> None:
-    (concern,) = found(*halves(1000, 0.95), past=batches(0.5, 0.52, 0.48))
+@pytest.mark.parametrize(
+    ("version", "said"), [(2, "The grader is the same"), (1, "Version 1 scored the batch before, 2 this one")]
+)
+def test_a_mean_that_jumps_is_warned_of_with_both_numbers_and_versions(version: int, said: str) -> None:
+    (concern,) = found(*halves(1000, 0.95), past=batches(0.5, 0.52, 0.48, version=version))
     assert concern.kind == "jump"
     assert "the mean is 0.95, and over the last 3 batches it was 0.5 (from 0.48 to 0.52)" in concern.message
-    assert "The grader is the same" in concern.message
-
-
-def test_a_jump_after_a_new_version_names_the_versions() -> None:
-    (concern,) = found(*halves(1000, 0.95), past=batches(0.5, 0.52, 0.48, version=1))
-    assert "Version 1 scored the batch before, 2 this one" in concern.message
+    assert said in concern.message
 
 
 def test_tiny_batches_and_short_histories_are_not_judged() -> None:

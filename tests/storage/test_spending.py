@@ -43,7 +43,9 @@ def test_a_reply_is_kept_for_its_project(store: Store) -> None:
 
 
 def test_what_a_reply_belongs_to_is_told_apart() -> None:
-    assert len({digest("a", "b", request=b"c"), digest("ab", "", request=b"c"), digest("a", request=b"bc")}) == 3
+    of_earlier_release = hashlib.sha256(msgspec.msgpack.encode(("a",)) + b"bc").digest()[:20]
+    others = {digest("a", "b", request=b"c"), digest("ab", "", request=b"c"), digest("a", request=b"bc")}
+    assert len(others | {of_earlier_release}) == 4
 
 
 def test_the_oldest_are_dropped_where_there_is_no_room(store: Store) -> None:
@@ -173,8 +175,3 @@ def _aged(store: Store, seconds: int) -> bytes:
     value = store.redis.hget(redis_keys.kept_replies("default"), _digest(1))
     assert isinstance(value, bytes)
     return (int.from_bytes(value[:4]) - seconds).to_bytes(4) + value[4:]
-
-
-def test_replies_of_earlier_releases_are_not_found() -> None:
-    before = hashlib.sha256(msgspec.msgpack.encode(("settings",)) + b"1").digest()[:20]
-    assert digest("settings", request=b"1") != before

@@ -45,27 +45,6 @@ def test_merging_changes_no_part() -> None:
     assert part.named["format"].mean == 1.0
 
 
-def test_threads_without_a_completion_are_counted() -> None:
-    outcomes = [*scored(1.0), Outcome(1, "g@1", 0.0, 2.0, no_completion=True), failed(2, "g@1")]
-    assert merged([tally(outcomes), tally(outcomes)]).unanswered == 2
-
-
-def test_what_a_grader_does_not_apply_to_is_counted_apart() -> None:
-    outcomes = [*scored(1.0), passed_over(1, "g@1"), passed_over(2, "g@1"), failed(3, "g@1")]
-    for counted in (tally(outcomes), merged([unpack(pack(tally(outcomes[:2]))), tally(outcomes[2:])])):
-        assert (counted.count, counted.scored, counted.not_applicable) == (4, 1, 2)
-        assert counted.errors == {"exception": 1}
-
-
-def test_what_asks_came_to_is_summed_whichever_way_it_is_merged() -> None:
-    spent = [Spent(2, 1, 100, 10, 0.25), Spent(1, 0, 50, 5, 0.5)]
-    asked = [msgspec.structs.replace(failed(0, "g@1"), spent=spent[0]), *scored(1.0)]
-    asked += [Outcome(2, "g@1", 0.5, 2.0, spent=spent[1])]
-    for counted in (tally(asked), merged([unpack(pack(tally(asked[:1]))), tally(asked[1:2]), tally(asked[2:])])):
-        assert counted.spent == Spent(3, 1, 150, 15, 0.75)
-    assert tally(scored(1.0)).spent is None
-
-
 def test_a_tally_of_an_earlier_release_is_read() -> None:
     old = msgspec.msgpack.encode([2, 2, 0.5, 0.5, 0.0, 1.0, 4.0, {}, {0.0: 1, 1.0: 1}])
     counted = unpack(old)
@@ -76,18 +55,35 @@ def optioned(index: int, score: float, option: object) -> Outcome:
     return Outcome(index, "g@1", score, 2.0, details={"option": option})
 
 
-def test_passes_and_options_are_counted_whichever_way_they_are_merged() -> None:
-    outcomes = [
-        optioned(0, 1.0, "yes"),
-        optioned(1, 0.0, "no"),
-        optioned(2, 1.5, "yes"),
-        *scored(0.999),
-        failed(4, "g@1"),
-    ]
-    whole = tally(outcomes)
-    parts = merged([unpack(pack(tally(outcomes[:1]))), tally(outcomes[4:]), tally(outcomes[1:4])])
-    for counted in (whole, parts):
-        assert (counted.passed, counted.options, counted.options_left_out) == (2, {"yes": 2, "no": 1}, 0)
+def paid(spent: Spent) -> Outcome:
+    return Outcome(0, "g@1", 0.5, 2.0, spent=spent)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "counts"),
+    [
+        ([*scored(1.0), Outcome(1, "g@1", 0.0, 2.0, no_completion=True), failed(2, "g@1")], {"unanswered": 1}),
+        (
+            [*scored(1.0), passed_over(1, "g@1"), passed_over(2, "g@1"), failed(3, "g@1")],
+            {"count": 4, "scored": 1, "not_applicable": 2, "errors": {"exception": 1}},
+        ),
+        (
+            [paid(Spent(2, 1, 100, 10, 0.25)), *scored(1.0), paid(Spent(1, 0, 50, 5, 0.5))],
+            {"spent": Spent(3, 1, 150, 15, 0.75)},
+        ),
+        (scored(1.0), {"spent": None, "options": {}, "not_applicable": 0, "unanswered": 0}),
+        (
+            [optioned(0, 1.0, "a"), optioned(1, 0.0, "b"), optioned(2, 1.5, "a"), *scored(0.999), failed(4, "g@1")],
+            {"passed": 2, "options": {"a": 2, "b": 1}, "options_left_out": 0},
+        ),
+    ],
+)
+def test_outcomes_are_counted_the_same_whichever_way_they_are_merged(
+    outcomes: list[Outcome], counts: dict[str, object]
+) -> None:
+    parts = merged([unpack(pack(tally(outcomes[:1]))), unpack(pack(tally(outcomes[1:2]))), tally(outcomes[2:])])
+    for counted in (tally(outcomes), parts):
+        assert {name: getattr(counted, name) for name in counts} == counts
 
 
 def contest(against: object, biased: object) -> dict[str, Any]:

@@ -52,15 +52,6 @@ def test_a_summary_that_cannot_be_made_is_none_and_is_logged(caplog: pytest.LogC
     assert "the summary of g@1 could not be made" in caplog.text
 
 
-def test_values_have_their_own_numbers() -> None:
-    values = [{"format": 1.0, "length": 0.5}, {"format": 0.0}, None]
-    outcomes = [Outcome(index, "g@1", 0.5, 2.0, values=one) for index, one in enumerate(values)]
-    summary = summarise("g@1", 1.0, tally(outcomes))
-    found = {name: (one.count, one.mean, one.minimum, one.maximum) for name, one in summary.values.items()}
-    assert found == {"format": (2, 0.5, 0.0, 1.0), "length": (1, 0.5, 0.5, 0.5)}
-    assert summary.values_left_out == 0
-
-
 def test_values_near_the_largest_float_are_json() -> None:
     outcomes = [Outcome(index, "g@1", 0.5, 2.0, values={"a": value}) for index, value in enumerate((1.7e308, -1.7e308))]
     summary = summarise("g@1", 1.0, tally(outcomes))

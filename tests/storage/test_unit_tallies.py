@@ -24,7 +24,7 @@ from storage.statistics import MOST_VALUES, merged, pack, tally, unpack
 from storage.store import Store
 from storage.summary import QUANTILES, summarise
 from storage.unit_tallies import MOST, Tallies
-from tests.storage.making import accept, claim, finish, outcomes_of, wanted
+from tests.storage.making import accept, claim, finish, outcomes_of
 
 KINDS: tuple[ErrorKind, ...] = ("exception", "timeout", "memory")
 Results = list[float | ErrorKind]
@@ -163,19 +163,6 @@ def test_a_batch_under_way_has_the_statistics_of_what_is_done(store: Store, redi
     scores = scores_of(store, batch, units)
     check(store.batches.get("default", batch).summary[0], [*scores])
     assert redis.llen(redis_keys.tallies(batch, 0)) <= MOST
-
-
-def test_several_graders_have_each_their_own(store: Store) -> None:
-    batch = accept(store, 3000, *[wanted(store, key) for key in "abc"])
-    for number in range(3):
-        for _ in range(3):
-            lease = claim(store)
-            finish(store, lease, outcomes_of(store, lease, score=float(number)))
-    found = store.batches.get("default", batch)
-    assert [summary.mean for summary in found.summary] == [0.0, 1.0, 2.0]
-    assert [summary.warning_kinds for summary in found.summary] == [["equal"]] * 3
-    store.freezer.freeze(batch)
-    assert store.batches.get("default", batch) == found
 
 
 def test_merging_at_once_counts_everything_once(store: Store, redis: Redis) -> None:

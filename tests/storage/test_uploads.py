@@ -10,15 +10,6 @@ from storage.store import Store
 from storage.uploads import Upload
 
 
-def test_an_upload_ends_in_the_spool(store: Store) -> None:
-    upload = Upload(store)
-    upload.write(b"{}\n{")
-    upload.write(b"}\n\n")
-    (chunk,) = upload.finish()
-    assert chunk.lines == 2
-    assert store.spool.read_payload(upload.batch_id, chunk.offset, chunk.length) == b"{}\n{}\n"
-
-
 def test_nothing_is_left_of_one_that_is_abandoned(store: Store, redis: Redis) -> None:
     upload = Upload(store)
     with pytest.raises(TooLarge):

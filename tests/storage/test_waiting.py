@@ -28,15 +28,6 @@ def test_what_does_not_fit_is_refused_until_some_is_done(small: Store) -> None:
         small.backlog.check("default")
 
 
-def test_batches_are_bounded_however_small_they_are(small: Store) -> None:
-    exact = wanted(small, "exact")
-    first, _ = accept(small, 1, exact), accept(small, 1, exact)
-    with pytest.raises(QueueFull, match="2 batches"):
-        accept(small, 1, exact)
-    small.batches.cancel("default", first)
-    accept(small, 1, exact)
-
-
 def test_nothing_of_a_refused_batch_stays(small: Store, storage_settings: StorageSettings) -> None:
     with pytest.raises(TooLarge, match="GRADEBOX_WAITING_COMPLETIONS"):
         accept(small, 1501, wanted(small, "a"), wanted(small, "b"))

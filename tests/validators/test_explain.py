@@ -22,8 +22,6 @@ def _raised(text: str) -> Explained:
     [
         ("\n1 / 0", "ZeroDivisionError: division by zero", 2),
         ("raise ValueError", "ValueError", 1),
-        ("assert 1 == 2", "AssertionError", 1),
-        ("\n\n{}['key']", "KeyError: 'key'", 3),
         ("class E(Exception): pass\nraise E('what', 1)", "E: ('what', 1)", 2),
         ("def f():\n    1 / 0\nf()", "ZeroDivisionError: division by zero", 2),
     ],
@@ -98,7 +96,6 @@ def test_frames_of_ours_are_not_shown() -> None:
     ("body", "message"),
     [
         ("    def __str__(self): raise KeyError('no')", "its message could not be read: KeyError"),
-        ("    def __str__(self): raise SystemExit", "its message could not be read: SystemExit"),
         ("    def __str__(self): return self.__str__()", "its message could not be read: RecursionError"),
         ("    def __str__(self): return 1", "its message could not be read: TypeError"),
         ("    def __str__(self): return 'x' * 10**7", "x" * 4096 + "…"),

@@ -15,16 +15,20 @@ import pytest
 from gradebox.schemas import Batch
 from runtime.metrics import Metrics
 from sandbox.pool import Pool
-from storage import outcomes
-from storage.batch_plan import Wanted
+from storage.leases import Lease
 from storage.settings import StorageSettings
 from storage.store import Store
 from storage.uploads import Upload
-from tests.storage.making import proved
+from tests.storage.making import lines_of, wanted
 from tests.waiting import eventually
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat
+from worker.loaded_grader import GraderCache
+from worker.result_writer import ResultWriter
+from worker.unit import Scored, score
+from worker.unit_queue import UnitQueue
+from worker.unit_watch import UnitWatch
 
 Worker = subprocess.Popen[bytes]
 ROOT = Path(__file__).parents[2]
@@ -42,19 +46,33 @@ def dispatch(store: Store) -> Dispatch:
 
 
 @pytest.fixture
-def context(store: Store) -> WorkerContext:
-    """The context of a worker without sandboxes, whose heartbeat does not run."""
-    dispatch = Dispatch(store)
-    return WorkerContext(store, cast(Pool, None), dispatch, Heartbeat(store, dispatch, Metrics("worker")))
+def sandboxes() -> Pool:
+    """No pool. Tests whose worker has sandboxes override this."""
+    return cast(Pool, None)
+
+
+@pytest.fixture
+def context(store: Store, dispatch: Dispatch, sandboxes: Pool) -> WorkerContext:
+    """The context of a worker whose heartbeat does not run."""
+    return WorkerContext(store, sandboxes, dispatch, Heartbeat(store, dispatch, Metrics("worker")))
+
+
+def scored(context: WorkerContext, lease: Lease) -> Scored | None:
+    """Scores a unit."""
+    with GraderCache(context.store, context.pool) as cache:
+        return score(context, cache, lease, UnitWatch(context, lease))
+
+
+def written(context: WorkerContext, unit: Scored) -> None:
+    """Writes the outcomes of a unit."""
+    with ResultWriter(context, UnitQueue(context)) as writer:
+        writer.add(unit)
 
 
 @contextmanager
 def workers(store: Store, settings: StorageSettings) -> Iterator[Callable[[], Worker]]:
     """Yields a function that starts a worker and waits until it listens. Kills the workers when the block ends."""
-    own = {
-        "GRADEBOX_REDIS_URL": settings.redis_url,
-        "GRADEBOX_DATA_DIR": str(settings.data_dir),
-    }
+    own = {"GRADEBOX_REDIS_URL": settings.redis_url, "GRADEBOX_DATA_DIR": str(settings.data_dir)}
     started: list[Worker] = []
 
     def start() -> Worker:
@@ -90,20 +108,17 @@ def submit(
     asks: Sequence[str] = (),
 ) -> str:
     """Submits a batch whose completions are the numbers from 0, with a new grader."""
-    key = f"g{lines}"
-    store.graders.create(project, key, key, "", proved(source, timeout_s, asks))
+    grader = wanted(store, f"g{lines}", source=source, asks=asks, project=project, timeout_s=timeout_s)
     upload = Upload(store)
     upload.write(b"".join(b'{"completion": "%d"}\n' % number for number in range(lines)))
     chunks = upload.finish()
-    wanted = Wanted(key, store.graders.version(project, key))
-    dispatch.accept(upload.batch_id, project, [wanted], chunks)
+    dispatch.accept(upload.batch_id, project, [grader], chunks)
     return upload.batch_id
 
 
 def scores(store: Store, batch_id: str) -> list[float | None]:
     """The scores of a batch, one for each thread."""
-    lines = b"".join(outcomes.read(store.batches, store.spool, batch_id)).splitlines()
-    found = [json.loads(line) for line in lines]
+    found = [json.loads(line) for line in lines_of(store, batch_id)]
     assert [one["index"] for one in found] == list(range(len(found)))
     return [one["score"] for one in found]
 

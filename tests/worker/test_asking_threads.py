@@ -31,17 +31,28 @@ async def grade(thread: StringThread) -> float:
 """
 
 
+@pytest.fixture
+def asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers score graders that ask."""
+    for name, value in (("QUEUE", "asking"), ("MODEL_HOSTS", "*"), ("MODEL_PRIVATE", "on")):
+        monkeypatch.setenv(f"GRADEBOX_{name}", value)
+
+
+def register(store: Store, server: ModelServer, keep_replies: bool = True) -> None:
+    store.models.create(
+        "default", "slow-judge", server.base_url, "m", "", ModelDefaults(), 30, keep_replies=keep_replies
+    )
+
+
 def is_running(store: Store, batch: str) -> bool:
     return store.batches.get("default", batch).state == "running"
 
 
 def test_a_second_batch_begins_at_once_while_the_first_waits_for_its_model(
-    store: Store, dispatch: Dispatch, start: Callable[[], Worker], monkeypatch: pytest.MonkeyPatch
+    store: Store, dispatch: Dispatch, asking: None, start: Callable[[], Worker]
 ) -> None:
-    for name, value in (("QUEUE", "asking"), ("MODEL_HOSTS", "*"), ("MODEL_PRIVATE", "on")):
-        monkeypatch.setenv(f"GRADEBOX_{name}", value)
     with ModelServer(Script(latency_s=8)) as server:
-        store.models.create("default", "slow-judge", server.base_url, "m", "", ModelDefaults(), 30, keep_replies=False)
+        register(store, server, keep_replies=False)
         start()
         batches = [submit(store, dispatch, 1, SLOW, asks=["model:slow-judge"])]
         eventually(lambda: len(server.bodies) == 1)
@@ -66,12 +77,10 @@ PATIENT = SLOW.replace("    await", "    for number in range(50):\n        await
 
 
 def test_a_cancelled_batch_says_what_its_unfinished_chunks_cost(
-    store: Store, dispatch: Dispatch, start: Callable[[], Worker], monkeypatch: pytest.MonkeyPatch
+    store: Store, dispatch: Dispatch, asking: None, start: Callable[[], Worker]
 ) -> None:
-    for name, value in (("QUEUE", "asking"), ("MODEL_HOSTS", "*"), ("MODEL_PRIVATE", "on")):
-        monkeypatch.setenv(f"GRADEBOX_{name}", value)
     with ModelServer(Script(latency_s=0.2)) as server:
-        store.models.create("default", "slow-judge", server.base_url, "m", "", ModelDefaults(), 30, keep_replies=False)
+        register(store, server, keep_replies=False)
         start()
         batch = submit(store, dispatch, 20, PATIENT, asks=["model:slow-judge"])
         eventually(lambda: len(server.bodies) >= 60)
@@ -86,17 +95,11 @@ def test_a_cancelled_batch_says_what_its_unfinished_chunks_cost(
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
 def test_what_a_worker_has_paid_for_is_told_when_it_was_stopped(
-    store: Store,
-    dispatch: Dispatch,
-    start: Callable[[], Worker],
-    monkeypatch: pytest.MonkeyPatch,
-    sent: signal.Signals,
+    store: Store, dispatch: Dispatch, asking: None, start: Callable[[], Worker], sent: signal.Signals
 ) -> None:
     """The second worker gets kept replies. So the outcomes alone do not tell what was paid."""
-    for name, value in (("QUEUE", "asking"), ("MODEL_HOSTS", "*"), ("MODEL_PRIVATE", "on")):
-        monkeypatch.setenv(f"GRADEBOX_{name}", value)
     with ModelServer(Script(latency_s=0.05)) as server:
-        store.models.create("default", "slow-judge", server.base_url, "m", "", ModelDefaults(max_tokens=5), 30)
+        register(store, server)
         store.spending.set_budget("default", Budget(tokens=10**9))  # so that a place is free only after the count
         first = start()
         batch = submit(store, dispatch, 100, SLOW, asks=["model:slow-judge"])

@@ -1,3 +1,4 @@
+import pytest
 from redis import Redis
 from rq import Queue
 from rq.serializers import JSONSerializer
@@ -6,6 +7,7 @@ from storage.processes import ProcessRecord
 from storage.store import Store
 from storage.uploads import Upload
 from tests.storage.making import wanted
+from worker import context, jobs
 from worker.dispatch import QUEUES, Dispatch
 
 
@@ -50,3 +52,9 @@ def test_a_call_that_is_answered_leaves_nothing(store: Store, redis: Redis) -> N
     dispatch.forget(job)
     assert not redis.keys("rq:job:*")
     assert not len(queue(redis))
+
+
+def test_a_worker_of_rqs_own_is_told_what_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "_current", [])
+    with pytest.raises(RuntimeError, match="gradebox worker"):
+        jobs.drain()

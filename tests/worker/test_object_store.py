@@ -72,13 +72,6 @@ def test_a_batch_goes_through_an_object_store(
     assert scores(store, batch_id) == [float(number) for number in range(3000)]
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["api-key"]
     assert not (tmp_path / "far" / "spool").exists()
-
-
-def test_nothing_of_a_deleted_batch_stays_in_the_store(
-    far_worker: subprocess.Popen[bytes], store: Store, dispatch: Dispatch
-) -> None:
-    batch_id = submit(store, dispatch, 300, GRADER)
-    over(store, batch_id)
     store.spool.remove(batch_id)
     files, root = store.spool._files, store.spool._root
     assert [path for path in files.find(root) if batch_id in path] == []

@@ -9,10 +9,10 @@ import pytest
 from redis import Redis
 
 from gradebox.outcome import Outcome
-from storage import outcomes, redis_keys
+from storage import redis_keys
 from storage.statistics import tally
 from storage.store import Store
-from tests.storage.making import accept, wanted
+from tests.storage.making import accept, lines_of, wanted
 from worker import result_writer
 from worker.context import WorkerContext
 from worker.result_writer import ResultWriter
@@ -29,7 +29,7 @@ def scored(queue: UnitQueue, first: int) -> Scored:
     )
 
 
-def test_units_that_come_together_count_each_once(store: Store, context: WorkerContext) -> None:
+def test_units_that_come_together_count_each_once(store: Store, context: WorkerContext, redis: Redis) -> None:
     batch = accept(store, 3000)
     with UnitQueue(context) as queue, ResultWriter(context, queue) as writer:
         for number in range(3):
@@ -38,8 +38,9 @@ def test_units_that_come_together_count_each_once(store: Store, context: WorkerC
         assert context.heartbeat.leases == set()
     found = store.batches.get("default", batch)
     assert (found.state, found.done, found.scored) == ("finished", 3000, 3000)
-    lines = b"".join(outcomes.read(store.batches, store.spool, batch)).splitlines()
-    assert [json.loads(line)["index"] for line in lines] == list(range(3000))
+    assert [json.loads(line)["index"] for line in lines_of(store, batch)] == list(range(3000))
+    assert redis.hexists(redis_keys.FROZEN, batch)
+    assert not redis.exists(redis_keys.batch(batch), redis_keys.UNFROZEN, redis_keys.UNTIDY)
 
 
 def test_what_cannot_be_written_is_given_back(
@@ -114,14 +115,6 @@ def test_a_finished_batch_that_cannot_be_told_of_or_frozen_counts(
             writer.add(scored(queue, 0))
     assert [store.batches.get("default", batch).state for batch in (first, second)] == ["finished", "finished"]
     assert redis.zcard(redis_keys.UNFROZEN) == 2  # the janitor will freeze them
-
-
-def test_a_finished_batch_is_frozen(store: Store, context: WorkerContext, redis: Redis) -> None:
-    batch = accept(store, 1000)
-    with UnitQueue(context) as queue, ResultWriter(context, queue) as writer:
-        writer.add(scored(queue, 0))
-    assert redis.hexists(redis_keys.FROZEN, batch)
-    assert not redis.exists(redis_keys.batch(batch), redis_keys.UNFROZEN, redis_keys.UNTIDY)
 
 
 def test_what_waits_is_bounded_by_its_bytes(

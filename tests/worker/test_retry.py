@@ -11,28 +11,26 @@ from pathlib import Path
 import pytest
 
 from gradebox.outcome import CompletionScore, Outcome, OutcomeError
-from runtime.metrics import Metrics
 from sandbox.pool import Pool
-from storage import outcomes, redis_keys
-from storage.batch_plan import Wanted
+from storage import redis_keys
 from storage.store import Store
-from tests.storage.making import accept, claim, finish, outcomes_of, proved
+from tests.storage.making import accept, claim, finish, lines_of, outcomes_of, wanted
 from tests.waiting import eventually
-from tests.worker.conftest import Worker, over
+from tests.worker.conftest import Worker, over, scored, written
 from worker import unit_watch as watches
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
-from worker.heartbeat import Heartbeat
-from worker.loaded_grader import GraderCache
-from worker.result_writer import ResultWriter
 from worker.scoring_loop import ScoringLoop
-from worker.unit import Scored, score
-from worker.unit_queue import UnitQueue
-from worker.unit_watch import UnitWatch
+from worker.unit import Scored
 
 pytestmark = pytest.mark.sandbox
 NEW = "async def grade(thread):\n    return 1000.0 + float(thread.completion())\n"
 SLOW = "import time\n" + NEW.replace("    return", "    time.sleep(0.02)\n    return")
+
+
+@pytest.fixture
+def sandboxes(pool: Pool) -> Pool:
+    return pool
 
 
 def retryable(place: int) -> bool:
@@ -41,8 +39,7 @@ def retryable(place: int) -> bool:
 
 def finished(store: Store, lines: int, source: str) -> str:
     """A finished batch, in which some outcomes are retryable and some others have an error that is not retryable."""
-    store.graders.create("default", "g", "g", "", proved(source))
-    batch = accept(store, lines, Wanted("g", store.graders.version("default", "g")))
+    batch = accept(store, lines, wanted(store, "g", source=source))
     while (lease := store.leases.claim()) is not None:
         found = outcomes_of(store, lease)
         for place, outcome in enumerate(found):
@@ -55,10 +52,6 @@ def finished(store: Store, lines: int, source: str) -> str:
         assert finish(store, lease, found)
     store.freezer.freeze(batch)
     return batch
-
-
-def lines_of(store: Store, batch: str) -> list[bytes]:
-    return b"".join(outcomes.read(store.batches, store.spool, batch)).splitlines()
 
 
 def check(store: Store, batch: str, before: list[bytes]) -> None:
@@ -80,20 +73,11 @@ def check(store: Store, batch: str, before: list[bytes]) -> None:
     assert counted.summary[0].mean == pytest.approx(sum(scores) / len(scores))
 
 
-@pytest.fixture
-def context(store: Store, pool: Pool) -> WorkerContext:
-    dispatch = Dispatch(store)
-    return WorkerContext(store, pool, dispatch, Heartbeat(store, dispatch, Metrics("worker")))
-
-
 def again(context: WorkerContext) -> Scored:
     """Scores the next unit and writes its outcomes."""
-    lease = claim(context.store)
-    with GraderCache(context.store, context.pool) as cache:
-        found = score(context, cache, lease, UnitWatch(context, lease))
+    found = scored(context, claim(context.store))
     assert found is not None
-    with ResultWriter(context, UnitQueue(context)) as writer:
-        writer.add(found)
+    written(context, found)
     return found
 
 
@@ -117,8 +101,7 @@ def group(number: int) -> bytes:
 
 
 def test_groups_that_are_retryable_are_scored_again_whole(store: Store, context: WorkerContext) -> None:
-    store.graders.create("default", "g", "g", "", proved(SIZES))
-    batch = accept(store, 40, Wanted("g", store.graders.version("default", "g")), line=group)
+    batch = accept(store, 40, wanted(store, "g", source=SIZES), line=group)
     lease = claim(store)
     found = []
     for outcome in outcomes_of(store, lease):
@@ -144,26 +127,6 @@ def test_groups_that_are_retryable_are_scored_again_whole(store: Store, context:
     assert (counted.state, counted.scored, counted.errors) == ("finished", 40, {})
 
 
-def test_a_retry_that_makes_room_goes_on_where_it_was(
-    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watches, "SLICE_S", 0.3)
-    batch = finished(store, 600, SLOW)
-    before = lines_of(store, batch)
-    context.dispatch.retry("default", batch)
-    store.projects.ensure("other")
-    store.graders.create("other", "o", "o", "", proved(NEW))
-    accept(store, 1, Wanted("o", store.graders.version("other", "o")), project="other")
-    part = again(context)
-    assert not part.whole and 0 < part.outcomes < 600
-    assert lines_of(store, batch) == []
-    assert claim(store).batch != batch
-    rest = again(context)
-    while not rest.whole:
-        rest = again(context)
-    check(store, batch, before)
-
-
 def test_the_counts_of_what_stays_never_go_down_in_a_retry(
     store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,8 +139,7 @@ def test_the_counts_of_what_stays_never_go_down_in_a_retry(
     was = store.batches.get("default", batch).summary[0]
     context.dispatch.retry("default", batch)
     store.projects.ensure("other")
-    store.graders.create("other", "o", "o", "", proved(NEW))
-    accept(store, 1, Wanted("o", store.graders.version("other", "o")), project="other")
+    accept(store, 1, wanted(store, "o", source=NEW, project="other"), project="other")
     seen = [store.batches.get("default", batch)]
     ended = threading.Event()
 
@@ -189,7 +151,8 @@ def test_the_counts_of_what_stays_never_go_down_in_a_retry(
     looking.start()
     try:
         parts = [again(context)]
-        assert not parts[0].whole
+        assert not parts[0].whole and parts[0].outcomes > 0
+        assert lines_of(store, batch) == []
         assert claim(store).batch != batch
         while store.batches.get("default", batch).state == "running":
             parts.append(again(context))

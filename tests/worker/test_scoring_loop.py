@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from runtime.metrics import Metrics
 from sandbox.errors import InfrastructureError
 from sandbox.pool import Pool
 from storage.store import Store
@@ -18,7 +17,6 @@ from tests.worker.conftest import scores, submit
 from worker import scoring_loop
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
-from worker.heartbeat import Heartbeat
 from worker.scoring_loop import ScoringLoop
 
 pytestmark = pytest.mark.sandbox
@@ -32,9 +30,8 @@ def backend_and_pool() -> Iterator[tuple[Counted, Pool]]:
 
 
 @pytest.fixture
-def context(store: Store, dispatch: Dispatch, backend_and_pool: tuple[Counted, Pool]) -> WorkerContext:
-    _, pool = backend_and_pool
-    return WorkerContext(store, pool, dispatch, Heartbeat(store, dispatch, Metrics("worker")))
+def sandboxes(backend_and_pool: tuple[Counted, Pool]) -> Pool:
+    return backend_and_pool[1]
 
 
 def test_units_are_taken_again_within_seconds_of_the_first_sandbox(

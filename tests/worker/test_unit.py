@@ -7,24 +7,17 @@ import pytest
 from redis import Redis
 
 from gradebox.outcome import Outcome, OutcomeError
-from runtime.metrics import Metrics
 from sandbox.errors import InfrastructureError
 from sandbox.grading import Grading
 from sandbox.pool import Pool
 from storage import redis_keys
-from storage.batch_plan import Wanted
-from storage.leases import Lease, UnitPart
+from storage.leases import UnitPart
 from storage.store import Store
-from tests.storage.making import accept, claim, proved
+from tests.storage.making import accept, claim, wanted
+from tests.worker.conftest import scored, written
 from worker import unit_watch as watches
 from worker.context import WorkerContext
-from worker.dispatch import Dispatch
-from worker.heartbeat import Heartbeat
-from worker.loaded_grader import GraderCache
-from worker.result_writer import ResultWriter
-from worker.unit import Scored, score
-from worker.unit_queue import UnitQueue
-from worker.unit_watch import UnitWatch
+from worker.unit import Scored
 
 pytestmark = pytest.mark.sandbox
 QUICK = "async def grade(thread):\n    return float(thread.completion())\n"
@@ -32,44 +25,20 @@ SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.2)\n    return f
 
 
 @pytest.fixture
-def context(store: Store, pool: Pool) -> WorkerContext:
-    dispatch = Dispatch(store)
-    return WorkerContext(store, pool, dispatch, Heartbeat(store, dispatch, Metrics("worker")))
-
-
-def wanted(store: Store, source: str, key: str = "g") -> Wanted:
-    store.graders.create("default", key, key, "", proved(source))
-    return Wanted(key, store.graders.version("default", key))
-
-
-def scored(context: WorkerContext, lease: Lease) -> Scored | None:
-    with GraderCache(context.store, context.pool) as cache:
-        return score(context, cache, lease, UnitWatch(context, lease))
-
-
-def settled(context: WorkerContext, unit: Scored) -> None:
-    with ResultWriter(context, UnitQueue(context)) as writer:
-        writer.add(unit)
+def sandboxes(pool: Pool) -> Pool:
+    return pool
 
 
 def scores(unit: Scored) -> list[float | None]:
     return [one.score for one in msgspec.json.Decoder(Outcome).decode_lines(unit.lines)]
 
 
-def test_a_unit_has_an_outcome_for_each_line(store: Store, context: WorkerContext) -> None:
-    accept(store, 1000, wanted(store, QUICK))
-    found = scored(context, claim(store))
-    assert found is not None
-    assert (found.whole, found.counted.count) == (True, 1000)
-    assert scores(found) == [float(number) for number in range(1000)]
-
-
 def test_a_slow_unit_makes_room_and_the_next_attempt_goes_on(
     store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watches, "SLICE_S", 0.5)
-    batch = accept(store, 12, wanted(store, SLOW))
-    other = accept(store, 1, wanted(store, QUICK, "other"), project="other")
+    batch = accept(store, 12, wanted(store, "g", source=SLOW))
+    other = accept(store, 1, wanted(store, "other", source=QUICK), project="other")
     first = claim(store)
     assert first.batch == batch
 
@@ -78,7 +47,7 @@ def test_a_slow_unit_makes_room_and_the_next_attempt_goes_on(
     assert part is not None
     done = part.counted.count
     assert not part.whole and 0 < done < 12
-    settled(context, part)
+    written(context, part)
     assert store.batches.get("default", batch).underway == done
     assert claim(store).batch == other
     second = claim(store)
@@ -87,7 +56,7 @@ def test_a_slow_unit_makes_room_and_the_next_attempt_goes_on(
     whole = scored(context, second)
     assert whole is not None and whole.whole
     assert whole.lines.startswith(part.lines)  # the first part is not scored again
-    settled(context, whole)
+    written(context, whole)
     assert scores(whole) == [float(number) for number in range(12)]
     found = store.batches.get("default", batch)
     assert (found.state, found.scored) == ("finished", 12)
@@ -98,14 +67,14 @@ def test_a_unit_that_nobody_waits_behind_is_not_left(
     store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watches, "SLICE_S", 0.1)
-    accept(store, 6, wanted(store, SLOW))
-    accept(store, 6, wanted(store, SLOW, "more"))  # of the same project
+    accept(store, 6, wanted(store, "g", source=SLOW))
+    accept(store, 6, wanted(store, "more", source=SLOW))  # of the same project
     found = scored(context, claim(store))
     assert found is not None and found.whole
 
 
 def test_a_worker_that_is_to_stop_keeps_what_is_done(store: Store, context: WorkerContext) -> None:
-    accept(store, 100, wanted(store, SLOW))
+    accept(store, 100, wanted(store, "g", source=SLOW))
     lease = claim(store)
     context.stopping.set()
     began = time.monotonic()
@@ -116,7 +85,7 @@ def test_a_worker_that_is_to_stop_keeps_what_is_done(store: Store, context: Work
 
 
 def test_a_unit_of_a_cancelled_batch_is_ended_soon(store: Store, context: WorkerContext) -> None:
-    batch = accept(store, 100, wanted(store, SLOW))
+    batch = accept(store, 100, wanted(store, "g", source=SLOW))
     lease = claim(store)
     cancel = threading.Timer(0.5, store.batches.cancel, ("default", batch))
     cancel.start()
@@ -128,7 +97,7 @@ def test_a_unit_of_a_cancelled_batch_is_ended_soon(store: Store, context: Worker
 
 
 def test_a_kept_part_that_is_lost_is_scored_again(store: Store, context: WorkerContext) -> None:
-    batch = accept(store, 10, wanted(store, QUICK))
+    batch = accept(store, 10, wanted(store, "g", source=QUICK))
     store.leases.release(claim(store), tried=False, outcomes=4)
     lease = claim(store)
     assert lease.part is not None
@@ -139,7 +108,7 @@ def test_a_kept_part_that_is_lost_is_scored_again(store: Store, context: WorkerC
 
 
 def test_what_was_done_counts_when_the_rest_is_given_up(store: Store, context: WorkerContext) -> None:
-    batch = accept(store, 10, wanted(store, QUICK))
+    batch = accept(store, 10, wanted(store, "g", source=QUICK))
     first = claim(store)
     whole = scored(context, first)
     assert whole is not None
@@ -157,7 +126,7 @@ def test_what_was_done_counts_when_the_rest_is_given_up(store: Store, context: W
 
 
 def test_a_unit_whose_batch_is_over_is_left_at_once(store: Store, context: WorkerContext) -> None:
-    batch = accept(store, 1000, wanted(store, SLOW))
+    batch = accept(store, 1000, wanted(store, "g", source=SLOW))
     lease = claim(store)
     store.batches.cancel("default", batch)
     began = time.monotonic()
@@ -179,13 +148,13 @@ def _out_of_sandboxes(after: int) -> Callable[..., list[Outcome]]:
 def test_what_was_scored_before_a_fault_of_ours_is_kept_and_the_rest_comes_again(
     store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    accept(store, 10, wanted(store, QUICK))
+    accept(store, 10, wanted(store, "g", source=QUICK))
     with monkeypatch.context() as patched:
         patched.setattr(Grading, "score", _out_of_sandboxes(after=4))
         found = scored(context, claim(store))
     assert found is not None
     assert (found.whole, scores(found)) == (False, [1.0] * 4)
-    settled(context, found)
+    written(context, found)
     again = scored(context, claim(store))
     assert again is not None
     assert (again.whole, scores(again)) == (True, [1.0] * 4 + [float(number) for number in range(4, 10)])
@@ -194,7 +163,7 @@ def test_what_was_scored_before_a_fault_of_ours_is_kept_and_the_rest_comes_again
 def test_a_fault_of_ours_before_any_score_is_no_outcome(
     store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    accept(store, 10, wanted(store, QUICK))
+    accept(store, 10, wanted(store, "g", source=QUICK))
     monkeypatch.setattr(Grading, "score", _out_of_sandboxes(after=0))
     with pytest.raises(InfrastructureError, match="no sandbox was left"):
         scored(context, claim(store))
@@ -203,7 +172,7 @@ def test_a_fault_of_ours_before_any_score_is_no_outcome(
 def test_a_project_without_room_for_more_outcomes_gets_errors_and_no_files_of_size(
     store: Store, context: WorkerContext, redis: Redis
 ) -> None:
-    accept(store, 10, wanted(store, QUICK))
+    accept(store, 10, wanted(store, "g", source=QUICK))
     redis.hset(redis_keys.STORED, "default", 1 << 60)
     found = scored(context, claim(store))
     assert found is not None

@@ -15,9 +15,8 @@ from models.selftest import EchoAsker
 from runtime.metrics import Metrics
 from sandbox.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
-from storage.batch_plan import Wanted
 from storage.store import Store
-from tests.storage.making import accept, proved
+from tests.storage.making import accept, wanted
 from tests.waiting import eventually
 from worker import scoring_loop, unit_watch
 from worker.context import WorkerContext
@@ -34,8 +33,7 @@ QUICK = "async def grade(thread):\n    return 2.0\n"
 def of_project(store: Store, project: str, lines: int, source: str) -> str:
     store.projects.ensure(project)
     asks = ["model:judge"] if "Model" in source else []
-    store.graders.create(project, "g", "g", "", proved(source, asks=asks))
-    return accept(store, lines, Wanted("g", store.graders.version(project, "g")), project=project)
+    return accept(store, lines, wanted(store, "g", source=source, asks=asks, project=project), project=project)
 
 
 @contextmanager

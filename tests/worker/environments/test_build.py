@@ -197,12 +197,6 @@ def test_a_module_whose_name_is_long_stays_without_byte_code(builds: Builds, tmp
     assert builds(tmp_path, ["long"]).files
 
 
-def test_nothing_is_left_of_what_was_not_built(builds: Builds, unpacked: Path, wheels: Path) -> None:
-    with pytest.raises(BuildFailed):
-        builds(wheels, ["no-such-package"])
-    assert [path.name for path in unpacked.iterdir() if path.name.startswith(".build")] == []
-
-
 def test_deep_folders_are_refused_and_removed(builds: Builds, unpacked: Path, tmp_path: Path) -> None:
     make_wheel(tmp_path, "deep", {"deep.py": "", "d/" * 1500 + "module.py": ""})  # too deep for recursion in Python
     with pytest.raises(BuildFailed, match="folders of more than"):

@@ -3,6 +3,7 @@
 The packages come from the index of this machine. Without an index, the tests are skipped.
 """
 
+import json
 from typing import NamedTuple
 
 import pytest
@@ -192,7 +193,7 @@ def test_a_grader_with_packages_scores(builder: Pool, made: Made, name: str, iso
     source = GraderSource(
         case.source, isolation, memory_mb=ENVIRONMENT_MEMORY_MB, timeout_s=5.0, environment=made.sha256
     )
-    lines = b"".join(b'{"completion": %b}\n' % _json(completion) for completion in case.scores)
+    lines = b"".join(json.dumps({"completion": completion}).encode() + b"\n" for completion in case.scores)
 
     with builder.grading(source) as grading:
         outcomes = grading.score(lines, 0, "packages@1")
@@ -205,9 +206,3 @@ def test_it_is_locked_by_hashes(made: Made) -> None:
     assert {"numpy", "mpmath", "sympy"} <= names
     assert all(len(digest) == 64 for package in made.packages for digest in package.sha256)
     assert {package.version for package in made.packages if package.name == "sympy"} == {"1.14.0"}
-
-
-def _json(text: str) -> bytes:
-    import json
-
-    return json.dumps(text).encode()
