@@ -24,9 +24,9 @@ async def grade(thread: StringThread) -> float:
     verdict = await judge.choose(f"Is this polite? {thread.completion()}", ["yes", "no"])
     return Score(verdict.option == "yes", reason=thread.completion())
 """
-KILLS = 20
+KILLS = 10
 SANDBOX_KILLS = 3  # one more could be the fourth of one thread, which would rightly be a crash then
-COMPLETIONS = 2_500
+COMPLETIONS = 1_200
 AT_ONCE = 8
 ROLES = ("worker", "worker", "worker", "sandbox", "api", "redis")
 

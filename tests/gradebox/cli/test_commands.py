@@ -498,7 +498,7 @@ def test_graders_go_from_one_project_to_another(service: Service, tmp_path: Path
 
 
 def test_a_key_is_rotated_and_a_lost_one_replaced(tmp_path: Path) -> None:
-    with serving(tmp_path) as service:
+    with serving(tmp_path, "--workers", "1") as service:
         first = service.key
         scorer = json.loads(service.run("keys", "create", "scorer", "--role", "score", "--json").stdout)
         rotated = json.loads(service.run("keys", "rotate", scorer["id"], "--json").stdout)
@@ -519,9 +519,8 @@ def test_a_key_is_rotated_and_a_lost_one_replaced(tmp_path: Path) -> None:
         assert service.run("keys", "list").returncode == 1
         recovered = service.run("keys", "recover", "--data-dir", str(service.data_dir))
         assert recovered.returncode == 0, recovered.stderr
-        assert service.run("keys", "recover", "--data-dir", str(tmp_path / "none")).returncode == 2
-    with serving(tmp_path) as service:
         assert service.run("keys", "list").returncode == 0
+        assert service.run("keys", "recover", "--data-dir", str(tmp_path / "none")).returncode == 2
 
 
 def test_labels_of_people_are_recorded(service: Service, grader: str, tmp_path: Path) -> None:

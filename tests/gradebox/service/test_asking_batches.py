@@ -45,11 +45,9 @@ def threads(number: int, what: str) -> list[dict[str, object]]:
 
 
 def over(service: Service, batch_id: str, seconds: float = 90) -> BatchHandle:
-    ends = time.monotonic() + seconds
     with service.client() as client:
-        while (batch := client.batches.get(batch_id)).state in ("queued", "running"):
-            assert time.monotonic() < ends, batch
-            time.sleep(0.1)
+        batch = client.batches.get(batch_id)
+        batch.wait(progress=False, timeout=seconds)
         return batch
 
 
@@ -69,23 +67,20 @@ def nice_of_workers(service: Service) -> dict[str, int]:
 
 def test_a_batch_is_judged_and_no_other_waits_behind_it(service: Service, tmp_path: Path) -> None:
     assert not (service.data_dir / "asking").exists()
-    with ModelServer(Script(reply=REPLY, latency_s=0.3)) as server, service.client() as client:
+    with ModelServer(Script(reply=REPLY, latency_s=0.8)) as server, service.client() as client:
         client.models.create("small-judge", base_url=server.base_url, model="m")
         client.graders.create.function(key="polite", fn=JUDGE)
         client.graders.create.function(key="exact", fn=EXACT)
-        judged = client.batches.create(["polite", "exact"], threads(250, "judged"))
-        began = time.monotonic()
-        plain = client.batches.create("exact", threads(250, "plain"))
-        assert over(service, plain.id).scored == 250
+        judged = client.batches.create(["polite", "exact"], threads(100, "judged"))
+        plain = client.batches.create("exact", threads(100, "plain"))
+        assert over(service, plain.id).scored == 100
         assert client.batches.get(judged.id).state in ("queued", "running")
-        print("plain batch took", time.monotonic() - began)
         batch = over(service, judged.id)
         nice = nice_of_workers(service)
         assert nice["asking"] == nice["plain"] + 5
-        print("judged batch took", time.monotonic() - began)
-        assert (batch.scored, batch.errors) == (500, {})
+        assert (batch.scored, batch.errors) == (200, {})
         assert [one.mean for one in batch.summary] == [1.0, 0.0]
-        assert len(server.bodies) == 251  # one of them from the proof
+        assert len(server.bodies) == 101  # one of them from the proof
         client.models.delete("small-judge")
 
 
