@@ -1,5 +1,6 @@
 """Tests of `gradebox serve`, started as users start it."""
 
+import itertools
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from gradebox import GraderWarning
 from tests.gradebox.conftest import ROOT, Service, serving
 from tests.processes import runs
 from tests.waiting import eventually
@@ -27,6 +29,14 @@ import time
 async def grade(thread):
     time.sleep(0.01)
     return float(thread.completion())
+"""
+STARTS = """
+import time
+
+async def grade(thread: StringThread) -> float:
+    began = time.time()
+    time.sleep(0.5)
+    return began
 """
 STOPPING = "stopping: unfinished chunks are kept for the next start"
 HALF = "async def grade(thread): return 0.5"
@@ -162,6 +172,16 @@ def test_one_address_tells_the_metrics_of_all_workers(two: Service) -> None:
     eventually(lambda: len(family(two.process.pid)) == 4 and ready(two), 60)
     assert scored() == before + 1500  # the workers keep their counts
     assert samples()[accepted] == 0
+
+
+def test_a_small_batch_of_a_slow_grader_is_shared_by_the_workers(two: Service) -> None:
+    with two.client() as client:
+        with pytest.warns(GraderWarning, match="the same score"):
+            client.graders.create.function(key="slow-start", fn=STARTS)
+        batch = client.batches.create("slow-start", [{"completion": str(number)} for number in range(12)])
+        starts = sorted(reward or 0.0 for reward in batch.rewards())
+    assert len(set(starts)) == 12
+    assert min(later - earlier for earlier, later in itertools.pairwise(starts)) < 0.5  # two at a time
 
 
 @pytest.mark.slow
