@@ -333,7 +333,7 @@ def test_a_server_that_fails_in_the_middle_is_asked_again(client: Client, server
     server.script = replace(server.script, behave="answer")
     assert feedback.retry().state == "running"
     retried = given(feedback)
-    assert [(one.id, one.score, one.reason) for one in retried] == [(f"t{n}", 0.0, SAID) for n in range(2, 12)]
+    assert [(one.id, one.score, one.reason) for one in retried] == [(f"t{n}", 0.0, SAID) for n in range(2, 7)]
     assert [one for one in retried if one.id not in failed] == [one for one in outcomes if one.error is None]
     of = feedback.refresh().feedback_of
     assert of is not None and of.batch == batch.id
