@@ -24,7 +24,7 @@ async def grade(thread: StringThread) -> float:
     verdict = await judge.choose(f"Is this polite? {thread.completion()}", ["yes", "no"])
     return Score(verdict.option == "yes", reason=thread.completion())
 """
-COMPLETIONS = 700
+COMPLETIONS = 400
 AT_ONCE = 8
 # More than three kills of sandboxes could hit one thread four times, which would rightly be a crash then.
 ROLES = ("worker", "worker", "worker", "sandbox", "sandbox", "api", "redis", "redis")
@@ -38,7 +38,7 @@ def test_kills_lose_no_outcome_and_ask_again_what_was_under_way_alone(tmp_path: 
     """`GRADEBOX_CHAOS_SEED` repeats a run's choices."""
     seed = int(os.environ.get("GRADEBOX_CHAOS_SEED") or random.randrange(1_000_000))
     chance = random.Random(seed)
-    with ModelServer(Script(latency_s=0.15)) as server, Service(tmp_path, workers=1) as service:
+    with ModelServer(Script(latency_s=0.25)) as server, Service(tmp_path, workers=1) as service:
         service.await_ready()
         with service.client() as client:
             client.models.create("small-judge", base_url=server.base_url, model="m", max_concurrency=AT_ONCE)
