@@ -108,21 +108,18 @@ def test_strangers_fill_no_log(tmp_path: Path) -> None:
         with httpx.Client(base_url=service.url) as stranger:
             for number in range(300):
                 stranger.get("/v1/projects", headers={"Authorization": f"Bearer wrong-{number}"})
-        for _ in range(200):
+        for _ in range(100):
             with socket.create_connection((httpx.URL(service.url).host, httpx.URL(service.url).port or 0)) as broken:
                 broken.sendall(b"no HTTP\r\n\r\n")
                 broken.recv(1000)
         grown = sum(log.stat().st_size for log in logs.iterdir()) - before
-    assert grown < 20_000, (logs / "api.log").read_text()
-    assert '"401": 100, "429": 200' in (logs / "api.log").read_text()
+    assert grown < 5_000, (logs / "api.log").read_text()
+    assert '"401": 100, "429": 200, "400": 100' in (logs / "api.log").read_text()
 
 
 @pytest.mark.service
 @pytest.mark.sandbox
-def test_no_secret_is_left_anywhere_and_no_tenant_content_in_any_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRADEBOX_LOG_LEVEL", "debug")
+def test_no_secret_is_left_anywhere_and_no_tenant_content_in_any_log(tmp_path: Path) -> None:
     source = """
 # marker-source
 async def grade(thread):
@@ -136,7 +133,7 @@ async def grade(thread):
     return 0.5
 """
     threads = [{"completion": f"marker-completion {what}", "id": "marker-id"} for what in ("", "raise", "die")]
-    with serving(tmp_path, "--workers", "1") as service, service.client() as client:
+    with serving(tmp_path, "--workers", "1", log_level="debug") as service, service.client() as client:
         client.graders.create.function(key="g", fn=source, description="marker-description")
         client.score("g", threads)
         lines = [json.dumps(line).encode() for line in (*threads, {"marker-bad": 1})]
@@ -154,6 +151,7 @@ async def grade(thread):
     text = "".join(log.read_text() for log in logs)
     assert '"event": "request"' in text
     assert '"event": "chunk scored"' in text
+    assert '"level": "debug"' in text
     assert "marker" not in text
     files = [file for file in tmp_path.rglob("*") if file.is_file() and file.name != "api-key"]
     assert {"api.log"} <= {file.name for file in files}

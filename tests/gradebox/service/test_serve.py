@@ -84,6 +84,13 @@ def one(pid: int, part: str) -> int:
     return next(child for child, command in family(pid).items() if part in command)
 
 
+def kill(service: Service, part: str) -> None:
+    """Kills a child of the service, and waits until there is another and the service is ready."""
+    victim, before = one(service.process.pid, part), len(family(service.process.pid))
+    os.kill(victim, signal.SIGKILL)
+    eventually(lambda: len(family(service.process.pid).keys() - {victim}) == before and ready(service))
+
+
 def ready(service: Service) -> bool:
     try:
         return httpx.get(f"{service.url}/readyz").status_code == 200
@@ -168,8 +175,7 @@ def test_one_address_tells_the_metrics_of_all_workers(two: Service) -> None:
         assert f'gradebox_batches_ended_total{{state="finished",worker="{worker}"}}' in samples()
     assert 'gradebox_batches_ended_total{worker="worker-9"}' not in samples()
     assert samples()[accepted] >= 1
-    os.kill(one(two.process.pid, "-m api"), signal.SIGKILL)
-    eventually(lambda: len(family(two.process.pid)) == 4 and ready(two), 60)
+    kill(two, "-m api")
     assert scored() == before + 1500  # the workers keep their counts
     assert samples()[accepted] == 0
 
@@ -190,12 +196,10 @@ def test_processes_killed_in_the_middle_of_a_batch_lose_nothing_and_score_nothin
     with two.client() as client:
         client.graders.create.function(key="slow", fn=SLOW)
         batch = client.batches.create("slow", threads)
-        for part, done in (("-m worker", 300), ("redis-server", 500), ("-m api", 700)):
-            eventually(lambda done=done: batch.refresh().done >= done, 60)
-            assert batch.state == "running"
-            victim = one(two.process.pid, part)
-            os.kill(victim, signal.SIGKILL)
-            eventually(lambda victim=victim: len(family(two.process.pid).keys() - {victim}) == 4 and ready(two), 60)
+        eventually(lambda: batch.refresh().done >= 300, 60)
+        for part in ("-m worker", "redis-server", "-m api"):
+            assert batch.refresh().state == "running"
+            kill(two, part)
         batch.wait(progress=False, timeout=90)
 
         found = list(batch.outcomes())
