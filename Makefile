@@ -10,7 +10,7 @@ help:  ## list the targets
 $(READY): requirements.lock pyproject.toml scripts/setup
 	@scripts/setup
 
-demo: $(READY)  ## start the service, score 1,200 completions with eight graders, stop
+demo: $(READY)  ## start the service, score 300 completions with eight graders, stop
 	@.venv/bin/python -m examples.demo $(DEMO)
 
 test: $(READY)  ## run every test that this machine can run; TESTS="tests/storage -k spool" selects some

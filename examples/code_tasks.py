@@ -78,7 +78,6 @@ RARE_CODE = [
     "def {name}({parameters}):\n    while True:\n        pass",
     "import socket\nsocket.create_connection(('192.0.2.1', 80), timeout=1)\n\ndef {name}({parameters}):\n    return 1",
     "def {name}({parameters}):\n    return open('/etc/passwd').read()",
-    "while True:\n    pass",
 ]
 
 

@@ -1,4 +1,4 @@
-"""Writes completions.jsonl: 1,200 synthetic completions of maths, extraction, e-mail and code tasks.
+"""Writes completions.jsonl: 300 synthetic completions of maths, extraction, e-mail and code tasks.
 
 `python -m examples.make_completions` writes the same file each time. Each line has metadata for all example graders.
 """
@@ -12,7 +12,7 @@ from examples.code_tasks import FUNCTIONS, RARE_CODE, Sample, code, messages, sa
 
 PATH = Path(__file__).with_name("completions.jsonl")
 SEED = 20260101
-COUNTS = {"maths": 480, "extraction": 300, "email": 200, "code": 220}
+COUNTS = {"maths": 120, "extraction": 75, "email": 50, "code": 55}
 
 NAMES = ["Amara", "Björn", "Chen Wei", "Dolores", "Emeka", "Fátima", "Giulia", "Hiroshi", "Ines", "Joaquín", "Noor"]
 CITIES = ["Lagos", "Malmö", "São Paulo", "Kraków", "Osaka", "Quito", "Winnipeg", "Hyderabad", "Tromsø", "Valparaíso"]

@@ -12,12 +12,13 @@ import time
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
-from typing import NamedTuple
-
-import httpx
+from typing import TYPE_CHECKING, NamedTuple
 
 from gradebox.errors import NotOurs
 from gradebox.key_file import KEY_FILE
+
+if TYPE_CHECKING:
+    import httpx
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 _LOOK_S = 1.0
@@ -43,7 +44,7 @@ class Listeners:
     """The processes that listen on a local service's port. Queries the kernel at most once a second."""
 
     def __init__(self, url: str, owner: int) -> None:
-        parsed = httpx.URL(url)
+        parsed = _parsed(url)
         self._url = url
         self._port = parsed.port or (443 if parsed.scheme == "https" else 80)
         self._address = None if is_local(url) else parsed.host
@@ -95,7 +96,7 @@ def find_key(url: str) -> FoundKey | None:
     named = os.environ.get("GRADEBOX_API_KEY")
     if named:
         return FoundKey(named)
-    noted = read_note(httpx.URL(url).port or 80)
+    noted = read_note(_parsed(url).port or 80)
     if not is_local(url) and (noted is None or noted.url != url):
         return None
     return next((key for key in map(_read_key, _folders(noted)) if key), None)
@@ -103,7 +104,7 @@ def find_key(url: str) -> FoundKey | None:
 
 def key_folders(url: str) -> list[Path]:
     """The data folders on this machine that are searched for the key of the service at this URL."""
-    return _folders(read_note(httpx.URL(url).port or 80)) if is_local(url) else []
+    return _folders(read_note(_parsed(url).port or 80)) if is_local(url) else []
 
 
 def _folders(noted: Note | None) -> list[Path]:
@@ -115,11 +116,17 @@ def _folders(noted: Note | None) -> list[Path]:
 
 def is_local(url: str) -> bool:
     """Return whether the URL's host is a loopback address of this machine."""
-    host = httpx.URL(url).host
+    host = _parsed(url).host
     try:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _parsed(url: str) -> "httpx.URL":
+    import httpx  # `gradebox serve` starts faster without it
+
+    return httpx.URL(url)
 
 
 def write_note(port: int, note: Note) -> Path:

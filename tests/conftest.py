@@ -143,7 +143,7 @@ def store(redis: Redis, storage_settings: StorageSettings) -> Store:
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service for all tests that make their own keys or projects."""
-    with serving(tmp_path_factory.mktemp("service")) as running:
+    with serving(tmp_path_factory.mktemp("service"), "--workers", "1") as running:
         yield running
 
 

@@ -9,5 +9,5 @@ def eventually(holds: Callable[[], object], within_s: float = 60.0) -> float:
     began = time.monotonic()
     while not holds():
         assert time.monotonic() - began < within_s, "it never came true"
-        time.sleep(0.02)
+        time.sleep(0.05)
     return time.monotonic() - began

@@ -4,11 +4,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from gradebox.client import Client
 from gradebox.errors import CannotServe, Conflict, GradeboxError
 from gradebox.key_file import KEY_FILE
+
+if TYPE_CHECKING:
+    from gradebox.client import Client
 
 MODEL_SECRETS = "GRADEBOX_MODEL_KEY_"
 ENDPOINT_SECRETS = "GRADEBOX_ENDPOINT_KEY_"
@@ -26,7 +28,7 @@ class Served:
     settings: Mapping[str, str]
     api_key: str = field(repr=False)
 
-    def register(self, client: Client) -> None:
+    def register(self, client: "Client") -> None:
         """Registers it, or updates the existing one with its key."""
         registered: Any = client.models if self.kind == "model" else client.endpoints
         try:
@@ -65,6 +67,8 @@ def register(served: Sequence[Served], url: str, data_dir: Path) -> None:
     """Registers each model and endpoint, or updates the existing one. Raises CannotServe if the service refuses one."""
     if not served:
         return
+    from gradebox.client import Client  # most starts do without it
+
     try:
         own_key = (data_dir / KEY_FILE).read_text("ascii").strip()
     except OSError as error:

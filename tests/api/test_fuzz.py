@@ -11,7 +11,9 @@ import pytest
 from tests.api.access.test_auth import LINE, LINES
 from tests.api.conftest import PROJECT, Service, create
 
-EXAMPLES = os.environ.get("FUZZ_EXAMPLES", "8")
+EXAMPLES = os.environ.get("FUZZ_EXAMPLES", "4")
+# The other test covers these operations: coverage depends on the schema, and rarely on what is there.
+DELETE_ALONE = '[[operations]]\nexclude-method = "DELETE"\nphases.coverage.enabled = false\n'
 # A schema cannot express which sources are valid.
 NOT_CHECKED = "positive_data_acceptance"
 
@@ -33,6 +35,7 @@ def fuzz(service: Service, secret: str, folder: Path, *arguments: str) -> str:
 
 @pytest.mark.timeout(600)
 def test_every_operation_bears_anything(service: Service, secret: str, tmp_path: Path) -> None:
+    (tmp_path / "schemathesis.toml").write_text(DELETE_ALONE)
     said = fuzz(service, secret, tmp_path)
     assert "Fuzzing" in said
     assert httpx.get(f"{service.url}/readyz").status_code == 200

@@ -24,11 +24,10 @@ async def grade(thread: StringThread) -> float:
     verdict = await judge.choose(f"Is this polite? {thread.completion()}", ["yes", "no"])
     return Score(verdict.option == "yes", reason=thread.completion())
 """
-KILLS = 20
-SANDBOX_KILLS = 3  # one more could be the fourth of one thread, which would rightly be a crash then
-COMPLETIONS = 2_500
+COMPLETIONS = 400
 AT_ONCE = 8
-ROLES = ("worker", "worker", "worker", "sandbox", "api", "redis")
+# More than three kills of sandboxes could hit one thread four times, which would rightly be a crash then.
+ROLES = ("worker", "worker", "worker", "sandbox", "sandbox", "api", "redis", "redis")
 
 
 @pytest.mark.service
@@ -39,7 +38,7 @@ def test_kills_lose_no_outcome_and_ask_again_what_was_under_way_alone(tmp_path: 
     """`GRADEBOX_CHAOS_SEED` repeats a run's choices."""
     seed = int(os.environ.get("GRADEBOX_CHAOS_SEED") or random.randrange(1_000_000))
     chance = random.Random(seed)
-    with ModelServer(Script(latency_s=0.08)) as server, Service(tmp_path, workers=1) as service:
+    with ModelServer(Script(latency_s=0.25)) as server, Service(tmp_path, workers=1) as service:
         service.await_ready()
         with service.client() as client:
             client.models.create("small-judge", base_url=server.base_url, model="m", max_concurrency=AT_ONCE)
@@ -48,18 +47,17 @@ def test_kills_lose_no_outcome_and_ask_again_what_was_under_way_alone(tmp_path: 
             threads = [{"id": n, "completion": f"answer {n}"} for n in range(COMPLETIONS)]
             batch = client.batches.create("polite", threads)
             killed: Counter[str] = Counter()
-            while killed.total() < KILLS and not _is_over(batch):
+            for role in chance.sample(ROLES, len(ROLES)):
                 time.sleep(chance.uniform(0.2, 1.2))
-                role = chance.choice(ROLES)
-                if role == "sandbox" and killed[role] == SANDBOX_KILLS:
-                    continue
+                if _is_over(batch):
+                    break
                 there = service.processes()[role]
                 killed[role] += service.kill([chance.choice(there)] if there else [])
                 service.ensure()
             service.await_ready()
             service.wait(lambda: _is_over(batch), 240, lambda: f"seed {seed}: {batch}")
             outcomes = list(batch.outcomes())
-        assert killed.total() >= KILLS // 2, f"seed {seed}: the batch was over after {killed}"
+        assert killed.total() >= len(ROLES) // 2, f"seed {seed}: the batch was over after {killed}"
         assert [outcome.id for outcome in outcomes] == list(range(COMPLETIONS)), f"seed {seed}"
         wrong = [each for each in outcomes if (each.score, each.reason) != (1.0, f"answer {each.id}")]
         assert wrong == [], f"seed {seed}: {wrong[:3]}"

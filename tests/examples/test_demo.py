@@ -48,7 +48,7 @@ def left_behind(folder: Path) -> list[str]:
 def test_the_demo_scores_everything_and_leaves_nothing(folder: Path) -> None:
     done = demo(folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    lines = re.findall(r"(\S+@1) +│ +1,200 │ +(\S+) │ +(\S+) │ +(.+?) │", done.stdout)
+    lines = re.findall(r"(\S+@1) +│ +300 │ +(\S+) │ +(\S+) │ +(.+?) │", done.stdout)
     means = {grader: float(mean) for grader, mean, _, _ in lines}
     assert set(means) == {
         *("exact-match@1", "regex-match@1", "json-shape@1"),
@@ -58,8 +58,8 @@ def test_the_demo_scores_everything_and_leaves_nothing(folder: Path) -> None:
     errors = {grader: kinds for grader, _, _, kinds in lines if kinds != "none"}
     assert errors == {"regex-match@1": "1 timeout"}, done.stdout
     assert "check 'test_run' failed" in done.stdout
-    assert "980 of 1,200 threads ask for no code" in done.stdout
-    assert "it asked 220 times" in done.stdout
+    assert "245 of 300 threads ask for no code" in done.stdout
+    assert "it asked 55 times" in done.stdout
     ranks = re.findall(r"│ +(\d) │ +([\d.]+) │ (.+?) +│ (\d): ", done.stdout)
     assert ranks == [
         *(("1", "1.000", "1, 3, 4", "2"), ("2", "0.667", "1, 3", "4")),

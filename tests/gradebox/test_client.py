@@ -1,9 +1,7 @@
 """Tests of the client against a real service."""
 
 import asyncio
-import itertools
 import json
-import os
 import pickle
 import warnings
 from collections.abc import Iterator
@@ -41,16 +39,6 @@ import time
 async def grade(thread: StringThread) -> float:
     time.sleep(thread.metadata.get("sleep", 0))
     return 1.0
-"""
-
-
-STARTS = """
-import time
-
-async def grade(thread: StringThread) -> float:
-    began = time.time()
-    time.sleep(0.5)
-    return began
 """
 
 
@@ -279,17 +267,6 @@ def test_a_bad_thread_half_way_leaves_no_batch(client: Client, contains: str) ->
 def test_a_large_batch_for_a_grader_that_does_not_exist_is_refused_with_its_reason(client: Client) -> None:
     with pytest.raises(NotFound, match="no-such-grader"):
         client.batches.create("no-such-grader", ({"completion": "x" * 10_000} for _ in range(5_000)))
-
-
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="the service has one worker")
-def test_a_small_batch_of_a_slow_grader_is_shared_by_the_workers(client: Client) -> None:
-    with pytest.warns(GraderWarning, match="the same score"):
-        client.graders.create.function(key="slow-start", fn=STARTS)
-    batch = client.batches.create("slow-start", [{"completion": str(number)} for number in range(12)])
-    batch.wait(progress=False, timeout=60)
-    starts = sorted(outcome.score or 0.0 for outcome in batch.outcomes())
-    assert len(set(starts)) == 12
-    assert min(later - earlier for earlier, later in itertools.pairwise(starts)) < 0.5  # two at a time
 
 
 def test_a_batch_is_cancelled_and_keeps_what_it_has(client: Client) -> None:

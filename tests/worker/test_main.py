@@ -17,11 +17,6 @@ from worker.dispatch import Dispatch
 HALF = "async def grade(thread):\n    return 0.5\n"
 
 
-def test_nothing_is_loaded_for_the_colours_of_logs() -> None:
-    program = "import sys, worker.__main__; print([name for name in ('rich', 'pygments') if sys.modules.get(name)])"
-    assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True).stdout == b"[]\n"
-
-
 @pytest.mark.sandbox
 def test_a_worker_serves_what_it_has_done_on_the_port_that_it_is_given(
     store: Store, dispatch: Dispatch, storage_settings: StorageSettings, monkeypatch: pytest.MonkeyPatch

@@ -80,7 +80,7 @@ def test_one_value_for_all_rows_has_no_kappa_and_none_is_made_up() -> None:
 
 def test_spearman_is_that_of_scipy_and_many_values_have_no_confusion() -> None:
     random = np.random.default_rng(4)
-    scores, labels = random.random(80), random.random(80)
+    scores, labels = random.random(80), np.floor(random.random(80) * 9)
     found = agreed(both(list(zip(scores, labels, strict=True))), [thread()] * 80)
     wanted = spearmanr(scores, labels)
     assert found.spearman.value == pytest.approx(wanted.statistic, abs=1e-9)

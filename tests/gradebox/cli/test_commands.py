@@ -13,6 +13,8 @@ from uuid import uuid4
 import pytest
 
 from tests.gradebox.conftest import ROOT, Service, serving
+from tests.gradebox.service.test_serve import one
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -498,7 +500,7 @@ def test_graders_go_from_one_project_to_another(service: Service, tmp_path: Path
 
 
 def test_a_key_is_rotated_and_a_lost_one_replaced(tmp_path: Path) -> None:
-    with serving(tmp_path) as service:
+    with serving(tmp_path, "--workers", "1") as service:
         first = service.key
         scorer = json.loads(service.run("keys", "create", "scorer", "--role", "score", "--json").stdout)
         rotated = json.loads(service.run("keys", "rotate", scorer["id"], "--json").stdout)
@@ -520,7 +522,8 @@ def test_a_key_is_rotated_and_a_lost_one_replaced(tmp_path: Path) -> None:
         recovered = service.run("keys", "recover", "--data-dir", str(service.data_dir))
         assert recovered.returncode == 0, recovered.stderr
         assert service.run("keys", "recover", "--data-dir", str(tmp_path / "none")).returncode == 2
-    with serving(tmp_path) as service:
+        os.kill(one(service.process.pid, "-m api"), signal.SIGKILL)  # it reads the new key when it starts again
+        eventually((service.data_dir / "api-key").exists)
         assert service.run("keys", "list").returncode == 0
 
 

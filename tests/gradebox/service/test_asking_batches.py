@@ -45,11 +45,9 @@ def threads(number: int, what: str) -> list[dict[str, object]]:
 
 
 def over(service: Service, batch_id: str, seconds: float = 90) -> BatchHandle:
-    ends = time.monotonic() + seconds
     with service.client() as client:
-        while (batch := client.batches.get(batch_id)).state in ("queued", "running"):
-            assert time.monotonic() < ends, batch
-            time.sleep(0.1)
+        batch = client.batches.get(batch_id)
+        batch.wait(progress=False, timeout=seconds)
         return batch
 
 
@@ -69,23 +67,20 @@ def nice_of_workers(service: Service) -> dict[str, int]:
 
 def test_a_batch_is_judged_and_no_other_waits_behind_it(service: Service, tmp_path: Path) -> None:
     assert not (service.data_dir / "asking").exists()
-    with ModelServer(Script(reply=REPLY, latency_s=0.3)) as server, service.client() as client:
+    with ModelServer(Script(reply=REPLY, latency_s=0.8)) as server, service.client() as client:
         client.models.create("small-judge", base_url=server.base_url, model="m")
         client.graders.create.function(key="polite", fn=JUDGE)
         client.graders.create.function(key="exact", fn=EXACT)
-        judged = client.batches.create(["polite", "exact"], threads(250, "judged"))
-        began = time.monotonic()
-        plain = client.batches.create("exact", threads(250, "plain"))
-        assert over(service, plain.id).scored == 250
+        judged = client.batches.create(["polite", "exact"], threads(100, "judged"))
+        plain = client.batches.create("exact", threads(100, "plain"))
+        assert over(service, plain.id).scored == 100
         assert client.batches.get(judged.id).state in ("queued", "running")
-        print("plain batch took", time.monotonic() - began)
         batch = over(service, judged.id)
         nice = nice_of_workers(service)
         assert nice["asking"] == nice["plain"] + 5
-        print("judged batch took", time.monotonic() - began)
-        assert (batch.scored, batch.errors) == (500, {})
+        assert (batch.scored, batch.errors) == (200, {})
         assert [one.mean for one in batch.summary] == [1.0, 0.0]
-        assert len(server.bodies) == 251  # one of them from the proof
+        assert len(server.bodies) == 101  # one of them from the proof
         client.models.delete("small-judge")
 
 
@@ -114,8 +109,8 @@ def test_a_server_that_goes_away_in_the_middle_leaves_typed_errors_that_can_be_t
             "small-judge", base_url=url, model="m", timeout_s=2, max_concurrency=4, price=Price(1_000, 2_000)
         )
         client.graders.put("polite", fn=JUDGE)
-        batches = [client.batches.create("polite", threads(60, what)) for what in ("unplugged", "as well")]
-        while httpx.get(url.removesuffix("/v1")).json()["requests"] < 40:
+        batches = [client.batches.create("polite", threads(24, what)) for what in ("unplugged", "as well")]
+        while httpx.get(url.removesuffix("/v1")).json()["requests"] < 16:
             time.sleep(0.05)
         process.kill()
         eventually(lambda: batches[0].refresh().waits_for != [], 20)
@@ -128,22 +123,22 @@ def test_a_server_that_goes_away_in_the_middle_leaves_typed_errors_that_can_be_t
             assert first.retry().state == "running"
             asyncio.run(retried(service, second.id))
             after = [over(service, batch.id) for batch in batches]
-        assert [list(batch.rewards()) for batch in batches] == [[1.0] * 60] * 2
+        assert [list(batch.rewards()) for batch in batches] == [[1.0] * 24] * 2
         client.models.delete("small-judge")
     answered = 0
     for batch, now, found in zip(before, after, outcomes, strict=True):
         causes = Counter(outcome.error.cause if outcome.error else None for outcome in found)
         answered += causes[None]
-        assert causes["unreachable"] == 60 - causes[None] > 0
+        assert causes["unreachable"] == 24 - causes[None] > 0
         assert all(outcome.error.retryable for outcome in found if outcome.error)
         assert batch.errors == {"model": causes["unreachable"]}
-        assert (now.state, now.scored, now.errors) == ("finished", 60, {})
+        assert (now.state, now.scored, now.errors) == ("finished", 24, {})
         (spent,) = (one.spent for one in now.summary)
         assert spent is not None
-        assert 60 < spent.asks <= 60 + causes["unreachable"]  # the retry asks again; some were not sent at first
-        assert spent.input_tokens == 600
-        assert spent.cost == pytest.approx(60 * 0.02)
-    assert answered >= 30
+        assert 24 < spent.asks <= 24 + causes["unreachable"]  # the retry asks again; some were not sent at first
+        assert spent.input_tokens == 240
+        assert spent.cost == pytest.approx(24 * 0.02)
+    assert answered >= 12
 
 
 async def retried(service: Service, batch_id: str) -> None:
@@ -151,7 +146,7 @@ async def retried(service: Service, batch_id: str) -> None:
     async with AsyncClient(service.url, service.key) as client:
         batch = await client.batches.get(batch_id)
         assert (await batch.retry()).state == "running"
-        assert (await batch.wait(progress=False, timeout=90)).scored == 60
+        assert (await batch.wait(progress=False, timeout=90)).scored == 24
         assert not [outcome async for outcome in batch.outcomes() if outcome.error]
 
 

@@ -1,11 +1,11 @@
 """Tests of `gradebox serve`, started as users start it."""
 
+import itertools
 import json
 import os
 import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import time
@@ -16,7 +16,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from gradebox import GraderWarning
 from tests.gradebox.conftest import ROOT, Service, serving
+from tests.processes import runs
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
@@ -25,8 +27,16 @@ SLOW = """
 import time
 
 async def grade(thread):
-    time.sleep(0.001)
+    time.sleep(0.01)
     return float(thread.completion())
+"""
+STARTS = """
+import time
+
+async def grade(thread: StringThread) -> float:
+    began = time.time()
+    time.sleep(0.5)
+    return began
 """
 STOPPING = "stopping: unfinished chunks are kept for the next start"
 HALF = "async def grade(thread): return 0.5"
@@ -47,10 +57,18 @@ assert time.monotonic() - started < 30, "it slept on"
 """
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Service]:
-    with serving(tmp_path, "--workers", "1") as service:
-        yield service
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service with two workers whose processes tests kill. It has the metrics of a worker of an earlier start."""
+    folder = tmp_path_factory.mktemp("two")
+    (folder / "data" / "metrics").mkdir(parents=True)
+    (folder / "data" / "metrics" / "worker-9.prom").write_text("gradebox_batches_ended_total 4\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])  # workers must not listen there
+        with serving(folder, "--workers", "2", metrics_port=port) as service:
+            with service.client() as client:
+                client.graders.create.function(key="half", fn=HALF)
+            yield service
 
 
 def family(pid: int) -> dict[int, str]:
@@ -66,11 +84,11 @@ def one(pid: int, part: str) -> int:
     return next(child for child, command in family(pid).items() if part in command)
 
 
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+def kill(service: Service, part: str) -> None:
+    """Kills a child of the service, and waits until there is another and the service is ready."""
+    victim, before = one(service.process.pid, part), len(family(service.process.pid))
+    os.kill(victim, signal.SIGKILL)
+    eventually(lambda: len(family(service.process.pid).keys() - {victim}) == before and ready(service))
 
 
 def ready(service: Service) -> bool:
@@ -82,7 +100,7 @@ def ready(service: Service) -> bool:
 
 def refused(folder: Path, *arguments: str, path: str | None = None, **settings: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "gradebox", "serve", "--data-dir", str(folder), *arguments],
+        [sys.executable, "-m", "gradebox", "serve", "--data-dir", str(folder), "--workers", "1", *arguments],
         env=os.environ | {"XDG_STATE_HOME": str(folder / "state")} | ({"PATH": path} if path else {}) | settings,
         cwd=ROOT,
         capture_output=True,
@@ -95,33 +113,37 @@ def refused(folder: Path, *arguments: str, path: str | None = None, **settings: 
     return done.stderr
 
 
-def test_it_is_ready_when_it_says_so_and_leaves_nothing_running(running: Service) -> None:
-    assert ready(running)
-    assert stat.S_IMODE((running.data_dir / "api-key").stat().st_mode) == 0o600
-    note = Path(running.environment["XDG_STATE_HOME"], "gradebox", "services", f"{httpx.URL(running.url).port}.json")
-    assert json.loads(note.read_text()) == {"url": running.url, "data_dir": str(running.data_dir)}
-    children = family(running.process.pid)
-    assert len(children) == 3
-
-    running.process.send_signal(signal.SIGTERM)
-
-    assert running.process.wait(30) == 0
-    assert not any(alive(child) for child in children)
-    assert not note.exists()
-    events = [json.loads(line) for line in (running.data_dir.parent / "stderr").read_text().splitlines()]
-    assert {event["level"] for event in events} == {"info"}
-    assert [event["event"] for event in events if event["role"] == "serve"] == ["starting", STOPPING, "stopped"]
-
-
-def test_what_it_makes_in_a_folder_that_others_can_read_is_closed_to_them(tmp_path: Path) -> None:
+def test_what_it_keeps_is_closed_to_others_and_there_at_the_next_start(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(mode=0o755)
-    with serving(tmp_path, "--workers", "1") as service, service.client() as client:
+    with serving(tmp_path, "--workers", "1") as first, first.client() as client:
+        assert ready(first)
+        note = Path(first.environment["XDG_STATE_HOME"], "gradebox", "services", f"{httpx.URL(first.url).port}.json")
+        assert json.loads(note.read_text()) == {"url": first.url, "data_dir": str(first.data_dir)}
+        children = family(first.process.pid)
+        assert len(children) == 3
+        key = first.key
         client.graders.create.function(key="half", fn=HALF)
         client.batches.create("half", [{"completion": "of a tenant"}]).wait(progress=False, timeout=30)
-        made = [path for path in service.data_dir.rglob("*") if not path.is_socket()]
-        assert any("payloads" in path.parts for path in made)
-        assert any("outcomes" in path.parts for path in made)
+        made = [path for path in first.data_dir.rglob("*") if not path.is_socket()]
+        for part in ("api-key", "payloads", "outcomes"):
+            assert any(part in path.parts for path in made)
         assert [path for path in made if path.stat().st_mode & 0o077] == []
+
+        first.process.send_signal(signal.SIGTERM)
+
+        assert first.process.wait(30) == 0
+        assert not any(runs(child) for child in children)
+        assert not note.exists()
+        events = [json.loads(line) for line in (tmp_path / "stderr").read_text().splitlines()]
+        assert {event["level"] for event in events} == {"info"}
+        assert [event["event"] for event in events if event["role"] == "serve"] == ["starting", STOPPING, "stopped"]
+
+    with serving(tmp_path, "--workers", "1") as second, second.client() as client:
+        assert second.key == key
+        assert [outcome.score for outcome in client.score("half", [{"completion": "a"}])] == [0.5]
+        children = family(second.process.pid)
+        second.process.kill()
+        eventually(lambda: not any(runs(child) for child in children), 60)
 
 
 def test_a_signal_while_it_starts_stops_it(tmp_path: Path) -> None:
@@ -135,101 +157,61 @@ def test_a_signal_while_it_starts_stops_it(tmp_path: Path) -> None:
     assert process.wait(30) == 0
 
 
-def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
-    with serving(tmp_path, "--workers", "1") as first, first.client() as client:
-        client.graders.create.function(key="half", fn=HALF)
-        key = first.key
-    with serving(tmp_path, "--workers", "1") as second, second.client() as client:
-        assert second.key == key
-        assert [outcome.score for outcome in client.score("half", [{"completion": "a"}])] == [0.5]
-
-
-def test_one_address_tells_the_metrics_of_all_workers(tmp_path: Path) -> None:
-    (tmp_path / "data" / "metrics").mkdir(parents=True)
-    (tmp_path / "data" / "metrics" / "worker-9.prom").write_text(
-        "gradebox_batches_ended_total 4\n"
-    )  # from an earlier start
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])  # workers must not listen there
-        with serving(tmp_path, "--workers", "2", metrics_port=port) as service:
-            _tells_of_all_workers(service)
-
-
-def _tells_of_all_workers(service: Service) -> None:
-    name = "gradebox_completions_total"
+def test_one_address_tells_the_metrics_of_all_workers(two: Service) -> None:
+    accepted = "gradebox_batches_accepted_total"
 
     def samples() -> dict[str, float]:
-        lines = httpx.get(f"{service.url}/metrics").text.splitlines()
+        lines = httpx.get(f"{two.url}/metrics").text.splitlines()
         return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"}
 
     def scored() -> float:
-        return sum(value for series, value in samples().items() if series.startswith(name))
+        return sum(value for series, value in samples().items() if series.startswith("gradebox_completions_total"))
 
-    with service.client() as client:
-        client.graders.create.function(key="half", fn=HALF)
-        client.batches.create("half", [{"completion": "a"}] * 5000).wait(progress=False, timeout=30)
-        eventually(lambda: scored() == 5000, 60)
-        for worker in ("worker-1", "worker-2"):
-            assert f'gradebox_batches_ended_total{{state="finished",worker="{worker}"}}' in samples()
-        assert 'gradebox_batches_ended_total{worker="worker-9"}' not in samples()
-        assert samples()["gradebox_batches_accepted_total"] == 1
-        os.kill(one(service.process.pid, "-m api"), signal.SIGKILL)
-        eventually(lambda: len(family(service.process.pid)) == 4 and ready(service), 60)
-        assert scored() == 5000  # the workers keep their counts
-        assert samples()["gradebox_batches_accepted_total"] == 0
+    before = scored()
+    with two.client() as client:
+        client.batches.create("half", [{"completion": "a"}] * 1500).wait(progress=False, timeout=30)
+    eventually(lambda: scored() == before + 1500, 60)
+    for worker in ("worker-1", "worker-2"):
+        assert f'gradebox_batches_ended_total{{state="finished",worker="{worker}"}}' in samples()
+    assert 'gradebox_batches_ended_total{worker="worker-9"}' not in samples()
+    assert samples()[accepted] >= 1
+    kill(two, "-m api")
+    assert scored() == before + 1500  # the workers keep their counts
+    assert samples()[accepted] == 0
 
 
-@pytest.mark.parametrize("part", ["-m api", "-m worker", "redis-server"])
-def test_a_process_that_is_killed_comes_back_and_nothing_is_lost(running: Service, part: str) -> None:
-    with running.client() as client:
-        client.graders.create.function(key="half", fn=HALF)
-        victim = one(running.process.pid, part)
-        os.kill(victim, signal.SIGKILL)
-        eventually(
-            lambda: any(part in command for pid, command in family(running.process.pid).items() if pid != victim), 60
-        )
-        eventually(lambda: ready(running), 60)
-
-        batch = client.batches.create("half", [{"completion": "a"}] * 10)
-        batch.wait(progress=False, timeout=30)
-        assert [outcome.score for outcome in batch.outcomes()] == [0.5] * 10
-    assert "was ended by SIGKILL and starts again" in (running.data_dir.parent / "stderr").read_text()
+def test_a_small_batch_of_a_slow_grader_is_shared_by_the_workers(two: Service) -> None:
+    with two.client() as client:
+        with pytest.warns(GraderWarning, match="the same score"):
+            client.graders.create.function(key="slow-start", fn=STARTS)
+        batch = client.batches.create("slow-start", [{"completion": str(number)} for number in range(12)])
+        starts = sorted(reward or 0.0 for reward in batch.rewards())
+    assert len(set(starts)) == 12
+    assert min(later - earlier for earlier, later in itertools.pairwise(starts)) < 0.5  # two at a time
 
 
 @pytest.mark.slow
-def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing_and_scores_nothing_twice(tmp_path: Path) -> None:
-    threads = [{"id": f"t{number}", "completion": str(number)} for number in range(6_000)]
-    with serving(tmp_path, "--workers", "2") as service, service.client() as client:
+def test_processes_killed_in_the_middle_of_a_batch_lose_nothing_and_score_nothing_twice(two: Service) -> None:
+    threads = [{"id": f"t{number}", "completion": str(number)} for number in range(2_000)]
+    with two.client() as client:
         client.graders.create.function(key="slow", fn=SLOW)
         batch = client.batches.create("slow", threads)
-        eventually(lambda: batch.refresh().done >= 1_000, 60)
-        os.kill(one(service.process.pid, "-m worker"), signal.SIGKILL)
+        eventually(lambda: batch.refresh().done >= 300, 60)
+        for part in ("-m worker", "redis-server", "-m api"):
+            assert batch.refresh().state == "running"
+            kill(two, part)
         batch.wait(progress=False, timeout=90)
 
         found = list(batch.outcomes())
-        assert [(each.index, each.id, each.score) for each in found] == [(n, f"t{n}", n) for n in range(6_000)]
-        assert (batch.status.done, batch.status.scored, batch.status.errors) == (6_000, 6_000, {})
-        assert batch.summary[0].mean == pytest.approx(2_999.5)
-    files = [file.name for file in (tmp_path / "data" / "spool" / "outcomes" / batch.id).iterdir()]
+        assert [(each.index, each.id, each.score) for each in found] == [(n, f"t{n}", n) for n in range(2_000)]
+        assert (batch.status.done, batch.status.scored, batch.status.errors) == (2_000, 2_000, {})
+        assert batch.summary[0].mean == pytest.approx(999.5)
+        assert [outcome.score for outcome in client.score("half", [{"completion": "a"}])] == [0.5]
+    said = (two.data_dir.parent / "stderr").read_text()
+    for name in ("worker-1", "redis", "api"):
+        assert f"{name} was ended by SIGKILL and starts again" in said
+    files = [file.name for file in (two.data_dir / "spool" / "outcomes" / batch.id).iterdir()]
     assert len(files) == len({name.partition("-")[0] for name in files})  # one file for each chunk
-
-
-def test_when_it_is_killed_all_of_it_ends(running: Service) -> None:
-    children = family(running.process.pid)
-    running.process.kill()
-    eventually(lambda: not any(alive(child) for child in children), 60)
-
-
-def test_a_second_signal_stops_it_at_once(running: Service) -> None:
-    children = family(running.process.pid)
-    os.kill(one(running.process.pid, "-m api"), signal.SIGSTOP)  # the API will not stop on request
-    running.process.send_signal(signal.SIGTERM)
-    time.sleep(1.0)
-    assert running.process.poll() is None
-    running.process.send_signal(signal.SIGTERM)
-
-    assert running.process.wait(5) == 0
-    assert not any(alive(child) for child in children)
 
 
 def test_a_signal_is_heard_while_it_waits_and_before() -> None:
@@ -242,7 +224,7 @@ def test_an_object_store_without_credentials_is_refused(tmp_path: Path) -> None:
         "AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
         "AWS_CONFIG_FILE": "/nowhere",
     }
-    said = refused(tmp_path, "--port", "0", "--workers", "1", GRADEBOX_SPOOL_URL="s3://x/y", **nobody)
+    said = refused(tmp_path, "--port", "0", GRADEBOX_SPOOL_URL="s3://x/y", **nobody)
     assert "gradebox: the spool cannot be written: x/y refuses it: give credentials that may write there" in said
 
 
@@ -266,10 +248,19 @@ def test_without_redis_it_says_how_to_get_it(tmp_path: Path) -> None:
     assert "apt-get install redis-server" in refused(tmp_path, "--port", "0", path="/nowhere")
 
 
-def test_a_redis_of_ones_own_is_used(tmp_path: Path, redis_url: str) -> None:
+def test_a_redis_of_ones_own_is_used_and_a_second_signal_stops_at_once(tmp_path: Path, redis_url: str) -> None:
     with serving(tmp_path, "--workers", "1", "--redis-url", redis_url) as service:
-        assert not any("redis-server" in command for command in family(service.process.pid).values())
+        children = family(service.process.pid)
+        assert not any("redis-server" in command for command in children.values())
         assert ready(service)
+        os.kill(one(service.process.pid, "-m api"), signal.SIGSTOP)  # the API will not stop on request
+        service.process.send_signal(signal.SIGTERM)
+        time.sleep(1.0)
+        assert service.process.poll() is None
+        service.process.send_signal(signal.SIGTERM)
+
+        assert service.process.wait(5) == 0
+        assert not any(runs(child) for child in children)
 
 
 @pytest.mark.parametrize(
