@@ -33,7 +33,7 @@ async def grade(thread) -> float:
 """
 # The kinds of bad graders that depend on a container's rights: what its mounts, its seccomp profile and its control
 # groups leave to a sandbox. The guest in the sandbox is the same as outside.
-_OF_A_CONTAINER = OF_THE_USER | {"calls"}
+_OF_A_CONTAINER = OF_THE_USER | {"escape", "calls"}
 pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.sandbox, pytest.mark.timeout(900)]
 
 
