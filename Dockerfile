@@ -17,15 +17,16 @@ RUN python3 -c 'import ensurepip, venv' 2>/dev/null \
 COPY . /source
 RUN python3 -m venv /opt/gradebox \
     && python3 /source/scripts/stale-wheels /source/wheels \
-    && (ls /source/wheels/gradebox-*.whl >/dev/null 2>&1 || /source/scripts/wheels /source/wheels) \
-    && /opt/gradebox/bin/pip install --no-cache-dir --no-index --find-links /source/wheels 'gradebox[server,s3]' \
-    && /opt/gradebox/bin/pip uninstall -y pip \
-    && ROOMS=$(/opt/gradebox/bin/python -c 'from gradebox.service import server_programs; print(server_programs.environment({})["PYTHONPATH"])') \
-    && PYTHONPATH=$ROOMS /opt/gradebox/bin/python -m sandbox.image /image
+    && (ls /source/wheels/gradebox-*.whl >/dev/null 2>&1 \
+        || PYTHON=/opt/gradebox/bin/python /source/scripts/wheels /source/wheels) \
+    && /opt/gradebox/bin/pip install --no-cache-dir --no-compile --no-index --find-links /source/wheels 'gradebox[server,s3]' \
+    && { /opt/gradebox/bin/python -m compileall -q -x /tests/ /opt/gradebox/lib || true; } \
+    && /opt/gradebox/bin/pip uninstall -y pip setuptools \
+    && GRADEBOX_IMAGE_DIR=/image /opt/gradebox/bin/python -c 'from gradebox.service.server_programs import become; become("sandbox.image", [], {})'
 
 FROM scratch AS sandbox
-COPY --from=build /image/root /
-COPY --from=build /image/guest /usr/lib/gradebox
+COPY --from=build /image/python-* /
+COPY --from=build /image/guest-* /usr/lib/gradebox/
 LABEL gradebox=1
 USER 65534:65534
 

@@ -307,16 +307,10 @@ def open_to_read(target: Path) -> None:
 
 
 def main() -> None:
-    """Makes the image in advance: in the folder of the settings, or as `root` and `guest` below a given folder."""
+    """Makes the image in advance, in the folder of the settings."""
     from sandbox.settings import SandboxSettings
 
-    if len(sys.argv) < 2:
-        build(SandboxSettings().image_dir)
-        return
-    folder = Path(sys.argv[1])
-    made = build(folder)
-    made.root.rename(folder / "root")
-    made.guest.rename(folder / "guest")
+    build(SandboxSettings().image_dir)
 
 
 if __name__ == "__main__":

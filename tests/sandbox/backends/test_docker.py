@@ -215,8 +215,12 @@ def test_an_image_that_somebody_removed_is_imported_again(repository: str, made:
         assert _tags(made, repository) == [name]
 
 
-def test_images_of_earlier_versions_go(repository: str, made: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
-    built = image.build(settings_for("docker").image_dir)
+def test_images_of_earlier_versions_go(
+    repository: str, made: Docker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    built = image.Image(tmp_path / "python-now", tmp_path / "guest-now")
+    for folder in (built.root, built.guest):
+        (folder / "usr").mkdir(parents=True)
     earlier = image.Image(built.root.with_name("python-earlier"), built.guest)
     earlier_name = images.name_of(earlier)
     images.ensure(made.client, built)
