@@ -8,7 +8,7 @@
     outcome_column.py  the outcomes of one grader in few bytes each
     pair_counts.py     a grid of pairs of scores
     error_groups.py    groups of errors with similar messages
-    bootstrap.py       confidence intervals, with the numbers of SciPy
+    bootstrap.py       confidence intervals, by SciPy
     summaries.py       summaries of batches with their intervals
 
 Importing SciPy takes 80 MB of memory, and computing with many outcomes holds the interpreter for seconds, during which

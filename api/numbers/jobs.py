@@ -9,7 +9,7 @@ from gradebox.outcome import Spent
 OUT_OF_MEMORY = 9
 """The exit code of the program when it runs out of memory."""
 MOST_SCORES = 10_000
-"""The most scores for a bootstrap interval. With more it is a normal one, which costs no resamples."""
+"""The most scores for a bootstrap interval. With more it is a normal one: BCa's jackknife takes quadratic time."""
 
 
 class SummaryJob(msgspec.Struct, tag="summary"):
