@@ -41,7 +41,6 @@ def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:
     # Freeze the objects created so far. Otherwise each garbage collection traverses all of FastAPI's objects again.
     gc.collect()
     gc.freeze()
-    gc.enable()
     # uvicorn re-raises the signals that stopped it when it is done. After an orderly stop, the exit code is to be 0.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)

@@ -1,6 +1,5 @@
 """One worker process, which runs until SIGTERM."""
 
-import gc
 import os
 from functools import partial
 from typing import Protocol
@@ -70,8 +69,6 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     ]
     if own.metrics_file is not None:
         threads.append(MetricsFile(metrics.registry, own.metrics_file))
-    gc.freeze()  # so that collections do not traverse what was imported
-    gc.enable()
     for thread in threads:
         thread.start()
     _log.info("waiting for batches")

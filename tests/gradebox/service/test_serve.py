@@ -192,7 +192,7 @@ def test_a_small_batch_of_a_slow_grader_is_shared_by_the_workers(two: Service) -
 
 @pytest.mark.slow
 def test_processes_killed_in_the_middle_of_a_batch_lose_nothing_and_score_nothing_twice(two: Service) -> None:
-    threads = [{"id": f"t{number}", "completion": str(number)} for number in range(2_000)]
+    threads = [{"id": f"t{number}", "completion": str(number)} for number in range(4_000)]
     with two.client() as client:
         client.graders.create.function(key="slow", fn=SLOW)
         batch = client.batches.create("slow", threads)
@@ -200,12 +200,12 @@ def test_processes_killed_in_the_middle_of_a_batch_lose_nothing_and_score_nothin
         for part in ("-m worker", "redis-server", "-m api"):
             assert batch.refresh().state == "running"
             kill(two, part)
-        batch.wait(progress=False, timeout=90)
+        batch.wait(progress=False, timeout=120)
 
         found = list(batch.outcomes())
-        assert [(each.index, each.id, each.score) for each in found] == [(n, f"t{n}", n) for n in range(2_000)]
-        assert (batch.status.done, batch.status.scored, batch.status.errors) == (2_000, 2_000, {})
-        assert batch.summary[0].mean == pytest.approx(999.5)
+        assert [(each.index, each.id, each.score) for each in found] == [(n, f"t{n}", n) for n in range(4_000)]
+        assert (batch.status.done, batch.status.scored, batch.status.errors) == (4_000, 4_000, {})
+        assert batch.summary[0].mean == pytest.approx(1_999.5)
         assert [outcome.score for outcome in client.score("half", [{"completion": "a"}])] == [0.5]
     said = (two.data_dir.parent / "stderr").read_text()
     for name in ("worker-1", "redis", "api"):
