@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
@@ -28,7 +29,9 @@ from gradebox.schemas import (
     EnvironmentData,
     GraderRecord,
     Isolation,
+    ModelDefaults,
     ModelTrial,
+    Price,
     Project,
     ProjectBudget,
     ProjectEndpoint,
@@ -232,6 +235,57 @@ def test_model(project: str, key: str, timeout_s: float) -> Call[ModelTrial]:
     """Tests a model with three requests of at most `timeout_s` seconds each."""
     path, work_s = _path(project, "models", key, "test"), _MODEL_WAIT_S + 3 * timeout_s
     return Call("POST", path, ModelTrial.model_validate_json, idempotent=False, work_s=work_s)
+
+
+def model_fields(
+    base_url: str | None,
+    model: str | None,
+    api_key: str | None,
+    defaults: ModelDefaults | Mapping[str, Any] | None,
+    timeout_s: float | None,
+) -> dict[str, object]:
+    """The fields of a request for a model that say what is asked."""
+    return {
+        "base_url": base_url,
+        "model": model,
+        "api_key": api_key,
+        "defaults": None if defaults is None else ModelDefaults.model_validate(defaults).model_dump(exclude_none=True),
+        "timeout_s": timeout_s,
+    }
+
+
+def model_limits(
+    max_concurrency: int | None,
+    requests_per_minute: int | None,
+    tokens_per_minute: int | None,
+    price: Price | Mapping[str, Any] | None,
+    keep_replies: bool | None,
+) -> dict[str, object]:
+    """The fields of a request for a model that say how often it is asked, and what that costs."""
+    return {
+        "max_concurrency": max_concurrency,
+        "requests_per_minute": requests_per_minute,
+        "tokens_per_minute": tokens_per_minute,
+        "price": None if price is None else asdict(Price(**price) if isinstance(price, Mapping) else price),
+        "keep_replies": keep_replies,
+    }
+
+
+def endpoint_fields(
+    url: str | None,
+    api_key: str | None,
+    timeout_s: float | None,
+    max_concurrency: int | None,
+    requests_per_minute: int | None,
+) -> dict[str, object]:
+    """The fields of a request for an endpoint."""
+    return {
+        "url": url,
+        "api_key": api_key,
+        "timeout_s": timeout_s,
+        "max_concurrency": max_concurrency,
+        "requests_per_minute": requests_per_minute,
+    }
 
 
 def get_spending(project: str, period: str) -> Call[ProjectSpending]:

@@ -106,15 +106,10 @@ def update_call(
 
 def check_options(options: Mapping[str, object], creates: bool = False) -> None:
     """Raises TypeError if graders do not have one of the options. `creates`: whether they are for a new grader."""
-    check_known(options, GraderOptions if creates else UpdateOptions, "a grader")
-
-
-def check_known(options: Mapping[str, object], kind: type, what: str) -> None:
-    """Raises TypeError if a TypedDict, `kind`, does not have one of the options."""
-    known = kind.__annotations__
+    known = (GraderOptions if creates else UpdateOptions).__annotations__
     for name in options:
         if name not in known:
-            raise TypeError(f"{name}= is no option of {what}: pass one of {', '.join(f'{one}=' for one in known)}")
+            raise TypeError(f"{name}= is no option of a grader: pass one of {', '.join(f'{one}=' for one in known)}")
 
 
 def check_source(fn: Function | None, kind: WrittenKind | None, config: Mapping[str, Any] | None) -> None:

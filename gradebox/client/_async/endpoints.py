@@ -1,10 +1,7 @@
 """The endpoints of a project: reward servers that a user registers."""
 
-from typing import Unpack
-
 from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
-from gradebox.client.servers import EndpointOptions, endpoint_fields
 from gradebox.client.versions import check_key
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
 
@@ -16,7 +13,16 @@ class AsyncEndpoints:
         self._transport = transport
         self._project = project
 
-    async def create(self, key: str, *, url: str, **options: Unpack[EndpointOptions]) -> ProjectEndpoint:
+    async def create(
+        self,
+        key: str,
+        *,
+        url: str,
+        api_key: str | None = None,
+        timeout_s: float | None = None,
+        max_concurrency: int | None = None,
+        requests_per_minute: int | None = None,
+    ) -> ProjectEndpoint:
         """Registers a reward server that answers `POST {url}/score`. The service sends it no request yet.
 
         Args:
@@ -32,17 +38,26 @@ class AsyncEndpoints:
             NotAllowed: the operator does not allow this host.
         """
         check_key(key)
-        fields = {"key": key, **endpoint_fields(url, options)}
+        fields = {"key": key, **calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)}
         return await self._transport.send(calls.endpoints.create(self._project, fields))
 
-    async def update(self, key: str, *, url: str | None = None, **options: Unpack[EndpointOptions]) -> ProjectEndpoint:
+    async def update(
+        self,
+        key: str,
+        *,
+        url: str | None = None,
+        api_key: str | None = None,
+        timeout_s: float | None = None,
+        max_concurrency: int | None = None,
+        requests_per_minute: int | None = None,
+    ) -> ProjectEndpoint:
         """Changes the given settings. An empty `api_key` removes the key, and a rate of 0 removes the limit.
 
         Raises:
             Conflict: the URL changes, and the API key is not given again.
         """
-        call = calls.endpoints.patch(self._project, key, endpoint_fields(url, options))
-        return await self._transport.send(call)
+        fields = calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
+        return await self._transport.send(calls.endpoints.patch(self._project, key, fields))
 
     async def test(self, key: str) -> EndpointTrial:
         """Tests the endpoint with one small thread.

@@ -1,13 +1,13 @@
 # Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
 """The models of a project: servers of chat completions that a user registers."""
 
-from typing import Unpack
+from collections.abc import Mapping
+from typing import Any
 
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
-from gradebox.client.servers import ModelOptions, model_fields
 from gradebox.client.versions import check_key
-from gradebox.schemas import ModelTrial, ProjectModel
+from gradebox.schemas import ModelDefaults, ModelTrial, Price, ProjectModel
 
 
 class Models:
@@ -17,7 +17,21 @@ class Models:
         self._transport = transport
         self._project = project
 
-    def create(self, key: str, *, base_url: str, model: str, **options: Unpack[ModelOptions]) -> ProjectModel:
+    def create(
+        self,
+        key: str,
+        *,
+        base_url: str,
+        model: str,
+        api_key: str | None = None,
+        defaults: ModelDefaults | Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
+        max_concurrency: int | None = None,
+        requests_per_minute: int | None = None,
+        tokens_per_minute: int | None = None,
+        price: Price | Mapping[str, Any] | None = None,
+        keep_replies: bool | None = None,
+    ) -> ProjectModel:
         """Registers a model of an OpenAI-compatible server. The service sends it no request yet.
 
         Args:
@@ -38,11 +52,24 @@ class Models:
             NotAllowed: the operator does not allow this host.
         """
         check_key(key)
-        fields = {"key": key, **model_fields(base_url, model, options)}
+        limits = calls.model_limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
+        fields = {"key": key, **calls.model_fields(base_url, model, api_key, defaults, timeout_s), **limits}
         return self._transport.send(calls.models.create(self._project, fields))
 
     def update(
-        self, key: str, *, base_url: str | None = None, model: str | None = None, **options: Unpack[ModelOptions]
+        self,
+        key: str,
+        *,
+        base_url: str | None = None,
+        model: str | None = None,
+        api_key: str | None = None,
+        defaults: ModelDefaults | Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
+        max_concurrency: int | None = None,
+        requests_per_minute: int | None = None,
+        tokens_per_minute: int | None = None,
+        price: Price | Mapping[str, Any] | None = None,
+        keep_replies: bool | None = None,
     ) -> ProjectModel:
         """Changes the given settings. An empty `api_key` removes the key, and a rate of 0 removes the limit.
 
@@ -51,7 +78,8 @@ class Models:
         Raises:
             Conflict: the base URL changes, and the API key is not given again.
         """
-        fields = model_fields(base_url, model, options)
+        limits = calls.model_limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
+        fields = {**calls.model_fields(base_url, model, api_key, defaults, timeout_s), **limits}
         return self._transport.send(calls.models.patch(self._project, key, fields))
 
     def test(self, key: str) -> ModelTrial:

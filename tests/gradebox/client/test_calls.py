@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from gradebox.client import calls
-from gradebox.client.servers import endpoint_fields, model_fields
 from gradebox.errors import GradeboxError
 
 
@@ -66,11 +65,3 @@ def test_bounds_are_sent_as_python_numbers() -> None:
     assert {("low", repr(1 / 3)), ("high", repr(1 / 3))} <= set(page.params)
     with pytest.raises(ValueError, match="could not convert"):
         calls.agreement("default", "B", None, "metadata.good", "high")  # type: ignore[arg-type]
-
-
-def test_an_option_that_servers_do_not_have_is_named() -> None:
-    options: Any = {"timeout": 3}
-    with pytest.raises(TypeError, match=r"timeout= is no option of a model: pass one of .*timeout_s=.* keep_replies="):
-        model_fields("http://m.example", "m", options)
-    with pytest.raises(TypeError, match=r"timeout= is no option of an endpoint: pass one of .*timeout_s="):
-        endpoint_fields("http://e.example", options)
