@@ -11,13 +11,13 @@ from pydantic import PrivateAttr
 
 from gradebox.client import calls
 from gradebox.client._async.scoring import AsyncScoring
-from gradebox.client._async.versions import update as async_update
+from gradebox.client._async.versions import environment_of as async_environment_of
 from gradebox.client._async.versions import versions as async_versions
 from gradebox.client._sync.scoring import Scoring
-from gradebox.client._sync.versions import update, versions
+from gradebox.client._sync.versions import environment_of, versions
 from gradebox.client.reward_functions import AsyncRewardFunctions, NamedReward, RewardFunctions
 from gradebox.client.threads import Thread
-from gradebox.client.versions import Function, UpdateOptions
+from gradebox.client.versions import Function, UpdateOptions, check_options, update_call
 from gradebox.frame import Outcomes
 from gradebox.schemas import GraderRecord, Version
 
@@ -51,8 +51,11 @@ class GraderHandle(_Record, RewardFunctions):
 
     def update(self, fn: Function | None = None, **options: Unpack[UpdateOptions]) -> Self:
         """As `client.graders.update`. The returned handle scores with the new version, this one with the old one."""
-        grader = update(self._scoring.transport, self.project, self.key, fn, None, options)
-        return self.of(grader, self._scoring)
+        check_options(options)
+        asked = options.get("environment")
+        options["environment"] = environment_of(self._scoring.transport, self.project, self.key, fn, asked)
+        call = update_call(self.project, self.key, fn=fn, **options)
+        return self.of(self._scoring.transport.send(call), self._scoring)
 
     def versions(self) -> list[Version]:
         """All versions with their sources, oldest first."""
@@ -81,8 +84,11 @@ class AsyncGraderHandle(_Record, AsyncRewardFunctions):
 
     async def update(self, fn: Function | None = None, **options: Unpack[UpdateOptions]) -> Self:
         """As `GraderHandle.update`."""
-        grader = await async_update(self._scoring.transport, self.project, self.key, fn, None, options)
-        return self.of(grader, self._scoring)
+        check_options(options)
+        asked = options.get("environment")
+        options["environment"] = await async_environment_of(self._scoring.transport, self.project, self.key, fn, asked)
+        call = update_call(self.project, self.key, fn=fn, **options)
+        return self.of(await self._scoring.transport.send(call), self._scoring)
 
     async def versions(self) -> list[Version]:
         """As `GraderHandle.versions`."""

@@ -2,8 +2,8 @@
 
 from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
-from gradebox.client.versions import Function, UpdateOptions, check_options, update_call
-from gradebox.schemas import GraderRecord, Version
+from gradebox.client.versions import Function
+from gradebox.schemas import Version
 
 
 async def versions(transport: AsyncTransport, project: str, key: str) -> list[Version]:
@@ -25,17 +25,3 @@ async def environment_of(
         return environment
     newest = await transport.send(calls.graders.get(project, key))
     return newest.environment.label if newest.environment else None
-
-
-async def update(
-    transport: AsyncTransport,
-    project: str,
-    key: str,
-    fn: Function | None,
-    if_version: int | None,
-    options: UpdateOptions,
-) -> GraderRecord:
-    """Gives a grader a new version, name or description. Raises as `graders.update` of the client does."""
-    check_options(options)
-    options["environment"] = await environment_of(transport, project, key, fn, options.get("environment"))
-    return await transport.send(update_call(project, key, fn, if_version, options))

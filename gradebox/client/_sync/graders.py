@@ -9,7 +9,7 @@ from gradebox.client._sync.batches import BatchHandle
 from gradebox.client._sync.creation import Creation
 from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
-from gradebox.client._sync.versions import environment_of, update, versions
+from gradebox.client._sync.versions import environment_of, versions
 from gradebox.client.calls import Labels
 from gradebox.client.handles import GraderHandle
 from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion, with_feedback
@@ -19,11 +19,11 @@ from gradebox.client.versions import (
     Ask,
     Function,
     GraderOptions,
-    UpdateOptions,
     check_isolation,
     check_options,
     check_source,
     source_of,
+    update_call,
 )
 from gradebox.errors import NotFound
 from gradebox.frame import Listing
@@ -78,8 +78,17 @@ class Graders:
         key: str,
         *,
         fn: Function | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        isolation: Isolation | None = None,
+        timeout_s: float | None = None,
+        memory_mb: int | None = None,
+        threads: Sequence[Thread] | None = None,
+        environment: str | None = None,
+        ask: Ask | None = None,
+        kind: WrittenKind | None = None,
+        config: Mapping[str, Any] | None = None,
         if_version: int | None = None,
-        **options: Unpack[UpdateOptions],
     ) -> GraderHandle:
         """Gives a grader a new version, name or description. If nothing changes, there is no new version.
 
@@ -88,17 +97,27 @@ class Graders:
             fn: the new source, as a function or a string. It turns a grader of another kind into a function grader,
                 with a GraderWarning. Without `fn` and `kind`, the new version has the source, kind and settings of the
                 last one.
+            name: a name for people to read.
+            description: what the grader looks for.
+            isolation: as for `create.function`.
+            timeout_s: as for `create.function`.
+            memory_mb: as for `create.function`.
+            threads: the threads for the test run, which then stay with the grader; by default those that stay with it
+                already.
+            environment: the environment of the new version; by default the same build as the last version, "" for none.
+            ask: as for `create.function`.
+            kind: the kind that writes the source from `config`.
+            config: all settings of `kind`.
             if_version: the newest version that you know.
-            options: those of `create.function`. By default the threads stay that stay with the grader already, and so
-                does the build of the environment; `environment=""` is for none. Or `kind`, the kind that writes the
-                source, and `config`, all of its settings.
 
         Raises:
             SourceError, ValidationError: as for `create.function`; the grader is unchanged.
             Conflict: the grader is locked.
             VersionChanged: the newest version is no longer `if_version`; nothing was saved.
         """
-        return self._handle(update(self._transport, self._project, key, fn, if_version, options))
+        environment = environment_of(self._transport, self._project, key, fn, environment)
+        version = fn, isolation, timeout_s, memory_mb, threads, environment, ask, kind, config, if_version
+        return self._handle(self._transport.send(update_call(self._project, key, name, description, *version)))
 
     def put(
         self,

@@ -3,8 +3,8 @@
 
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
-from gradebox.client.versions import Function, UpdateOptions, check_options, update_call
-from gradebox.schemas import GraderRecord, Version
+from gradebox.client.versions import Function
+from gradebox.schemas import Version
 
 
 def versions(transport: Transport, project: str, key: str) -> list[Version]:
@@ -26,17 +26,3 @@ def environment_of(
         return environment
     newest = transport.send(calls.graders.get(project, key))
     return newest.environment.label if newest.environment else None
-
-
-def update(
-    transport: Transport,
-    project: str,
-    key: str,
-    fn: Function | None,
-    if_version: int | None,
-    options: UpdateOptions,
-) -> GraderRecord:
-    """Gives a grader a new version, name or description. Raises as `graders.update` of the client does."""
-    check_options(options)
-    options["environment"] = environment_of(transport, project, key, fn, options.get("environment"))
-    return transport.send(update_call(project, key, fn, if_version, options))
