@@ -45,10 +45,10 @@ def _run(*command: str, **environment: str) -> str:
 
 @pytest.fixture(scope="module")
 def tools() -> None:
-    """Requires root, Docker, docker-compose and apt. Without them, the tests are skipped or, in CI, fail."""
+    """Requires root, Docker, docker-compose and mmdebstrap. Without them, the tests are skipped or, in CI, fail."""
     backend_of("docker")
     path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
-    missing = [name for name in ("docker", "docker-compose", "apt-get") if shutil.which(name, path=path) is None]
+    missing = [name for name in ("docker", "docker-compose", "mmdebstrap") if shutil.which(name, path=path) is None]
     if os.geteuid() != 0:
         missing.append("root")
     if missing:
