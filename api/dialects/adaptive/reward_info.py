@@ -4,10 +4,11 @@ import msgspec
 
 from api.dialects.adaptive.types import RemoteEnvTest, RemoteEnvTestOffline, RemoteEnvTestOnline
 from models.addresses import look_up
+from models.error_answers import NOT_DECODED
 from models.errors import AskFailed
 from models.settings import ModelSettings
 
-TIME_S = 5.0
+_TIME_S = 5.0
 
 
 class _Info(msgspec.Struct):
@@ -22,13 +23,13 @@ async def described(url: str, settings: ModelSettings) -> RemoteEnvTest:
 
     try:
         async with PinnedHttp(url, "", 1, settings, look_up) as http:
-            answer = await http.get("/info", TIME_S)
+            answer = await http.get("/info", _TIME_S)
     except AskFailed as error:
         return RemoteEnvTestOffline(error=error.fault.message)
     if answer.status != 200:
         return RemoteEnvTestOffline(error=f"its /info answers with status {answer.status} instead of 200")
     try:
         told = msgspec.json.decode(answer.body, type=_Info)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except NOT_DECODED:
         return RemoteEnvTestOffline(error="its /info is not that of a reward server: {name, version, description}")
     return RemoteEnvTestOnline(name=told.name, version=told.version, description=told.description)
