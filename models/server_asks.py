@@ -249,14 +249,14 @@ class ServerAsks:
             spent = replace(_spent(price, usage), asks=1 - lost.asks)
             lost = sum_of((lost, spent))
             await self._wait_for(self._count(asked, spent, currency))
-            await self._check_budget(asked, who)
+            await self._check_standing(asked, who)
 
         used.asks += 1
         try:
             async with gate.place():
                 if who.patience is not None:
                     who.patience.check(asked.asked)
-                has_budget = await self._check_budget(asked, who)
+                has_budget = await self._check_standing(asked, who)
                 began = monotonic()
                 try:
                     async with self._connections.of(asked.project):
@@ -282,7 +282,7 @@ class ServerAsks:
         finally:
             used.asks -= 1
 
-    async def _check_budget(self, asked: CountedAsk, who: "Who") -> bool:
+    async def _check_standing(self, asked: CountedAsk, who: "Who") -> bool:
         """Return whether there is a budget. Raises _OverBudget if it is spent, and _Ended if the batch has ended.
 
         The spending is that of all processes: each reply of Redis to this process brings it up to date.

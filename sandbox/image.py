@@ -1,4 +1,4 @@
-"""Builds the folder that is the root file system of each sandbox.
+"""Builds the root file system of the sandboxes.
 
 It holds a copy of the interpreter with its standard library, the time zones, the guest, and what the guest imports:
 msgspec and the template engine of judges.
