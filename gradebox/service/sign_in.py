@@ -23,7 +23,7 @@ def link(url: str, data_dir: Path) -> str | None:
         key = (data_dir / KEY_FILE).read_text("ascii").strip()
         connection.request("POST", "/v1/me/sign-in", headers={"Authorization": f"Bearer {key}", "Content-Length": "0"})
         return str(url + json.load(connection.getresponse())["path"])
-    except (OSError, http.client.HTTPException, ValueError, KeyError):
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
         return None
     finally:
         connection.close()
