@@ -26,7 +26,10 @@ BOMBS = {
     "time": "while True: pass\n",
 }
 GRADERS = {
-    "sleeps": ("import time\nasync def grade(thread):\n    time.sleep(5)\n    return 1.0\n", 6.0),
+    "sleeps": (
+        "import time\nasync def grade(thread):\n    time.sleep(0 if thread.completion() else 5)\n    return 1.0\n",
+        6.0,
+    ),
     "follows": ("async def grade(thread):\n    return float(thread.completion())\n", 1.0),
     "runs": ("async def grade(thread):\n    exec(thread.completion())\n    return 1.0\n", 2.0),
 }
