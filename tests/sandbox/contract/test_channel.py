@@ -11,6 +11,7 @@ from sandbox.guest.protocol.frames import MAX_DETAILS
 from sandbox.guest.template.fork_per_line import PIECE
 from tests.sandbox.contract.conftest import Grader
 
+VARIANTS = ("bubblewrap", "docker", "docker, attached")  # each way of connecting to the host
 pytestmark = pytest.mark.sandbox
 BOTH = pytest.mark.parametrize("isolation", ["batch", "completion"])
 _LENGTH = "async def grade(thread):\n    return len(thread.completion())\n"
