@@ -41,13 +41,8 @@ class Case:
 
     @property
     def timeout_s(self) -> float:
-        """The timeout of each completion, in seconds."""
+        """The timeout of each completion, including those of the test run, in seconds."""
         return float(self.row.get("timeout_s", 1.0))
-
-    @property
-    def proof_s(self) -> float:
-        """The timeout of each completion of the test run, in seconds."""
-        return float(self.row.get("proof_s", 5.0))
 
     @property
     def max_seconds(self) -> float:

@@ -136,8 +136,7 @@ def _reuse(file: dict[str, Any]) -> Iterator[Case]:
 
 def _row(row: dict[str, Any], source: str, threads: list[dict[str, Any]], expect: dict[str, Any]) -> Case:
     limits = {"max_seconds": row.get("max_seconds", 15.0)}
-    usual = {"isolation": "completion", "proof_s": row.get("timeout_s", 1.0)}  # the same, so one sandbox serves both
-    return Case(usual | row | {"source": source, "threads": threads, "expect": limits | expect})
+    return Case({"isolation": "completion"} | row | {"source": source, "threads": threads, "expect": limits | expect})
 
 
 def _among_honest(honest: str, evil: str) -> list[dict[str, Any]]:

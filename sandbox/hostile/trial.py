@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Protocol
 
-from gradebox.schemas import Report
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
@@ -65,29 +64,22 @@ def _attempt(
     case: Case, pool: Pool, canaries: dict[str, str], environment: str, answering: AnsweringBatches | None
 ) -> list[str]:
     started = time.monotonic()
-    report, text = _upload(case, pool, case.source(canaries), environment, answering)
+    try:
+        text = from_bytes(case.source(canaries))
+    except SourceRefused as refused:
+        return case.faults_of_report(refused.report)
+    source = GraderSource(text, case.isolation, timeout_s=case.timeout_s, environment=environment)
+    report = pool.prove(source, answering=answering)
     faults = case.faults_of_report(report)
     if faults or not report.valid or not case.threads:
         return faults + _late(case, "the checks", started)
     started = time.monotonic()
-    source = GraderSource(text, case.isolation, timeout_s=case.timeout_s, environment=environment)
     if report.asks and answering is not None:
         scorer = answering.batch_scorer(partial(pool.grading, source), report.asks)
         faults = case.faults_of_outcomes(scorer.score(b"\n".join(case.threads), 0, _LABEL))
     else:
         faults = _score(case, source, pool)
     return faults + _late(case, "the batch", started) + _still_serves(pool)
-
-
-def _upload(
-    case: Case, pool: Pool, source: bytes, environment: str, answering: AnsweringBatches | None
-) -> tuple[Report, str]:
-    try:
-        text = from_bytes(source)
-    except SourceRefused as refused:
-        return refused.report, ""
-    grader = GraderSource(text, case.isolation, timeout_s=case.proof_s, environment=environment)
-    return pool.prove(grader, answering=answering), text
 
 
 def _score(case: Case, source: GraderSource, pool: Pool) -> list[str]:

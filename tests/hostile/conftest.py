@@ -7,7 +7,7 @@ import pytest
 from sandbox.hostile.surroundings import Surroundings, surroundings
 from sandbox.hostile.watched import Watched
 from sandbox.pool import Pool
-from tests.backends import NAMES, backend_of, settings_for
+from tests.backends import backend_of, settings_for
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
         yield around
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module")
 def attacked(request: pytest.FixtureRequest, around: Surroundings) -> Iterator[Pool]:
     """Yields a pool. Fails at the end if a sandbox left anything behind or connected to the host."""
     settings = settings_for(request.param, load_s=4)

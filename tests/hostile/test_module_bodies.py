@@ -22,6 +22,8 @@ _WORDS = [
 ]
 
 
+# The template and the supervisor, which read these words, are the same on every backend.
+@pytest.mark.parametrize("attacked", ["bubblewrap"], indirect=True, scope="module")
 @pytest.mark.parametrize("words", _WORDS)
 def test_a_module_body_that_speaks_in_the_templates_place_fails_its_check(words: str, attacked: Pool) -> None:
     source = f"import os\n{words}\nasync def grade(thread):\n    return 666.0\n"

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Literal
 
@@ -111,17 +112,16 @@ def kinds(outcomes: list[Outcome]) -> list[tuple[str, bool] | float | None]:
 
 
 @pytest.mark.alone  # keeps all processors busy
-@BOTH
-def test_a_completion_that_got_no_processor_is_graded_again(
-    isolation: Literal["batch", "completion"], pool: Pool
-) -> None:
-    with pool.grading(GraderSource(_WORKS, isolation, timeout_s=3.5)) as grading:
-        assert grading.load().isolation == isolation
-        lines = [line("x")] * 3 + [line("work")] + [line("x")] * 2
+def test_a_completion_that_got_no_processor_is_graded_again(pool: Pool) -> None:
+    payload = b"\n".join([line("x")] * 3 + [line("work")] + [line("x")] * 2)
+    batch, completion = GraderSource(_WORKS, "batch", timeout_s=3.5), GraderSource(_WORKS, "completion", timeout_s=3.5)
+    with pool.grading(batch) as one, pool.grading(completion) as other, ThreadPoolExecutor() as both:
+        assert [grading.load().isolation for grading in (one, other)] == ["batch", "completion"]
         with hogs(4.5):
-            outcomes = grading.score(b"\n".join(lines), 7, "g@1")
-    assert kinds(outcomes) == [1.0] * 6
-    assert [one.index for one in outcomes] == list(range(7, 13))
+            scored = list(both.map(lambda grading: grading.score(payload, 7, "g@1"), (one, other)))
+    for outcomes in scored:
+        assert kinds(outcomes) == [1.0] * 6
+        assert [outcome.index for outcome in outcomes] == list(range(7, 13))
 
 
 @BOTH

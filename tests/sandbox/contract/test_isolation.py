@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from sandbox.backends.base import ENVIRONMENT
+from sandbox.guest.protocol.chunk import SHARED_BYTES
 from sandbox.hostile.watched import Watched
 from tests.backends import STARTED
 from tests.sandbox.contract.conftest import Grader, started
@@ -305,3 +306,43 @@ def test_no_completion_reaches_another_by_a_signal_to_what_loaded_the_grader(
         assert scores == ([100.0, 101.0, 102.0] if isolation == "batch" else [100.0] * 3)
         grader.session.reset()
         grader.session.settle()
+
+
+def test_where_memory_is_shared_nobody_inside_can_write_it(loads: Callable[..., Grader]) -> None:
+    """A container has /proc, through which a file open for reading can be opened again."""
+    grader = loads(f"SIZE = {SHARED_BYTES}\n{_REOPENS}", isolation="batch")
+    outcome = grader.score("x")[0]
+    assert outcome.reason == "[]"
+
+
+_REOPENS = """
+import json, os, stat
+from gradebox import Score
+
+def attempts():
+    yield from (f"/proc/self/fd/{number}" for number in range(128))
+    yield from (f"/proc/1/fd/{number}" for number in range(32))
+    if os.path.exists("/proc/self/map_files"):
+        try:
+            yield from ("/proc/self/map_files/" + name for name in os.listdir("/proc/self/map_files"))
+        except OSError:
+            pass
+
+async def grade(thread):
+    opened = []
+    for path in attempts():
+        try:
+            descriptor = os.open(path, os.O_RDWR)
+        except OSError:
+            continue
+        status = os.fstat(descriptor)
+        for harm in (lambda: os.pwrite(descriptor, b"forged", 0), lambda: os.ftruncate(descriptor, 0)):
+            if stat.S_ISREG(status.st_mode) and status.st_size == SIZE:
+                try:
+                    harm()
+                    opened.append(path)
+                except OSError:
+                    pass
+        os.close(descriptor)
+    return Score(1.0, reason=json.dumps(opened))
+"""

@@ -11,7 +11,7 @@ from sandbox.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
 from storage.environment_builds import Made
 from storage.spool import Readable
-from tests.backends import backend_of, settings_for
+from tests.backends import STARTED, backend_of, settings_for
 from tests.wheels import folder_for_environments
 from worker.environments.build import build
 from worker.environments.settings import EnvironmentSettings
@@ -66,7 +66,7 @@ def builds(builder: Pool, kept: Kept) -> Builds:
     return builds
 
 
-@pytest.fixture(scope="session", params=["bubblewrap", "bubblewrap, no zygote", "docker", "docker, attached"])
+@pytest.fixture(scope="session", params=STARTED)
 def anywhere(request: pytest.FixtureRequest, unpacked: Path, kept: Kept) -> Iterator[Pool]:
     """A pool on each backend."""
     settings = settings_for(request.param, environments_dir=unpacked, load_s=1.0)
