@@ -21,7 +21,14 @@ RUN python3 -m venv /opt/gradebox \
         || PYTHON=/opt/gradebox/bin/python /source/scripts/wheels /source/wheels) \
     && /opt/gradebox/bin/pip install --no-cache-dir --no-compile --no-index --find-links /source/wheels 'gradebox[server,s3]' \
     && { /opt/gradebox/bin/python -m compileall -q -x /tests/ /opt/gradebox/lib || true; } \
-    && /opt/gradebox/bin/pip uninstall -y pip setuptools
+    && /opt/gradebox/bin/pip uninstall -y pip setuptools \
+    && GRADEBOX_IMAGE_DIR=/image /opt/gradebox/bin/python -c 'from gradebox.service.server_programs import become; become("sandbox.image", [], {})'
+
+FROM scratch AS sandbox
+COPY --from=build /image/python-* /
+COPY --from=build /image/guest-* /usr/lib/gradebox/
+LABEL gradebox=1
+USER 65534:65534
 
 FROM ${BASE} AS service
 RUN (command -v bwrap && ls /usr/lib/*/libseccomp.so.2) >/dev/null 2>&1 \
@@ -42,9 +49,3 @@ VOLUME /data
 EXPOSE 8000
 ENTRYPOINT ["gradebox"]
 CMD ["api"]
-
-FROM scratch AS sandbox
-COPY --from=service --chown=0:0 /home/gradebox/image/python-* /
-COPY --from=service --chown=0:0 /home/gradebox/image/guest-* /usr/lib/gradebox/
-LABEL gradebox=1
-USER 65534:65534
