@@ -23,11 +23,11 @@ VARIANTS: dict[str, dict[str, object]] = {
 NAMES = ("bubblewrap", "docker")
 # The same sandboxes, started in each way; only the connection to the host differs in "docker, attached".
 STARTED = ("bubblewrap", "bubblewrap, no zygote", "docker")
-# The kinds of bad graders that depend on what surrounds the guest: mounts, namespaces, the filter of system calls, and
-# bounds of memory and processes. The other kinds (a source's text, a module body, an odd end or result of `grade`,
-# asks, forged reports, what a completion or a batch leaves in processes) meet only the guest's code, which is the same
-# in every sandbox, so one run with one backend is enough. What processes may do to each other is up to the filter.
-OF_ISOLATION = {"calls", "escape", "resource"}
+# The kinds of bad graders that depend on what surrounds the guest: mounts, namespaces, user ids, the filter of system
+# calls, and bounds of memory and processes. The other kinds (a source's text, a module body, an odd end or result of
+# `grade`, asks, forged reports, what a batch leaves in processes) meet only the guest's code, which is the same in
+# every sandbox, so one run with one backend is enough.
+OF_ISOLATION = {"calls", "cross", "escape", "resource"}
 
 
 def selftest(kinds: Iterable[str]) -> list[str]:
