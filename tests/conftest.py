@@ -52,6 +52,12 @@ settings.register_profile("gradebox", deadline=None)
 settings.load_profile("gradebox")
 
 
+_SERVICE = re.compile(
+    r"tests/(examples/test_(checks|judges_from_elsewhere)_page|gradebox/(cli/test_commands|client/test_lost_answers"
+    r"|rewards/test_\w+|service/test_(feedback|spending)|test_(client|docs_blocks|groups|openai)))\.py"
+)
+
+
 class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # the package is not typed
     """Runs the tests of a group in one process, so that they share what they start."""
 
@@ -80,7 +86,7 @@ def pytest_collection_finish() -> None:
 def _group(nodeid: str) -> str:
     """The group of a test: its file; in the contract, its backend; in the corpus, a third of the tests of a backend.
 
-    All tests with other services' clients are one group, because they share a service.
+    All tests with other services' clients are one group, because they share a service, and so are those with `service`.
     """
     file, _, test = nodeid.partition("::")
     if match := re.fullmatch(r"\w+\[(bubblewrap(?:, no zygote)?|docker(?:, attached)?)(?:-.*)?\]", test, re.DOTALL):
@@ -88,6 +94,8 @@ def _group(nodeid: str) -> str:
             return f"contract {match[1]}"
         if file.endswith("/test_corpus.py"):
             return f"corpus {match[1]} {crc32(test.encode()) % 3}"
+    if _SERVICE.fullmatch(file):
+        return "service"
     return "dialects" if re.match(r"tests/api/dialects/\w+/", file) else file
 
 
