@@ -3,15 +3,12 @@
 import gc
 import re
 import signal
-import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
-import certifi
 import pytest
 import structlog
 from hypothesis import settings
@@ -26,6 +23,7 @@ from storage.connection import check_format
 from storage.settings import StorageSettings
 from storage.spool import Spool
 from storage.store import Store
+from tests import authorities  # noqa: F401  # it changes `ssl`
 from tests.gradebox.conftest import Service, serving
 
 # A shell's background job ignores Ctrl-C, and so would processes that tests start and then interrupt.
@@ -33,19 +31,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A service that several tests share logs during other tests, which may read their captured output.
 structlog.configure(logger_factory=structlog.stdlib.LoggerFactory())
-
-# Reading the certificate authorities takes 25 ms for each HTTP client, and no test connects to another machine.
-_AUTHORITIES = ssl.create_default_context(cafile=certifi.where())
-_create_default_context = ssl.create_default_context
-
-
-def _default_context(*arguments: Any, **options: Any) -> ssl.SSLContext:
-    if not arguments and options == {"cafile": certifi.where()}:
-        return _AUTHORITIES
-    return _create_default_context(*arguments, **options)
-
-
-ssl.create_default_context = _default_context
 
 # The time of one example depends more on the load of the machine than on the code.
 settings.register_profile("gradebox", deadline=None)
