@@ -163,12 +163,15 @@ def test_packages_and_data_are_built_once(folder: Path, run: Run, monkeypatch: p
     (folder / "threads.jsonl").write_text(threads("4"))
     asked = ["imports.py", "--threads", "threads.jsonl", "-o", "-", "--data", "data"]
     monkeypatch.setenv("GRADEBOX_ENVIRONMENTS_INDEX", index.as_uri())
-    with folder_for_environments() as unpacked, open_pool(SandboxSettings(environments_dir=unpacked)) as own:
-        first = run(*asked, "--package", "shouting==1.0", own=own)
-        again = run(*asked, "-r", "requirements.txt", own=own)
-        (folder / "data" / "more.txt").write_text("0.5")
-        other = run(*asked, "-r", "requirements.txt", own=own)
-        none = run("imports.py", "--package", "no-such-package", own=own)
+    with folder_for_environments() as unpacked:
+        settings = SandboxSettings(environments_dir=unpacked)
+        with open_pool(settings) as own:
+            first = run(*asked, "--package", "shouting==1.0", own=own)
+        with open_pool(settings) as own:
+            again = run(*asked, "-r", "requirements.txt", own=own)
+            (folder / "data" / "more.txt").write_text("0.5")
+            other = run(*asked, "-r", "requirements.txt", own=own)
+            none = run("imports.py", "--package", "no-such-package", own=own)
         built = [path for path in unpacked.iterdir() if len(path.name) == 64]
 
     assert [json.loads(done.stdout)["score"] for done in (first, again, other)] == [0.75, 0.75, 1.0], first.stderr
