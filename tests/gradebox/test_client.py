@@ -546,9 +546,7 @@ def test_a_key_that_was_found_is_said_to_be_found(
 def test_batches_are_compared_and_a_grader_with_labels(client: Client, service: Service, contains: str) -> None:
     # For the interval of unequal differences, each statistic would import SciPy for a second.
     labels: list[dict[str, object]] = [{"good": 1}, {"good": 0}, {}, {}]
-    threads = [
-        {"id": n, "completion": said, "metadata": {"answer": "4", **labels[n]}} for n, said in enumerate("4545")
-    ]
+    threads = [{"id": n, "completion": said, "metadata": {"answer": "4", **labels[n]}} for n, said in enumerate("4545")]
     a = client.batches.create(contains, threads)
     b = client.batches.create(contains, [{**threads[2], "completion": "five"}])
     for batch in (a, b):

@@ -27,7 +27,7 @@ def api(tmp_path: Path) -> Iterator[ServiceProcess]:
 def test_a_process_that_cannot_start_here_is_not_tried_again(tmp_path: Path, code: int) -> None:
     command = [sys.executable, "-c", f"print('no sandbox is safe'); raise SystemExit({code})"]
     process = ServiceProcess("api", command, dict(os.environ), tmp_path / "api.log", 1.0)
-    with pytest.raises(CannotServe, match="^no sandbox is safe$"):
+    with pytest.raises(CannotServe, match=r"^no sandbox is safe$"):
         start(process, ready_after_s=60, occupied_for_s=0)
     assert process.deaths == 0
 
