@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["gradebox.cli", "gradebox.client"])
+_FORKS.set_forkserver_preload(["gradebox.cli", "gradebox.client", "httpcore", "tests.authorities"])
 _TIMEOUT_S = 120
 
 

@@ -3,15 +3,12 @@
 import gc
 import re
 import signal
-import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
-import certifi
 import pytest
 import structlog
 from hypothesis import settings
@@ -26,6 +23,7 @@ from storage.connection import check_format
 from storage.settings import StorageSettings
 from storage.spool import Spool
 from storage.store import Store
+from tests import authorities  # noqa: F401  # it changes `ssl`
 from tests.gradebox.conftest import Service, serving
 
 # A shell's background job ignores Ctrl-C, and so would processes that tests start and then interrupt.
@@ -34,22 +32,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # A service that several tests share logs during other tests, which may read their captured output.
 structlog.configure(logger_factory=structlog.stdlib.LoggerFactory())
 
-# Reading the certificate authorities takes 25 ms for each HTTP client, and no test connects to another machine.
-_AUTHORITIES = ssl.create_default_context(cafile=certifi.where())
-_create_default_context = ssl.create_default_context
-
-
-def _default_context(*arguments: Any, **options: Any) -> ssl.SSLContext:
-    if not arguments and options == {"cafile": certifi.where()}:
-        return _AUTHORITIES
-    return _create_default_context(*arguments, **options)
-
-
-ssl.create_default_context = _default_context
-
 # The time of one example depends more on the load of the machine than on the code.
 settings.register_profile("gradebox", deadline=None)
 settings.load_profile("gradebox")
+
+
+_SERVICE = re.compile(
+    r"tests/(examples/test_(checks|judges_from_elsewhere)_page|gradebox/(cli/test_commands|client/test_lost_answers"
+    r"|rewards/test_\w+|service/test_(feedback|spending)|test_(client|docs_blocks|groups|openai)))\.py"
+)
 
 
 class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # the package is not typed
@@ -80,7 +71,7 @@ def pytest_collection_finish() -> None:
 def _group(nodeid: str) -> str:
     """The group of a test: its file; in the contract, its backend; in the corpus, a third of the tests of a backend.
 
-    All tests with other services' clients are one group, because they share a service.
+    All tests with other services' clients are one group, because they share a service, and so are those with `service`.
     """
     file, _, test = nodeid.partition("::")
     if match := re.fullmatch(r"\w+\[(bubblewrap(?:, no zygote)?|docker(?:, attached)?)(?:-.*)?\]", test, re.DOTALL):
@@ -88,6 +79,8 @@ def _group(nodeid: str) -> str:
             return f"contract {match[1]}"
         if file.endswith("/test_corpus.py"):
             return f"corpus {match[1]} {crc32(test.encode()) % 3}"
+    if _SERVICE.fullmatch(file):
+        return "service"
     return "dialects" if re.match(r"tests/api/dialects/\w+/", file) else file
 
 

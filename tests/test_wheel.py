@@ -3,9 +3,11 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import urllib.request
 import zipfile
@@ -102,7 +104,18 @@ def _install(built: Path, pins: Path, folder: Path, extra: str) -> Environment:
     pip = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", str(folder / "bin" / "python")]
     done = subprocess.run([*pip, "-c", str(pins), f"{wheel}{extra}"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    _link_byte_code(folder)
     return Environment(folder)
+
+
+def _link_byte_code(folder: Path) -> None:
+    """Links what this Python has compiled of the same packages. Python ignores it where it is of other files."""
+    ours = Path(sysconfig.get_path("purelib"))
+    (site,) = folder.glob("lib/*/site-packages")
+    for place in [path for path in site.rglob("*") if path.is_dir()]:
+        compiled = ours / place.relative_to(site) / "__pycache__"
+        if compiled.is_dir() and not (place / "__pycache__").exists():
+            shutil.copytree(compiled, place / "__pycache__", copy_function=os.link)
 
 
 def test_the_wheel_has_one_top_level_name(built: Path) -> None:
@@ -195,6 +208,8 @@ def test_the_pages_come_with_it(url: str, built: Path) -> None:
 
 
 def test_rooms_are_on_the_path_of_server_processes_alone(server: Environment) -> None:
-    doctor = server.run("gradebox", "doctor")
-    assert doctor.returncode == 0, doctor.stdout + doctor.stderr
+    (server.folder / "long.py").write_text("#" * 100_000)
+    refused = server.run("gradebox", "run", "long.py")
+    assert refused.returncode == 1, refused.stderr
+    assert "the source is 100000 bytes long" in refused.stdout
     assert server.finds(*ROOMS, "gradebox") == "gradebox"

@@ -8,13 +8,13 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from gradebox.errors import SourceError
+from gradebox.snapshot import SETTINGS
+from gradebox.snapshot_program import ComparedNames
 from gradebox.source import imports
-from gradebox.source.difference import ComparedNames
 from gradebox.source.literal import literal, written
 from gradebox.source.live import changes, check_definition, own_contents, wraps
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import Names, first_line, is_definition
-from gradebox.source.snapshot import SETTINGS
 from gradebox.source.state import changed_names, changed_parts, statements_changing
 
 _FROM_OUTSIDE = {"environ", "environb", "getenv", "getpass"}

@@ -5,35 +5,17 @@ import os
 import re
 import subprocess
 import sys
-import types
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any, NamedTuple
 
-from gradebox.source.snapshot import CODE, CUT, MAY_CHANGE, ORDER, UNKNOWN, Snapshot
+from gradebox.snapshot import CODE, CUT, MAY_CHANGE, ORDER, UNKNOWN, Snapshot
+from gradebox.snapshot_program import ComparedNames, texts
 
 _START = "import json, sys; request = json.load(sys.stdin); sys.path[:] = request['path']; "
 _OF_A_RUN = ("datetime.", "UUID(")  # they tell runs apart, and are no part of a score
-_CHILD = _START + "from gradebox.source.difference import run; run(request)"
-
-
-class ComparedNames(NamedTuple):
-    """What is compared.
-
-    Attributes:
-        grader: the name of the grader in its module. In the source it is `grade`.
-        names: names at module level.
-        changed: those of them that the grader may change while it runs.
-        changing: attributes that it may change.
-        modules: modules of the standard library whose settings are compared.
-    """
-
-    grader: str
-    names: Collection[str]
-    changed: Collection[str]
-    changing: Collection[str]
-    modules: Collection[str]
+_CHILD = _START + "from gradebox.snapshot_program import run; run(request)"
 
 
 class Difference(NamedTuple):
@@ -82,7 +64,7 @@ def differences(
     there = _texts_of_source(source, module, compared, deadline, seed=1)
     if there is None:
         return None
-    found = _differing(_texts(Snapshot(module, {}, compared.changing, compared.changed), compared), there)
+    found = _differing(texts(Snapshot(module, {}, compared.changing, compared.changed), compared), there)
     if all(each.may_change for each in found):
         return found
     with ThreadPoolExecutor() as threads:  # together, because each may import for seconds
@@ -111,31 +93,6 @@ def _differing(here: Mapping[str, str], there: Mapping[str, str]) -> list[Differ
     ]
 
 
-def run(request: dict[str, Any]) -> None:
-    """Runs a source and prints the texts of its values as the last line. The process does nothing else."""
-    from gradebox.thread import StringThread
-
-    stdout = os.dup(1)  # the source may replace or close its own
-    module = types.ModuleType(request["module"])
-    module.__dict__["StringThread"] = StringThread
-    sys.modules[module.__name__] = module  # dataclasses look up their module
-    # The author's own code, in a process of the author.
-    exec(compile(request["source"], "<grader>", "exec", dont_inherit=True), module.__dict__)  # noqa: S102
-    compared = ComparedNames(*request["compared"])
-    snapshot = Snapshot(module.__dict__, {"grade": compared.grader}, compared.changing, compared.changed)
-    with os.fdopen(stdout, "wb") as file:
-        file.write(b"\n" + json.dumps(_texts(snapshot, compared)).encode())
-    os._exit(0)  # without what the source does at exit
-
-
-def _texts(snapshot: Snapshot, compared: ComparedNames) -> dict[str, str]:
-    for name in sorted(compared.names):
-        snapshot.add(name)
-    for module in sorted(compared.modules):
-        snapshot.add_settings(module)
-    return snapshot.texts
-
-
 def _texts_of_source(
     source: str, module: Mapping[str, Any], compared: ComparedNames, deadline: float, seed: int
 ) -> dict[str, str] | None:
@@ -157,7 +114,7 @@ def _texts_of_source(
             timeout=max(0.0, deadline - monotonic()),
             check=False,
         )
-        texts = json.loads(done.stdout.rpartition(b"\n")[2])
+        found = json.loads(done.stdout.rpartition(b"\n")[2])
     except (subprocess.TimeoutExpired, OSError, ValueError):  # ValueError: it ended before its last line
         return None
-    return texts if done.returncode == 0 and isinstance(texts, dict) else None
+    return found if done.returncode == 0 and isinstance(found, dict) else None

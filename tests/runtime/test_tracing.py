@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from tests.gradebox.conftest import ROOT, serving
+from tests.waiting import eventually
 
 pytest.importorskip("opentelemetry.sdk")
 
@@ -53,21 +54,26 @@ class Collector:
     def named(self, name: str) -> list[tuple[str, Span]]:
         return [(service, span) for service, span in self.spans if span.name == name]
 
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
     collector = Collector()
     threading.Thread(target=collector.server.serve_forever, daemon=True).start()
     yield collector
-    collector.server.shutdown()
+    collector.close()
 
 
 @pytest.mark.service
 @pytest.mark.sandbox
-def test_a_request_its_batch_and_its_chunks_are_one_trace(
+def test_a_request_its_batch_and_its_chunks_are_one_trace_and_a_collector_that_is_away_costs_no_score(
     collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "200")
     with serving(tmp_path, "--workers", "1") as service, service.client() as client:
         client.graders.create.function(key="half", fn="async def grade(thread): return 1 / len(thread.completion())")
         lines = b'{"completion": "SECRET"}\n' * 300
@@ -79,10 +85,18 @@ def test_a_request_its_batch_and_its_chunks_are_one_trace(
         url = f"{service.url}/v1/projects/default/batches?grader=half"
         made = httpx.post(url, content=lines, headers=headers).json()
         client.batches.get(made["id"]).wait(progress=False, timeout=30)
+        names = ("POST /v1/projects/{project}/batches", "accept batch", "score chunk")
+        eventually(lambda: all(collector.named(name) for name in names))
 
-    ((_, request),) = collector.named("POST /v1/projects/{project}/batches")
-    ((_, accepted),) = collector.named("accept batch")
-    chunks = collector.named("score chunk")
+        collector.close()
+        began = time.monotonic()
+        batch = client.batches.create("half", [{"completion": "ab"}] * 10)
+        batch.wait(progress=False, timeout=30)
+        assert time.monotonic() - began < 20
+        assert [outcome.score for outcome in batch.outcomes()] == [0.5] * 10
+    assert "was killed" not in (tmp_path / "stderr").read_text()
+
+    (((_, request),), ((_, accepted),), chunks) = (collector.named(name) for name in names)
     assert request.trace_id.hex() == "0af7651916cd43dd8448eb211c80319c"
     assert request.parent_span_id.hex() == "b7ad6b7169203331"
     assert accepted.parent_span_id == request.span_id
@@ -104,17 +118,3 @@ def test_nothing_of_it_is_imported_when_it_is_off() -> None:
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, check=True, timeout=60)
-
-
-@pytest.mark.service
-@pytest.mark.sandbox
-def test_a_collector_that_is_away_costs_no_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
-    with serving(tmp_path, "--workers", "1") as service, service.client() as client:
-        client.graders.create.function(key="half", fn="async def grade(thread): return 0.5")
-        began = time.monotonic()
-        batch = client.batches.create("half", [{"completion": "a"}] * 10)
-        batch.wait(progress=False, timeout=30)
-        assert time.monotonic() - began < 20
-        assert [outcome.score for outcome in batch.outcomes()] == [0.5] * 10
-    assert "was killed" not in (tmp_path / "stderr").read_text()

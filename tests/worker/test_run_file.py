@@ -1,16 +1,20 @@
 """Tests of `gradebox run`, which checks a grader and scores a file without a service."""
 
+import io
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from sandbox.pool import Pool
+from gradebox.cli import app
+from gradebox.service import server_programs
+from sandbox.pool import Pool, open_pool
+from sandbox.settings import SandboxSettings
 from tests.wheels import folder_for_environments, make_wheel
 from worker import run_file
 
@@ -23,17 +27,29 @@ async def grade(thread: StringThread) -> float:
 ROOT = Path(__file__).parents[2]
 
 
-def run(folder: Path, *arguments: str, stdin: bytes = b"", **settings: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GRADEBOX_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "gradebox", "run", *arguments],
-        env=environment | {"PYTHONPATH": str(ROOT), "GRADEBOX_URL": "http://127.0.0.1:1"} | settings,
-        cwd=folder,
-        input=stdin,
-        capture_output=True,
-        timeout=120,
-    )
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run(folder: Path, pool: Pool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs `gradebox run` in this process, with the sandboxes of the tests or `own`."""
+
+    def run(*arguments: str, stdin: bytes = b"", own: Pool = pool) -> subprocess.CompletedProcess[str]:
+        def become(module: str, options: Sequence[str], _settings: object) -> None:
+            assert module == "worker.run_file"
+            monkeypatch.setattr(sys, "argv", ["run", *options])
+            sys.exit(run_file.main())
+
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        monkeypatch.setattr(run_file, "open_pool", lambda _settings: nullcontext(own))
+        monkeypatch.setattr(server_programs, "become", become)
+        with pytest.raises(SystemExit) as ended:
+            app(["run", *arguments])
+        assert isinstance(ended.value.code, int)
+        return subprocess.CompletedProcess(arguments, ended.value.code, *capsys.readouterr())
+
+    return run
 
 
 def threads(*said: str) -> str:
@@ -48,7 +64,15 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_file_is_checked_and_scored(folder: Path) -> None:
     (folder / "threads.jsonl").write_text(threads(*["4", "5"] * 600) + "no thread\n" + threads("4") + "\n \n")
-    done = run(folder, "reads.py", "--threads", "threads.jsonl", "-o", "out.jsonl")
+    done = subprocess.run(
+        [sys.executable, "-m", "gradebox", "run", "reads.py", "--threads", "threads.jsonl", "-o", "out.jsonl"],
+        env={name: value for name, value in os.environ.items() if not name.startswith("GRADEBOX_")}
+        | {"PYTHONPATH": str(ROOT), "GRADEBOX_URL": "http://127.0.0.1:1"},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("✓") == 5
     assert "1,202" in done.stdout
@@ -59,34 +83,34 @@ def test_a_file_is_checked_and_scored(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["out.jsonl", "reads.py", "threads.jsonl"]
 
 
-def test_a_program_reads_json_or_outcomes(folder: Path) -> None:
+def test_a_program_reads_json_or_outcomes(folder: Path, run: Run) -> None:
     (folder / "rows.jsonl").write_text('{"question": "2+2?", "said": "4", "answer": "4"}\n' * 3)
     arguments = ["reads.py", "--threads", "-", "--column", "question=prompt", "--column=said=completion"]
-    told = json.loads(run(folder, *arguments, "--json", stdin=(folder / "rows.jsonl").read_bytes()).stdout)
+    told = json.loads(run(*arguments, "--json", stdin=(folder / "rows.jsonl").read_bytes()).stdout)
     assert told["report"]["valid"]
     assert (told["summary"]["count"], told["summary"]["mean"]) == (3, 1.0)
-    piped = run(folder, *arguments, "-o", "-", stdin=(folder / "rows.jsonl").read_bytes())
+    piped = run(*arguments, "-o", "-", stdin=(folder / "rows.jsonl").read_bytes())
     assert [json.loads(line)["score"] for line in piped.stdout.splitlines()] == [1.0] * 3
     assert "✓  test_run" in piped.stderr
 
 
-def test_without_threads_it_is_checked_alone(folder: Path) -> None:
+def test_without_threads_it_is_checked_alone(folder: Path, run: Run) -> None:
     (folder / "half.py").write_text("async def grade(thread: StringThread) -> float:\n    return 0.5\n")
-    assert run(folder, "half.py").returncode == 0
-    failed = run(folder, "reads.py")
+    assert run("half.py").returncode == 0
+    failed = run("reads.py")
     assert failed.returncode == 1
     assert "KeyError: 'answer'" in failed.stdout
 
 
-def test_what_is_not_valid_or_never_scores_exits_1(folder: Path) -> None:
+def test_what_is_not_valid_or_never_scores_exits_1(folder: Path, run: Run) -> None:
     (folder / "bad.py").write_text("async def grade(")
     (folder / "long.py").write_text("#" * 100_000)
     (folder / "fails.py").write_text(READS.replace("return", "assert len(thread.completion()) == 1; return"))
     (folder / "threads.jsonl").write_text(threads(*["4"] * 20))
-    assert "✗  syntax" in run(folder, "bad.py", "--threads", "threads.jsonl").stdout
-    assert run(folder, "long.py").returncode == 1
+    assert "✗  syntax" in run("bad.py", "--threads", "threads.jsonl").stdout
+    assert run("long.py").returncode == 1
     (folder / "threads.jsonl").write_text(threads("44"))
-    assert run(folder, "fails.py", "--threads", "threads.jsonl").returncode == 1
+    assert run("fails.py", "--threads", "threads.jsonl").returncode == 1
 
 
 @pytest.mark.parametrize(
@@ -101,25 +125,17 @@ def test_what_is_not_valid_or_never_scores_exits_1(folder: Path) -> None:
         (["reads.py", "--data", "nothing"], "nothing"),
     ],
 )
-def test_what_cannot_be_tried_exits_2(
-    folder: Path,
-    pool: Pool,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    said: str,
-) -> None:
+def test_what_cannot_be_tried_exits_2(folder: Path, run: Run, arguments: list[str], said: str) -> None:
     (folder / "array.json").write_text("[]")
     (folder / "good.jsonl").write_text(threads("4"))
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "argv", ["run", *arguments])
-    monkeypatch.setattr(run_file, "open_pool", lambda _settings: nullcontext(pool))
-    assert run_file.main() == 2
-    assert said in capsys.readouterr().err
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
 
 
-def test_a_wrong_setting_is_named(folder: Path) -> None:
-    done = run(folder, "reads.py", GRADEBOX_LOAD_S="x")
+def test_a_wrong_setting_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRADEBOX_LOAD_S", "x")
+    done = run("reads.py")
     assert done.returncode == 2
     assert done.stderr.startswith("gradebox: GRADEBOX_LOAD_S is invalid")
     assert len(done.stderr.splitlines()) == 1
@@ -137,7 +153,7 @@ async def grade(thread: StringThread) -> float:
 """
 
 
-def test_packages_and_data_are_built_once(folder: Path) -> None:
+def test_packages_and_data_are_built_once(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     index = folder / "index"
     make_wheel(index, "shouting", {"shouting/__init__.py": "LOUDNESS = 0.5\n"})
     (folder / "imports.py").write_text(IMPORTS)
@@ -146,13 +162,16 @@ def test_packages_and_data_are_built_once(folder: Path) -> None:
     (folder / "requirements.txt").write_text("shouting==1.0  # loud\n")
     (folder / "threads.jsonl").write_text(threads("4"))
     asked = ["imports.py", "--threads", "threads.jsonl", "-o", "-", "--data", "data"]
+    monkeypatch.setenv("GRADEBOX_ENVIRONMENTS_INDEX", index.as_uri())
     with folder_for_environments() as unpacked:
-        settings: Any = {"GRADEBOX_ENVIRONMENTS_DIR": str(unpacked), "GRADEBOX_ENVIRONMENTS_INDEX": index.as_uri()}
-        first = run(folder, *asked, "--package", "shouting==1.0", **settings)
-        again = run(folder, *asked, "-r", "requirements.txt", **settings)
-        (folder / "data" / "more.txt").write_text("0.5")
-        other = run(folder, *asked, "-r", "requirements.txt", **settings)
-        none = run(folder, "imports.py", "--package", "no-such-package", **settings)
+        settings = SandboxSettings(environments_dir=unpacked)
+        with open_pool(settings) as own:
+            first = run(*asked, "--package", "shouting==1.0", own=own)
+        with open_pool(settings) as own:
+            again = run(*asked, "-r", "requirements.txt", own=own)
+            (folder / "data" / "more.txt").write_text("0.5")
+            other = run(*asked, "-r", "requirements.txt", own=own)
+            none = run("imports.py", "--package", "no-such-package", own=own)
         built = [path for path in unpacked.iterdir() if len(path.name) == 64]
 
     assert [json.loads(done.stdout)["score"] for done in (first, again, other)] == [0.75, 0.75, 1.0], first.stderr

@@ -12,17 +12,17 @@ PLACE = "/usr/lib/environment/"
 PART = 48_000  # bytes of one answer; 64,000 in base64
 _BY_HASH = py_compile.PycInvalidationMode.UNCHECKED_HASH
 warnings.simplefilter("ignore")  # a printed SyntaxWarning would spoil the answer
-_last: dict[str, bytes] = {}  # the last requested module, because long ones are requested in parts
+_long: dict[str, bytes] = {}  # modules of several parts, until the last is requested: each is compiled once
 
 
 async def grade(thread: StringThread) -> float:
     """Prints a part of one compiled module. The score is the packed size of the module."""
     path, _, start = (thread.completion() or "").partition("\n")
-    if path not in _last:
-        _last.clear()
-        _last[path] = _compiled(PLACE + path)
-    packed = _last[path]
-    print(base64.b64encode(packed[int(start) : int(start) + PART]).decode(), end="")  # noqa: T201  # this is the answer
+    end = int(start) + PART
+    packed = _long.pop(path, None) or _compiled(PLACE + path)
+    if end < len(packed):
+        _long[path] = packed
+    print(base64.b64encode(packed[int(start) : end]).decode(), end="")  # noqa: T201  # this is the answer
     return Score(float(len(packed)))
 
 

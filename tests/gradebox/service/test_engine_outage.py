@@ -13,14 +13,14 @@ from tests.waiting import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(400)]
 
-_COUNT = 400
+_COUNT = 200
 _SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.02)\n    return len(thread.completion())\n"
 
 
 def test_batches_outlive_their_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with engine() as running:
         monkeypatch.setenv("DOCKER_HOST", running.host)
-        with serving(tmp_path, "--backend", "docker", "--workers", "2") as service, service.client() as client:
+        with serving(tmp_path, "--backend", "docker", "--workers", "1") as service, service.client() as client:
             client.graders.create.function(key="slow", fn=_SLOW)
             for containers in (False, True):  # its containers live on, or die with it
                 batch = client.batches.create("slow", [{"completion": "x" * (n % 50)} for n in range(_COUNT)])

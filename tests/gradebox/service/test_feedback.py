@@ -213,22 +213,29 @@ def test_a_model_that_fails_is_not_taken_for_a_judge_without_faults(
     assert "the model gave no feedback" in done.stderr
 
 
-@pytest.mark.parametrize(("gold", "after", "is_kept"), [(1.0, 1.0, True), (0.0, 0.25, False)])
-def test_a_judge_is_tuned_and_keeps_what_helps(client: Client, gold: float, after: float, is_kept: bool) -> None:
-    """The model decides that every thread is polite if the criterion has the word, as the proposed criterion does."""
-    sent = [one | {"metadata": {"gold": gold if n else 1.0}} for n, one in enumerate(threads(4, 2))]
+@pytest.mark.parametrize(("gold", "is_kept"), [(1.0, True), (0.5, False)])
+def test_a_judge_is_tuned_and_keeps_what_helps(client: Client, gold: float, is_kept: bool) -> None:
+    """The model decides that every thread is polite if the criterion has the word, as the proposed criterion does.
+
+    All scores are equal, because for the intervals of others each agreement would import SciPy for a second.
+    """
+    sent = [one | {"metadata": {"gold": gold}} for one in threads(2, 0)]
     batch = scored(client, "polite", sent)
     tuned = tune(client, "polite", batch.id, "metadata.gold", "m")
     assert tuned.criterion is not None and WORD in tuned.criterion
-    assert (tuned.before, tuned.after, tuned.is_kept) == (0.5 if is_kept else 0.75, after, is_kept)
+    assert (tuned.before, tuned.after, tuned.is_kept) == (0.0, float(is_kept), is_kept)
     config = client.graders.versions("polite")[-1].config
     assert config is not None
     assert config["criterion"] == (tuned.criterion if is_kept else "Is it polite?")
     if is_kept:
         again = scored(client, "polite", sent)
         assert tune(client, "polite", again.id, "metadata.gold", "m") == (1.0, None, None, False)
+
+
+def test_a_grader_that_is_no_judge_is_not_tuned(client: Client) -> None:
+    sent = [one | {"metadata": {"gold": 1.0}} for one in threads(2, 2)]
     with pytest.raises(ValueError, match="by hand"):
-        tune(client, "short", scored(client, "short", threads(4, 4)).id, "metadata.gold", "m")
+        tune(client, "short", scored(client, "short", sent).id, "metadata.gold", "m")
 
 
 def test_the_page_shows_what_happens(client: Client, capsys: pytest.CaptureFixture[str]) -> None:

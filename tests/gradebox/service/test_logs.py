@@ -16,6 +16,7 @@ from gradebox.client import Client
 from gradebox.service.logs import LONGEST, Sparing, escaped
 from tests.gradebox.conftest import ROOT, Service, serving
 
+_ROUTES_OF_WRONG_KEYS = 5
 ESCAPES = "\x1b]0;owned\x07\x1b[31mred\r\n\u202egnp\u2028\x9b1m"
 HALF = "async def grade(thread):\n    return 0.5\n"
 PROGRAM = """
@@ -164,7 +165,7 @@ async def grade(thread):
 
 
 def _used_everywhere(service: Service, client: Client, batch: str) -> list[str]:
-    """Uses the first key, a narrow one, a revoked one and wrong ones on every route, and returns them."""
+    """Uses the first key, a narrow one and a revoked one on every route, and wrong ones on some. Returns all keys."""
     narrow, revoked = (client.keys.create(role, ["default"], role) for role in ("read", "manage"))
     client.keys.revoke(revoked.id)
     wrong = [f"gbx_{narrow.id}_{'w' * 43}", "Zm9vOmJhci1zZWNyZXQ", f"{service.key}x", f"x{service.key}"]
@@ -174,7 +175,8 @@ def _used_everywhere(service: Service, client: Client, batch: str) -> list[str]:
         paths = anyone.get("/openapi.json").json()["paths"]
         for secret in secrets:
             headers = {"Authorization": f"Bearer {secret}"}
-            for path, operations in paths.items():
+            # No route reads a wrong key, and after a hundred of them the rest is refused without a look.
+            for path, operations in list(paths.items())[: _ROUTES_OF_WRONG_KEYS if secret in wrong else None]:
                 for method in set(operations) - {"delete"}:
                     body = {"source": HALF} if method != "get" else None
                     anyone.request(method.upper(), path.format_map(places), json=body, headers=headers)

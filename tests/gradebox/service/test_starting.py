@@ -23,6 +23,15 @@ def api(tmp_path: Path) -> Iterator[ServiceProcess]:
     process.kill()
 
 
+@pytest.mark.parametrize("code", [3, 4, 5])
+def test_a_process_that_cannot_start_here_is_not_tried_again(tmp_path: Path, code: int) -> None:
+    command = [sys.executable, "-c", f"print('no sandbox is safe'); raise SystemExit({code})"]
+    process = ServiceProcess("api", command, dict(os.environ), tmp_path / "api.log", 1.0)
+    with pytest.raises(CannotServe, match=r"^no sandbox is safe$"):
+        start(process, ready_after_s=60, occupied_for_s=0)
+    assert process.deaths == 0
+
+
 def start(api: ServiceProcess, *, ready_after_s: float, occupied_for_s: float) -> None:
     began = time.monotonic()
     serve._start(

@@ -10,10 +10,10 @@ from textwrap import dedent
 
 import pytest
 
-from gradebox import source
+from gradebox import snapshot, source
 from gradebox.errors import GraderWarning, SourceError
-from gradebox.source import extract, snapshot
-from gradebox.source.snapshot import Snapshot
+from gradebox.snapshot import Snapshot
+from gradebox.source import extract
 from gradebox.thread import StringThread
 from tests.gradebox.source.extracted import load, same
 
@@ -113,7 +113,7 @@ _FILLED = {
         "async def g(thread): return next(iter(RULES.values()))"
     ),
     "beside a long table": (
-        "def sieve(n):\n  return [n % 2 > 0] * n\nPRIME = sieve(200_000)\nclass Ranks: top = 1\n"
+        "def sieve(n):\n  return [n % 2 > 0] * n\nPRIME = sieve(20_000)\nclass Ranks: top = 1\n"
         "def boost(): Ranks.top = 7\nboost()\nasync def g(thread): return Ranks.top * len(PRIME)"
     ),
     "in an array": (
@@ -322,7 +322,7 @@ _EQUAL = {
         "ALL = {A(): A(), 'b': {A()}}\nasync def g(thread): return len(ALL)"
     ),
     "more parts than are described": (
-        "class A: pass\nA.pairs = {str(n): [n] for n in {str(n) for n in range(60_000)}}\n"
+        "class A: pass\nA.pairs = {str(n): [n] for n in {str(n) for n in range(25_000)}}\n"
         "async def g(thread): return len(A.pairs)"
     ),
     "what differs in each process": (

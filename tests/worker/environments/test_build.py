@@ -2,6 +2,7 @@
 
 import io
 import os
+import random
 import sys
 import tarfile
 import tomllib
@@ -17,6 +18,7 @@ from sandbox.pool import Pool
 from tests.wheels import list_files, make_wheel
 from tests.worker.environments.conftest import Builds, Kept
 from worker.environments import contents, uv
+from worker.environments.compiler import PART
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed, Uv, environment_of
 
@@ -204,10 +206,14 @@ def test_deep_folders_are_refused_and_removed(builds: Builds, unpacked: Path, tm
     assert [path.name for path in unpacked.iterdir() if path.name.startswith(".build")] == []
 
 
-def test_a_module_with_warnings_is_compiled(builds: Builds, unpacked: Path, tmp_path: Path) -> None:
-    make_wheel(tmp_path, "warns", {"warns.py": "x = 1 is 1\n"})
+def test_a_module_with_warnings_and_one_of_several_parts_are_compiled(
+    builds: Builds, unpacked: Path, tmp_path: Path
+) -> None:
+    noise = random.Random(1).randbytes(3 * PART).hex()  # packed, it takes half of this
+    make_wheel(tmp_path, "warns", {"warns.py": "x = 1 is 1\n", "long.py": f"x = '{noise}'\n", "more.py": "x = 1\n"})
     folder = unpacked / builds(tmp_path, ["warns"]).sha256
-    assert (folder / f"__pycache__/warns.{sys.implementation.cache_tag}.pyc").exists()
+    for module in ("warns", "long", "more"):
+        assert (folder / f"__pycache__/{module}.{sys.implementation.cache_tag}.pyc").exists()
 
 
 def test_byte_code_takes_no_more_than_there_is_room_for(

@@ -19,10 +19,7 @@ from worker.environments.uv import BuildFailed
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 
-_PACKAGES = (
-    "numpy", "scipy", "sympy==1.14", "math-verify", "latex2sympy2-extended", "nltk", "pydantic", "jsonschema",
-    "rapidfuzz",
-)  # fmt: skip
+_PACKAGES = ("numpy", "scipy", "sympy==1.14", "math-verify", "nltk", "pydantic", "jsonschema", "rapidfuzz")
 _DATA = {"corpora/stopwords/english": "the\non\nsat\n", "nltk_data/corpora/words/en": "cat\ndog\n"}
 
 
@@ -91,46 +88,21 @@ async def grade(thread):
 """,
         {"The answer is $0.5$.": 1.0, "It is \\boxed{\\frac{2}{4}}": 1.0, "It is $0.7$.": 0.0},
     ),
-    "latex2sympy2-extended": Case(
-        """
-from latex2sympy2_extended import latex2sympy
-
-async def grade(thread):
-    return float(latex2sympy(thread.completion()).evalf())
-""",
-        {"\\frac{1}{4} + \\frac{1}{2}": 0.75, "2^3": 8.0},
-    ),
     "nltk": Case(
         """
+from nltk.corpus import stopwords, words
 from nltk.metrics.distance import edit_distance
 from nltk.translate.bleu_score import sentence_bleu
-
-async def grade(thread):
-    words = thread.completion().split()
-    return round(sentence_bleu(["the cat sat on the mat".split()], words) + edit_distance("mat", words[-1]), 6)
-""",
-        {"the cat sat on the mat": 1.0, "the cat sat on the mats": 1.759836},
-    ),
-    "nltk's data": Case(
-        """
-from nltk.corpus import stopwords
 
 STOP = set(stopwords.words("english"))
 
 async def grade(thread):
-    words = thread.completion().split()
-    return sum(word not in STOP for word in words) / len(words)
+    said = thread.completion().split()
+    bleu = sentence_bleu(["the cat sat on the mat".split()], said)
+    known = sum(word in words.words() for word in said)  # in a folder nltk_data
+    return round(bleu + edit_distance("mat", said[-1]) + 10 * known + 100 * sum(word in STOP for word in said), 6)
 """,
-        {"the cat sat on the mat": 2 / 6, "cats sit": 1.0},
-    ),
-    "nltk's data in a folder nltk_data": Case(
-        """
-from nltk.corpus import words
-
-async def grade(thread):
-    return float(thread.completion() in words.words())
-""",
-        {"cat": 1.0, "zyzzyva": 0.0},
+        {"the cat sat on the mat": 411.0, "the cat sat on the mats": 411.759836},
     ),
     "pydantic": Case(
         """
@@ -185,7 +157,7 @@ def made(builds: Builds) -> Made:
     ("name", "isolation"),
     [
         *((name, "completion") for name in CASES),
-        *((name, "batch") for name in CASES if name.startswith(("numpy", "scipy"))),
+        *((name, "batch") for name in CASES if name.startswith("numpy")),
     ],
 )
 def test_a_grader_with_packages_scores(builder: Pool, made: Made, name: str, isolation: Isolation) -> None:

@@ -1,0 +1,57 @@
+"""The program that runs an uploaded copy and describes its values.
+
+Each upload of a function starts it, up to five times, so that it imports as little as possible.
+"""
+
+import json
+import os
+import sys
+import types
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+from gradebox.snapshot import Snapshot
+
+
+class ComparedNames(NamedTuple):
+    """What is compared.
+
+    Attributes:
+        grader: the name of the grader in its module. In the source it is `grade`.
+        names: names at module level.
+        changed: those of them that the grader may change while it runs.
+        changing: attributes that it may change.
+        modules: modules of the standard library whose settings are compared.
+    """
+
+    grader: str
+    names: Collection[str]
+    changed: Collection[str]
+    changing: Collection[str]
+    modules: Collection[str]
+
+
+def run(request: dict[str, Any]) -> None:
+    """Runs a source and prints the texts of its values as the last line. The process does nothing else."""
+    from gradebox.thread import StringThread
+
+    stdout = os.dup(1)  # the source may replace or close its own
+    module = types.ModuleType(request["module"])
+    module.__dict__["StringThread"] = StringThread
+    sys.modules[module.__name__] = module  # dataclasses look up their module
+    # The author's own code, in a process of the author.
+    exec(compile(request["source"], "<grader>", "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+    compared = ComparedNames(*request["compared"])
+    snapshot = Snapshot(module.__dict__, {"grade": compared.grader}, compared.changing, compared.changed)
+    with os.fdopen(stdout, "wb") as file:
+        file.write(b"\n" + json.dumps(texts(snapshot, compared)).encode())
+    os._exit(0)  # without what the source does at exit
+
+
+def texts(snapshot: Snapshot, compared: ComparedNames) -> dict[str, str]:
+    """The texts of the compared values."""
+    for name in sorted(compared.names):
+        snapshot.add(name)
+    for module in sorted(compared.modules):
+        snapshot.add_settings(module)
+    return snapshot.texts
