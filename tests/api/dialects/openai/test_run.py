@@ -1,14 +1,18 @@
-from typing import Any, get_args
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
-from openai.resources.fine_tuning.alpha import Graders
-from openai.types.fine_tuning.alpha import GraderRunResponse
 
 from api.dialects.openai.answers import Errors
 from api.dialects.openai.graders import Metric
 from api.dialects.openai.similarity_measures import MEASURES
 from gradebox.outcome import OutcomeError
 from tests.api.dialects.openai.conftest import check, multi, python, similar
+
+if TYPE_CHECKING:
+    from openai.resources.fine_tuning.alpha import Graders
+    from openai.types.fine_tuning.alpha import GraderRunResponse
 
 pytestmark = pytest.mark.service
 
