@@ -55,6 +55,14 @@ settings.register_profile("gradebox", deadline=None)
 settings.load_profile("gradebox")
 
 
+_WITH_OBJECT_STORE = {
+    "tests/api/table/test_page.py",
+    "tests/storage/test_recorded_scores.py",
+    "tests/storage/test_spool.py",
+    "tests/worker/test_object_store.py",
+}
+
+
 class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # the package is not typed
     """Runs the tests of a group in one process, so that they share what they start."""
 
@@ -84,7 +92,8 @@ def pytest_collection_finish() -> None:
 def _group(nodeid: str) -> str:
     """The group of a test: its file; in the contract, its backend; in the corpus, a third of the tests of a backend.
 
-    All tests with other services' clients are one group, because they share a service.
+    All tests with other services' clients are one group, because they share a service. So are those of statistics and
+    those with an object store, because SciPy and moto take a second to import.
     """
     file, _, test = nodeid.partition("::")
     if match := re.fullmatch(r"\w+\[(bubblewrap(?:, no zygote)?|docker(?:, attached)?)(?:-.*)?\]", test, re.DOTALL):
@@ -92,7 +101,11 @@ def _group(nodeid: str) -> str:
             return f"contract {match[1]}"
         if file.endswith("/test_corpus.py"):
             return f"corpus {match[1]} {crc32(test.encode()) % 3}"
-    return "dialects" if re.match(r"tests/api/dialects/\w+/", file) else file
+    if re.match(r"tests/api/dialects/\w+/", file):
+        return "dialects"
+    if file.startswith("tests/api/numbers/"):
+        return "numbers"
+    return "object store" if file in _WITH_OBJECT_STORE else file
 
 
 def _begins(members: list[pytest.Item]) -> tuple[bool, int]:
