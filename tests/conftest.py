@@ -1,12 +1,14 @@
 """Fixtures for all tests: a real Redis, stores and sandboxes."""
 
 import gc
+import os
 import re
 import signal
 import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -37,14 +39,19 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # A service that several tests share logs during other tests, which may read their captured output.
 structlog.configure(logger_factory=structlog.stdlib.LoggerFactory())
 
-# Reading the certificate authorities takes 25 ms for each HTTP client, and no test connects to another machine.
-_AUTHORITIES = ssl.create_default_context(cafile=certifi.where())
 _create_default_context = ssl.create_default_context
 
 
+@cache
+def _authorities(file: str) -> ssl.SSLContext:
+    """Reading them takes 25 ms for each HTTP client, and no test connects to another machine."""
+    return _create_default_context(cafile=file)
+
+
 def _default_context(*arguments: Any, **options: Any) -> ssl.SSLContext:
-    if not arguments and options == {"cafile": certifi.where()}:
-        return _AUTHORITIES
+    file = os.environ.get("SSL_CERT_FILE") or certifi.where()  # as httpx chooses
+    if not arguments and options == {"cafile": file}:
+        return _authorities(file)
     return _create_default_context(*arguments, **options)
 
 
