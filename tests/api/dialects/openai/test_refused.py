@@ -23,7 +23,7 @@ from tests.api.dialects.openai.conftest import asking, check, multi, python, ref
 from tests.gradebox.conftest import Service
 
 if TYPE_CHECKING:
-    from openai import BadRequestError, OpenAI
+    from openai import APIStatusError, OpenAI
     from openai.resources.fine_tuning.alpha import Graders
 
 pytestmark = pytest.mark.service
@@ -32,7 +32,7 @@ _CALLER = Caller(WaitingClient(), "default", 60.0)
 IMAGE = {"type": "input_image", "image_url": "https://example.org/a.png"}
 
 
-def refusal(graders: Graders, grader: Any) -> BadRequestError:
+def refusal(graders: Graders, grader: Any) -> APIStatusError:
     """The refusal of a grader, the same from both methods."""
     with refused() as validating:
         graders.validate(grader=grader)
