@@ -26,6 +26,9 @@ from storage.store import Store
 from tests import authorities  # noqa: F401  # it changes `ssl`
 from tests.gradebox.conftest import Service, serving
 
+# Collecting the tests makes millions of objects and hardly any garbage.
+gc.disable()
+
 # A shell's background job ignores Ctrl-C, and so would processes that tests start and then interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -37,10 +40,15 @@ settings.register_profile("gradebox", deadline=None)
 settings.load_profile("gradebox")
 
 
-_SERVICE = re.compile(
-    r"tests/(examples/test_(checks|judges_from_elsewhere)_page|gradebox/(cli/test_commands|client/test_lost_answers"
-    r"|rewards/test_\w+|service/test_(feedback|spending)|test_(client|docs_blocks|groups|openai)))\.py"
-)
+# Files that share what takes long to start or to import: a service, SciPy, or moto with its object store.
+_TOGETHER = {
+    "dialects": r"tests/api/dialects/\w+/.*",
+    "numbers": r"tests/api/numbers/.*",
+    "object store": r"tests/(api/table/test_page|storage/test_(recorded_scores|spool)|worker/test_object_store)\.py",
+    "service": r"tests/(examples/test_(checks|judges_from_elsewhere)_page|gradebox/(cli/test_commands"
+    r"|client/test_lost_answers|rewards/test_\w+|service/test_(feedback|spending)"
+    r"|test_(client|docs_blocks|groups|openai)))\.py",
+}
 
 
 class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # the package is not typed
@@ -63,15 +71,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [item for members in sorted(groups.values(), key=_begins) for item in members]
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
     """Keeps all tests out of garbage collections, which took a seventh of the time."""
     gc.freeze()
+    gc.enable()
 
 
 def _group(nodeid: str) -> str:
     """The group of a test: its file; in the contract, its backend; in the corpus, a third of the tests of a backend.
-
-    All tests with other services' clients are one group, because they share a service, and so are those with `service`.
+    Files of `_TOGETHER` are one group.
     """
     file, _, test = nodeid.partition("::")
     if match := re.fullmatch(r"\w+\[(bubblewrap(?:, no zygote)?|docker(?:, attached)?)(?:-.*)?\]", test, re.DOTALL):
@@ -79,9 +88,7 @@ def _group(nodeid: str) -> str:
             return f"contract {match[1]}"
         if file.endswith("/test_corpus.py"):
             return f"corpus {match[1]} {crc32(test.encode()) % 3}"
-    if _SERVICE.fullmatch(file):
-        return "service"
-    return "dialects" if re.match(r"tests/api/dialects/\w+/", file) else file
+    return next((group for group, files in _TOGETHER.items() if re.fullmatch(files, file)), file)
 
 
 def _begins(members: list[pytest.Item]) -> tuple[bool, int]:

@@ -4,14 +4,15 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 
 @contextmanager
 def object_store() -> Iterator[str]:
     """Yields the URL of an empty bucket. Environment variables give access to this process and its children."""
+    import boto3  # here, because each test process would import it to collect the tests
+    from moto.server import ThreadedMotoServer
+
     server = ThreadedMotoServer("127.0.0.1", 0)
     server.start()
     host, port = server.get_host_and_port()

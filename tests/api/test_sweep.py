@@ -140,12 +140,13 @@ def test_without_a_key_and_with_a_wrong_or_revoked_one(
     revoked = keyed(client, service, "manage", "*")
     client.delete(f"/v1/keys/{revoked.headers['Authorization'].split('_')[1]}").raise_for_status()
     wrong = httpx.Client(base_url=service.url, headers={"Authorization": "Bearer gbx_0123_wrong"})
+    without = httpx.Client(base_url=service.url)
     before = list(kept(service))
     service.services.failed_keys = FailedKeys(1000)  # more than the wrong keys that the test sends
     for route in routes:
         if route.path in PUBLIC:
             continue
-        for stranger in (httpx.Client(base_url=service.url), wrong, revoked):
+        for stranger in (without, wrong, revoked):
             response = route.ask(stranger, filled)
             assert response.status_code == 401, f"{route}: {response.text}"
             assert not any(mark in response.text for mark in MARKS), route

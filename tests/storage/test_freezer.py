@@ -112,8 +112,8 @@ def test_many_small_batches_take_less_than_400_bytes_each(store: Store, redis: R
 
     make(150)  # Redis encodes small structures differently
     before = _memory(redis)
-    make(150)
-    assert (_memory(redis) - before) / 150 < 400
+    make(50)
+    assert (_memory(redis) - before) / 50 < 400
 
 
 def _memory(redis: Redis) -> int:

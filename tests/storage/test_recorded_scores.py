@@ -86,19 +86,19 @@ def test_any_row_is_found_among_lines_of_any_length(anywhere: Store, monkeypatch
     monkeypatch.setattr("storage.recorded_scores._FAR", 3)
     monkeypatch.setattr("storage.recorded_scores._BLOCK_BYTES", 1024)
     store, some = anywhere, Random(1)
-    batch = over(store, 1500)
+    batch = over(store, 500)
     for grader, share in (("dense@1", 1.0), ("some@1", 0.3), ("few@1", 0.01)):
-        of = [index for index in range(20, 1480) if some.random() < share]
+        of = [index for index in range(20, 480) if some.random() < share]
         told = {index: "r" * some.choice([0, 0, 10, 500]) for index in of}
         scores = [Outcome(index, grader, float(index), 0.0, reason=told[index] or None) for index in of]
         store.recorded.record("default", batch, scores)
     found = read(store, batch)
-    assert len(found) > 3000 + 1460 + 300
+    assert len(found) > 1000 + 460 + 100
     few = [index for index, grader, _ in found if grader == "few@1"]
-    for index in (0, few[1], 777, 1499):
+    for index in (0, few[1], 277, 499):
         assert picked(store, batch, index) == [one for one in found if one[0] == index]
-    assert read(store, batch, 1400) == [one for one in found if one[0] > 1400]
-    for rows in (range(1490, 1500), some.sample(range(1500), 5)):
+    assert read(store, batch, 450) == [one for one in found if one[0] > 450]
+    for rows in (range(490, 500), some.sample(range(500), 5)):
         assert picked(store, batch, *rows) == [one for one in found if one[0] in rows]
 
 
@@ -228,10 +228,10 @@ def test_they_count_for_what_a_project_may_keep_and_for_how_many_graders(store: 
 
 
 def test_long_reasons_are_rewritten_a_part_at_a_time(store: Store) -> None:
-    batch = over(store, 400)
-    reason = "\x01" * 65_536  # six bytes per character in JSON
-    for start in range(0, 400, 100):
-        told = [Outcome(index, "human@1", 1.0, 0.0, reason=reason) for index in range(start, start + 100)]
+    batch = over(store, 150)
+    reason = "\x01" * 65_536  # six bytes per character in JSON: 59 MB
+    for start in range(0, 150, 50):
+        told = [Outcome(index, "human@1", 1.0, 0.0, reason=reason) for index in range(start, start + 50)]
         store.recorded.record("default", batch, told)
     tracemalloc.start()
     try:
@@ -240,7 +240,7 @@ def test_long_reasons_are_rewritten_a_part_at_a_time(store: Store) -> None:
     finally:
         tracemalloc.stop()
     (human,) = store.batches.get("default", batch).recorded
-    assert (human.count, human.passed, human.minimum) == (400, 399, 0.0)
+    assert (human.count, human.passed, human.minimum) == (150, 149, 0.0)
 
 
 @pytest.mark.parametrize("over_already", [False, True])

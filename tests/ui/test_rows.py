@@ -156,7 +156,7 @@ def test_large_groups_are_shown_in_little_time_and_space(browse: httpx.Client, c
     turns = [{"role": "user", "content": ""}] * 5000
     deep = '{"completion": "x", "metadata": {"a%d": %s}}'
     lines = [
-        json.dumps({"prompt": turns, "completions": [""] * 1024}),
+        json.dumps({"prompt": turns, "completions": [""] * 64}),
         '{"threads": [' + ", ".join(deep % (n, "[" * 300 + "]" * 300) for n in range(300)) + "]}",
         json.dumps({"threads": [{"turns": [["user", str(n)], *[["assistant", ""]] * 200]} for n in range(50)]}),
     ]

@@ -78,6 +78,7 @@ def test_a_flood_without_a_key_is_worked_on_so_fast_and_no_faster(
             asked = time.monotonic()
             assert client.get(f"{PROJECT}/graders").status_code == 200
             waited.append(time.monotonic() - asked)
+            time.sleep(0.02)
         seconds = time.monotonic() - began
         found = list(answers)
     refused = sum(b" 429 " in line for line in found)

@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from adaptive_sdk import Adaptive
-from adaptive_sdk.external import EmptyMetadata, Response, RewardServer, ServerInfo, ValidatedRequest
 from pydantic import SecretStr
 
 from api.access.failed_keys import FailedKeys
@@ -148,17 +146,19 @@ def test_signed_requests_where_the_operator_wants_them(
     problem(httpx.post(url, content=body + b" ", headers=good), 403, "forbidden")
 
 
-class Lengths(RewardServer[EmptyMetadata]):  # type: ignore[misc]  # the SDK has no types
-    async def score(self, request: ValidatedRequest[EmptyMetadata]) -> Response:
-        return Response(reward=float(len(request.turns[-1].content)), metadata={})
-
-    async def info(self) -> ServerInfo:
-        return ServerInfo(version="7", name="lengths", description="how long it is")
-
-
 def test_an_endpoint_is_asked_what_it_is_if_the_operator_allows_it(
     service: Service, secret: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from adaptive_sdk import Adaptive
+    from adaptive_sdk.external import EmptyMetadata, Response, RewardServer, ServerInfo, ValidatedRequest
+
+    class Lengths(RewardServer[EmptyMetadata]):  # type: ignore[misc]  # the SDK has no types
+        async def score(self, request: ValidatedRequest[EmptyMetadata]) -> Response:
+            return Response(reward=float(len(request.turns[-1].content)), metadata={})
+
+        async def info(self) -> ServerInfo:
+            return ServerInfo(version="7", name="lengths", description="how long it is")
+
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     server = Lengths(port, EmptyMetadata, blocking=False)

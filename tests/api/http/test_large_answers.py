@@ -48,6 +48,7 @@ def slowest(service: Service, secret: str, seconds: float) -> float:
             began = time.monotonic()
             assert client.get(f"{PROJECT}/graders/large").status_code == 200
             most = max(most, time.monotonic() - began)
+            time.sleep(0.02)
     return most
 
 

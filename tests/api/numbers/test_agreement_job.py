@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import bootstrap, spearmanr
 
 from api.numbers.agreement_job import categorical, correlation, run
 from api.numbers.jobs import AgreementJob, Side
@@ -39,6 +38,8 @@ def both(pairs: Sequence[Pair]) -> list[bytes]:
 
 
 def test_kappa_accuracy_confusion_and_base_rates_by_hand() -> None:
+    from scipy.stats import bootstrap
+
     # A table like Cohen's: 20 both yes, 5 only the label yes, 10 only the judge yes, 15 both no.
     pairs: list[Pair] = [*[(1, 1)] * 20, *[(0, 1)] * 5, *[(1, 0)] * 10, *[(0, 0)] * 15]
     pairs += [(1, None), (None, 1), (None, None), (None, 0)]
@@ -79,6 +80,8 @@ def test_one_value_for_all_rows_has_no_kappa_and_none_is_made_up() -> None:
 
 
 def test_spearman_is_that_of_scipy_and_many_values_have_no_confusion() -> None:
+    from scipy.stats import spearmanr
+
     random = np.random.default_rng(4)
     scores, labels = random.random(80), np.floor(random.random(80) * 9)
     found = agreed(both(list(zip(scores, labels, strict=True))), [thread()] * 80)
@@ -108,6 +111,8 @@ def test_labels_may_be_metadata_and_what_is_no_number_is_no_label() -> None:
 
 
 def test_length_bias_is_how_scores_go_with_the_length_of_completions() -> None:
+    from scipy.stats import spearmanr
+
     lengths = [10, 400, 20, 300, 30, 200, 40, 100]
     scores = [0.1, 0.8, 0.2, 0.7, 0.3, 0.6, 0.4, 0.5]
     labels = [0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0]

@@ -3,7 +3,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from scipy.stats import bootstrap
 
 from api.numbers.comparison_job import run
 from api.numbers.jobs import ComparisonJob, Side
@@ -56,6 +55,8 @@ def test_rows_are_paired_by_id_in_whichever_order_they_come() -> None:
 
 
 def test_the_interval_is_that_of_the_paired_differences_in_the_order_of_a() -> None:
+    from scipy.stats import bootstrap
+
     random = np.random.default_rng(9)
     before, after = random.random(150), random.random(150)
     order = random.permutation(150)

@@ -58,7 +58,18 @@ def test_a_summary_counts_passes_and_options_and_leaves_out_what_has_no_score(cl
 def test_an_interval_by_bootstrap_is_that_of_scipy_and_kept_until_the_batch_is_deleted(
     client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def fail(*_: object) -> bytes:
+        raise InfrastructureError("it ended with -9")
+
+    def with_another(project: str, batch: str) -> Batch:
+        found = get(project, batch)
+        another = found.summary[0].model_copy(update={"grader": "another@1"})
+        return found.model_copy(update={"summary": [another, *found.summary]})
+
     batch = submit(client)
+    with monkeypatch.context() as patched:
+        patched.setattr(process, "run", fail)
+        assert summary(client, batch, "?bootstrap=true")["interval"]["method"] == "normal"
     wanted = bounds(np.array(SCORES), 1000)
     found = summary(client, batch, "?bootstrap=true")["interval"]
     assert (found["low"], found["high"]) == wanted
@@ -67,22 +78,14 @@ def test_an_interval_by_bootstrap_is_that_of_scipy_and_kept_until_the_batch_is_d
         patched.setattr(process, "run", None)  # no new computation
         patched.setattr(service.services, "compute", None)  # no wait for a place to compute
         assert summary(client, batch, "?bootstrap=true")["interval"] == found
+    get = service.store.batches.get
+    with monkeypatch.context() as patched:  # kept intervals lack a grader that had no score before a retry
+        patched.setattr(service.store.batches, "get", with_another)
+        both = client.get(f"{URL}/{batch}?bootstrap=true").json()["summary"]
+    assert [one["interval"] and one["interval"]["method"] for one in both] == [None, "bca"]
     assert 0 < int(service.store.redis.ttl(redis_keys.intervals(batch))) <= 7 * 24 * 3600
     assert client.delete(f"{URL}/{batch}").status_code == 204
     assert not service.store.redis.exists(redis_keys.intervals(batch))
-
-
-def test_what_cannot_be_computed_leaves_the_normal_interval(
-    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> bytes:
-        raise InfrastructureError("it ended with -9")
-
-    batch = submit(client)
-    with monkeypatch.context() as patched:
-        patched.setattr(process, "run", fail)
-        assert summary(client, batch, "?bootstrap=true")["interval"]["method"] == "normal"
-    assert summary(client, batch, "?bootstrap=true")["interval"]["method"] == "bca"
 
 
 def test_the_bootstrap_can_be_switched_off(
@@ -113,22 +116,3 @@ def test_of_a_batch_that_lacks_outcomes_the_interval_stays_that_of_all_its_score
     assert plain["scored"] == 6
     assert plain["interval"]["method"] == "normal"
     assert summary(client, batch, "?bootstrap=true")["interval"] == plain["interval"]
-
-
-def test_intervals_are_of_the_graders_that_have_some_now(
-    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Kept intervals lack a grader that had no score before a retry."""
-    batch = submit(client)
-    assert summary(client, batch, "?bootstrap=true")["interval"]["method"] == "bca"
-    get = service.store.batches.get
-
-    def with_another(project: str, batch: str) -> Batch:
-        found = get(project, batch)
-        another = found.summary[0].model_copy(update={"grader": "another@1"})
-        return found.model_copy(update={"summary": [another, *found.summary]})
-
-    with monkeypatch.context() as patched:
-        patched.setattr(service.store.batches, "get", with_another)
-        both = client.get(f"{URL}/{batch}?bootstrap=true").json()["summary"]
-    assert [one["interval"] and one["interval"]["method"] for one in both] == [None, "bca"]

@@ -44,15 +44,12 @@ def test_two_batches_are_compared_by_the_ids_of_their_rows(client: httpx.Client)
     assert (found["interval"]["low"], found["interval"]["high"]) == wanted
     assert found["a"]["batch"] == a
     assert found["b"]["grader"] == "judge@1"
-    of_two = client.get(f"{PROJECT}/compare", params={"a": b, "b": b, "grader": "exact", "grader_b": "judge@1"}).json()
-    assert (of_two["a"]["grader"], of_two["b"]["grader"], of_two["pairs"]) == ("exact@1", "judge@1", 6)
 
 
 @pytest.mark.usefixtures("graders")
-def test_a_judge_is_compared_with_labels_in_metadata_and_with_another_grader(client: httpx.Client) -> None:
+def test_a_judge_is_compared_with_labels_in_metadata(client: httpx.Client) -> None:
     batch = submit(client, ["judge", "exact"], COMPLETIONS)
-    url = f"{URL}/{batch}/agreement"
-    answer = client.get(url, params={"grader": "judge", "label": "metadata.label"})
+    answer = client.get(f"{URL}/{batch}/agreement", params={"grader": "judge", "label": "metadata.label"})
     assert answer.status_code == 200, answer.text
     found = answer.json()
     assert (found["grader"], found["label"], found["scored"]) == ("judge@1", "metadata.label", 7)
@@ -60,8 +57,6 @@ def test_a_judge_is_compared_with_labels_in_metadata_and_with_another_grader(cli
     # Observed agreement 5/7; by chance (3·3 + 4·4)/49.
     assert found["kappa"] == pytest.approx((5 / 7 - 25 / 49) / (1 - 25 / 49), abs=1e-9)
     assert found["length"]["score"]["value"] > 0.8
-    of_two = client.get(url, params={"grader": "judge", "label": "exact"}).json()
-    assert (of_two["label"], of_two["label_mean"]) == ("exact@1", pytest.approx(1 / 7))
 
 
 @pytest.mark.usefixtures("graders")
@@ -91,7 +86,7 @@ def test_what_cannot_be_compared_says_why(client: httpx.Client) -> None:
 def test_a_batch_that_is_scored_again_meanwhile_is_not_compared(
     client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = submit(client, ["judge", "exact"], COMPLETIONS)
+    batch = submit(client, ["judge", "exact"], ["ab", "ab"])  # the program loads SciPy only for scores that differ
     attempts = itertools.count(1)
     monkeypatch.setattr(service.store.batches, "settled", lambda batch: [next(attempts)])
     compared = client.get(f"{PROJECT}/compare", params={"a": batch, "b": batch, "grader": "judge"})

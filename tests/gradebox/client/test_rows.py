@@ -11,7 +11,6 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
-import pandas
 import pytest
 
 from gradebox.client.rows import with_columns
@@ -238,6 +237,7 @@ def test_rows_of_a_dataset() -> None:
 
 
 def test_rows_of_a_frame() -> None:
+    pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame([ROW, ROW | {"answer": None}]).assign(when=pandas.Timestamp("2026-01-02"), at=pandas.NaT)
     told = {"when": "2026-01-02T00:00:00", "at": None}
     rows = with_columns(frame, COLUMNS)

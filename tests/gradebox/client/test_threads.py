@@ -11,7 +11,6 @@ from typing import Any
 from uuid import UUID
 
 import numpy
-import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -312,10 +311,6 @@ def test_a_file_of_another_kind_is_refused(start: bytes, said: str) -> None:
         (ANSWERED, "one dict"),
         (StringThread(), "one StringThread"),
         ([("user", "2+2?"), ("assistant", "4")], r"one thread as a list of \(role, content\).* a StringThread, a dict"),
-        (
-            pandas.DataFrame([{"question": "2+2?", "answer": "4"}]),
-            "a DataFrame needs columns=.* has the columns question, answer",
-        ),
         (None, "None is no list of threads. In the list, a thread is a StringThread, a dict"),
         (5, "5 is no list of threads"),
     ],
@@ -323,3 +318,8 @@ def test_a_file_of_another_kind_is_refused(start: bytes, said: str) -> None:
 def test_what_is_no_list_of_threads_says_so(threads: Any, said: str) -> None:
     with pytest.raises(TypeError, match=said):
         list(pieces(threads))
+
+
+def test_a_frame_is_no_list_of_threads() -> None:
+    frame = pytest.importorskip("pandas").DataFrame([{"question": "2+2?", "answer": "4"}])
+    test_what_is_no_list_of_threads_says_so(frame, "a DataFrame needs columns=.* has the columns question, answer")

@@ -1,18 +1,28 @@
-"""Fixtures for the client of adaptive-sdk, and for queries without it."""
+"""Fixtures for the client of adaptive-sdk, and for queries without it.
+
+The SDK takes half a second to import: each test process would spend it on collecting the tests.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from adaptive_sdk import Adaptive
 
 from tests.gradebox.conftest import Service
+
+if TYPE_CHECKING:
+    from adaptive_sdk import Adaptive
 
 
 @pytest.fixture
 def sdk(service: Service, project: str) -> Adaptive:
     """The blocking client with the first API key, in the test's project."""
+    from adaptive_sdk import Adaptive
+
     made = Adaptive(base_url=service.url, api_key=service.key)
     made.set_default_project(project)
     return made
@@ -31,3 +41,10 @@ def ask(service: Service) -> Callable[..., dict[str, Any]]:
         return answer
 
     return send
+
+
+def refused(match: str) -> AbstractContextManager[object]:
+    """Expects an error of the API, raised by the SDK."""
+    from adaptive_sdk.graphql_client.exceptions import GraphQLClientGraphQLMultiError
+
+    return pytest.raises(GraphQLClientGraphQLMultiError, match=match)

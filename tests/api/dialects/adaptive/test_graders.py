@@ -4,17 +4,18 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
-from adaptive_sdk import Adaptive, AsyncAdaptive
-from adaptive_sdk.graphql_client import GraderUpdateInput
-from adaptive_sdk.graphql_client.exceptions import GraphQLClientGraphQLMultiError
 
 from examples.model_server import ModelServer, Script
 from gradebox import NotFound
+from tests.api.dialects.adaptive.conftest import refused
 from tests.gradebox.conftest import Service
+
+if TYPE_CHECKING:
+    from adaptive_sdk import Adaptive
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -32,11 +33,11 @@ async def says_four(thread: "StringThread") -> float:  # type: ignore[name-defin
     return float("4" in thread.completion())
 
 
-def function(sdk: Adaptive, key: str = "says-four", fn: Any = says_four, **more: Any) -> Any:
+def function(sdk: "Adaptive", key: str = "says-four", fn: Any = says_four, **more: Any) -> Any:
     return sdk.graders.create.function(key=key, fn=fn, **more)
 
 
-def test_a_function_is_created_and_scores(sdk: Adaptive, service: Service, project: str) -> None:
+def test_a_function_is_created_and_scores(sdk: "Adaptive", service: Service, project: str) -> None:
     before = int(time.time() * 1000)
     made = function(sdk, name="Says four", description="looks for a 4")
 
@@ -56,6 +57,7 @@ def test_a_function_is_created_and_scores(sdk: Adaptive, service: Service, proje
 
 def test_the_client_that_awaits_does_the_same(service: Service, project: str) -> None:
     """test_schema.py shows that it sends the same documents."""
+    from adaptive_sdk import AsyncAdaptive
 
     async def run() -> tuple[Any, Any]:
         graders = AsyncAdaptive(base_url=service.url, api_key=service.key).graders
@@ -66,14 +68,14 @@ def test_the_client_that_awaits_does_the_same(service: Service, project: str) ->
     assert (made.key, found.id) == ("says-four", made.id)
 
 
-def test_source_as_a_string_is_kept_verbatim(sdk: Adaptive) -> None:
+def test_source_as_a_string_is_kept_verbatim(sdk: "Adaptive") -> None:
     source = (
         "import re  # π\n\n\nasync def grade(thread):\n    return float(len(re.findall('4', thread.completion())))\n"
     )
     assert function(sdk, fn=source).grader_config.source_code == source
 
 
-def test_a_function_that_fails_a_check_is_not_kept(sdk: Adaptive, service: Service, project: str) -> None:
+def test_a_function_that_fails_a_check_is_not_kept(sdk: "Adaptive", service: Service, project: str) -> None:
     with pytest.raises(ValueError, match=r"validation failed: test_run: .*answer") as caught:
         function(sdk, fn=exact_match)
     assert "in grade" in str(caught.value), "the grader's own traceback is shown"
@@ -84,7 +86,7 @@ def test_a_function_that_fails_a_check_is_not_kept(sdk: Adaptive, service: Servi
     assert service.client(project).graders.list() == []
 
 
-def test_validation_tells_of_every_check_and_takes_a_thread(sdk: Adaptive, project: str) -> None:
+def test_validation_tells_of_every_check_and_takes_a_thread(sdk: "Adaptive", project: str) -> None:
     source = "async def grade(thread):\n    return float(thread.metadata['answer'])\n"
     sample = {"turns": [["user", "?"], ["assistant", "!"]], "metadata": {"answer": "0.5"}}
 
@@ -109,7 +111,7 @@ def test_a_create_without_validation_is_validated(ask: Callable[..., Any], proje
     assert service.client(project).graders.list() == []
 
 
-def test_checks_are_a_function_to_the_sdk(sdk: Adaptive, service: Service, project: str) -> None:
+def test_checks_are_a_function_to_the_sdk(sdk: "Adaptive", service: Service, project: str) -> None:
     service.client(project).graders.create.checks("four", [{"check": "contains", "text": "4"}])
     found = sdk.graders.get(grader_key="four")
     assert found.grader_type.value == "FUNCTION"
@@ -130,7 +132,7 @@ def judge(client: Any, **more: Any) -> Any:
 
 
 def test_a_judge_comes_back_as_it_was_sent_and_scores(
-    sdk: Adaptive, service: Service, project: str, server: ModelServer
+    sdk: "Adaptive", service: Service, project: str, server: ModelServer
 ) -> None:
     examples = [
         {"input": [{"role": "user", "content": "hi"}], "output": "yo", "passes": True},
@@ -158,14 +160,14 @@ def test_a_judge_comes_back_as_it_was_sent_and_scores(
     assert (model.online.value, "no model 'a-judge'" in model.error) == ("OFFLINE", True)
 
 
-def test_a_judge_of_a_model_that_is_not_there_is_not_kept(sdk: Adaptive, service: Service, project: str) -> None:
-    with pytest.raises(GraphQLClientGraphQLMultiError, match="a-judge"):
+def test_a_judge_of_a_model_that_is_not_there_is_not_kept(sdk: "Adaptive", service: Service, project: str) -> None:
+    with refused("a-judge"):
         judge(sdk)
     assert service.client(project).graders.list() == []
 
 
 def test_an_external_endpoint_is_registered_by_its_url_and_scores(
-    sdk: Adaptive, service: Service, project: str, server: ModelServer
+    sdk: "Adaptive", service: Service, project: str, server: ModelServer
 ) -> None:
     made = sdk.graders.create.external_endpoint(key="far", url=server.base_url)
     assert (made.grader_type.value, made.grader_config.url) == ("REMOTE", server.base_url)
@@ -175,10 +177,10 @@ def test_an_external_endpoint_is_registered_by_its_url_and_scores(
     assert [(one.key, one.url) for one in client.endpoints.list()] == [("far", server.base_url)]
     with (
         ModelServer(Script(behave="status", status=400)) as wrong,
-        pytest.raises(GraphQLClientGraphQLMultiError, match="gave no score"),
+        refused("gave no score"),
     ):
         sdk.graders.create.external_endpoint(key="away", url=wrong.base_url)
-    with pytest.raises(GraphQLClientGraphQLMultiError, match="http"):
+    with refused("http"):
         sdk.graders.create.external_endpoint(key="away", url="ftp://x")
     assert [one.key for one in client.endpoints.list()] == ["far"]
     assert {one.key: one.kind for one in client.graders.list()} == {"again": "external", "far": "external"}
@@ -188,7 +190,7 @@ def test_an_external_endpoint_is_registered_by_its_url_and_scores(
     ("verdict", "score"), [('{"1": {"reason": "r", "supported": true}}', 1.0), ('{"1": {"reason": "r"}}', None)]
 )
 def test_a_prebuilt_judge_runs(
-    sdk: Adaptive,
+    sdk: "Adaptive",
     ask: Callable[..., Any],
     service: Service,
     project: str,
@@ -226,7 +228,7 @@ def test_a_prebuilt_judge_runs(
     assert "no documents" in bare.not_applicable
 
 
-def test_custom_graders_come_back(sdk: Adaptive, service: Service, project: str) -> None:
+def test_custom_graders_come_back(sdk: "Adaptive", service: Service, project: str) -> None:
     custom = sdk.graders.create.custom(key="own", description="mine")
     bare = sdk.graders.create.custom(key="bare")
 
@@ -237,14 +239,14 @@ def test_custom_graders_come_back(sdk: Adaptive, service: Service, project: str)
     assert kinds == {"bare": "custom", "own": "custom"}
 
 
-def test_a_grader_is_got_locked_and_deleted_by_key_or_id(sdk: Adaptive, service: Service, project: str) -> None:
+def test_a_grader_is_got_locked_and_deleted_by_key_or_id(sdk: "Adaptive", service: Service, project: str) -> None:
     made = function(sdk, fn=SOURCE)
     assert str(UUID(made.id)) == made.id
     for ref in ("says-four", made.id):
         assert sdk.graders.get(grader_key=ref).id == made.id
 
     assert sdk.graders.lock(grader_key=made.id, locked=True).locked
-    with pytest.raises(GraphQLClientGraphQLMultiError, match="'says-four' is locked: unlock it"):
+    with refused("'says-four' is locked: unlock it"):
         sdk.graders.delete(grader_key="says-four")
     assert not sdk.graders.lock(grader_key="says-four", locked=False).locked
     assert sdk.graders.delete(grader_key=made.id) is True
@@ -253,22 +255,24 @@ def test_a_grader_is_got_locked_and_deleted_by_key_or_id(sdk: Adaptive, service:
     assert function(sdk, fn=SOURCE).id != made.id, "a new grader of an old key is another one"
 
 
-def test_a_grader_that_is_not_there_is_named(sdk: Adaptive) -> None:
+def test_a_grader_that_is_not_there_is_named(sdk: "Adaptive") -> None:
     graders = sdk.graders
     for call in (graders.get, partial(graders.lock, locked=True), graders.delete):
-        with pytest.raises(GraphQLClientGraphQLMultiError, match="there is no grader 'my-model' in project"):
+        with refused("there is no grader 'my-model' in project"):
             call(grader_key="my-model")
 
 
-def test_a_key_that_is_taken_or_none_is_refused(sdk: Adaptive) -> None:
+def test_a_key_that_is_taken_or_none_is_refused(sdk: "Adaptive") -> None:
     function(sdk, fn=SOURCE)
-    with pytest.raises(GraphQLClientGraphQLMultiError, match=r"there is a grader 'says-four' in project .* already"):
+    with refused(r"there is a grader 'says-four' in project .* already"):
         function(sdk, fn=SOURCE)
-    with pytest.raises(GraphQLClientGraphQLMultiError, match=r"\$\.key"):
+    with refused(r"\$\.key"):
         sdk.graders.create.custom(key="Upper")
 
 
-def test_an_update_changes_what_it_names(sdk: Adaptive, service: Service, project: str) -> None:
+def test_an_update_changes_what_it_names(sdk: "Adaptive", service: Service, project: str) -> None:
+    from adaptive_sdk.graphql_client import GraderUpdateInput
+
     function(sdk, fn=SOURCE, description="one")
 
     def update(**fields: Any) -> Any:
@@ -280,11 +284,11 @@ def test_an_update_changes_what_it_names(sdk: Adaptive, service: Service, projec
     changed = update(graderConfig={"function": {"sourceCode": SOURCE.replace("1", "0"), "description": "none"}})
     assert (changed.name, changed.grader_config.function_description) == ("Four", "none")
     assert service.client(project).graders.get("says-four").version == 2
-    with pytest.raises(GraphQLClientGraphQLMultiError, match="check 'syntax' failed"):
+    with refused("check 'syntax' failed"):
         update(graderConfig={"function": {"sourceCode": "async def"}})
-    with pytest.raises(GraphQLClientGraphQLMultiError, match="graderConfig holds custom"):
+    with refused("graderConfig holds custom"):
         update(graderConfig={"custom": {"description": "x"}})
-    with pytest.raises(GraphQLClientGraphQLMultiError, match="has another type, which cannot change"):
+    with refused("has another type, which cannot change"):
         update(graderType="CUSTOM")
     assert service.client(project).graders.get("says-four").version == 2
 

@@ -2,9 +2,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 
 from tests.api.dialects.conftest import LANGFUSE_SECRET
 from tests.gradebox.conftest import Service
@@ -42,6 +40,9 @@ def evaluation(
 
 def lambda_client(url: str, secret: str = LANGFUSE_SECRET) -> Any:
     """The AWS SDK for Python, without retries, so that a test sees each answer."""
+    import boto3  # here, because each test process would import it to collect the tests
+    from botocore.config import Config
+
     return boto3.client(
         "lambda",
         endpoint_url=url,

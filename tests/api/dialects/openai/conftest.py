@@ -1,12 +1,21 @@
+"""Fixtures for the client of openai.
+
+It takes half a second to import: each test process would spend it on collecting the tests.
+"""
+
+from __future__ import annotations
+
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from openai import OpenAI
-from openai.resources.fine_tuning.alpha import Graders
 
 from examples.model_server import ModelServer
 from tests.gradebox.conftest import Service
+
+if TYPE_CHECKING:
+    from openai import APIStatusError, OpenAI
+    from openai.resources.fine_tuning.alpha import Graders
 
 SAME = "def grade(sample, item):\n    return float(sample['output_text'] == item['answer'])\n"
 
@@ -48,6 +57,8 @@ def model_server(service: Service) -> Iterator[ModelServer]:
 @pytest.fixture(scope="session")
 def client(service: Service) -> Iterator[OpenAI]:
     """The real client without retries, so that a test sees each answer."""
+    from openai import OpenAI
+
     with OpenAI(base_url=f"{service.url}/openai/v1", api_key=service.key, max_retries=0) as client:
         yield client
 
@@ -55,3 +66,10 @@ def client(service: Service) -> Iterator[OpenAI]:
 @pytest.fixture(scope="session")
 def graders(client: OpenAI) -> Graders:
     return client.fine_tuning.alpha.graders
+
+
+def refused(match: str | None = None, error: str = "BadRequestError") -> pytest.RaisesExc[APIStatusError]:
+    """Expects an error of the API, raised by the client."""
+    import openai
+
+    return pytest.raises(getattr(openai, error), match=match)

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import json
 import subprocess
 import sys
@@ -5,13 +7,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
-import openai
 import pytest
-from openai import OpenAI
-from openai.resources.fine_tuning.alpha import Graders
 
 from api.access.callers import Caller, WaitingClient
 from api.dialects.openai import similarity as measuring
@@ -20,8 +19,12 @@ from api.dialects.openai.refused import OpenAIProblem
 from api.http.problems import problem_of
 from sandbox import limits
 from sandbox.errors import InfrastructureError
-from tests.api.dialects.openai.conftest import asking, check, multi, python, similar
+from tests.api.dialects.openai.conftest import asking, check, multi, python, refused, similar
 from tests.gradebox.conftest import Service
+
+if TYPE_CHECKING:
+    from openai import APIStatusError, OpenAI
+    from openai.resources.fine_tuning.alpha import Graders
 
 pytestmark = pytest.mark.service
 
@@ -29,11 +32,11 @@ _CALLER = Caller(WaitingClient(), "default", 60.0)
 IMAGE = {"type": "input_image", "image_url": "https://example.org/a.png"}
 
 
-def refusal(graders: Graders, grader: Any) -> openai.BadRequestError:
+def refusal(graders: Graders, grader: Any) -> APIStatusError:
     """The refusal of a grader, the same from both methods."""
-    with pytest.raises(openai.BadRequestError) as validating:
+    with refused() as validating:
         graders.validate(grader=grader)
-    with pytest.raises(openai.BadRequestError) as running:
+    with refused() as running:
         graders.run(grader=grader, model_sample="4", item={"answer": "4"})
     assert validating.value.message == running.value.message
     assert validating.value.type == "invalid_request_error"
@@ -202,29 +205,29 @@ def test_measures_do_not_load_scipy() -> None:
 
 
 def test_texts_that_take_too_much_memory_are_refused_and_hold_nobody_up(graders: Graders, service: Service) -> None:
-    with pytest.raises(openai.BadRequestError, match=r"more than 1 GiB|more than 10 s"):
+    with refused(r"more than 1 GiB|more than 10 s"):
         graders.run(grader=similar("rouge_l"), model_sample="a b " * 50_000, item={"answer": "b c " * 50_000})
     assert httpx.get(f"{service.url}/healthz").status_code == 200
 
 
 def test_a_template_cannot_be_blown_up(graders: Graders) -> None:
     grader = check(input="{{item.answer}}" * 2_000)
-    with pytest.raises(openai.BadRequestError, match="longer than 1048576 characters"):
+    with refused("longer than 1048576 characters"):
         graders.run(grader=grader, model_sample="", item={"answer": "x" * 100_000})
 
 
 def test_samples_of_another_kind(client: OpenAI) -> None:
     graders: Any = client.fine_tuning.alpha.graders
-    with pytest.raises(openai.BadRequestError, match="model_sample must be a string"):
+    with refused("model_sample must be a string"):
         graders.run(grader=check(), model_sample=4)
-    with pytest.raises(openai.BadRequestError, match="item must be an object"):
+    with refused("item must be an object"):
         graders.run(grader=check(), model_sample="4", item=["4"])
 
 
 def test_requests_with_unknown_members(graders: Graders) -> None:
-    with pytest.raises(openai.BadRequestError, match="unknown field `items`"):
+    with refused("unknown field `items`"):
         graders.run(grader=python(), model_sample="4", extra_body={"items": {"answer": "4"}})
-    with pytest.raises(openai.BadRequestError, match=r"item=\{'reference_answer': …\}"):
+    with refused(r"item=\{'reference_answer': …\}"):
         graders.run(grader=python(), model_sample="4", extra_body={"reference_answer": "4"})
     graders.validate(grader=python(), extra_body={"item": {"answer": "4"}})  # the body of a run will do
 
@@ -233,24 +236,24 @@ def test_an_item_that_no_sandbox_takes(graders: Graders) -> None:
     item: dict[str, Any] = {}
     for _ in range(limits.DEPTH):
         item = {"deeper": item}
-    with pytest.raises(openai.BadRequestError, match=f"more than {limits.DEPTH} levels deep"):
+    with refused(f"more than {limits.DEPTH} levels deep"):
         graders.run(grader=python(), model_sample="4", item=item)
-    with pytest.raises(openai.APIStatusError, match="longer than 4194304 bytes") as long:
+    with refused("longer than 4194304 bytes", "APIStatusError") as long:
         graders.run(grader=python(), model_sample="4" * 5_000_000)
     assert long.value.status_code == 413
 
 
 def test_keys_projects_and_paths(service: Service, client: OpenAI) -> None:
-    with pytest.raises(openai.AuthenticationError) as unknown:
+    with refused(error="AuthenticationError") as unknown:
         client.with_options(api_key="nope").fine_tuning.alpha.graders.validate(grader=python())
     assert unknown.value.code == "invalid_api_key"
     elsewhere = client.with_options(project="nowhere").fine_tuning.alpha.graders
-    with pytest.raises(openai.NotFoundError, match="no project 'nowhere'"):
+    with refused("no project 'nowhere'", "NotFoundError"):
         elsewhere.validate(grader=python())
-    with pytest.raises(openai.NotFoundError, match="there is no 'models' here"):
+    with refused("there is no 'models' here", "NotFoundError"):
         client.models.list()
     reader = service.client().keys.create("reader", ["default"], role="read").secret
-    with pytest.raises(openai.PermissionDeniedError, match="role 'score'"):
+    with refused("role 'score'", "PermissionDeniedError"):
         client.with_options(api_key=reader or "").fine_tuning.alpha.graders.validate(grader=python())
 
 
@@ -258,7 +261,7 @@ def test_a_project_that_the_key_covers(service: Service, client: OpenAI, project
     secret = service.client().keys.create("one", [project]).secret or ""
     graders = client.with_options(api_key=secret, project=project).fine_tuning.alpha.graders
     assert graders.run(grader=check(), model_sample="4", item={"answer": "4"}).reward == 1.0
-    with pytest.raises(openai.NotFoundError):
+    with refused(error="NotFoundError"):
         client.with_options(api_key=secret).fine_tuning.alpha.graders.validate(grader=check())
 
 

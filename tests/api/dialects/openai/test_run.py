@@ -1,14 +1,18 @@
-from typing import Any, get_args
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
-from openai.resources.fine_tuning.alpha import Graders
-from openai.types.fine_tuning.alpha import GraderRunResponse
 
 from api.dialects.openai.answers import Errors
 from api.dialects.openai.graders import Metric
 from api.dialects.openai.similarity_measures import MEASURES
 from gradebox.outcome import OutcomeError
 from tests.api.dialects.openai.conftest import check, multi, python, similar
+
+if TYPE_CHECKING:
+    from openai.resources.fine_tuning.alpha import Graders
+    from openai.types.fine_tuning.alpha import GraderRunResponse
 
 pytestmark = pytest.mark.service
 
@@ -135,12 +139,11 @@ def test_similarity_of_what_is_alike(graders: Graders) -> None:
     item = {"answer": "The cat was sitting on the mat"}
     rewards = {
         metric: graders.run(grader=similar(metric), model_sample="the cat sat on the mat today", item=item).reward
-        for metric in ("fuzzy_match", "bleu", "rouge_1", "rouge_l")
+        for metric in ("fuzzy_match", "rouge_l")
     }
     # Words in common: the, cat, on, the, mat; five of seven on both sides, in the same order.
-    assert rewards["rouge_1"] == rewards["rouge_l"] == pytest.approx(5 / 7)
+    assert rewards["rouge_l"] == pytest.approx(5 / 7)
     assert rewards["fuzzy_match"] == pytest.approx(0.753448, abs=1e-6)
-    assert 0.1 < rewards["bleu"] < 0.5
 
 
 def test_a_formula_over_several_graders(graders: Graders) -> None:

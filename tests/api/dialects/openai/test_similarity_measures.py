@@ -16,6 +16,12 @@ def test_equal_texts_score_1_and_strangers_0() -> None:
         assert measure("1234", text) == pytest.approx(0.0, abs=0.01), metric
 
 
+def test_a_text_that_is_alike_scores_between() -> None:
+    text, reference = "the cat sat on the mat today", "The cat was sitting on the mat"
+    assert MEASURES["rouge_1"](text, reference) == pytest.approx(5 / 7)
+    assert 0.1 < MEASURES["bleu"](text, reference) < 0.5
+
+
 @pytest.mark.parametrize("metric", ["fuzzy_match", "bleu", "gleu", "rouge_1", "rouge_l"])
 def test_texts_need_not_be_english(metric: str) -> None:
     assert MEASURES[metric]("Кот сидит на окне", "Кот сидит на окне") == pytest.approx(1.0)

@@ -7,12 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import pytest
-from adaptive_sdk.external import RewardClient
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 
 from tests.api.dialects.reward.conftest import Reward
-from tests.api.dialects.reward.test_http import request
+from tests.api.dialects.reward.test_http import request, reward_client
 from tests.gradebox.conftest import Service
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
@@ -21,7 +20,7 @@ _T = TypeVar("_T")
 
 def over_socket(url: str, ask: Callable[[Any], Awaitable[_T]]) -> _T:
     async def run() -> _T:
-        client = await RewardClient(url, timeout=30).connect_websocket()
+        client = await reward_client(url).connect_websocket()
         try:
             return await asyncio.wait_for(ask(client), 60)
         finally:

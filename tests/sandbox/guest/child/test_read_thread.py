@@ -277,7 +277,7 @@ ODD = st.sampled_from(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(st.lists(NUMBERS | st.lists(CHARACTERS, max_size=4).map(lambda c: f'"{"".join(c)}"') | ODD, max_size=3))
 def test_numbers_and_strings_as_they_may_be_written(written: list[str]) -> None:
     """Numbers agree to the last bit, and the same duplicate key wins, in the same place."""
