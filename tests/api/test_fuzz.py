@@ -14,7 +14,7 @@ from tests.api.conftest import PROJECT, Service, create
 EXAMPLES = os.environ.get("FUZZ_EXAMPLES", "4")
 # The other test covers these operations: coverage depends on the schema, and rarely on what is there.
 DELETE_ALONE = '[[operations]]\nexclude-method = "DELETE"\nphases.coverage.enabled = false\n'
-# Their bodies are those of POST to graders, models, endpoints and environments, so coverage would repeat a quarter.
+# Their bodies have the fields of those that make graders, models, endpoints and environments: a quarter of the cases.
 SAME_BODIES = """[phases.coverage]
 unexpected-methods = ["QUERY"]
 
