@@ -232,7 +232,7 @@ def test_processes_killed_in_the_middle_of_a_batch_lose_nothing_and_score_nothin
     assert len(files) == len({name.partition("-")[0] for name in files})  # one file for each chunk
 
     children = family(two.process.pid)
-    two.process.kill()
+    two.process.kill()  # so this is the last test of `two`
     eventually(lambda: not any(runs(child) for child in children), 60)
 
 
