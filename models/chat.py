@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from models.chat_completion import ServerReply
 from models.client import ModelClient
 from models.errors import AskFailed
 from models.parse_ask import ModelRequest
-from models.parse_reply import ServerReply
 from storage.models import ModelAccess
 
 _NAMES_OF_FORMAT = ("response_format", "json_schema", "schema", "structured", "guided")

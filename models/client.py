@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from models import error_answers, parse_reply
+from models import chat_completion, error_answers
 from models.addresses import Resolve, look_up
 from models.parse_ask import Message
 from models.pinned_http import PinnedHttp
@@ -25,7 +25,9 @@ class ModelClient(PinnedHttp):
         self._access = access
         self.takes_schemas = True
 
-    async def chat(self, messages: Sequence[Mapping[str, object] | Message], **options: Any) -> parse_reply.ServerReply:
+    async def chat(
+        self, messages: Sequence[Mapping[str, object] | Message], **options: Any
+    ) -> chat_completion.ServerReply:
         """Return the reply to these messages; `options` are further fields of the request. Raises AskFailed."""
         access = self._access
         wanted = {"model": access.model, "messages": messages}
@@ -33,7 +35,7 @@ class ModelClient(PinnedHttp):
         answer = await self.post("/chat/completions", msgspec.json.encode(wanted), access.timeout_s)
         if answer.status != 200:
             raise error_answers.refusal(answer.status, answer.headers, answer.body, access.api_key)
-        return parse_reply.read(answer.body, access.api_key)
+        return chat_completion.read(answer.body, access.api_key)
 
     def reported(self, text: str) -> str:
         """Return the beginning of a reply for display, without the API key, which a server may repeat."""

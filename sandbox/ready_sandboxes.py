@@ -13,8 +13,8 @@ from sandbox.counts import Counts
 from sandbox.errors import InfrastructureError, StillRunning, Stopped
 from sandbox.fair_shares import Shares
 from sandbox.grader_source import GraderSource
-from sandbox.idle_sandboxes import IdleSandboxes, largest
 from sandbox.limits import MIB
+from sandbox.loaded_sandboxes import LoadedSandboxes, largest
 from sandbox.session import Session, Stopping
 from sandbox.settings import SandboxSettings
 from sandbox.start_trouble import StartTrouble
@@ -49,7 +49,7 @@ class ReadySandboxes:
         self._memory = memory
         self._changed = threading.Condition()
         self._empty: list[Session] = []
-        self._idle = IdleSandboxes()
+        self._idle = LoadedSandboxes()
         self._orders: list[_Order] = []  # not started yet
         self._alive = 0  # all sandboxes, including busy ones and those being started
         self._waiting = 0

@@ -10,10 +10,10 @@ import pytest
 
 from examples.model_server import ModelServer, Script
 from gradebox.schemas import ModelDefaults, ModelFault
+from models.chat_completion import ServerReply
 from models.client import ModelClient
 from models.error_answers import refusal, reported
 from models.errors import AskFailed, TokenUsage
-from models.parse_reply import ServerReply
 from models.settings import ModelSettings
 from models.trials import of_model
 from storage.models import ModelAccess

@@ -15,7 +15,7 @@ from sandbox.errors import SandboxError
 from storage.environment_builds import Claim, Made
 from storage.errors import NotFound
 from worker.context import WorkerContext
-from worker.environments.build import build
+from worker.environments.build_steps import build
 from worker.environments.data import fetched
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed

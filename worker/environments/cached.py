@@ -11,7 +11,7 @@ import msgspec
 from sandbox.environments import BUILT_FOR, EnvironmentFolders
 from sandbox.pool import Pool
 from storage.spool import Readable
-from worker.environments.build import ReportStep, build
+from worker.environments.build_steps import ReportStep, build
 from worker.environments.settings import EnvironmentSettings
 
 

@@ -13,7 +13,7 @@ from storage.environment_builds import Made
 from storage.spool import Readable
 from tests.backends import STARTED, backend_of, settings_for
 from tests.wheels import folder_for_environments
-from worker.environments.build import build
+from worker.environments.build_steps import build
 from worker.environments.settings import EnvironmentSettings
 
 

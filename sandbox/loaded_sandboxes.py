@@ -8,7 +8,7 @@ from sandbox.grader_source import GraderSource
 from sandbox.session import Ended, Session
 
 
-class IdleSandboxes:
+class LoadedSandboxes:
     """The idle sandboxes, with the most recently used one at the end. The caller holds a lock."""
 
     def __init__(self) -> None:

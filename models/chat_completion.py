@@ -1,4 +1,4 @@
-"""Strict parsing of model replies."""
+"""Decodes a chat completion, the answer of a model's server. Nothing is guessed."""
 
 import msgspec
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from models import error_answers
+from models.chat_completion import ServerReply, read
 from models.errors import AskFailed, TokenUsage
-from models.parse_reply import ServerReply, read
 
 KEY = "sk-very-secret-of-a-model-0123456789"
 USAGE = {"prompt_tokens": 7, "completion_tokens": 3}
