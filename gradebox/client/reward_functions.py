@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from gradebox.client.threads import Thread
 from gradebox.outcome import Outcome
 from gradebox.rewards import groups, trl, verifiers, verl
-from gradebox.rewards.together import AsyncTogether
+from gradebox.rewards.collected_calls import AsyncCollectedCalls
 
 Columns = Collection[str] | None
 
@@ -99,7 +99,7 @@ class RewardFunctions(NamedReward):
         async def score(threads: _Threads) -> list[Outcome]:
             return await asyncio.to_thread(self.score, threads)
 
-        return _named(_verifiers_reward(AsyncTogether(score), _names(columns)), self._reward_name())
+        return _named(_verifiers_reward(AsyncCollectedCalls(score), _names(columns)), self._reward_name())
 
 
 class AsyncRewardFunctions(NamedReward):
@@ -128,23 +128,23 @@ class AsyncRewardFunctions(NamedReward):
     def as_verl_compute_score(self, *, columns: Columns = None) -> Callable[..., Awaitable[float]]:
         """As `RewardFunctions.as_verl_compute_score`, but not `batched`: verl awaits only functions of one sample."""
         self._refuse_groups("verl", "use gradebox.Client, and as_verl_compute_score(batched=True)")
-        together, only = AsyncTogether(self.score), _names(columns)
+        collected, only = AsyncCollectedCalls(self.score), _names(columns)
 
         async def compute_score(
             data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **_more: Any
         ) -> float:
             sample = verl.thread(data_source, solution_str, ground_truth, extra_info, only)
-            return verl.number(await together.score(sample))
+            return verl.number(await collected.score(sample))
 
         return _named(compute_score, self._reward_name())
 
     def as_verifiers_reward(self, *, columns: Columns = None) -> Callable[..., Awaitable[float]]:
         """As `RewardFunctions.as_verifiers_reward`."""
         self._refuse_groups("verifiers", "use a grader of single threads")
-        return _named(_verifiers_reward(AsyncTogether(self.score), _names(columns)), self._reward_name())
+        return _named(_verifiers_reward(AsyncCollectedCalls(self.score), _names(columns)), self._reward_name())
 
 
-def _verifiers_reward(together: AsyncTogether, columns: Columns) -> Callable[..., Awaitable[float]]:
+def _verifiers_reward(collected: AsyncCollectedCalls, columns: Columns) -> Callable[..., Awaitable[float]]:
     # Assigned in the body of a class, this function becomes a method: `_owner` takes the instance.
     async def reward(*_owner: Any, trace: Any = None, task: Any = None, state: Any = None, **more: Any) -> float:
         try:
@@ -152,7 +152,7 @@ def _verifiers_reward(together: AsyncTogether, columns: Columns) -> Callable[...
                 thread = verifiers.of_trace(trace, task, columns)
             else:
                 thread = verifiers.of_rubric({"task": task, "state": state, **more}, columns)
-            return verl.number(await together.score(thread))
+            return verl.number(await collected.score(thread))
         except Exception as error:
             verifiers.note(error, state)
             raise

@@ -11,8 +11,8 @@ from typing import Any
 from gradebox.errors import ScoreMissing
 from gradebox.outcome import Outcome
 from gradebox.rewards import groups
+from gradebox.rewards.collected_calls import CollectedCalls
 from gradebox.rewards.plain import metadata
-from gradebox.rewards.together import Together
 
 _Score = Callable[[list[dict[str, Any]]], list[Outcome]]
 
@@ -76,14 +76,14 @@ class VerlReward:
     def __init__(self, key: str, score: _Score, columns: Columns) -> None:
         self.__name__ = self.__qualname__ = key
         self._columns = columns
-        self._together = Together(score)
+        self._calls = CollectedCalls(score)
 
     def __call__(
         self, data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **_more: Any
     ) -> float:
         """Return the sample's reward. Raises ScoreMissing."""
         sample = thread(data_source, solution_str, ground_truth, extra_info, self._columns)
-        return number(self._together.score(sample))
+        return number(self._calls.score(sample))
 
 
 def generations(

@@ -9,7 +9,7 @@ import pytest
 
 from gradebox.errors import ApiError
 from gradebox.outcome import Outcome
-from gradebox.rewards.together import AsyncTogether, Together
+from gradebox.rewards.collected_calls import AsyncCollectedCalls, CollectedCalls
 from gradebox.schemas import Problem
 
 
@@ -34,8 +34,8 @@ def test_what_arrives_while_one_request_is_under_way_goes_with_the_next() -> Non
         time.sleep(0.1)
         return outcomes(threads)
 
-    together = Together(send)
-    assert in_threads(lambda n: together.score(thread(n)).score, 32) == [float(n) for n in range(32)]
+    collected = CollectedCalls(send)
+    assert in_threads(lambda n: collected.score(thread(n)).score, 32) == [float(n) for n in range(32)]
     assert sum(sizes) == 32 and len(sizes) < 8
 
 
@@ -49,16 +49,16 @@ def test_an_error_reaches_every_thread_of_its_request_and_no_later_one() -> None
             raise ConnectionError("away")
         return outcomes(threads)
 
-    together = Together(send)
+    collected = CollectedCalls(send)
 
     def call(n: int) -> float | None:
         with pytest.raises(ConnectionError):
-            together.score(thread(n))
+            collected.score(thread(n))
         return None
 
     assert in_threads(call, 8) == [None] * 8
     fails.clear()
-    assert together.score(thread(3)).score == 3.0
+    assert collected.score(thread(3)).score == 3.0
 
 
 def test_awaited_calls_go_together() -> None:
@@ -71,12 +71,12 @@ def test_awaited_calls_go_together() -> None:
             raise ConnectionError("away")
         return outcomes(threads)
 
-    together = AsyncTogether(send)
+    collected = AsyncCollectedCalls(send)
 
     async def ask() -> list[Outcome]:
-        found = await asyncio.gather(*(together.score(thread(n)) for n in range(500)))
+        found = await asyncio.gather(*(collected.score(thread(n)) for n in range(500)))
         with pytest.raises(ConnectionError):
-            await together.score(thread(-1))
+            await collected.score(thread(-1))
         return found
 
     for _ in range(2):  # each run has another event loop
@@ -89,10 +89,10 @@ def test_a_caller_that_gives_up_takes_nothing_from_the_others() -> None:
         await asyncio.sleep(0.05)
         return outcomes(threads)
 
-    together = AsyncTogether(send)
+    collected = AsyncCollectedCalls(send)
 
     async def ask() -> float | None:
-        first, second = (asyncio.ensure_future(together.score(thread(n))) for n in (1, 2))
+        first, second = (asyncio.ensure_future(collected.score(thread(n))) for n in (1, 2))
         await asyncio.sleep(0.01)
         first.cancel()
         return (await second).score
@@ -124,11 +124,11 @@ def test_a_thread_that_is_refused_takes_no_score_of_others(refusal: Exception) -
         begun.wait(0.2)  # so that the others go together
         return refusing(refusal, threads)
 
-    together = Together(send)
+    collected = CollectedCalls(send)
 
     def call(n: int) -> float | None:
         try:
-            return together.score(thread(-n if n in (2, 5) else n)).score
+            return collected.score(thread(-n if n in (2, 5) else n)).score
         except type(refusal) as error:
             assert error is refusal
             return None
@@ -144,8 +144,8 @@ def test_an_awaited_thread_that_is_refused_takes_no_score_of_others(refusal: Exc
         return refusing(refusal, threads)
 
     async def ask() -> list[Outcome | BaseException]:
-        together = AsyncTogether(send)
-        calls = [together.score(thread(-n if n == 5 else n)) for n in range(8)]
+        collected = AsyncCollectedCalls(send)
+        calls = [collected.score(thread(-n if n == 5 else n)) for n in range(8)]
         return await asyncio.gather(*calls, return_exceptions=True)
 
     found = asyncio.run(ask())
@@ -162,8 +162,8 @@ def test_an_error_that_concerns_all_is_not_tried_again(status: int) -> None:
         raise problem(status)
 
     async def ask() -> list[Outcome | BaseException]:
-        together = AsyncTogether(send)
-        return await asyncio.gather(*(together.score(thread(n)) for n in range(4)), return_exceptions=True)
+        collected = AsyncCollectedCalls(send)
+        return await asyncio.gather(*(collected.score(thread(n)) for n in range(4)), return_exceptions=True)
 
     assert [type(each) for each in asyncio.run(ask())] == [ApiError] * 4
     assert sizes == [4]
@@ -177,13 +177,13 @@ def test_what_is_no_thread_is_refused_before_it_joins_others() -> None:
         return outcomes(threads)
 
     async def ask() -> list[Outcome | BaseException]:
-        together = AsyncTogether(send)
+        collected = AsyncCollectedCalls(send)
         odd = {"completion": [{"role": "human", "content": "4"}]}
-        calls = (together.score(each) for each in (thread(1), odd, thread(3)))
+        calls = (collected.score(each) for each in (thread(1), odd, thread(3)))
         return await asyncio.gather(*calls, return_exceptions=True)
 
     first, second, third = asyncio.run(ask())
     assert isinstance(first, Outcome) and isinstance(third, Outcome) and sizes == [2]
     assert str(second) == "\"completion\"[0]: the role 'human' is unknown: write 'user'"
     with pytest.raises(ValueError, match="the role 'human' is unknown"):
-        Together(outcomes).score({"completion": [{"role": "human", "content": "4"}]})
+        CollectedCalls(outcomes).score({"completion": [{"role": "human", "content": "4"}]})

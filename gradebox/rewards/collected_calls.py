@@ -21,7 +21,7 @@ _Result = Outcome | BaseException
 _OF_CONTENT = (413, 422)  # statuses that refuse the content of a request
 
 
-class Together:
+class CollectedCalls:
     """For blocking threads. One of the waiting threads sends for all of them, and then wakes another one to send."""
 
     def __init__(self, send: Callable[[list[_Thread]], list[Outcome]]) -> None:
@@ -31,14 +31,14 @@ class Together:
         self._waiting: list[tuple[_Thread, Future[Outcome | None]]] = []
         self._pid = os.getpid()
 
-    def __reduce__(self) -> tuple[type["Together"], tuple[Callable[[list[_Thread]], list[Outcome]]]]:
-        return Together, (self._send,)
+    def __reduce__(self) -> tuple[type["CollectedCalls"], tuple[Callable[[list[_Thread]], list[Outcome]]]]:
+        return CollectedCalls, (self._send,)
 
     def score(self, thread: _Thread) -> Outcome:
         """Score one thread. Raises ValueError if it is not a thread, and what sending it raises."""
         read(thread, keep_unknown=True)
         if self._pid != os.getpid():
-            Together.__init__(self, self._send)  # after a fork: drop the parent's pending calls
+            CollectedCalls.__init__(self, self._send)  # after a fork: drop the parent's pending calls
         mine: Future[Outcome | None] = Future()
         with self._lock:
             self._waiting.append((thread, mine))
@@ -77,7 +77,7 @@ class Together:
                 self._waiting[0][1].set_result(None)
 
 
-class AsyncTogether:
+class AsyncCollectedCalls:
     """For asynchronous code, in one event loop at a time."""
 
     def __init__(self, send: Callable[[list[_Thread]], Coroutine[Any, Any, list[Outcome]]]) -> None:
