@@ -67,7 +67,7 @@ def _attempt(
     try:
         text = from_bytes(case.source(canaries))
     except SourceRefused as refused:
-        return case.faults_of_report(refused.report)
+        return case.faults_of_report(refused.report) + _late(case, "the checks", started)
     source = GraderSource(text, case.isolation, timeout_s=case.timeout_s, environment=environment)
     report = pool.prove(source, answering=answering)
     faults = case.faults_of_report(report)
