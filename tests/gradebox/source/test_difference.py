@@ -113,7 +113,7 @@ _FILLED = {
         "async def g(thread): return next(iter(RULES.values()))"
     ),
     "beside a long table": (
-        "def sieve(n):\n  return [n % 2 > 0] * n\nPRIME = sieve(20_000)\nclass Ranks: top = 1\n"
+        "def sieve(n):\n  return [n % 2 > 0] * n\nPRIME = sieve(25_000)\nclass Ranks: top = 1\n"
         "def boost(): Ranks.top = 7\nboost()\nasync def g(thread): return Ranks.top * len(PRIME)"
     ),
     "in an array": (
