@@ -104,18 +104,18 @@ def _install(built: Path, pins: Path, folder: Path, extra: str) -> Environment:
     pip = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", str(folder / "bin" / "python")]
     done = subprocess.run([*pip, "-c", str(pins), f"{wheel}{extra}"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    _link_byte_code(folder)
+    _copy_byte_code(folder)
     return Environment(folder)
 
 
-def _link_byte_code(folder: Path) -> None:
-    """Links what this Python has compiled of the same packages. Python ignores it where it is of other files."""
+def _copy_byte_code(folder: Path) -> None:
+    """Copies what this Python has compiled of the same packages. Python ignores it where it is of other files."""
     ours = Path(sysconfig.get_path("purelib"))
     (site,) = folder.glob("lib/*/site-packages")
     for place in [path for path in site.rglob("*") if path.is_dir()]:
         compiled = ours / place.relative_to(site) / "__pycache__"
         if compiled.is_dir() and not (place / "__pycache__").exists():
-            shutil.copytree(compiled, place / "__pycache__", copy_function=os.link)
+            shutil.copytree(compiled, place / "__pycache__")
 
 
 def test_the_wheel_has_one_top_level_name(built: Path) -> None:
