@@ -2,7 +2,7 @@
 
 import gc
 
-gc.set_threshold(50_000)  # imports leave no garbage, and collections take a sixth of a command's time
+gc.set_threshold(50_000)  # imports leave no garbage, and collections take a tenth of a command's start
 
 from gradebox.cli import main  # noqa: E402
 

@@ -1,6 +1,7 @@
 """The program that runs an uploaded copy and describes its values.
 
-Each upload of a function starts it, up to five times, so that it imports as little as possible.
+Each upload of a function starts it up to five times. So it imports little, and is not in the package `source`, whose
+import takes as long again.
 """
 
 import json
