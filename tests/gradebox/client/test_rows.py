@@ -176,7 +176,8 @@ def test_times_of_numpy_are_iso_8601_whatever_they_count_in(value: np.datetime64
 
 
 def test_times_of_pandas_are_iso_8601() -> None:
-    pandas = pytest.importorskip("pandas")
+    import pandas  # here, because each test process would import it to collect the tests
+
     times = pandas.Series(pandas.to_datetime(["2024-01-02T03:04:05", None]))
     for series in (times, times.dt.tz_localize("UTC")):
         zone = "" if series is times else "+00:00"

@@ -321,5 +321,7 @@ def test_what_is_no_list_of_threads_says_so(threads: Any, said: str) -> None:
 
 
 def test_a_frame_is_no_list_of_threads() -> None:
-    frame = pytest.importorskip("pandas").DataFrame([{"question": "2+2?", "answer": "4"}])
+    import pandas  # here, because each test process would import it to collect the tests
+
+    frame = pandas.DataFrame([{"question": "2+2?", "answer": "4"}])
     test_what_is_no_list_of_threads_says_so(frame, "a DataFrame needs columns=.* has the columns question, answer")
