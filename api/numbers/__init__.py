@@ -1,8 +1,9 @@
-"""Statistics over outcomes, computed in a separate program.
+"""Statistics over outcomes, computed in separate processes.
 
-    process.py         runs the program with its limits and input
-    program.py         the program: reads a job and streams of lines, prints JSON
-    lines.py           the format of its standard input
+    process.py         runs a job with its limits and input
+    loaded_program.py  the program as its callers see it: starts it, asks it for forks
+    program.py         the program: forks; a fork reads a job and streams of lines, prints JSON
+    lines.py           the format of a fork's standard input
     jobs.py            its jobs
     *_job.py           the implementations: a summary, a comparison, an agreement; for tables, an index and a search
     outcome_column.py  the outcomes of one grader in few bytes each
@@ -11,7 +12,8 @@
     bootstrap.py       confidence intervals, by SciPy
     summaries.py       summaries of batches with their intervals
 
-Importing SciPy takes 80 MB of memory, and computing with many outcomes holds the interpreter for seconds, during which
-every request in the API process would wait. The program also parses tenants' data, and a crash loses nothing but the
-program. So no other process imports SciPy, and the program exits after each job.
+Importing SciPy takes 80 MB of memory and most of a second, and computing with many outcomes holds the interpreter for
+seconds, during which every request in the API process would wait. A job also parses tenants' data, and a crash loses
+nothing but the job. So no other process imports SciPy. The program imports it when the first job needs it, and stays;
+each job runs in a fork of its own, which exits after it.
 """

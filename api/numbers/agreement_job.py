@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from api.numbers.bootstrap import interval
 from api.numbers.jobs import AgreementJob
@@ -106,8 +107,6 @@ def correlation(one: Array, other: Array) -> Correlation:
     """Spearman's rank correlation, by SciPy. None if there are fewer than three pairs, or one side is constant."""
     if len(one) < 3 or one.min() == one.max() or other.min() == other.max():
         return Correlation(count=len(one), value=None, p_value=None)
-    from scipy.stats import spearmanr
-
     found = spearmanr(one, other)
     return Correlation(count=len(one), value=finite(found.statistic), p_value=finite(found.pvalue))
 

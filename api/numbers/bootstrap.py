@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+from scipy.stats import DegenerateDataWarning, bootstrap
 
 from api.numbers.jobs import MOST_SCORES
 from api.numbers.outcome_column import Array
@@ -17,8 +18,6 @@ def bounds(scores: Array, resamples: int) -> tuple[float, float] | None:
     """BCa bounds, by SciPy. None for a single score, for equal scores, and if a bound is not finite."""
     if len(scores) < 2 or scores.min() == scores.max():
         return None
-    from scipy.stats import DegenerateDataWarning, bootstrap
-
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", DegenerateDataWarning)
         found = bootstrap(

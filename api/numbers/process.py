@@ -1,33 +1,31 @@
-"""Runs the program that computes statistics, within limits."""
+"""Runs jobs in forks of the program that computes statistics, within limits."""
 
 import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from tempfile import TemporaryFile
 from threading import Event, Thread
 from time import monotonic
 from typing import IO, Literal, TypeAlias
 
-import api
 from api.http.problems import too_large
 from api.numbers import lines
-from api.numbers.jobs import OUT_OF_MEMORY, Job
+from api.numbers.jobs import OUT_OF_MEMORY, Job, kind_of
+from api.numbers.loaded_program import Computing, LoadedProgram
 from sandbox.errors import InfrastructureError, Stopped
 
 TIME_S = 60.0
-_COMMAND = [sys.executable, "-P", "-m", "api.numbers.program"]  # -P: do not import modules from the working folder
-_SHOWN = 2000  # bytes of the end of a failed program's stderr that are reported
+_SHOWN = 2000  # bytes of the end of a failed fork's stderr that are reported
 _LOOK_S = 0.2
 
 IsGone: TypeAlias = Callable[[], bool]
 """Whether the caller no longer waits for the result. Any thread may call it."""
 
+_program = LoadedProgram()
+
 
 def run(job: Job, streams: Iterable[Iterable[bytes]], is_gone: IsGone) -> bytes:
-    """Returns what the program prints for a job and its streams of lines. Raises as `run_into` does."""
+    """Returns what a fork prints for a job and its streams of lines. Raises as `run_into` does."""
     with TemporaryFile() as result:
         run_into(result, job, streams, is_gone)
         result.seek(0)
@@ -35,26 +33,22 @@ def run(job: Job, streams: Iterable[Iterable[bytes]], is_gone: IsGone) -> bytes:
 
 
 def run_into(result: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]], is_gone: IsGone) -> None:
-    """Runs the program with `result` as its standard output. The streams are forwarded block by block.
+    """Runs a fork of the program with `result` as its standard output. The streams are forwarded block by block.
 
     Raises:
         ProblemError: it takes more than `TIME_S`, or more than 2 GiB of memory.
         Stopped: the caller no longer waits.
         InfrastructureError: the program failed.
     """
-    with (
-        TemporaryFile() as errors,
-        subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, stdout=result, stderr=errors, env=_environment()) as process,
-    ):
-        assert process.stdin is not None
-        watchdog = _Watchdog(process, is_gone)
-        watchdog.start()
-        try:
-            _send(process.stdin, job, streams)
-            code = process.wait()
-        finally:
-            watchdog.stop()
-            process.kill()  # no effect if it has exited
+    with TemporaryFile() as errors:
+        with _forked(job, result, errors) as (stdin, computing):
+            watchdog = _Watchdog(computing, is_gone)
+            watchdog.start()
+            try:
+                _send(stdin, job, streams)
+                code = computing.wait()
+            finally:
+                watchdog.stop()
         if code != 0 and watchdog.found == "gone":
             raise Stopped("the caller no longer waits for the statistics")
         if code != 0 and watchdog.found == "late":
@@ -63,15 +57,16 @@ def run_into(result: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]], is
             raise too_large("statistics of so many outcomes take more than 2 GiB of memory: compare fewer at once")
         if code != 0:
             errors.seek(max(0, errors.seek(0, os.SEEK_END) - _SHOWN))
-            raise InfrastructureError(f"the program for statistics ended with {code}: {errors.read()!r}")
+            ended = "was killed" if code is None else f"ended with {code}"
+            raise InfrastructureError(f"the program for statistics {ended}: {errors.read()!r}")
 
 
 class _Watchdog(Thread):
-    """Kills the program at its deadline (`found` is `late`) or when its caller is gone (`gone`)."""
+    """Kills a fork at its deadline (`found` is `late`) or when its caller is gone (`gone`)."""
 
-    def __init__(self, process: subprocess.Popen[bytes], is_gone: IsGone) -> None:
+    def __init__(self, computing: Computing, is_gone: IsGone) -> None:
         super().__init__(name="statistics-watchdog")
-        self._process = process
+        self._computing = computing
         self._is_gone = is_gone
         self._ends = monotonic() + TIME_S
         self._is_over = Event()
@@ -84,7 +79,7 @@ class _Watchdog(Thread):
             elif monotonic() >= self._ends:
                 self.found = "late"
             if self.found is not None:
-                self._process.kill()
+                self._computing.kill()
                 return
 
     def stop(self) -> None:
@@ -93,13 +88,19 @@ class _Watchdog(Thread):
         self.join()
 
 
+@contextmanager
+def _forked(job: Job, result: IO[bytes], errors: IO[bytes]) -> Iterator[tuple[IO[bytes], Computing]]:
+    """Yields the standard input of a new fork, and the fork, which is killed at the end."""
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as stdin:
+        try:
+            forked = _program.fork(kind_of(job), [reading, result.fileno(), errors.fileno()])
+        finally:
+            os.close(reading)
+        with closing(forked):
+            yield stdin, forked
+
+
 def _send(file: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]]) -> None:
-    with suppress(BrokenPipeError), file:  # the program has exited, and its exit code gives the reason
+    with suppress(BrokenPipeError), file:  # the fork has exited, and its exit code gives the reason
         lines.write(file, job, streams)
-
-
-def _environment() -> dict[str, str]:
-    """The path of our modules, and no secrets."""
-    path = [str(Path(api.__file__).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    # Each NumPy thread reserves its share of the memory limit, whether used or not.
-    return {"PYTHONPATH": os.pathsep.join(path), "OPENBLAS_NUM_THREADS": "1"}

@@ -1,14 +1,22 @@
 import json
+import os
+import signal
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Event
+from time import monotonic, sleep
 
 import numpy as np
 import pytest
 
 from api.http.problems import ProblemError
-from api.numbers import process
+from api.numbers import loaded_program, process
 from api.numbers.bootstrap import bounds
-from api.numbers.jobs import SummaryJob
+from api.numbers.jobs import SearchJob, SummaryJob
+from api.numbers.loaded_program import LoadedProgram
 from sandbox.errors import InfrastructureError, Stopped
 
 
@@ -31,6 +39,122 @@ def test_intervals_of_each_grader_are_of_its_scores_in_the_order_of_the_threads(
     assert tuple(found[0]) == bounds(scores, 1000)
     assert tuple(found[1]) == bounds(1 - scores, 1000)
     assert found[2] is None
+
+
+def program() -> int:
+    """The pid of the program, which has been used."""
+    running = process._program._process
+    assert running is not None
+    return running.pid
+
+
+def forks(count: int) -> list[int]:
+    """The pids of the program's forks, as soon as there are so many."""
+    children = Path(f"/proc/{program()}/task/{program()}/children")
+    ends = monotonic() + 20
+    while len(found := children.read_text().split()) < count:
+        assert monotonic() < ends
+        sleep(0.01)
+    return [int(pid) for pid in found]
+
+
+def descriptors(pid: int) -> set[str]:
+    """What a process has open, except /dev/null."""
+    opened = {str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir()}
+    return opened - {"/dev/null"}
+
+
+def one_job() -> bytes:
+    """The result of a job that imports little."""
+    threads, outcomes = b'{"completion": "a needle"}\n{"completion": "hay"}\n', outcome(0, 0.5) + outcome(1, 0.75)
+    return process.run(SearchJob("needle", [2], 10.0), [[outcomes], [threads]], waits)
+
+
+def test_jobs_share_a_program_and_nothing_else() -> None:
+    one_job()
+    end = Event()
+
+    def slow() -> Iterator[bytes]:
+        yield outcome(0, 0.5)
+        assert end.wait(20)
+        yield outcome(1, 0.75)
+
+    with ThreadPoolExecutor(2) as threads:
+        runs = [threads.submit(process.run, SummaryJob(["g@1"], 10), [slow()], waits) for _ in range(2)]
+        try:
+            a, b = forks(2)
+            sleep(0.2)  # both have begun to read
+            assert not descriptors(a) & descriptors(b)
+            # The program's standard error is that of this process, which logs it.
+            assert not (descriptors(a) | descriptors(b)) & descriptors(program())
+        finally:
+            end.set()
+        assert len({run.result() for run in runs}) == 1
+
+
+def test_a_job_has_its_result() -> None:
+    assert json.loads(one_job()) == {"rows": [0], "searched": 2, "is_cut": False}
+
+
+def test_a_fork_that_is_killed_is_an_error_and_the_next_job_runs() -> None:
+    before = one_job()
+    of = program()
+
+    def killed() -> Iterator[bytes]:
+        yield outcome(0, 0.5)
+        os.kill(forks(1)[0], signal.SIGKILL)
+        yield outcome(1, 0.75)
+
+    with pytest.raises(InfrastructureError, match="was killed"):
+        process.run(SummaryJob(["g@1"], 10), [killed()], waits)
+    assert (one_job(), program()) == (before, of)
+
+
+def test_a_program_that_is_killed_is_started_again() -> None:
+    before = one_job()
+    of = program()
+    os.kill(of, signal.SIGKILL)
+    os.waitid(os.P_PID, of, os.WEXITED | os.WNOWAIT)
+    assert one_job() == before
+    assert program() != of
+
+
+def test_the_program_ends_with_its_caller() -> None:
+    program = LoadedProgram()
+    with TemporaryFile() as file:
+        program.fork("index", [file.fileno()] * 3).close()
+    assert program._jobs is not None
+    assert program._process is not None
+    program._jobs.close()
+    assert program._process.wait(20) == 0
+
+
+def test_a_program_without_jobs_ends_and_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = "from api.numbers.program import main; main(idle_s=0.5)"
+    monkeypatch.setattr(loaded_program, "_COMMAND", [sys.executable, "-P", "-c", idle])
+    monkeypatch.setattr(process, "_program", LoadedProgram())
+    before = one_job()
+    first = process._program._process
+    assert first is not None
+    assert first.wait(20) == 0
+    assert one_job() == before
+
+
+def test_a_program_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loaded_program, "_COMMAND", [sys.executable, "-c", "raise SystemExit(3)"])
+    monkeypatch.setattr(process, "_program", LoadedProgram())
+    with pytest.raises(InfrastructureError, match="ended as it started"):
+        one_job()
+
+
+def test_a_program_that_hangs_is_killed_and_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = one_job()
+    monkeypatch.setattr(loaded_program, "_START_S", 0.5)
+    os.kill(program(), signal.SIGSTOP)
+    with pytest.raises(InfrastructureError, match="made no fork"):
+        one_job()
+    monkeypatch.setattr(loaded_program, "_START_S", 20.0)
+    assert one_job() == before
 
 
 def test_what_takes_too_long_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
