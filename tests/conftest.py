@@ -2,8 +2,10 @@
 
 import gc
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +51,9 @@ _TOGETHER = {
     r"|client/test_lost_answers|rewards/test_\w+|service/test_(feedback|spending)"
     r"|test_(client|docs_blocks|groups|openai)))\.py",
 }
+
+
+_DISK = pytest.StashKey[Path]()
 
 
 class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # the package is not typed
@@ -147,16 +152,32 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield running
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Mounts the small disk before any test runs, in any process: others check for mounts that sandboxes leave."""
+    path = Path(tempfile.mkdtemp(prefix="gradebox-disk-"))
+    if subprocess.run(["mount", "-t", "tmpfs", "gradebox", path], capture_output=True).returncode:
+        path.rmdir()
+    else:
+        session.config.stash[_DISK] = path
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if (path := session.config.stash.get(_DISK, None)) is not None:
+        subprocess.run(["umount", path], check=True)
+        path.rmdir()
+
+
 @pytest.fixture
-def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A disk of 16 MiB, or of the size from `parametrize`. Only for tests marked `alone`: others check for mounts."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    options = f"size={getattr(request, 'param', 16)}m"
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "gradebox", path], capture_output=True).returncode:
+def disk(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """An empty disk of 16 MiB, or of the size from `parametrize`."""
+    path = request.config.stash.get(_DISK, None)
+    if path is None:
         pytest.skip("only root can mount a small disk")
+    subprocess.run(["mount", "-o", f"remount,size={getattr(request, 'param', 16)}m", path], check=True)
     yield path
-    subprocess.run(["umount", path], check=True)
+    subprocess.run(["mount", "-o", "remount,rw", path], check=True)
+    for member in path.iterdir():
+        shutil.rmtree(member) if member.is_dir() else member.unlink()
 
 
 @pytest.fixture(autouse=True)

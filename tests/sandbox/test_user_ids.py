@@ -53,7 +53,6 @@ def test_the_file_is_this_users_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", ["ro", "rw"])
 @pytest.mark.skipif(os.geteuid() != 0, reason="root mounts")
-@pytest.mark.alone
 def test_a_folder_that_cannot_be_written_keeps_those_of_one_process_apart(option: str, disk: Path) -> None:
     subprocess.run(["mount", "-o", f"remount,{option}", disk], check=True)
     with closing(UserIds(disk, range(5000, 5002))) as ids:

@@ -18,7 +18,6 @@ def fill(disk: Path, free: int) -> Path:
     return filler
 
 
-@pytest.mark.alone
 def test_uploads_are_refused_first_then_outcomes_and_redis_last(disk: Path) -> None:
     spool = Spool(f"file://{disk}/spool", reserve=8 * MIB)
     spool.check()
@@ -36,7 +35,6 @@ def test_uploads_are_refused_first_then_outcomes_and_redis_last(disk: Path) -> N
     spool.write_outcomes("a", {(1, 1): b"{}"})
 
 
-@pytest.mark.alone
 def test_an_upload_that_fills_the_disk_leaves_nothing(disk: Path, redis: Redis) -> None:
     store = Store(redis, Spool(f"file://{disk}/spool", reserve=0))
     upload = Upload(store)

@@ -10,7 +10,7 @@ from gradebox.client import BatchHandle
 from gradebox.errors import ApiError
 from tests.gradebox.conftest import Service, serving
 
-pytestmark = [pytest.mark.alone, pytest.mark.service, pytest.mark.sandbox, pytest.mark.slow]
+pytestmark = [pytest.mark.service, pytest.mark.sandbox, pytest.mark.slow]
 SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.002)\n    return float(thread.completion())\n"
 MIB = 1024 * 1024
 
