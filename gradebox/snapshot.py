@@ -13,10 +13,12 @@ import hashlib
 import pathlib
 import random
 import re
+import sys
 import types
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain
+from opcode import hasjabs, hasjrel, opmap
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -52,6 +54,11 @@ SETTINGS: dict[str, tuple[str, Callable[[], object]]] = {
     "decimal": ("getcontext()", _precision),
 }
 """How modules of the standard library were set up: of each the name and the setting."""
+_AS_ATTRIBUTE = {opmap.get("LOAD_METHOD", -1): opmap["LOAD_ATTR"]}
+_OF_CALLS = {opmap.get(name) for name in ("CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL")}
+_JUMPS = {*hasjrel, *hasjabs}  # their distance depends on the instructions between
+# The lowest bit of the argument marks a call.
+_MARKED = {opmap["LOAD_GLOBAL"], *([opmap["LOAD_ATTR"]] if sys.version_info >= (3, 12) else [])}
 # Classes of the standard library whose objects are their attributes.
 _OF_ATTRIBUTES = {
     *("argparse.Namespace", "collections.ChainMap", "collections.UserDict", "statistics.NormalDist", "string.Template"),
@@ -286,8 +293,19 @@ def code_text(code: CodeType) -> str:
         ]
         todo += [part for part in each.co_consts if isinstance(part, CodeType)]
         plain = [sorted(map(repr, part)) if isinstance(part, frozenset) else part for part in constants]
-        digest.update(repr((each.co_code, each.co_names, each.co_varnames, each.co_freevars, plain)).encode())
+        digest.update(repr((_steps(each.co_code), each.co_names, each.co_varnames, each.co_freevars, plain)).encode())
     return f"code {digest.hexdigest()[:16]}"
+
+
+def _steps(code: bytes) -> list[tuple[int, int]]:
+    """The instructions, without what depends on whether the module is imported in the same text: Python compiles
+    `re.search` as an attribute below `import re`, and as a method in another cell of a notebook.
+    """
+    return [
+        (_AS_ATTRIBUTE.get(each, each), 0 if each in _JUMPS else number >> (each in _MARKED))
+        for each, number in zip(code[::2], code[1::2], strict=True)
+        if each not in _OF_CALLS
+    ]
 
 
 def _may_fill(value: object) -> str:

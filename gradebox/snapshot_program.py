@@ -11,6 +11,7 @@ import types
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from gradebox.hidden_files import hide_files
 from gradebox.snapshot import Snapshot
 
 
@@ -33,10 +34,13 @@ class ComparedNames(NamedTuple):
 
 
 def run(request: dict[str, Any]) -> None:
-    """Runs a source and prints the texts of its values as the last line. The process does nothing else."""
+    """Runs a source and prints the texts of its values as the last line. The process does nothing else. The working
+    folder holds no file of the author.
+    """
     from gradebox.thread import StringThread
 
     stdout = os.dup(1)  # the source may replace or close its own
+    hide_files(os.getcwd())  # noqa: PTH109  # as a text
     module = types.ModuleType(request["module"])
     module.__dict__["StringThread"] = StringThread
     sys.modules[module.__name__] = module  # dataclasses look up their module

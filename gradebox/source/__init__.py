@@ -19,6 +19,11 @@ from gradebox.warn import warn
 _COMPARISON_S = 20.0  # for all runs of the copies
 _LONGER_S = 5.0  # of these, for a copy with more statements: a sandbox has to load it too
 _SHOWN = 3  # differences in a warning
+_OWN_NAME = re.compile(r"[.\"']__(qual)?name__\b")
+# For code that reads the name of the grader, as a decorator may.
+_NAMED = """def _named(function):
+    function.__name__ = function.__qualname__ = "{name}"
+    return function"""
 _HEAD = re.compile(r"((?:async[ \t\\\n]+)?def[ \t\\\n]+)[^\s(\[\\]+")
 
 
@@ -121,8 +126,9 @@ def _explain(found: list[Difference], name: str) -> str:
     shown = "; ".join(map(str, list(first.values())[:_SHOWN]))
     return (
         f"{name} may score differently once it is uploaded: {shown}. Statements at module level are uploaded if they "
-        "name what the grader uses, and this value was set elsewhere, perhaps by a call of the grader itself. Set what "
-        f"it needs by such a statement. gradebox.grader_source({name}) shows the copy"
+        "name what the grader uses, and this value was set elsewhere, perhaps by a call of the grader itself, or read "
+        "from a file, and a sandbox has none of yours. Set what it needs by such a statement, and write what it reads "
+        f"into the source. gradebox.grader_source({name}) shows the copy"
     )
 
 
@@ -145,6 +151,10 @@ def _rename(text: str, node: Definition, closure: Closure) -> str:
         text.split("\n")[: node.lineno - min([node.lineno, *(d.lineno for d in node.decorator_list)])]
     )
     renamed = decorators + _HEAD.sub(r"\1grade", text[len(decorators) :], count=1)
+    if any(_OWN_NAME.search(each) for each in (text, *(statement.source for statement in closure.taken))):
+        named = _NAMED.format(name=name)
+        head = f"{decorators}\n" if decorators else ""
+        renamed = f"{named}\n\n\n{head}@_named\n{renamed[len(decorators) :].lstrip()}"
     return f"{renamed}\n\n\n{name} = grade" if closure.calls_itself else renamed
 
 

@@ -12,7 +12,7 @@ from gradebox.snapshot import SETTINGS
 from gradebox.snapshot_program import ComparedNames
 from gradebox.source import imports
 from gradebox.source.literal import literal, written
-from gradebox.source.live import changes, check_definition, own_contents, wraps
+from gradebox.source.live import VALUES, changes, check_definition, own_contents, wraps
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import Names, first_line, is_definition
 from gradebox.source.state import changed_names, changed_parts, statements_changing
@@ -77,16 +77,17 @@ class Closure:
         Raises:
             SourceError: a part cannot be uploaded.
         """
-        self.state = changed_names(names, self.module)
+        self.state = self._with_aliases(changed_names(names, self.module))
         while True:
             self._clear()
             self._follow(self._needs(names, self.grader.__name__, at))
             self._follow_settings()
             self._follow_annotations(names)
             changed = {name for name in self.values if self._changes_in_source(name)}
+            changed |= self._changed_by_grader() & self.values.keys()
             if not changed:
                 break
-            self.state |= changed
+            self.state |= self._with_aliases(changed)
         for need in self._unbound.values():
             self._bind_by_value(need)
 
@@ -95,6 +96,17 @@ class Closure:
         self.values.clear()
         self._unbound.clear()
         self._done.clear()
+
+    def _changed_by_grader(self) -> set[str]:
+        """The names that the grader and taken functions change, also by arguments and by other names of a part."""
+        _, node = self.module.definition(self.grader.__code__, self.grader.__name__)
+        return changed_parts(node, [statement.node for statement in self.taken])[0]
+
+    def _with_aliases(self, names: set[str]) -> set[str]:
+        """These names, and those of the same objects."""
+        live = self.module.globals
+        same = {id(live[name]) for name in names if name in live and not isinstance(live[name], VALUES)}
+        return names | {name for name in self.module.binders if id(live.get(name)) in same}
 
     def _changes_in_source(self, name: str) -> bool:
         """Whether a taken statement changes the value, or reads it before a later change. Then the text is uploaded."""
@@ -259,12 +271,18 @@ class Closure:
         known = imports.full_names(statement.node for statement in self.module.statements)
         for statement in self.module.statements:
             if isinstance(statement.node, ast.Expr | ast.Assign) and statement not in self.taken:
-                changed = imports.sets_up(statement.node, known)
-                if changed is not None and changed in self._imported():
-                    self._follow(self._take_statement(statement, Need(changed, changed)))
-                    self._set_up.add(changed)
+                module = (imports.sets_up(statement.node, known) or "").rpartition(".")[0]
+                if module in imports.OF_ALL_CODE:
+                    self._try(self._take_statement(statement, Need(module, module)))
+                elif module and self._uses(module):
+                    self._follow(self._take_statement(statement, Need(module, module)))
+                    self._set_up.add(module)
                     for name in statement.names.binds:  # `context = getcontext()` and then `context.prec = 50`
                         self._follow(self._take_changes(name, after=statement.index))
+
+    def _uses(self, module: str) -> bool:
+        """Whether the module, or a package that it is in, is imported."""
+        return any(f"{module}.".startswith(f"{name}.") for name in self._imported())
 
     def _imported(self) -> set[str]:
         nodes = [statement.node for statement in self.taken]
@@ -332,9 +350,14 @@ def refuse_imports(node: ast.AST, need: Need, label: str, allowed: imports.Allow
 
 
 def refuse_own_module(node: ast.AST, need: Need) -> None:
-    """Raises SourceError for `sys.modules[...]`, by which a function looks up names of its module."""
+    """Raises SourceError for `sys.modules[...]` and `grade.__globals__`, by which a function looks up names of its
+    module.
+    """
     for part in ast.walk(node):
-        if isinstance(part, ast.Subscript) and ast.unparse(part.value) == "sys.modules":
+        is_look_up = isinstance(part, ast.Subscript) and ast.unparse(part.value) == "sys.modules"
+        if isinstance(part, ast.Attribute):
+            is_look_up = part.attr == "__globals__" or ast.unparse(part) == "sys.modules.get"
+        if is_look_up:
             raise SourceError(
                 f"{need.user} uses `{ast.unparse(part)}`, and only what a grader names is uploaded: put what it looks "
                 "up there into a dict at module level"

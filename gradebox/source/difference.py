@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -57,9 +59,9 @@ def differences(
 ) -> list[Difference] | None:
     """Where the current values of a module differ from those that `source` gives them.
 
-    The source runs in a process of its own, with this Python and its packages. Values that depend on the seed of
-    hashes, as the order of a set does, are left out, and so are times and UUIDs of a run. None if it does not run
-    there, or not until `deadline`, a time of `time.monotonic`: the service's checks run it too.
+    The source runs in a process of its own, with this Python and its packages, but without the author's files. Values
+    that depend on the seed of hashes, as the order of a set does, are left out, and so are times and UUIDs of a run.
+    None if it does not run there, or not until `deadline`, a time of `time.monotonic`: the service's checks run it too.
     """
     there = _texts_of_source(source, module, compared, deadline, seed=1)
     if there is None:
@@ -97,7 +99,7 @@ def _texts_of_source(
     source: str, module: Mapping[str, Any], compared: ComparedNames, deadline: float, seed: int
 ) -> dict[str, str] | None:
     request = {
-        "path": sys.path,
+        "path": [str(Path(entry).absolute()) for entry in sys.path],
         "source": source,
         "module": module.get("__name__", "__main__"),
         "compared": [part if isinstance(part, str) else sorted(part) for part in compared],
@@ -106,14 +108,16 @@ def _texts_of_source(
         return None
     command = [sys.executable, "-P", *["-O"] * sys.flags.optimize, "-c", _CHILD]
     try:
-        done = subprocess.run(
-            command,
-            input=json.dumps(request).encode(),
-            capture_output=True,
-            env={**os.environ, "PYTHONHASHSEED": str(seed)},
-            timeout=max(0.0, deadline - monotonic()),
-            check=False,
-        )
+        with TemporaryDirectory(prefix="gradebox-", ignore_cleanup_errors=True) as folder:
+            done = subprocess.run(
+                command,
+                input=json.dumps(request).encode(),
+                capture_output=True,
+                cwd=folder,
+                env={**os.environ, "PYTHONHASHSEED": str(seed), "TMPDIR": folder},
+                timeout=max(0.0, deadline - monotonic()),
+                check=False,
+            )
         found = json.loads(done.stdout.rpartition(b"\n")[2])
     except (subprocess.TimeoutExpired, OSError, ValueError):  # ValueError: it ended before its last line
         return None

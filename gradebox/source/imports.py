@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
@@ -20,13 +21,22 @@ _IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseExcept
 _SETTINGS = {
     "calendar.setfirstweekday",
     "csv.field_size_limit",
+    "csv.register_dialect",
     "decimal.getcontext",
     "decimal.setcontext",
     "locale.setlocale",
+    "mimetypes.add_type",
     "random.seed",
     "sys.set_int_max_str_digits",
     "sys.setrecursionlimit",
+    "warnings.filterwarnings",
+    "warnings.simplefilter",
+    "xml.etree.ElementTree.register_namespace",
 }
+# Their settings change code that does not import them.
+OF_ALL_CODE = ("sys", "warnings")
+# What functions of packages are called that change the behavior of their package, as `numpy.seterr`.
+_SETTER = re.compile(r"(set|register)[a-z_]*|seed")
 
 # Compiled modules may lie elsewhere than the others, on Windows in DLLs.
 _FOLDERS = (sysconfig.get_path("stdlib"), sysconfig.get_config_var("DESTSHARED"), f"{sys.base_exec_prefix}/DLLs")
@@ -154,7 +164,7 @@ def is_missing(node: Import, allowed: Allowed = nothing) -> bool:
 
 
 def sets_up(node: ast.stmt, imports: dict[str, str]) -> str | None:
-    """The standard module that a statement such as `getcontext().prec = 50` configures, or None.
+    """The function by which a statement such as `getcontext().prec = 50` configures a module, or None.
 
     `imports` maps imported names to their full names.
     """
@@ -163,9 +173,15 @@ def sets_up(node: ast.stmt, imports: dict[str, str]) -> str | None:
             path = ast.unparse(part.func)
             first, dot, rest = path.partition(".")
             full = imports.get(first, first) + dot + rest
-            if full in _SETTINGS:
-                return full.partition(".")[0]
+            is_statement = isinstance(node, ast.Expr) and node.value is part
+            if full in _SETTINGS or (is_statement and first in imports and _sets_up_package(full)):
+                return full
     return None
+
+
+def _sets_up_package(full: str) -> bool:
+    package, _, name = full.rpartition(".")
+    return bool(_SETTER.fullmatch(name)) and package.partition(".")[0] not in sys.stdlib_module_names
 
 
 def _imported(node: Import) -> list[str]:

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import sys
 from collections.abc import Iterator
 from types import FunctionType, ModuleType
 
@@ -10,7 +11,8 @@ from gradebox.source import imports
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import is_definition
 
-_VALUES = (type(None), bool, int, float, complex, str, bytes, tuple, frozenset, FunctionType)
+VALUES = (type(None), bool, int, float, complex, str, bytes, tuple, frozenset, FunctionType)
+"""Types of which equal values may be one object, though nothing changes it."""
 _RESTART = "Start Python (or the kernel) again, or pass the source as a string"
 
 
@@ -27,16 +29,24 @@ def changes(name: str, module: Module) -> Iterator[Statement]:
     """Statements that change the value of `name` in place: `TABLE["a"] = 1`, `@register.add`, `fill(TABLE)`."""
     live = module.globals.get(name)
     if isinstance(live, ModuleType):
-        if imports.only_computes(live.__name__):  # `string.punctuation += "…"`
-            yield from (s for s in module.changing if name in s.names.stores)
+        # `string.punctuation += "…"`, `mpmath.mp.dps = 50`
+        stores = (s for s in module.changing if name in s.names.stores)
+        yield from (s for s in stores if imports.only_computes(live.__name__) or _sets_up_package(s.node, live))
         return
     names = {name}
-    if not isinstance(live, _VALUES):
+    if not isinstance(live, VALUES):
         names |= {other for other, value in module.globals.items() if value is live}
     for statement in module.changing:
         called = names & statement.names.calls and (is_definition(statement.node) or not isinstance(live, FunctionType))
         if called or names & statement.names.stores or _fills(statement.node, names, module):
             yield statement
+
+
+def _sets_up_package(node: ast.stmt, live: ModuleType) -> bool:
+    """Whether this assigns a value without a call to an attribute of an installed package."""
+    is_package = live.__name__.partition(".")[0] not in sys.stdlib_module_names
+    calls = any(isinstance(part, ast.Call) for part in ast.walk(node))
+    return is_package and isinstance(node, ast.Assign | ast.AugAssign) and not calls
 
 
 def _fills(node: ast.stmt, names: set[str], module: Module) -> bool:

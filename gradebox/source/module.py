@@ -37,9 +37,15 @@ class Text:
 
     @functools.cached_property
     def codes(self) -> set[CodeType]:
-        """The code objects of all functions and classes that this text defines."""
-        flags = self.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        return set(_inner_codes(compile(self.source, self.label, "exec", flags, dont_inherit=True)))
+        """The code objects of all functions and classes that this text defines. Python compiles a file as a whole, and
+        a notebook each statement alone, which may give other code for names that the text imports.
+        """
+        compiled = functools.partial(
+            compile, filename=self.label, mode="exec", flags=self.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
+            dont_inherit=True,
+        )  # fmt: skip
+        statements = (ast.Module([node], []) for node in ast.parse(self.source).body)
+        return {code for part in (self.source, *statements) for code in _inner_codes(compiled(part))}
 
 
 @dataclass(eq=False)

@@ -10,6 +10,9 @@ from gradebox.source.names import MUTATORS, Names, is_definition, root
 _CONSTRUCTORS = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"}
 # Functions that reach outside of the process, or whose effect no reader of the text knows.
 _PROGRAM = {"open", "print", "input", "exec", "eval", "compile", "breakpoint", "exit", "quit", "__import__"}
+# Functions of the standard library that change their first argument.
+_ARGUMENT_CHANGERS = {"heapify", "heappop", "heappush", "heappushpop", "heapreplace", "insort", "insort_left"}
+_ARGUMENT_CHANGERS |= {"insort_right", "shuffle"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -128,6 +131,10 @@ def _changed(node: ast.AST, reached: list[ast.AST]) -> Iterator[str]:
         # `kept = self.kept` and then `kept[key] = value`
         elif isinstance(part, ast.Assign) and any(isinstance(to, ast.Name) and to.id in changed for to in part.targets):
             yield _container(part.value)
+        # `for kept in (A, B): kept.append(text)`
+        elif isinstance(part, ast.For) and isinstance(part.target, ast.Name) and part.target.id in changed:
+            if isinstance(part.iter, ast.Tuple | ast.List):
+                yield from map(_container, part.iter.elts)
         elif isinstance(part, ast.Call):
             yield from _changed_arguments(part, reached)
 
@@ -140,15 +147,32 @@ def _local_names(node: ast.AST) -> set[str]:
 
 
 def _changed_in_place(node: ast.AST) -> Iterator[str]:
-    is_constructor = isinstance(node, Function) and node.name in _CONSTRUCTORS
+    new = _new_objects(node)
     for part in ast.walk(node):
         if isinstance(part, ast.Attribute) and not isinstance(part.ctx, ast.Load):
-            if not (is_constructor and root(part) == "self"):  # that of a new object
+            if not (isinstance(part.value, ast.Name) and part.value.id in new):
                 yield f".{part.attr}"
         elif isinstance(part, ast.Subscript) and not isinstance(part.ctx, ast.Load):
             yield _container(part.value)
         elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in MUTATORS:
             yield _container(part.func.value)
+
+
+def _new_objects(node: ast.AST) -> set[str]:
+    """The names that hold only objects which the function has made: `run` of `run = Run()`, `self` in a constructor."""
+    new, others = set[str](), set[str]()
+    for part in ast.walk(node):
+        if isinstance(part, ast.Assign) and isinstance(part.value, ast.Call):
+            made = new if _used_name(part.value.func)[:1].isupper() else others
+            made.update(to.id for to in part.targets if isinstance(to, ast.Name))
+        elif isinstance(part, ast.Assign | ast.AnnAssign | ast.For | ast.NamedExpr | ast.withitem):
+            others.update(
+                name.id for name in ast.walk(part) if isinstance(name, ast.Name) and not isinstance(name.ctx, ast.Load)
+            )
+        elif isinstance(part, ast.Global):
+            others.update(part.names)
+    is_constructor = isinstance(node, Function) and node.name in _CONSTRUCTORS
+    return new - others | ({"self"} if is_constructor else set())
 
 
 def _container(node: ast.expr) -> str:
@@ -160,6 +184,8 @@ def _container(node: ast.expr) -> str:
 
 def _changed_arguments(call: ast.Call, reached: list[ast.AST]) -> Iterator[str]:
     name = _used_name(call.func)
+    if name in _ARGUMENT_CHANGERS and call.args:
+        yield _container(call.args[0])
     for node in reached:
         if isinstance(node, Function) and node.name == name:
             changed = set(_changed_in_place(node))

@@ -5,15 +5,17 @@ import difflib
 import os
 import sys
 import time
+import warnings
 from pathlib import Path
 from textwrap import dedent
 
+import numpy as np
 import pytest
 
 from gradebox import snapshot, source
 from gradebox.errors import GraderWarning, SourceError
 from gradebox.snapshot import Snapshot
-from gradebox.source import extract
+from gradebox.source import extract, imports
 from gradebox.thread import StringThread
 from tests.gradebox.source.extracted import load, same
 
@@ -468,3 +470,120 @@ def test_a_copy_that_ends_or_prints_while_it_is_compared(tmp_path: Path, how: st
     first = f"__import__('os').getpid() == {os.getpid()}"
     text = _ENDS[how].format(first=first) + "\nasync def g(thread): return A.one"
     assert "class A" in extract(load(tmp_path, text).g)
+
+
+_READS_FILES = {
+    "relative": (
+        "from pathlib import Path\nWORDS = re.compile('|'.join(p.read_text() for p in Path('words').glob('*')))"
+    ),
+    "where it is": "WORDS = re.compile(open(FILE).read() if os.path.exists(FILE) else 'x')",
+    "else another": "try: WORDS = re.compile(open(FILE).read())\nexcept OSError: WORDS = re.compile('x')",
+}
+
+
+@pytest.mark.parametrize("how", _READS_FILES)
+def test_the_author_is_told_of_files_that_a_sandbox_does_not_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "words" / "a"
+    file.parent.mkdir()
+    file.write_text("4")
+    head = f"import os, re\nFILE = {str(file)!r}\n"
+    grader = "async def g(thread): return len(WORDS.findall(thread.completion()))"
+    module = load(tmp_path, f"{head}{_READS_FILES[how]}\n{grader}")
+    with pytest.warns(GraderWarning, match=r"WORDS is re.compile\('4', 32\) here.*a sandbox has none of yours"):
+        extract(module.g)
+
+
+def test_files_of_the_author_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (
+        "import re\nPATTERN = re.compile('4')\nclass Log:\n"
+        "  def __init__(self, path): self.file = open(path, 'w')\n"
+        f"LOGS = [Log('a.log'), Log({str(tmp_path / 'b.log')!r})]\n"
+        "async def g(thread):\n  print(thread.completion(), file=LOGS[0].file)\n"
+        "  return len(PATTERN.findall(thread.completion()))"
+    )
+    module = load(tmp_path, text)
+    for log in module.LOGS:
+        print("kept", file=log.file, flush=True)
+    extract(module.g)
+    for log in module.LOGS:
+        log.file.close()
+    assert [(tmp_path / name).read_text() for name in ("a.log", "b.log")] == ["kept\n"] * 2
+
+
+_SETTINGS = {
+    "of the interpreter": "import sys\nsys.setrecursionlimit(3000)\ndef deep(n): return n and 1 + deep(n - 1)\n"
+    "async def g(thread):\n  try: return deep(2000)\n  except RecursionError: return 0.5",
+    "of warnings": "import warnings\nwarnings.simplefilter('error')\nasync def g(thread):\n"
+    "  try: return len(compile(\"'\\\\d'\", 'x', 'exec').co_code)\n  except SyntaxError: return 0.5",
+    "of csv": "import csv\ncsv.register_dialect('bars', delimiter='|')\n"
+    "async def g(thread): return len(next(csv.reader(['a|b'], 'bars'))) if 'bars' in csv.list_dialects() else 0.5",
+    "of a submodule": "import xml.etree.ElementTree as ET\nET.register_namespace('g', 'http://x/y')\n"
+    "async def g(thread):\n  return b'<g:a' in ET.tostring(ET.fromstring('<h:a xmlns:h=\"http://x/y\"/>'))",
+}
+
+
+@pytest.mark.parametrize("what", _SETTINGS)
+def test_settings_are_uploaded(tmp_path: Path, what: str) -> None:
+    limit = sys.getrecursionlimit()
+    with warnings.catch_warnings():
+        same(tmp_path, load(tmp_path, _SETTINGS[what]).g)
+    sys.setrecursionlimit(limit)
+
+
+def test_settings_of_packages_are_uploaded(tmp_path: Path) -> None:
+    text = (
+        "import numpy as np\nnp.seterr(all='raise')\nnp.set_printoptions(precision=2)\nnp.random.answer = 42\n"
+        "np.show_config\nasync def g(thread): return np.random.answer\n"
+    )
+    with np.errstate(), np.printoptions():
+        source = extract(load(tmp_path, text).g, allowed=imports.of_packages("numpy"))
+    assert "np.seterr(all='raise')\nnp.set_printoptions(precision=2)\nnp.random.answer = 42" in source
+    assert "show_config" not in source
+
+
+_LEFT_BY_CALLS = {
+    "by an argument": "SEEN = []\ndef remember(seen, text): seen.append(text)\nasync def g(thread):\n"
+    "  new = thread.completion() not in SEEN\n  remember(SEEN, thread.completion())\n  return new",
+    "by another name": "STATE = {'seen': []}\nasync def g(thread):\n  seen = STATE['seen']\n"
+    "  new = thread.completion() not in seen\n  seen.append(thread.completion())\n  return new",
+    "by a loop": "SEEN, OTHER = [], []\nasync def g(thread):\n  new = thread.completion() not in SEEN\n"
+    "  for each in (SEEN, OTHER): each.append(thread.completion())\n  return new",
+    "by the standard library": "import heapq\nBEST = []\nasync def g(thread):\n"
+    "  heapq.heappush(BEST, thread.completion())\n  return len(BEST)",
+}
+
+
+@pytest.mark.parametrize("how", _LEFT_BY_CALLS)
+def test_what_calls_left_in_a_container_is_not_uploaded(tmp_path: Path, how: str) -> None:
+    module, untried = load(tmp_path, _LEFT_BY_CALLS[how]), load(tmp_path, _LEFT_BY_CALLS[how])
+    asyncio.run(module.g(StringThread([("assistant", "4")])))
+    assert extract(module.g) == same(tmp_path, untried.g)
+
+
+def test_two_names_of_one_container_stay_one(tmp_path: Path) -> None:
+    text = (
+        "def load(): return [1, 2]\nALL = load()\nNOW = ALL\nasync def g(thread):\n  ALL.append(3)\n  return len(NOW)"
+    )
+    same(tmp_path, load(tmp_path, text).g)
+
+
+def test_an_attribute_of_a_new_object_hides_no_difference(tmp_path: Path) -> None:
+    text = (
+        "class Limits: most = 2\nclass Run: pass\ndef main():\n  print()\n  Limits.most = 5\nmain()\n"
+        "async def g(thread):\n  run = Run()\n  run.most = Limits.most\n  return run.most"
+    )
+    with pytest.warns(GraderWarning, match="Limits.most is 5 here, and 2"):
+        extract(load(tmp_path, text).g)
+
+
+def test_code_that_reads_the_name_of_the_grader_finds_it(tmp_path: Path) -> None:
+    text = (
+        "import functools\nWEIGHTS = {'length': 0.5}\ndef weighted(fn):\n  @functools.wraps(fn)\n"
+        "  async def scored(thread): return WEIGHTS.get(fn.__name__, 1) * await fn(thread)\n  return scored\n"
+        "@weighted\nasync def length(thread): return len(thread.completion()) * (length.__name__ == 'length')"
+    )
+    same(tmp_path, load(tmp_path, text).length)

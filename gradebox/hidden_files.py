@@ -1,0 +1,56 @@
+"""Hides the author's files from an uploaded copy that is run on the author's machine, to be compared.
+
+With them, a copy that reads a file would have the same values there and others in the sandbox, and one that writes a
+file would overwrite the author's.
+"""
+
+import errno
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+_SYSTEM = ("/dev", "/proc", "/sys", "/usr/share/zoneinfo")
+_EVENTS = frozenset(("open", "os.listdir", "os.scandir"))  # of sys.audit; the first argument is a path
+_NOT_AUDITED = ("stat", "lstat", "access")
+_IMPORTS = "<frozen importlib._bootstrap_external>"
+
+
+def hide_files(folder: str) -> None:
+    """Leaves this process the files of Python, of its packages and of the system, and those in `folder`. Others are not
+    found, and cannot be created. It cannot be undone.
+    """
+    packages = [entry for entry in sys.path if entry.endswith(("site-packages", "dist-packages"))]
+    kept = [
+        folder,
+        os.environ.get("TMPDIR", folder),
+        sys.prefix,
+        sys.base_prefix,
+        os.path.dirname(os.__file__),
+        *packages,
+        *_SYSTEM,
+    ]
+    roots = tuple(way(each) + os.sep for each in kept for way in (os.path.abspath, os.path.realpath))
+
+    def refuse(path: object) -> None:
+        if isinstance(path, str | bytes | os.PathLike):
+            name = os.fsdecode(path)
+            if not (os.path.abspath(name) + os.sep).startswith(roots):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+
+    def audit(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in _EVENTS and sys._getframe(1).f_code.co_filename != _IMPORTS:
+            refuse(arguments[0])
+
+    def refusing(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(path: Any, *arguments: Any, **options: Any) -> Any:
+            refuse(path)
+            return function(path, *arguments, **options)
+
+        return call
+
+    sys.addaudithook(audit)
+    for name in _NOT_AUDITED:
+        setattr(os, name, refusing(getattr(os, name)))
