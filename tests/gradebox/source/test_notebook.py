@@ -52,9 +52,10 @@ def test_a_grader_spread_over_cells(tmp_path: Path) -> None:
         "class Base:\n    scale = 10",  # run again: the class derived from the first one must come after one
         "import re",
         "LIMIT = 3\nthis_fails()",
+        "import math\ndef low(text):\n    return math.floor(len(text) * 0)",  # compiled as if `math` was any name
         "import syntax error",
         "async def my_grader(thread):\n    text = thread.completion()\n"
-        "    return LIMIT + helper(text) + Rule.scale * len(Rule.pattern.findall(text))",
+        "    return LIMIT + low(text) + helper(text) + Rule.scale * len(Rule.pattern.findall(text))",
         "t = 'not uploaded'\nresult = await my_grader(type('T', (), {'completion': lambda self: 'ab1'})())",
         "print(extract(my_grader))",
     )
