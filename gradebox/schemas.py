@@ -625,6 +625,9 @@ class ProjectBudget(Schema):
     spent_cost: float = Field(description="cost in this period, of models with prices in `currency`")
     spent_tokens: int = Field(description="tokens in this period, of all models")
     is_spent: bool = Field(description="whether the budget is used up, so that nothing more is asked")
+    not_limited: list[str] = Field(
+        default_factory=list, description="models without a price in `currency`, which `cost` does not limit"
+    )
 
 
 class Spending(Schema):

@@ -123,6 +123,10 @@ class Models(Registry[_Record, ProjectModel]):
             updates["defaults"] = changes["defaults"].model_dump(exclude_none=True)
         return self._update(project, key, updates)
 
+    def unpriced(self, project: str, currency: str) -> list[str]:
+        """The keys of the models without a price in this currency, in alphabetical order."""
+        return sorted(one.key for one in self.all(project) if one.price is None or one.price.currency != currency)
+
     def access(self, project: str, key: str) -> ModelAccess:
         """The settings needed to ask a model.
 

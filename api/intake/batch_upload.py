@@ -18,7 +18,7 @@ from api.intake.source_upload import VersionNumber
 from api.services import Services
 from gradebox.schemas import Batch, FeedbackOf
 from storage import batch_threads
-from storage.batch_plan import AskTerms, Wanted, lane_of, line_ms_of, takes_groups
+from storage.batch_plan import AskTerms, Wanted, asks_of, lane_of, line_ms_of, takes_groups
 from storage.chunks import BATCH_BYTES, BATCH_LINES
 from storage.errors import NotFound, PayloadLost
 from storage.spending import Budget
@@ -96,6 +96,19 @@ def resolve(services: Services, project: str, graders: Sequence[GraderOf]) -> li
     return wanted
 
 
+def _refuse_unlimited(services: Services, project: str, wanted: Sequence[Wanted], budget: Budget | None) -> None:
+    """Refuses a budget of money for models without a price in its currency, because it would not limit them."""
+    if budget is None or budget.cost is None:
+        return
+    asked = {each.removeprefix("model:") for each in asks_of(wanted)}
+    unpriced = [key for key in services.store.models.unpriced(project, budget.currency) if key in asked]
+    if unpriced:
+        raise invalid(
+            f"a budget in {budget.currency} does not limit {', '.join(unpriced)}, which has no price in "
+            f"{budget.currency}: set its price, 0 if it costs nothing, or give a budget of tokens"
+        )
+
+
 def _refuse_mixed(wanted: Sequence[Wanted]) -> None:
     """Refuses graders of groups beside graders of threads, because a line is either a thread or a group."""
     of_groups = [one.label for one in wanted if one.version.groups]
@@ -124,7 +137,7 @@ class Arrival(NamedTuple):
 
         Raises ProblemError, and what Upload raises. Nothing is left in the spool after an error or a broken connection.
         """
-        begun = await run_sync(self._begin_unless_answered, graders)
+        begun = await run_sync(self._begin_unless_answered, graders, terms)
         if begun is None:
             return await self._skip(request)
         wanted, upload = begun
@@ -179,7 +192,7 @@ class Arrival(NamedTuple):
         store, source = self.services.store, new.threads_of or ""
         store.batches.get(self.project, source, summary=False)
         blocks = batch_threads.read(store.batches, store.spool, source)
-        wanted, upload = self._begin(new.graders)
+        wanted, upload = self._begin(new.graders, terms_of(new.budget, new.keep_replies))
         return blocks, wanted, upload
 
     def _take(self, body: bytes) -> Batch | NewBatch:
@@ -192,7 +205,7 @@ class Arrival(NamedTuple):
             return new
         terms = terms_of(new.budget, new.keep_replies)
         threads = bodies.lines(new.threads, BATCH_LINES, self.services.line_bytes)
-        wanted, upload = self._begin(new.graders)
+        wanted, upload = self._begin(new.graders, terms)
         try:
             for first in range(0, len(threads), _AT_ONCE):
                 upload.write(*[line + b"\n" for line in threads[first : first + _AT_ONCE]])
@@ -201,12 +214,15 @@ class Arrival(NamedTuple):
             upload.abandon()
             raise
 
-    def _begin_unless_answered(self, graders: Sequence[GraderOf]) -> tuple[list[Wanted], Upload] | None:
-        return None if self._is_answered() else self._begin(graders)
+    def _begin_unless_answered(
+        self, graders: Sequence[GraderOf], terms: AskTerms
+    ) -> tuple[list[Wanted], Upload] | None:
+        return None if self._is_answered() else self._begin(graders, terms)
 
-    def _begin(self, graders: Sequence[GraderOf]) -> tuple[list[Wanted], Upload]:
+    def _begin(self, graders: Sequence[GraderOf], terms: AskTerms) -> tuple[list[Wanted], Upload]:
         """Returns the resolved graders, and an upload for the threads."""
         wanted = resolve(self.services, self.project, graders)
+        _refuse_unlimited(self.services, self.project, wanted, terms.budget)
         return wanted, self.upload(wanted)
 
     def upload(self, wanted: list[Wanted]) -> Upload:

@@ -9,7 +9,7 @@ from api.http import openapi
 from api.http.problems import invalid
 from api.intake import bodies
 from api.intake.money import Cost, Currency, Tokens
-from api.services import Served
+from api.services import Served, Services
 from gradebox.schemas import BudgetPeriod, ProjectBudget
 from storage.spending import Budget
 
@@ -28,7 +28,7 @@ class NewBudget(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 @router.get("")
 def get(services: Served, project: InProject) -> ProjectBudget:
     """Get the budget and the spending in its current period. Without a budget, the spending of all time."""
-    return services.store.spending.standing_of(project)
+    return _standing(services, project)
 
 
 @router.put("", openapi_extra=openapi.body(NewBudget))
@@ -39,7 +39,14 @@ async def put(request: Request, services: Served, project: ManagesIn) -> Project
         raise invalid("a budget names `cost`, `tokens` or both; DELETE removes the budget")
     budget = Budget(new.cost, new.tokens, new.currency, new.period)
     await run_sync(services.store.spending.set_budget, project, budget)
-    return await run_sync(services.store.spending.standing_of, project)
+    return await run_sync(_standing, services, project)
+
+
+def _standing(services: Services, project: str) -> ProjectBudget:
+    standing = services.store.spending.standing_of(project)
+    if standing.cost is None:
+        return standing
+    return standing.model_copy(update={"not_limited": services.store.models.unpriced(project, standing.currency)})
 
 
 @router.delete("", status_code=204)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from gradebox.cli.command import Invocation, client_command
-from gradebox.cli.output import as_json, say
+from gradebox.cli.output import as_json, note, say
 
 if TYPE_CHECKING:
     from gradebox.schemas import ProjectBudget
@@ -47,6 +47,11 @@ def delete(invocation: Invocation) -> None:
 def _show_budget(invocation: Invocation, budget: "ProjectBudget") -> None:
     if invocation.json:
         return as_json(budget)
+    if budget.not_limited:
+        note(
+            f"the budget in {budget.currency} does not limit {', '.join(budget.not_limited)}: no price in "
+            f"{budget.currency} (gradebox models update KEY --input-price … --output-price …; 0 if it costs nothing)"
+        )
     spent = f"{budget.spent_cost:g} {budget.currency} and {budget.spent_tokens} tokens"
     if budget.cost is None and budget.tokens is None:
         return say(f"there is no budget; {spent} are spent in all")

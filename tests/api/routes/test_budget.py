@@ -8,7 +8,7 @@ from storage.spending import BudgetStanding, CountedAsk, Keeping, arguments, sta
 from tests.api.conftest import PROJECT, Service, problem
 
 PATH = f"{PROJECT}/budget"
-NONE = {"cost": None, "tokens": None, "currency": "USD", "period": "total"}
+NONE = {"cost": None, "tokens": None, "currency": "USD", "period": "total", "not_limited": []}
 
 
 def spend(service: Service, cost: float, currency: str, project: str = "default") -> BudgetStanding:
@@ -20,9 +20,10 @@ def spend(service: Service, cost: float, currency: str, project: str = "default"
 @pytest.mark.parametrize("period", ["day", "month", "total"])
 def test_a_budget_is_shown_with_what_is_spent(client: httpx.Client, service: Service, period: str) -> None:
     assert client.get(PATH).json() == {**NONE, "spent_cost": 0, "spent_tokens": 0, "is_spent": False}
-    budget = {"cost": 1.5, "tokens": 1000, "currency": "EUR", "period": period}
+    sent = {"cost": 1.5, "tokens": 1000, "currency": "EUR", "period": period}
+    budget = {**sent, "not_limited": []}
     unspent = {**budget, "spent_cost": 0, "spent_tokens": 0, "is_spent": False}
-    assert client.put(PATH, json=budget).json() == unspent
+    assert client.put(PATH, json=sent).json() == unspent
     spend(service, 5, "USD")
     spend(service, 1, "EUR")
     spend(service, 1, "EUR", "other")
@@ -31,12 +32,29 @@ def test_a_budget_is_shown_with_what_is_spent(client: httpx.Client, service: Ser
     assert last.budget is not None
     assert last.project.is_over(last.budget), "what asks read says the same"
     assert client.get(PATH).json() == {**budget, "spent_cost": 1.5, "spent_tokens": 360, "is_spent": True}
-    more = {**NONE, "tokens": 361, "period": period}
-    assert client.put(PATH, json=more).json() == {**more, "spent_cost": 5, "spent_tokens": 360, "is_spent": False}
+    more = {"tokens": 361, "period": period}
+    assert client.put(PATH, json=more).json() == {
+        **NONE,
+        **more,
+        "spent_cost": 5,
+        "spent_tokens": 360,
+        "is_spent": False,
+    }
     assert client.delete(PATH).status_code == 204
     assert client.get(PATH).json() == {**NONE, "spent_cost": 5, "spent_tokens": 360, "is_spent": False}
     actions = [(line["action"], line["object"]) for line in client.get(f"{PROJECT}/audit").json()]
     assert actions == [("budget.delete", "default"), ("budget.update", "default"), ("budget.update", "default")]
+
+
+@pytest.mark.usefixtures("here")
+def test_models_without_a_price_in_the_currency_are_named(client: httpx.Client) -> None:
+    euro = {"input": 1, "output": 1, "currency": "EUR"}
+    for key, price in {"free": None, "euro": euro, "nothing": {"input": 0, "output": 0}}.items():
+        model = {"key": key, "base_url": "http://127.0.0.1:1/v1", "model": "m", "price": price}
+        client.post(f"{PROJECT}/models", json=model).raise_for_status()
+    assert client.put(PATH, json={"cost": 1}).json()["not_limited"] == ["euro", "free"]
+    assert client.put(PATH, json={"cost": 1, "currency": "EUR"}).json()["not_limited"] == ["free", "nothing"]
+    assert client.put(PATH, json={"tokens": 1}).json()["not_limited"] == []
 
 
 def test_what_was_spent_before_the_period_is_not_counted(client: httpx.Client, service: Service) -> None:

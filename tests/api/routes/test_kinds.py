@@ -59,6 +59,26 @@ def scored(client: httpx.Client, key: str) -> dict[str, Any]:
     return {name: outcome.get(name) for name in ("score", "details")}
 
 
+def test_a_budget_that_would_not_limit_a_batch_is_refused(client: httpx.Client) -> None:
+    client.post(URL, json={"key": "polite", "kind": "binary_judge", "config": CONFIG}).raise_for_status()
+    batch = {"graders": [{"key": "polite"}], "threads": [{"completion": "4"}]}
+    batches = f"{PROJECT}/batches"
+
+    def status(budget: dict[str, object]) -> int:
+        return client.post(batches, json={**batch, "budget": budget}).status_code
+
+    refused = problem(client.post(batches, json={**batch, "budget": {"cost": 1}}), 422, "invalid")
+    assert refused["detail"].startswith(
+        "a budget in USD does not limit small-judge, which has no price in USD: set its"
+    )
+    line = {"content": b'{"completion": "4"}\n', "headers": {"Content-Type": "application/x-ndjson"}}
+    assert client.post(batches, params={"grader": "polite", "budget_cost": 1}, **line).status_code == 422
+    assert status({"tokens": 100}) == 202
+    client.patch(f"{PROJECT}/models/small-judge", json={"price": {"input": 0, "output": 0}}).raise_for_status()
+    assert status({"cost": 1}) == 202
+    assert status({"cost": 1, "currency": "EUR"}) == 422
+
+
 def test_a_kind_is_kept_with_its_config_and_a_source_that_is_written(client: httpx.Client) -> None:
     made = client.post(URL, json={"key": "polite", "name": "Polite", "kind": "binary_judge", "config": CONFIG})
     assert made.status_code == 201, made.text
