@@ -1,5 +1,6 @@
 """Parses recorded scores from JSON lines, and assigns them to the threads of a batch."""
 
+from codecs import BOM_UTF8
 from collections.abc import Iterable
 from operator import itemgetter
 from typing import Annotated
@@ -35,7 +36,7 @@ _decode = msgspec.json.Decoder(_Line).decode
 
 def read(body: bytes) -> list[_Line]:
     """Parses the scores of a request. Raises ProblemError with the line number if one is invalid."""
-    lines = body.rstrip(b" \t\r\n").split(b"\n", MOST_SCORES)
+    lines = body.removeprefix(BOM_UTF8).rstrip(b" \t\r\n").split(b"\n", MOST_SCORES)
     if len(lines) > MOST_SCORES:
         raise too_large(f"one request records at most {MOST_SCORES} scores: send the rest in another")
     return [_line(number, line) for number, line in enumerate(lines, 1)]

@@ -1,9 +1,11 @@
 """The output of commands: tables for people, JSON for programs, errors on stderr."""
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, BinaryIO, Literal, NoReturn
 
 import typer
@@ -22,6 +24,7 @@ _WIDE = 240  # columns without a terminal, so that output to a pipe is not cut o
 _FREE_TEXT = {"completion", "description", "feedback", "its message", "message", "reason or error", "the first"}
 _LEAST_TEXT = 20  # characters of such a column
 _BETWEEN = 3  # spaces between two columns
+_STDIN, _STDOUT = 0, 1
 _VISIBLE = {code: repr(chr(code))[1:-1] for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
 
 
@@ -187,11 +190,22 @@ def _interval_row(one: "Summary") -> tuple[object, ...]:
 
 
 def refuse_same_file(threads: Path, output: Path) -> None:
-    """Raises typer.BadParameter if the outcomes would overwrite the threads."""
-    if threads.exists() and output.exists() and threads.samefile(output):
+    """Raises typer.BadParameter if the outcomes would overwrite the threads. `-` is a standard stream, which may be a
+    file: `- -o t.jsonl < t.jsonl`.
+    """
+    read, written = _status(threads, _STDIN), _status(output, _STDOUT)
+    if read is not None and written is not None and S_ISREG(read.st_mode) and os.path.samestat(read, written):
+        name = "standard output" if str(output) == "-" else output
         raise typer.BadParameter(
-            f"{output} is the file of the threads, which the outcomes would overwrite: name another", param_hint="-o"
+            f"{name} is the file of the threads, which the outcomes would overwrite: name another", param_hint="-o"
         )
+
+
+def _status(path: Path, stream: int) -> os.stat_result | None:
+    """The status of a file, or of a standard stream for `-`. None if there is no such file."""
+    with suppress(OSError):
+        return os.fstat(stream) if str(path) == "-" else path.stat()
+    return None
 
 
 def opened(path: Path) -> AbstractContextManager[BinaryIO]:

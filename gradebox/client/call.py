@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import httpx
 from pydantic import ValidationError as SchemaError
 
-from gradebox.client.threads import Threads, length
+from gradebox.client.threads import Threads
 from gradebox.errors import (
     ApiError,
     Conflict,
@@ -64,15 +64,14 @@ class Call(Generic[T]):
     gone_is_done: bool = False
     work_s: float = 0.0
 
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers for the body, the Idempotency-Key and the required version."""
+    def headers(self, size: int | None) -> dict[str, str]:
+        """The headers for the body, the Idempotency-Key and the required version. `size` is that of the threads."""
         headers = {"Idempotency-Key": self.once} if self.once is not None else {}
         if self.if_version is not None:
             headers["If-Match"] = f'"{self.if_version}"'
         if self.threads is not None:
             headers["Content-Type"] = "application/x-ndjson"
-            if (size := length(self.threads)) is not None:
+            if size is not None:
                 headers["Content-Length"] = str(size)
         elif self.body is not None:
             headers["Content-Type"] = self.media_type

@@ -51,13 +51,13 @@ class Rules:
             "limits": httpx.Limits(keepalive_expiry=KEEP_ALIVE_S),
         }
 
-    def request(self, call: Call[Any]) -> dict[str, Any]:
-        """The arguments for `httpx.Client.request`, except a streamed body."""
+    def request(self, call: Call[Any], size: int | None) -> dict[str, Any]:
+        """The arguments for `httpx.Client.request`, except a streamed body, which has `size` bytes if that is known."""
         return {
             "method": call.method,
             "url": _absolute(self.url, call.path, tuple(call.params)),
             "content": call.body,
-            "headers": call.headers,
+            "headers": call.headers(size),
             "timeout": httpx.Timeout(self.timeout, connect=CONNECT_S, read=self.timeout + call.work_s),
         }
 

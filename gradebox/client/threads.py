@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -67,6 +67,7 @@ _ACCEPTED = (
     'a thread is a StringThread, a dict such as {"prompt": …, "completion": …} or {"messages": […]}, or a list of '
     "(role, content)"
 )
+_AFTER_LINE = (b"", b"\n", b"\r")
 _ATOMS = frozenset((str, int, bool, type(None)))
 _NAMES = frozenset((str,))
 
@@ -129,18 +130,24 @@ def _check_keys(value: object) -> None:
         _check_keys(part)
 
 
-def blocks(threads: Threads) -> Iterator[bytes]:
-    """The body of a batch: JSON lines in blocks of bytes, which are read or encoded on demand."""
+def blocks(threads: Threads, size: int | None = None) -> Iterator[bytes]:
+    """The body of a batch: JSON lines in blocks of bytes, which are read or encoded on demand.
+
+    `size` is the `length` of the threads, if they have one. As many bytes are read, also if the file grows meanwhile.
+
+    Raises:
+        ValueError: the file became shorter than `size`, or grew in the middle of the line that ends there.
+    """
     if isinstance(threads, str | os.PathLike):
         with Path(threads).open("rb") as file:
-            yield from _read(file)
+            yield from _checked(_read(file) if size is None else _read_exactly(file, size))
     elif isinstance(threads, Reader):
-        yield from _read(threads)
+        yield from _checked(_read(threads))
     else:
         yield from _lines_in_blocks(threads)
 
 
-def length(threads: Threads) -> int | None:
+def length(threads: Threads | None) -> int | None:
     """The total size of `blocks` in bytes if the threads are the path of a regular file, otherwise None.
 
     The service reads a body of known length at less cost than a chunked one.
@@ -151,9 +158,9 @@ def length(threads: Threads) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-async def async_blocks(threads: Threads) -> AsyncIterator[bytes]:
+async def async_blocks(threads: Threads, size: int | None = None) -> AsyncIterator[bytes]:
     """`blocks` for the asynchronous client. Encoding a block takes about a millisecond."""
-    for block in blocks(threads):
+    for block in blocks(threads, size):
         yield block
 
 
@@ -342,8 +349,35 @@ class _Completions:
 
 
 def _read(file: Reader) -> Iterator[bytes]:
-    first = True
     while block := file.read(BLOCK_BYTES):
+        yield block
+
+
+def _read_exactly(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """The first `size` bytes of a file that another process may be writing. Raises ValueError as `blocks` does."""
+    left, line = size, 1
+    while left:
+        block = file.read(min(BLOCK_BYTES, left))
+        if not block:
+            raise ValueError(
+                f"{file.name} became shorter while it was read, from {size:,} to {size - left:,} bytes, and nothing "
+                "was scored: wait until no other process writes it, or pass a copy"
+            )
+        left -= len(block)
+        line += block.count(b"\n")
+        # JSON has no line ends inside texts: a line that continues with one was complete.
+        if not left and not block.endswith(b"\n") and file.read(1) not in _AFTER_LINE:
+            raise ValueError(
+                f"line {line} of {file.name} was still being written when the file was read, and nothing was scored: "
+                "wait until the line is complete, or pass a copy with complete lines"
+            )
+        yield block
+
+
+def _checked(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The blocks of a file, whose start is checked. Raises TypeError if they are text."""
+    first = True
+    for block in blocks:
         if not isinstance(block, bytes):
             raise TypeError('the file of threads must be opened for reading bytes: open(path, "rb")')
         if first:

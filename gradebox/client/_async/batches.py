@@ -328,7 +328,8 @@ class AsyncBatches:
 
         Args:
             graders: one grader, several, or several with their weights. A handle stands for its version.
-            threads: a list, a generator, or a file of JSON lines. The upload is streamed.
+            threads: a list, a generator, or a file of JSON lines. The upload is streamed. If the path is that of a file
+                that grows meanwhile, what it held at the start is sent.
             threads_of: another batch whose threads are scored instead, without sending them again.
             columns: for rows of a dataset, the member of a thread that each column is, as in
                 `{"question": "prompt", "response": "completion"}`. All other columns are metadata.
@@ -336,6 +337,9 @@ class AsyncBatches:
                 kind `model` with cause `over_budget`.
             keep_replies: whether kept replies may answer asks and new replies are kept. If false, each ask is sent
                 again.
+
+        Raises:
+            ValueError: the file became shorter meanwhile, or its last line was not complete; nothing was scored.
         """
         if threads_of is not None:
             if threads is not None or columns is not None:

@@ -11,7 +11,7 @@ from gradebox.client.call import Call
 from gradebox.client.connections import AsyncClientConnections
 from gradebox.client.line_readers import StreamReader
 from gradebox.client.rules import Rules, error_of, settle
-from gradebox.client.threads import Resend, async_blocks
+from gradebox.client.threads import Resend, async_blocks, length
 
 T = TypeVar("T")
 
@@ -24,13 +24,19 @@ class AsyncTransport:
         self._connections = AsyncClientConnections(rules, transport)
 
     async def send(self, call: Call[T]) -> T:
-        """Sends a call and returns its answer. Raises GradeboxError."""
+        """Sends a call and returns its answer.
+
+        Raises:
+            GradeboxError: the service refused the call, or did not answer.
+            ValueError: a file of threads became shorter meanwhile, or grew in the middle of a line.
+        """
         resend = Resend(call.threads)
+        size = length(call.threads)  # once: each try sends the same bytes of a file that grows
         for attempt in count():
-            body = {"content": async_blocks(call.threads)} if call.threads is not None else {}
+            body = {"content": async_blocks(call.threads, size)} if call.threads is not None else {}
             failure: httpx.Response | httpx.HTTPError
             try:
-                failure = await self._connections.http.request(**self.rules.request(call) | body)
+                failure = await self._connections.http.request(**self.rules.request(call, size) | body)
             except httpx.HTTPError as error:
                 failure = error
             pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure)

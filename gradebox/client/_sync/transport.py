@@ -12,7 +12,7 @@ from gradebox.client.call import Call
 from gradebox.client.connections import ClientConnections
 from gradebox.client.line_readers import StreamReader
 from gradebox.client.rules import Rules, error_of, settle
-from gradebox.client.threads import Resend, blocks
+from gradebox.client.threads import Resend, blocks, length
 
 T = TypeVar("T")
 
@@ -25,13 +25,19 @@ class Transport:
         self._connections = ClientConnections(rules, transport)
 
     def send(self, call: Call[T]) -> T:
-        """Sends a call and returns its answer. Raises GradeboxError."""
+        """Sends a call and returns its answer.
+
+        Raises:
+            GradeboxError: the service refused the call, or did not answer.
+            ValueError: a file of threads became shorter meanwhile, or grew in the middle of a line.
+        """
         resend = Resend(call.threads)
+        size = length(call.threads)  # once: each try sends the same bytes of a file that grows
         for attempt in count():
-            body = {"content": blocks(call.threads)} if call.threads is not None else {}
+            body = {"content": blocks(call.threads, size)} if call.threads is not None else {}
             failure: httpx.Response | httpx.HTTPError
             try:
-                failure = self._connections.http.request(**self.rules.request(call) | body)
+                failure = self._connections.http.request(**self.rules.request(call, size) | body)
             except httpx.HTTPError as error:
                 failure = error
             pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure)

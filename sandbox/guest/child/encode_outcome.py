@@ -1,6 +1,8 @@
 """Encodes what `grade` returned or raised as a record. Calls no code of the grader except `str()` of its exception."""
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from gradebox.score import DETAILS_BYTES, MOST_VALUES, NotApplicable, Score, is_name
 from sandbox.guest.protocol.frames import (
@@ -23,6 +25,10 @@ from sandbox.guest.protocol.frames import (
 from validators.explain import explain, leaves, name_of
 
 _INFINITY = float("inf")
+# These read the slots of a subclass of `Score`, whose attributes may be its own code.
+_reason: Callable[[object], object] = Score.__dict__["reason"].__get__
+_values: Callable[[object], Any] = Score.__dict__["values"].__get__
+_details: Callable[[object], object] = Score.__dict__["details"].__get__
 
 
 class BadReturn(Exception):
@@ -59,15 +65,21 @@ def read_return(value: object, most_bytes: int, details_bytes: int) -> tuple[flo
         BadReturn: the value is no finite number, or a `Score` has a part that is not allowed.
     """
     score = read_score(value)
+    if type(value) is not Score and not issubclass(type(value), Score):
+        return score, []
     return score, read_reason(value, most_bytes) + read_values(value) + read_details(value, details_bytes)
 
 
 def read_reason(value: object, most_bytes: int) -> list[tuple[int, bytes]]:
-    """Reads the reason of a `gradebox.Score`, as fields of a record."""
-    if type(value) is not Score:
+    """Reads the reason of a `gradebox.Score`, as fields of a record.
+
+    Raises:
+        BadReturn: it is no text.
+    """
+    reason = value.reason if type(value) is Score else _part(value, _reason, "reason")
+    if reason is None:
         return []
-    reason = value.reason
-    return [(REASON, encode(reason, most_bytes))] if type(reason) is str else []
+    return [(REASON, encode(reason if type(reason) is str else _read_text(reason, "Score"), most_bytes))]
 
 
 def read_values(value: object) -> list[tuple[int, bytes]]:
@@ -76,9 +88,9 @@ def read_values(value: object) -> list[tuple[int, bytes]]:
     Raises:
         BadReturn: they were changed since then, and are not valid any more.
     """
-    if type(value) is not Score or value.values is None:
+    values = value.values if type(value) is Score else _part(value, _values, "values")
+    if values is None:
         return []
-    values = value.values
     if type(values) is not dict or len(values) > MOST_VALUES or not all(map(_is_value, values, values.values())):
         raise BadReturn("`grade` changed the values of its Score to what is no value: give them to Score(…, values=…)")
     return [(VALUES, pack_values(values))]
@@ -90,7 +102,21 @@ def read_details(value: object, most_bytes: int) -> list[tuple[int, bytes]]:
     Raises:
         BadReturn: JSON cannot represent them, or they take more than `most_bytes`.
     """
-    return _details_of(value.details, most_bytes) if type(value) is Score else []
+    return _details_of(value.details if type(value) is Score else _part(value, _details, "details"), most_bytes)
+
+
+def _part(value: object, slot: Callable[[object], Any], name: str) -> Any:
+    """Reads a slot of a subclass of `Score`; None if the value is none."""
+    try:
+        return slot(value)
+    except TypeError:
+        return None
+    except AttributeError:
+        kind = name_of(type(value))[:100]
+        raise BadReturn(
+            f"the {name} of the `{kind}` that `grade` returned cannot be read: make it by `Score.__new__`, and give "
+            f"its class no attribute `{name}`"
+        ) from None
 
 
 def _details_of(details: object, most_bytes: int = DETAILS_BYTES) -> list[tuple[int, bytes]]:
@@ -101,12 +127,23 @@ def _details_of(details: object, most_bytes: int = DETAILS_BYTES) -> list[tuple[
     from json import dumps
 
     try:
-        data = dumps(details, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+        text = dumps(details, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:
+            data = _without_halves(text).encode()
     except Exception as error:  # noqa: BLE001  # the contents are the grader's, and may raise anything
         raise BadReturn(f"JSON cannot hold the details of the Score ({type(error).__name__}: {error!s:.200})") from None
     if len(data) > most_bytes:
         raise BadReturn(f"the details of the Score take {len(data)} bytes as JSON, and may take {most_bytes}")
     return [(DETAILS, data)]
+
+
+def _without_halves(json: str) -> str:
+    """Replaces each half of a surrogate pair by its escape as text, as `encode` does in a reason."""
+    from re import sub
+
+    return sub("[\ud800-\udfff]", lambda half: rf"\\u{ord(half[0]):x}", json)
 
 
 def _is_value(name: object, number: object) -> bool:
@@ -122,10 +159,11 @@ def read_exception(error: BaseException, text: str, most_bytes: int) -> tuple[in
     failed = not_applicable or _failed_ask(found)
     try:
         details = [] if failed is None else _details_of(getattr(failed, "details", None))
+        why = getattr(not_applicable, "reason", None)
+        reason = "" if why is None else _read_text(why, "NotApplicable")
     except BadReturn as bad:
         return BAD_RETURN, [(MESSAGE, encode(str(bad), most_bytes))]
     if not_applicable is not None:
-        reason = _text(getattr(not_applicable, "reason", ""))
         return NOT_APPLICABLE, [(MESSAGE, encode(reason, most_bytes)), *details]
     explained = explain(error, text)
     if failed is not None:
@@ -153,7 +191,16 @@ def _fields_of(error: BaseException, most_bytes: int) -> list[tuple[int, bytes]]
 
 
 def _text(value: object) -> str:
-    return value if type(value) is str else ""
+    return str.__str__(value) if issubclass(type(value), str) else ""
+
+
+def _read_text(reason: object, of: str) -> str:
+    """Reads a reason without calls of a subclass of `str`. Raises BadReturn if it is no text."""
+    kind = type(reason)
+    if not issubclass(kind, str):
+        name = name_of(kind)[:100]
+        raise BadReturn(f"the reason of a {of} is text, and this one is of type `{name}`: write str() around it")
+    return str.__str__(reason)
 
 
 def _what_it_is(kind: type) -> str:

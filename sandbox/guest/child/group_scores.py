@@ -10,6 +10,7 @@ from sandbox.guest.child.encode_outcome import (
     BadReturn,
     read_details,
     read_exception,
+    read_reason,
     read_score,
     read_values,
 )
@@ -25,8 +26,8 @@ from sandbox.guest.protocol.frames import (
     REPLY,
     SCORES,
     TRACE,
-    encode,
     most_of_scores,
+    unpack_values,
 )
 from validators.explain import name_of
 
@@ -109,11 +110,9 @@ def _items(value: object) -> list[Any] | tuple[Any, ...]:
 
 def _score(item: object, most_bytes: int, details_bytes: int) -> bytes:
     members = [b'"score":%b' % repr(read_score(item)).encode()]
-    if type(item) is Score:
-        if type(item.reason) is str:
-            members.append(b'"reason":%b' % _text(encode(item.reason, most_bytes)))
-        if read_values(item):
-            members.append(b'"values":%b' % dumps(item.values).encode())
+    if issubclass(type(item), Score):
+        members += [b'"reason":%b' % _text(data) for _, data in read_reason(item, most_bytes)]
+        members += [b'"values":%b' % dumps(unpack_values(data)).encode() for _, data in read_values(item)]
         members += [b'"details":%b' % data for _, data in read_details(item, details_bytes)]
     return b"{%b}" % b",".join(members)
 

@@ -20,6 +20,14 @@ def test_scores_come_to_their_threads_with_the_ids_of_these() -> None:
     assert found == [(0, "a", -1e308, None, "x@1"), (1, 7, 0.5, "ü", "x@1"), (3, None, 1.0, None, "x@1")]
 
 
+def test_a_byte_order_mark_at_the_start_is_not_part_of_the_first_line() -> None:
+    """Windows' programs write one. Batches accept it too."""
+    sent = lines({"id": "a", "score": 1}, {"id": 7, "score": 0})
+    assert read(b"\xef\xbb\xbf" + sent) == read(sent)
+    with pytest.raises(ProblemError, match="line 2 is no score"):
+        read(lines({"id": "a", "score": 1}) + b"\xef\xbb\xbf" + sent)
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

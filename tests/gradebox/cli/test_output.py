@@ -1,11 +1,17 @@
 """Tests of the output of summaries."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+import typer
 
 from gradebox.cli import output
 from gradebox.outcome import Outcome, Spent
 from storage.statistics import tally
 from storage.summary import summarise
+from tests.gradebox.conftest import ROOT
 
 
 def test_what_asks_came_to_is_a_table_where_there_were_asks(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,3 +83,47 @@ def test_long_words_of_free_text_are_divided(
     assert max(map(len, lines)) <= 60
     assert sum(line.count("!") for line in lines) == 100
     assert [line for line in lines if "1,000" in line and "0.25" in line]
+
+
+def test_threads_from_standard_input_are_not_overwritten(tmp_path: Path) -> None:
+    path, there = tmp_path / "threads.jsonl", b'{"completion": "4"}\n'
+    path.write_bytes(there)
+    command = [sys.executable, "-m", "gradebox", "score", "half", "-", "-o", str(path)]
+    with path.open("rb") as stdin:
+        done = subprocess.run(command, cwd=ROOT, stdin=stdin, capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 2
+    assert "is the file of the threads" in " ".join(done.stderr.replace("│", " ").split())
+    assert path.read_bytes() == there
+
+
+@pytest.mark.parametrize(
+    ("threads", "written", "is_same"),
+    [
+        ("-", "threads.jsonl", True),
+        ("threads.jsonl", "-", True),
+        ("-", "-", True),
+        ("./threads.jsonl", "threads.jsonl", True),
+        ("-", "other.jsonl", False),
+        ("-", "missing.jsonl", False),
+        ("/dev/null", "/dev/null", False),
+    ],
+)
+def test_a_standard_stream_may_be_the_file_of_the_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: str, written: str, is_same: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("other.jsonl").write_bytes(b"{}\n")
+    with Path("threads.jsonl").open("wb+") as file:
+        monkeypatch.setattr(output, "_STDIN", file.fileno())
+        monkeypatch.setattr(output, "_STDOUT", file.fileno())
+        if is_same:
+            with pytest.raises(typer.BadParameter, match=r"is the file of the threads, .*: name another"):
+                output.refuse_same_file(Path(threads), Path(written))
+        else:
+            output.refuse_same_file(Path(threads), Path(written))
+
+
+def test_a_closed_standard_input_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "_STDIN", 1 << 20)
+    output.refuse_same_file(Path("-"), tmp_path)

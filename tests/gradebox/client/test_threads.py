@@ -241,6 +241,42 @@ def test_the_length_of_a_regular_file_is_known(tmp_path: Path) -> None:
         assert length(file) is None
 
 
+@pytest.mark.parametrize("there", [b"", b'{"completion": "4"}\n' * 30_000, b'{"completion": "4"}', b"{}\n{}"])
+@pytest.mark.parametrize("more", [b"", b"\n", b"\r\n{}", b'\n{"completion": "5"}\n'])
+def test_of_a_file_that_grows_what_was_there_goes_out(tmp_path: Path, there: bytes, more: bytes) -> None:
+    path = tmp_path / "threads.jsonl"
+    path.write_bytes(there)
+    size = length(path)
+    path.write_bytes(there + more)
+
+    assert b"".join(blocks(path, size)) == there
+
+
+@pytest.mark.parametrize("before", [0, 3, 30_000])
+def test_a_line_that_another_process_completes_meanwhile_is_not_sent_in_part(tmp_path: Path, before: int) -> None:
+    path = tmp_path / "threads.jsonl"
+    path.write_bytes(b'{"completion": "4"}\n' * before + b'{"completion": "hello')
+    size = length(path)
+    with path.open("ab") as file:
+        file.write(b' world"}\n')
+
+    sent = list[bytes]()
+    with pytest.raises(ValueError, match=f"line {before + 1} of {path} was still being written .* wait until"):
+        sent.extend(blocks(path, size))
+    assert len(b"".join(sent)) < (size or 0)  # the service, which got less than it was told of, creates no batch
+
+
+def test_a_file_that_becomes_shorter_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "threads.jsonl"
+    path.write_bytes(b"{}\n" * 500_000)
+    sent = blocks(path, length(path))
+    next(sent)
+    os.truncate(path, 1_000_000)
+
+    with pytest.raises(ValueError, match=f"{path} became shorter .* from 1,500,000 to 1,000,000 bytes, .* pass a copy"):
+        list(sent)
+
+
 def test_a_file_opened_as_text_is_refused() -> None:
     with pytest.raises(TypeError, match="rb"):
         list(blocks(io.StringIO("{}")))  # type: ignore[arg-type]  # tested here

@@ -4,6 +4,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 import pytest
@@ -312,6 +313,45 @@ def test_the_client_that_awaits_follows_the_same_rules(monkeypatch: pytest.Monke
 
     assert asyncio.run(run(calls.list_graders("default"))) == []  # type: ignore[arg-type]  # lists are invariant
     assert len(count) == 3
+
+
+class _Grows(httpx.MockTransport):
+    """Adds a line to the file before each body is read. The first answer is a 503."""
+
+    def __init__(self, path: Path) -> None:
+        self.bodies: list[tuple[str, bytes]] = []
+        self._path = path
+        super().__init__(self._answered)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self._grow()
+        return super().handle_request(request)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self._grow()
+        return await super().handle_async_request(request)
+
+    def _grow(self) -> None:
+        with self._path.open("ab") as file:
+            file.write(b'{"completion": "more"}\n')
+
+    def _answered(self, request: httpx.Request) -> httpx.Response:
+        self.bodies.append((request.headers["Content-Length"], request.content))
+        return problem(503, "unavailable") if len(self.bodies) == 1 else httpx.Response(200, content=b"{}")
+
+
+@pytest.mark.parametrize("awaits", [False, True])
+def test_each_try_sends_what_a_file_held_at_the_start(tmp_path: Path, awaits: bool) -> None:
+    path, there = tmp_path / "threads.jsonl", b'{"completion": "4"}\n'
+    path.write_bytes(there)
+    grows, known = _Grows(path), Rules("http://127.0.0.1:8000", "k", 5.0)
+    call = Call("POST", "/batches", bytes, threads=path, once="once")
+    if awaits:
+        asyncio.run(AsyncTransport(known, grows).send(call))
+    else:
+        Transport(known, grows).send(call)
+
+    assert grows.bodies == [(str(len(there)), there)] * 2
 
 
 def test_authorities_are_read_only_for_tls() -> None:

@@ -84,6 +84,8 @@ def test_each_element_says_what_its_completion_came_to(session: Session, isolati
     whole = [CompletionScore(0.5, "so", values={"a": 1.0}, details={"won": [1]}), CompletionScore(1.0)]
     for outcome in outcomes[:2]:
         assert (outcome.scores, outcome.score) == (whole, 0.75)
+    (mine,) = scored(session, isolation, f"class Mine(Score): pass\nanswer = {said.replace('Score', 'Mine')}")
+    assert (mine.scores, mine.score) == (whole, 0.75)
     assert error_of(outcomes[2]) == ("exception", "2 of 2 completions have no score: ValueError: no")
     lacking = outcomes[2].scores or []
     assert [(each.score, each.error and each.error.kind, each.not_applicable) for each in lacking] == [
@@ -115,6 +117,8 @@ def test_each_element_says_what_its_completion_came_to(session: Session, isolati
         ("[1.0, [1.0]]", "position 1 of what `grade` returned"),
         ("[1.0, ValueError]", "position 1 of what `grade` returned"),
         ("[1.0, Score(1, details={'a': 'x' * 20000})]", "position 1 of what `grade` returned: the details"),
+        ("[1.0, Score(1, reason=5)]", "position 1 of what `grade` returned: the reason of a Score is text"),
+        ("[1.0, NotApplicable(5)]", "position 1 of what `grade` returned: the reason of a NotApplicable is text"),
         ("[1.0, Score(1, details={'a': {1}})]", "position 1 of what `grade` returned: JSON cannot hold"),
         ("[NotApplicable('', {'a': {1}}), 1.0]", "position 0 of what `grade` returned: JSON cannot hold"),
     ],

@@ -1,17 +1,26 @@
 """Tests that scores are read without calls of the grader's code."""
 
+import json
 import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gradebox.asks.errors import ModelError
 from gradebox.score import NotApplicable, Score
-from sandbox.guest.child.encode_outcome import BadReturn, read_exception, read_reason, read_score, read_values
+from sandbox.guest.child.encode_outcome import (
+    BadReturn,
+    read_exception,
+    read_reason,
+    read_return,
+    read_score,
+    read_values,
+)
 from sandbox.guest.protocol.frames import (
     BAD_RETURN,
     CAUSE,
@@ -133,19 +142,80 @@ def test_a_missing_await_is_named() -> None:
     coroutine.close()
 
 
+class Mine(Score):
+    """A grader's own kind of score."""
+
+    def __getattribute__(self, name: str) -> Any:
+        return _trap(name)()
+
+
+class Text(str):
+    __str__ = __getitem__ = encode = __len__ = _trap("a text")
+
+
 def test_a_reason_is_read_of_a_score_alone() -> None:
-    class Mine(Score):
-        pass
-
-    class Text(str):
-        pass
-
     assert read_reason(Score(1.0, reason="because"), 100) == [(REASON, b"because")]
     assert read_reason(Score(1.0, reason="é" * 100), 20) == [(REASON, ("é" * 8 + "…").encode())]
     assert read_reason(Score(1.0), 100) == []
-    assert read_reason(1.0, 100) == []
-    assert read_reason(Mine(1.0, reason="because"), 100) == []
-    assert read_reason(Score(1.0, reason=Text("because")), 100) == []
+    assert read_reason(1.0, 100) == read_reason(True, 100) == read_reason(None, 100) == []
+
+
+def test_a_subclass_of_score_keeps_all_of_its_parts() -> None:
+    """They were lost without a word."""
+    score = Mine(0.5, "because", {"a": 1.0}, {"b": [2]})
+    found, fields = read_return(score, 100, 100)
+    assert (found, dict(fields)[REASON], dict(fields)[DETAILS]) == (0.5, b"because", b'{"b":[2]}')
+    assert unpack_values(dict(fields)[VALUES]) == {"a": 1.0}
+    assert RAN == []
+
+
+def test_a_reason_may_be_text_of_a_subclass_of_str() -> None:
+    """As that of an Enum, or of NumPy. It was lost without a word."""
+    assert read_reason(Score(1.0, reason=Text("because")), 100) == [(REASON, b"because")]
+    assert read_exception(NotApplicable(Text("because")), "", 100) == (NOT_APPLICABLE, [(MESSAGE, b"because")])
+    assert RAN == []
+    kind, fields = read_exception(ModelError("refused", numpy.str_("because")), "", 100)
+    assert (kind, dict(fields)[MESSAGE]) == (MODEL, b"because")
+
+
+@pytest.mark.parametrize("reason", [5, 0, b"because", ["because"], ValueError("because")])
+def test_a_reason_that_is_no_text_is_a_bad_return(reason: Any) -> None:
+    """It was lost without a word. The checks see it before a grader is saved."""
+    said = f"is text, and this one is of type `{type(reason).__name__}`: write str()"
+    with pytest.raises(BadReturn, match=f"the reason of a Score {said}"):
+        read_return(Score(1.0, reason=reason), 100, 100)
+    kind, fields = read_exception(NotApplicable(reason), "", 100)
+    assert kind == BAD_RETURN
+    assert dict(fields)[MESSAGE].decode().startswith(f"the reason of a NotApplicable {said}"[:100])
+    assert read_exception(NotApplicable(None), "", 100) == (NOT_APPLICABLE, [(MESSAGE, b"")])  # type: ignore[arg-type]
+
+
+class Hides(Score):
+    reason = "mine"  # an attribute of the class instead of the slot
+
+
+@pytest.mark.parametrize("score", [Hides(1.0, "because"), float.__new__(Hides, 1.0)])
+def test_a_score_whose_reason_cannot_be_read_is_a_bad_return(score: Score) -> None:
+    with pytest.raises(BadReturn, match="the reason of the `Hides` that `grade` returned cannot be read: make it by"):
+        read_return(score, 100, 100)
+
+
+_HALVES = "x\ud83d", "\udc00\ud800y", "\\\ud83d\\", "wähl 😀"
+
+
+@pytest.mark.parametrize("text", _HALVES)
+def test_halves_of_surrogate_pairs_are_written_alike_in_reasons_and_details(text: str) -> None:
+    """A completion cut in the middle of an emoji has one. It made a `bad_return` of a score with details."""
+    details = {"a": text, text: [{"b": text}]}
+    fields = dict(read_return(Score(1.0, reason=text, details=details), 1000, 1000)[1])
+    shown = fields[REASON].decode()
+    assert json.loads(fields[DETAILS].decode()) == {"a": shown, shown: [{"b": shown}]}
+    assert dict(read_exception(NotApplicable("", details), "", 1000)[1])[DETAILS] == fields[DETAILS]
+
+
+def test_details_with_halves_of_surrogate_pairs_may_not_be_longer_than_others() -> None:
+    with pytest.raises(BadReturn, match="take 50 bytes as JSON, and may take 49"):
+        read_return(Score(1.0, details={"a": "\ud800" * 6}), 100, 49)
 
 
 @pytest.mark.parametrize(
@@ -201,12 +271,9 @@ def test_a_long_message_is_cut_and_the_line_is_told() -> None:
 
 
 def test_values_are_read_of_a_score_alone() -> None:
-    class Mine(Score):
-        pass
-
     ((tag, data),) = read_values(Score(1.0, values={"format": True, "length": 0.5}))
     assert (tag, unpack_values(data)) == (VALUES, {"format": 1.0, "length": 0.5})
-    assert read_values(Score(1.0)) == read_values(1.0) == read_values(Mine(1.0, values={"a": 1.0})) == []
+    assert read_values(Score(1.0)) == read_values(1.0) == []
 
 
 @pytest.mark.parametrize("values", [{"a": math.nan}, {"a": "b"}, {1: 1.0}, {"": 1.0}, [1.0], {"a" * 65: 1.0}])
