@@ -111,6 +111,9 @@ class AsyncCollectedCalls:
         self._send = send
         self._of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _CallsOfLoop] = WeakKeyDictionary()
 
+    def __reduce__(self) -> tuple[type["AsyncCollectedCalls"], tuple[_AsyncSend]]:
+        return AsyncCollectedCalls, (self._send,)
+
     async def score(self, thread: _Thread) -> Outcome:
         """Score one thread. Raises ValueError if it is not a thread, and what sending it raises."""
         read(thread, keep_unknown=True)
