@@ -16,7 +16,6 @@ from gradebox.rewards.collected_calls import AsyncCollectedCalls
 Columns = Collection[str] | None
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_Threads = list[dict[str, Any]]
 
 
 class NamedReward(ABC):
@@ -93,13 +92,11 @@ class RewardFunctions(NamedReward):
         Args:
             columns: the columns that are sent; by default all.
         """
-
         self._refuse_groups("verifiers", "use a grader of single threads")
+        return verifiers.VerifiersReward(self._reward_name(), self._score_in_thread, _names(columns))
 
-        async def score(threads: _Threads) -> list[Outcome]:
-            return await asyncio.to_thread(self.score, threads)
-
-        return _named(_verifiers_reward(AsyncCollectedCalls(score), _names(columns)), self._reward_name())
+    async def _score_in_thread(self, threads: list[dict[str, Any]]) -> list[Outcome]:
+        return await asyncio.to_thread(self.score, threads)
 
 
 class AsyncRewardFunctions(NamedReward):
@@ -141,23 +138,7 @@ class AsyncRewardFunctions(NamedReward):
     def as_verifiers_reward(self, *, columns: Columns = None) -> Callable[..., Awaitable[float]]:
         """As `RewardFunctions.as_verifiers_reward`."""
         self._refuse_groups("verifiers", "use a grader of single threads")
-        return _named(_verifiers_reward(AsyncCollectedCalls(self.score), _names(columns)), self._reward_name())
-
-
-def _verifiers_reward(collected: AsyncCollectedCalls, columns: Columns) -> Callable[..., Awaitable[float]]:
-    # Assigned in the body of a class, this function becomes a method: `_owner` takes the instance.
-    async def reward(*_owner: Any, trace: Any = None, task: Any = None, state: Any = None, **more: Any) -> float:
-        try:
-            if trace is not None:
-                thread = verifiers.of_trace(trace, task, columns)
-            else:
-                thread = verifiers.of_rubric({"task": task, "state": state, **more}, columns)
-            return verl.number(await collected.score(thread))
-        except Exception as error:
-            verifiers.note(error, state)
-            raise
-
-    return reward
+        return verifiers.VerifiersReward(self._reward_name(), self.score, _names(columns))
 
 
 def _names(columns: Columns) -> Columns:

@@ -4,11 +4,15 @@
 `completion`, `answer`, `state`, `info`, `task` and the columns of the dataset.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+from gradebox.outcome import Outcome
+from gradebox.rewards.collected_calls import AsyncCollectedCalls
 from gradebox.rewards.plain import members, messages, metadata
-from gradebox.rewards.verl import Columns
+from gradebox.rewards.verl import Columns, number
+
+_Score = Callable[[list[dict[str, Any]]], Coroutine[Any, Any, list[Outcome]]]
 
 _IN_MESSAGES = {"prompt", "system_prompt"}
 _OURS = {"prompt", "completion", "state", "parser", "info"}
@@ -66,6 +70,27 @@ def note(error: Exception, state: Any) -> None:
     """
     if isinstance(state, dict) and state.get("error") is None:
         state["error"] = error
+
+
+class VerifiersReward:
+    """A reward for a `Rubric` or a `Task`. It can be pickled, including the URL and the API key of its client."""
+
+    def __init__(self, name: str, score: _Score, columns: Columns) -> None:
+        self.__name__ = self.__qualname__ = name  # verifiers logs it under this name
+        self._columns = columns
+        self._calls = AsyncCollectedCalls(score)
+
+    async def __call__(self, *, trace: Any = None, task: Any = None, state: Any = None, **more: Any) -> float:
+        """Return the rollout's reward. Raises ScoreMissing."""
+        try:
+            if trace is not None:
+                thread = of_trace(trace, task, self._columns)
+            else:
+                thread = of_rubric({"task": task, "state": state, **more}, self._columns)
+            return number(await self._calls.score(thread))
+        except Exception as error:
+            note(error, state)
+            raise
 
 
 def _turns(value: Any, place: str) -> Any:

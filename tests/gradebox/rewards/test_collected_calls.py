@@ -1,8 +1,11 @@
 import asyncio
+import gc
+import multiprocessing
+import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -24,6 +27,20 @@ def outcomes(threads: list[dict[str, Any]]) -> list[Outcome]:
 def in_threads(call: Callable[[int], float | None], number: int) -> list[float | None]:
     with ThreadPoolExecutor(number) as executor:
         return list(executor.map(call, range(number)))
+
+
+def in_background(call: Callable[[], Outcome]) -> Future[float | None]:
+    """Calls in a thread that does not keep the process alive if it hangs."""
+    found: Future[float | None] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(call().score)
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return found
 
 
 def test_what_arrives_while_one_request_is_under_way_goes_with_the_next() -> None:
@@ -187,3 +204,187 @@ def test_what_is_no_thread_is_refused_before_it_joins_others() -> None:
     assert str(second) == "\"completion\"[0]: the role 'human' is unknown: write 'user'"
     with pytest.raises(ValueError, match="the role 'human' is unknown"):
         CollectedCalls(outcomes).score({"completion": [{"role": "human", "content": "4"}]})
+
+
+@pytest.mark.parametrize("request_number", [0, 1], ids=["while it waits to be sent", "while it is sent"])
+def test_ctrl_c_takes_nothing_from_the_other_callers(request_number: int) -> None:
+    sent: list[list[str]] = []
+    begun, may_end = ([threading.Event() for _ in range(3)] for _ in range(2))
+
+    def send(threads: list[dict[str, Any]]) -> list[Outcome]:
+        number = len(sent)
+        sent.append([each["completion"] for each in threads])
+        begun[number].set()
+        assert may_end[number].wait(10)
+        return outcomes(threads)
+
+    collected = CollectedCalls(send)
+    others = [in_background(lambda: collected.score(thread(1)))]
+    assert begun[0].wait(10)
+
+    def interrupt() -> None:
+        others.append(in_background(lambda: collected.score(thread(3))))
+        time.sleep(0.05)
+        if request_number == 1:
+            may_end[0].set()
+            begun[1].wait(10)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    timer = threading.Timer(0.1, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        timer.start()
+        collected.score(thread(2))
+    for event in may_end:
+        event.set()
+    assert [other.exception(10) for other in others] == [None, None]  # `result` would raise an interrupt here
+    assert [other.result() for other in others] == [1.0, 3.0]
+    assert in_background(lambda: collected.score(thread(4))).result(10) == 4.0
+    assert sent == ([["1"], ["3"], ["4"]] if request_number == 0 else [["1"], ["2", "3"], ["4"]])
+
+
+def test_ctrl_c_as_the_sender_starts_takes_nothing_from_later_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_self: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    collected = CollectedCalls(outcomes)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(threading.Thread, "start", start)
+        collected.score(thread(1))
+    assert in_background(lambda: collected.score(thread(2))).result(10) == 2.0
+
+
+def test_a_fork_sends_no_calls_of_its_parent() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+    sent: list[str] = []
+
+    def send(threads: list[dict[str, Any]]) -> list[Outcome]:
+        sent.extend(each["completion"] for each in threads)
+        if threads == [thread(-1)]:
+            begun.set()
+            assert may_end.wait(10)
+        return outcomes(threads)
+
+    collected = CollectedCalls(send)
+    parents = [in_background(lambda: collected.score(thread(-1)))]
+    assert begun.wait(10)
+    parents.append(in_background(lambda: collected.score(thread(-2))))
+    time.sleep(0.05)  # it waits
+    context = multiprocessing.get_context("fork")
+    found: multiprocessing.SimpleQueue[Any] = context.SimpleQueue()
+
+    def ask() -> None:
+        sent.clear()
+        found.put((in_threads(lambda n: collected.score(thread(n)).score, 8), sorted(sent)))
+
+    child = context.Process(target=ask)
+    child.start()
+    child.join(10)
+    child.kill()
+    may_end.set()
+    assert child.exitcode == 0 and found.get() == (list(range(8)), [str(n) for n in range(8)])
+    assert [call.result(10) for call in parents] == [-1.0, -2.0]
+
+
+def test_an_answer_without_all_outcomes_is_an_error_of_each_caller() -> None:
+    begun = threading.Event()
+
+    def send(threads: list[dict[str, Any]]) -> list[Outcome]:
+        begun.wait(0.1)  # so that the others go together
+        return outcomes(threads)[1:]
+
+    async def send_awaited(threads: list[dict[str, Any]]) -> list[Outcome]:
+        return outcomes(threads)[1:]
+
+    async def ask() -> list[Outcome | BaseException]:
+        awaited = AsyncCollectedCalls(send_awaited)
+        return await asyncio.gather(*(awaited.score(thread(n)) for n in range(3)), return_exceptions=True)
+
+    collected = CollectedCalls(send)
+    calls = [in_background(lambda: collected.score(thread(1))) for _ in range(3)]
+    assert [type(call.exception(10)) for call in calls] == [ValueError] * 3
+    assert [type(each) for each in asyncio.run(asyncio.wait_for(ask(), 10))] == [ValueError] * 3
+
+
+async def soon(collected: AsyncCollectedCalls, n: int) -> Outcome:
+    return await asyncio.wait_for(collected.score(thread(n)), 10)
+
+
+def test_an_event_loop_waits_for_no_request_of_another() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    async def send(threads: list[dict[str, Any]]) -> list[Outcome]:
+        if threads == [thread(1)]:
+            begun.set()
+            assert await asyncio.to_thread(may_end.wait, 5)
+        return outcomes(threads)
+
+    collected = AsyncCollectedCalls(send)
+    first = in_background(lambda: asyncio.run(soon(collected, 1)))
+    assert begun.wait(10)
+    assert in_background(lambda: asyncio.run(soon(collected, 2))).result(20) == 2.0
+    may_end.set()
+    assert first.result(20) == 1.0
+
+
+def test_an_event_loop_that_stops_holds_up_no_other() -> None:
+    may_end = threading.Event()
+
+    async def send(threads: list[dict[str, Any]]) -> list[Outcome]:
+        while threads == [thread(1)] and not may_end.is_set():
+            await asyncio.sleep(0.001)
+        return outcomes(threads)
+
+    collected = AsyncCollectedCalls(send)
+    stopped, other = asyncio.new_event_loop(), asyncio.new_event_loop()
+    with pytest.raises(TimeoutError):
+        stopped.run_until_complete(asyncio.wait_for(collected.score(thread(1)), 0.01))
+    assert other.run_until_complete(soon(collected, 2)).score == 2.0
+    may_end.set()
+    assert stopped.run_until_complete(soon(collected, 3)).score == 3.0
+    stopped.close()
+    other.close()
+
+
+@pytest.mark.parametrize("seconds", [0, 0.01], ids=["before it starts", "while it sends"])
+def test_if_the_sender_is_cancelled_its_calls_are_sent_again(seconds: float) -> None:
+    async def send(threads: list[dict[str, Any]]) -> list[Outcome]:
+        await asyncio.sleep(0.02)
+        return outcomes(threads)
+
+    async def ask() -> list[Outcome]:
+        collected = AsyncCollectedCalls(send)
+        callers = [asyncio.create_task(collected.score(thread(n))) for n in range(3)]
+        me = asyncio.current_task()
+        await asyncio.sleep(seconds)
+        for task in asyncio.all_tasks() - {me, *callers}:
+            task.cancel()
+        return await asyncio.wait_for(asyncio.gather(*callers), 10)
+
+    assert [outcome.score for outcome in asyncio.run(ask())] == [0, 1, 2]
+
+
+def test_after_ctrl_c_an_event_loop_can_go_on() -> None:
+    interrupts = [KeyboardInterrupt()]
+
+    async def send(threads: list[dict[str, Any]]) -> list[Outcome]:
+        await asyncio.sleep(0)
+        if interrupts:
+            raise interrupts.pop()
+        return outcomes(threads)
+
+    loop = asyncio.new_event_loop()
+    caller = loop.create_task(soon(AsyncCollectedCalls(send), 1))
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(caller)
+    assert loop.run_until_complete(caller).score == 1.0
+    loop.close()
+
+
+def test_an_event_loop_that_ended_is_not_kept() -> None:
+    async def send(threads: list[dict[str, Any]]) -> list[Outcome]:
+        return outcomes(threads)
+
+    collected = AsyncCollectedCalls(send)
+    asyncio.run(soon(collected, 1))
+    gc.collect()
+    assert not collected._of_loops

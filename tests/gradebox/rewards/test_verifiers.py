@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import pickle
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -98,6 +99,17 @@ def test_a_method_of_a_task(grader: GraderHandle) -> None:
 
     assert asyncio.run(score(Sums().same, trace("4"))) == [1.0]
     assert asyncio.run(score(Sums().same, trace("5"))) == [0.0]  # in another event loop
+
+
+def test_a_reward_can_be_pickled(grader: GraderHandle) -> None:
+    """With the marks that `vf.reward` sets."""
+    reward: Any = grader.as_verifiers_reward()
+    reward.reward, reward._vf_weight = True, 2.0
+    again = pickle.loads(pickle.dumps(reward))
+    assert (again.__name__, again.reward, again._vf_weight) == (grader.key, True, 2.0)
+    assert inspect.signature(again) == inspect.signature(reward)
+    assert asyncio.run(score(again, trace("4"), trace("5"))) == [1.0, 0.0]
+    assert asyncio.run(call_individual_reward_func(again, rollout("4"))) == 1.0
 
 
 def test_rewards_of_a_rubric(grader: GraderHandle) -> None:
