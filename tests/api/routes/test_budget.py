@@ -8,7 +8,7 @@ from storage.spending import BudgetStanding, CountedAsk, Keeping, arguments, sta
 from tests.api.conftest import PROJECT, Service, problem
 
 PATH = f"{PROJECT}/budget"
-NONE = {"cost": None, "tokens": None, "currency": "USD", "period": "total", "not_limited": []}
+NONE: dict[str, object] = {"cost": None, "tokens": None, "currency": "USD", "period": "total", "not_limited": []}
 
 
 def spend(service: Service, cost: float, currency: str, project: str = "default") -> BudgetStanding:

@@ -67,12 +67,11 @@ def test_a_budget_that_would_not_limit_a_batch_is_refused(client: httpx.Client) 
     def status(budget: dict[str, object]) -> int:
         return client.post(batches, json={**batch, "budget": budget}).status_code
 
-    refused = problem(client.post(batches, json={**batch, "budget": {"cost": 1}}), 422, "invalid")
-    assert refused["detail"].startswith(
-        "a budget in USD does not limit small-judge, which has no price in USD: set its"
-    )
-    line = {"content": b'{"completion": "4"}\n', "headers": {"Content-Type": "application/x-ndjson"}}
-    assert client.post(batches, params={"grader": "polite", "budget_cost": 1}, **line).status_code == 422
+    detail = problem(client.post(batches, json={**batch, "budget": {"cost": 1}}), 422, "invalid-request")
+    assert detail.startswith("a budget in USD does not limit small-judge, which has no price in USD: set its price")
+    query: dict[str, str | int] = {"grader": "polite", "budget_cost": 1}
+    lines = {"Content-Type": "application/x-ndjson"}
+    assert client.post(batches, params=query, content=b'{"completion": "4"}\n', headers=lines).status_code == 422
     assert status({"tokens": 100}) == 202
     client.patch(f"{PROJECT}/models/small-judge", json={"price": {"input": 0, "output": 0}}).raise_for_status()
     assert status({"cost": 1}) == 202
