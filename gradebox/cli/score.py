@@ -13,7 +13,7 @@ import typer
 from gradebox.cli.command import Invocation
 from gradebox.cli.files import open_threads
 from gradebox.cli.output import as_json, console, fail, note, opened, refuse_same_file, say, summary
-from gradebox.errors import BatchFailed
+from gradebox.errors import BatchFailed, ConnectionFailed
 
 if TYPE_CHECKING:
     from gradebox.client import BatchHandle
@@ -185,6 +185,9 @@ def watch(batch: "BatchHandle") -> BatchFailed | None:
         batch.wait()
     except BatchFailed as failure:
         return failure
+    except ConnectionFailed:
+        note(f"batch {batch.id} goes on once its service is back: `gradebox batches watch {batch.id}`")
+        raise
     except KeyboardInterrupt:
         note(
             f"\nno longer watching; the batch goes on. Watch it with `gradebox batches watch {batch.id}`, "

@@ -338,12 +338,20 @@ def create_batch(
     params = [("grader", grader) for grader in weights]
     if any(weight != 1.0 for weight in weights.values()):
         params += [("weight", repr(float(weight))) for weight in weights.values()]
-    for name, value in (budget.model_dump(exclude_none=True) if budget else {}).items():
+    for name, value in _budget_fields(budget).items():
         params.append((f"budget_{name}", str(value)))
     if not keep_replies:
         params.append(("keep_replies", "false"))
     path = _path(project, "batches")
     return Call("POST", path, Batch.model_validate_json, params=params, threads=threads, once=uuid4().hex)
+
+
+def _budget_fields(budget: BatchBudget | None) -> dict[str, Any]:
+    if budget is None:
+        return {}
+    if not isinstance(budget, BatchBudget):
+        raise TypeError(f"budget={budget!r:.80} is no budget: write gradebox.BatchBudget(cost=0.5), in USD, or tokens=")
+    return budget.model_dump(exclude_none=True)
 
 
 def create_batch_of(
@@ -356,7 +364,7 @@ def create_batch_of(
         wanted.append({"key": key, "weight": float(weight)} | ({} if version is None else {"version": version}))
     body: dict[str, Any] = {"graders": wanted, "threads_of": batch, "keep_replies": keep_replies}
     if budget is not None:
-        body["budget"] = budget.model_dump(exclude_none=True)
+        body["budget"] = _budget_fields(budget)
     path = _path(project, "batches")
     return Call("POST", path, Batch.model_validate_json, body=encode(body), once=uuid4().hex, work_s=COPY_S)
 
@@ -439,7 +447,7 @@ def create_feedback(
     if labels is not None:
         body["labels"] = labels if isinstance(labels, str) else {str(key): float(of) for key, of in labels.items()}
     if budget is not None:
-        body["budget"] = budget.model_dump(exclude_none=True)
+        body["budget"] = _budget_fields(budget)
     path = _path(project, "batches", batch, "feedback")
     return Call("POST", path, Batch.model_validate_json, body=encode(body), once=uuid4().hex, work_s=COPY_S)
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gradebox.errors import GradeboxError
 from gradebox.outcome import Outcome, weighted_sum
-from gradebox.schemas import Batch
+from gradebox.schemas import Batch, Summary
 
 
 def moved(outcomes: list[Outcome], first: int) -> list[Outcome]:
@@ -28,6 +28,13 @@ def _raise_if(missing: int, batch: Batch) -> None:
             f"{missing} of {batch.total} outcomes of batch {batch.id} are missing, probably because somebody has it "
             "scored again: wait for its end once more"
         )
+
+
+def no_scores(summary: Summary, first: Outcome | None) -> str:
+    """The warning of a grader that could score no thread. `first` is its outcome of the first thread."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in summary.errors.items())
+    example = f", as {first.error.message!r}" if first is not None and first.error else ""
+    return " ".join([f"{summary.grader} scored none of {summary.count} threads: {kinds}{example}.", *summary.warnings])
 
 
 def is_of(outcome: Outcome, grader: str | None) -> bool:

@@ -15,6 +15,7 @@ from gradebox.errors import ScoreMissing
 from gradebox.outcome import Outcome
 from gradebox.rewards import groups
 from gradebox.rewards.plain import members, messages
+from gradebox.warn import warn
 
 Missing: TypeAlias = Literal["raise", "none"] | float
 """The result for a completion without a score: an exception, the reward None, or this number."""
@@ -74,7 +75,11 @@ def threads(
     number = len(completions)
     if (given := 0 if prompts is None else len(prompts)) != number:
         raise ValueError(f"{given} prompts came with {number} completions: pass the prompt of each completion")
-    rows = {name: row for name, row in columns.items() if name not in _OWN and _length(row) == number}
+    lengths = {name: _length(row) for name, row in columns.items() if name not in _OWN}
+    rows = {name: columns[name] for name, length in lengths.items() if length == number}
+    for name, length in lengths.items():
+        if isinstance(columns[name], list) and length != number:
+            warn(f"column {name!r} is not sent: it has {length} values for {number} completions")
     for name in only or ():
         if name not in rows:
             had = f"has not {number} values" if name in columns else "is missing"
@@ -177,7 +182,9 @@ class RewardPolicy:
 
 def _reward(outcome: Outcome, missing: Missing) -> float | None:
     if outcome.score is None and missing == "raise":
-        raise ScoreMissing(outcome)
+        error = ScoreMissing(outcome)
+        error.add_note('to go on without such scores: as_trl_reward(missing="none"), or missing= a number')
+        raise error
     return outcome.score if outcome.score is not None or isinstance(missing, str) else float(missing)
 
 

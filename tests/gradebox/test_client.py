@@ -269,6 +269,17 @@ def test_a_large_batch_for_a_grader_that_does_not_exist_is_refused_with_its_reas
         client.batches.create("no-such-grader", ({"completion": "x" * 10_000} for _ in range(5_000)))
 
 
+def test_a_grader_that_could_score_nothing_is_warned_of(client: Client, contains: str, tmp_path: Path) -> None:
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text('{"prompt": "q", "answer": "4"}\n' * 2)
+    with pytest.warns(GraderWarning, match=rf"{contains}@1 scored none of 2 threads: 2 bad_input, as '.*no thread"):
+        client.batches.create(contains, answers).wait(progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GraderWarning)
+        answers.write_text('{"completion": "4"}\n{"answer": "4"}\n')
+        client.batches.create(contains, answers).wait(progress=False)
+
+
 def test_a_batch_is_cancelled_and_keeps_what_it_has(client: Client) -> None:
     client.graders.create.function(key="sleeps", fn=SLEEPS)
     quick, slow = StringThread([("assistant", "a")]), StringThread([("assistant", "a")], {"sleep": 0.2})

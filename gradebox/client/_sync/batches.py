@@ -12,7 +12,7 @@ from gradebox.client.batch_record import BatchRecord
 from gradebox.client.batch_watch import BatchWatch
 from gradebox.client.calls import GraderChoice, Labels
 from gradebox.client.line_readers import OutcomeReader, SentThreadReader
-from gradebox.client.outcomes import Rewards, checked, is_of
+from gradebox.client.outcomes import Rewards, checked, is_of, no_scores
 from gradebox.client.recorded_scores import RecordedScore, blocks_of, note_recorded, score_lines
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
@@ -22,6 +22,7 @@ from gradebox.outcome import Outcome
 from gradebox.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 from gradebox.reduction import reduced
 from gradebox.schemas import BATCH_COLUMNS, ENDED, Batch, BatchBudget, FeedbackOn, FeedbackTarget
+from gradebox.warn import warn
 
 _NOTHING_TO_SAY = "urn:gradebox:problem:nothing-to-say"
 
@@ -45,7 +46,8 @@ class BatchHandle(BatchRecord):
         return self.status
 
     def wait(self, progress: bool = True, timeout: float | None = None) -> Batch:
-        """Waits for the end of the batch, with a progress bar on stderr. `timeout` is in seconds.
+        """Waits for the end of the batch, with a progress bar on stderr. `timeout` is in seconds. Warns (GraderWarning)
+        of graders that could score no thread.
 
         Raises:
             BatchFailed: the batch was cancelled, or failed. Its outcomes so far can be read.
@@ -59,6 +61,10 @@ class BatchHandle(BatchRecord):
         with BatchWatch(self.status, progress, timeout) as watch:
             while (wait_s := watch.observe(self.status)) is not None:
                 self.refresh(wait_s)
+        if unscored := [each for each in self.status.summary if each.errors and not each.scored]:
+            first = {outcome.grader: outcome for outcome in self.outcomes(limit=1)}
+            for summary in unscored:
+                warn(no_scores(summary, first.get(summary.grader)))
         return self.status
 
     @overload

@@ -30,6 +30,13 @@ def test_a_grader_named_twice_is_refused(graders: Any) -> None:
         calls.create_batch_of("default", graders, "B")
 
 
+@pytest.mark.parametrize("budget", [0.5, {"cost": 0.5}, "1"])
+def test_a_budget_that_is_none_says_how_one_is_written(budget: Any) -> None:
+    for create in (calls.create_batch, calls.create_batch_of):
+        with pytest.raises(TypeError, match=r"is no budget: write gradebox.BatchBudget\(cost=0.5\)"):
+            create("default", "g", "B", budget)
+
+
 @pytest.mark.parametrize("weight", ["x", "0.5", None, [1]])
 def test_a_weight_is_a_number(weight: Any) -> None:
     with pytest.raises(TypeError, match=r"the weight of 'g' is .* and a weight is a number"):

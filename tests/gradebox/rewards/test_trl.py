@@ -39,6 +39,19 @@ def calculate_rewards(reward_func: Any, inputs: list[dict[str, Any]], completion
     return [float(reward) for reward in output_reward_func]
 
 
+def test_a_column_of_another_length_is_warned_of(grader: GraderHandle) -> None:
+    reward = grader.as_trl_reward(missing="none")
+    message = "column 'answer' is not sent: it has 1 values for 2 completions"
+    with pytest.warns(gradebox.GraderWarning, match=message), pytest.raises(gradebox.ScoreMissing, match="answer"):
+        reward(prompts=["2+2?"] * 2, completions=["4", "5"], answer=["4"])
+
+
+def test_a_missing_score_says_how_to_go_on(grader: GraderHandle) -> None:
+    with pytest.raises(gradebox.ScoreMissing) as caught:
+        grader.as_trl_reward(missing="raise")(prompts=["2+2?"], completions=["bad"], answer=["4"])
+    assert any("missing=" in note for note in caught.value.__notes__)
+
+
 def test_texts_and_columns(grader: GraderHandle) -> None:
     inputs = [{"prompt": "2+2?", "answer": "4", "image": object()}] * 3
     rewards = calculate_rewards(grader.as_trl_reward(columns=["answer"], missing="none"), inputs, ["4", "5", "bad"])
