@@ -181,6 +181,7 @@ def test_what_a_judge_in_the_source_raises_fails_its_part() -> None:
         ({"parts": {"a": {"grader": "a", "weight": 1}}, "formula": "a"}, "give one of them"),
         ({"parts": {"a": {"grader": "a", "weight": 1}, "b": "b"}}, "'b' has no weight"),
         ({"parts": {"a": {"grader": "a", "weight": 0}}}, "come to 0"),
+        ({"parts": {name: {"grader": name, "weight": 1e308} for name in "ab"}}, "more than a number holds"),
         ({"parts": {"a": {"grader": "a", "weight": -1}}}, "0 or more"),
         ({"parts": {"a": {"grader": "a", "weight": True}}}, "0 or more"),
         ({"parts": {"a": {"grader": "a", "kind": "judge"}}}, "one of grader"),
