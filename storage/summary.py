@@ -4,6 +4,8 @@ import logging
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -118,39 +120,33 @@ def _quantiles(scores: _Sorted) -> dict[str, float]:
 
 def _histogram(scores: _Sorted, low: float, high: float) -> list[HistogramBin]:
     values, ranks = scores
-    if low == high:
-        return bins(low, high, ranks[-1:])
-    starts = [bisect_left(values, step, key=lambda score: int(_share(score, low, high) * BINS)) for step in range(BINS)]
+    starts = [bisect_left(values, edge) for edge in inner_edges(low, high)]
     below = [ranks[start - 1] if start else 0 for start in starts]
-    return bins(low, high, [end - start for start, end in pairwise([*below, ranks[-1]])])
+    return bins(low, high, [end - start for start, end in pairwise([0, *below, ranks[-1]])])
 
 
 def bin_of(score: float, low: float, high: float) -> int:
     """The number of the bin that counts a score in the histogram of scores from `low` to `high`, as in `_histogram`."""
-    return min(int(_share(score, low, high) * BINS), BINS - 1)
+    return bisect_right(inner_edges(low, high), score)
 
 
 def bins(low: float, high: float, counts: Sequence[int]) -> list[HistogramBin]:
     """Bins of equal width between the extremes, one per count. Callers pass one count if the extremes are equal."""
-    number = len(counts)
-    edges = sorted([low, *(_edge(low, high, step / number) for step in range(1, number)), high])
-    return [HistogramBin(low=edges[i], high=edges[i + 1], count=counts[i]) for i in range(number)]
+    edges = pairwise([low, *inner_edges(low, high), high])
+    return [HistogramBin(low=start, high=end, count=count) for (start, end), count in zip(edges, counts, strict=False)]
+
+
+@lru_cache(64)
+def inner_edges(low: float, high: float) -> tuple[float, ...]:
+    """The edges between the bins, in ascending order; none if the extremes are equal. A score at an edge is in the bin
+    above. They are computed as decimals, so that 0.21 of 0 to 0.7 and -0.8 of -2 to 2 are edges.
+    """
+    if low == high:
+        return ()
+    start, width = Fraction(str(low)), Fraction(str(high)) - Fraction(str(low))
+    return tuple(float(start + width * step / BINS) for step in range(1, BINS))
 
 
 def weighted_mean(summaries: Sequence[Summary]) -> float | None:
     """The sum of weight times mean; None if there is no grader or one has no mean."""
     return weighted_sum((summary.weight, summary.mean) for summary in summaries) if summaries else None
-
-
-def _share(score: float, low: float, high: float) -> float:
-    """The position of a score between low and high, from 0 to 1."""
-    if low == high:
-        return 0.0
-    if math.isfinite(high - low):
-        return (score - low) / (high - low)  # high - low is not 0: the difference of unequal floats never is
-    return (score / 2 - low / 2) / (high / 2 - low / 2)  # high - low exceeds the largest float
-
-
-def _edge(low: float, high: float, share: float) -> float:
-    """The edge of a bin, clamped: rounding may move it beyond low or high, or overflow."""
-    return min(max(low * (1 - share) + high * share, low), high)

@@ -15,7 +15,7 @@ from gradebox.agreement import Agreement
 from gradebox.comparison import Compared, Comparison, PairCounts
 from storage.errors import NotFound
 from storage.store import Store
-from storage.summary import bin_of
+from storage.summary import inner_edges
 from ui import query
 from ui.rows import outcomes_of
 from ui.templates import page
@@ -72,25 +72,12 @@ def _heat(found: PairCounts | None) -> list[list[_Pairs]]:
     if found is None:
         return []
     most = max(count for row in found.counts for count in row)
-    lowest = [_lowest(place, found.low, found.high) for place in range(len(found.counts))]
+    lowest = [found.low, *inner_edges(found.low, found.high)]
     highest = [*(nextafter(score, -inf) for score in lowest[1:]), found.high]  # a link's bounds are inclusive
     return [
         [_Pairs(count, _shade(count, most), *bounds) for count, *bounds in zip(row, lowest, highest, strict=True)]
         for row in reversed(found.counts)
     ]
-
-
-def _lowest(place: int, low: float, high: float) -> float:
-    """The lowest score that counts in a part of the range, found by bisection: rounding shifts the edges of parts."""
-    if not place:
-        return low
-    below, score = low, high
-    while below < (middle := below + (score - below) / 2) < score:
-        if bin_of(middle, low, high) >= place:
-            score = middle
-        else:
-            below = middle
-    return score
 
 
 def _shade(count: int, most: int) -> int:

@@ -14,6 +14,7 @@ from api.numbers.pair_counts import pair_counts
 from api.table.completions import value_of
 from gradebox import thread_forms
 from gradebox.agreement import Agreement, Correlation, LengthBias, LengthQuarter
+from gradebox.judges.fields import number_at
 from gradebox.schemas import BiasCount
 from gradebox.thread_forms import METADATA
 from storage.positional_bias import decisions
@@ -157,13 +158,14 @@ def _read(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]
 
 def _of_threads(threads: Iterable[bytes], label: str) -> "tuple[array[float], array[float]]":
     """The length of each completion and, if the labels are metadata, each label."""
-    path = label.removeprefix(METADATA).split(".") if label.startswith(METADATA) else None
+    is_metadata = label.startswith(METADATA)
     lengths, labels = array("d"), array("d")
     for line in threads:
         length, metadata = _looked_at(line)
         lengths.append(length)
-        if path is not None:
-            labels.append(_number_at(metadata, path))
+        if is_metadata:
+            number = number_at(metadata, label)
+            labels.append(NO_SCORE if number is None else number)
     return lengths, labels
 
 
@@ -176,16 +178,3 @@ def _looked_at(line: bytes) -> tuple[float, dict[str, Any]]:
     if not turns or turns[-1][0] != "assistant":
         return NO_SCORE, metadata
     return float(len(turns[-1][1])), metadata
-
-
-def _number_at(metadata: dict[str, Any], path: list[str]) -> float:
-    value: Any = metadata
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    if not isinstance(value, int | float):
-        return NO_SCORE
-    try:
-        number = float(value)
-    except OverflowError:  # an integer of hundreds of digits
-        return NO_SCORE
-    return number if np.isfinite(number) else NO_SCORE

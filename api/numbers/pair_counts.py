@@ -1,10 +1,13 @@
 """Counts pairs of numbers in a two-dimensional grid, for a heat map."""
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from api.numbers.outcome_column import Array
 from gradebox.comparison import PairCounts
-from storage.summary import BINS
+from storage.summary import BINS, inner_edges
 
 
 def pair_counts(a: Array, b: Array) -> PairCounts | None:
@@ -18,7 +21,14 @@ def pair_counts(a: Array, b: Array) -> PairCounts | None:
     with np.errstate(all="ignore"):
         if not (low < high and np.isfinite(high - low)):
             return None
-    # not numpy's histogram: its edges are rounded otherwise, and 0.3 of 0 to 1 would be in the bin of 0.2
-    rows, columns = (np.minimum((side - low) / (high - low) * BINS, BINS - 1).astype(np.int64) for side in (a, b))
+    rows, columns = (_bins_of(side, inner_edges(low, high)) for side in (a, b))
     counts = np.bincount(rows * BINS + columns, minlength=BINS * BINS).reshape(BINS, BINS)
     return PairCounts(low=low, high=high, counts=counts.tolist())
+
+
+def _bins_of(scores: Array, edges: Sequence[float]) -> NDArray[np.int64]:
+    """The number of each score's bin, as `bin_of` gives it. To compare with each edge takes a third of a search."""
+    found = np.zeros(len(scores), dtype=np.int64)
+    for edge in edges:
+        found += scores >= edge
+    return found

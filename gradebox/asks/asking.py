@@ -1,6 +1,6 @@
 """The interface that answers a grader's asks, and the registry of the names that a grader may ask."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from json import JSONEncoder
@@ -30,6 +30,13 @@ class Answerer(Protocol):
 
     def remember(self, request: bytes) -> None:
         """Store a value for later runs."""
+
+
+class Pause:
+    """Awaited by an answerer without an event loop. It suspends the whole run until its asks are answered."""
+
+    def __await__(self) -> Generator["Pause", None, None]:
+        yield self
 
 
 _encode = JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode

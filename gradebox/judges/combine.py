@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
-from math import fsum, isfinite
+from math import fsum, inf, isfinite
 from typing import Any
 
 from gradebox.asks.errors import ModelError
@@ -178,7 +178,10 @@ def _weights(parts: Sequence[Part]) -> dict[str, float]:
     if lacking:
         raise ValueError(f"parts=: {lacking[0]!r} has no weight, and others have: give each one, or none")
     weights = {part.name: part.weight or 0.0 for part in parts}
-    total = fsum(weights.values())
-    if not 0 < total < float("inf"):
+    try:
+        total = fsum(weights.values())
+    except OverflowError:
+        total = inf
+    if not 0 < total < inf:
         raise ValueError("parts=: the weights come to 0, or to more than a number holds: give one that is more than 0")
     return {name: weight / total for name, weight in weights.items()}

@@ -1,13 +1,13 @@
 """A part of a combination: a grader or a judge, and the way its score counts."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from math import isfinite
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from gradebox.asks.errors import ModelError
 from gradebox.asks.other_grader import Grader
-from gradebox.judges.criterion import Criterion, read
+from gradebox.judges.criterion import Criterion
 from gradebox.judges.means import is_above
 from gradebox.judges.source import class_of, settled
 from gradebox.score import MOST_VALUES, Score, is_name
@@ -16,7 +16,7 @@ from gradebox.thread import StringThread
 Judge = Callable[[StringThread], Awaitable[float]]
 
 _NO_PART = ("combine", "pairwise_judge")
-_OTHER_RANGE = ("external",)  # kinds whose scores may be any numbers
+_OTHER_RANGE = ("external", "judge")  # kinds whose scores may be any numbers, or are those of a thread's criterion
 
 
 class PartConfig(TypedDict):
@@ -137,6 +137,7 @@ def _read(name: object, one: Any, normalize: bool) -> Part:
         raise ValueError(f"{where}: weight= is a number of 0 or more, and not {weight!r:.80}")
     judge = _judge(given, where)
     bounds = _bounds(given, judge, where) if normalize and target is None else None
+    _check_reach(given, judge, normalize, where)
     return Part(name, _label(given), judge, weight, target, threshold, required, bounds)
 
 
@@ -176,32 +177,61 @@ def _judge(given: Mapping[str, Any], where: str) -> Judge:
     return made
 
 
+def _check_reach(given: Mapping[str, Any], judge: Judge, normalize: bool, where: str) -> None:
+    """Raises ValueError if the part would count 0 for every thread, as far as its scores are known."""
+    target, threshold = given.get("target_option"), given.get("score_threshold")
+    if target is not None and (scores := _scores_of(judge)) is not None and target not in scores:
+        raise ValueError(f"{where}: target_option= is {target!r:.80}, and the options are {_listed(scores)}")
+    if threshold is None:
+        return
+    known = (0.0, 1.0) if normalize else _range_of(given.get("kind"), judge)
+    if known is not None and not is_above(known[1], threshold):
+        raise ValueError(
+            f"{where}: score_threshold= {threshold} can never be passed, as no score is above {known[1]:g}: give one "
+            "below it"
+        )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))[:500]
+
+
 def _bounds(given: Mapping[str, Any], judge: Judge, where: str) -> tuple[float, float]:
     """The lowest and the highest score of a part."""
     kind, said = given.get("kind"), given.get("range")
-    if said is None and kind is not None and kind not in _OTHER_RANGE:
-        said = _range_of(kind, given.get("config", {}), judge)
+    if said is None and kind is not None:
+        said = _range_of(kind, judge)
     if said is None:
         raise ValueError(f"{where}: its scores cannot be normalised without their range: add range=[lowest, highest]")
     if not isinstance(said, list | tuple) or len(said) != 2 or not all(map(_is_number, said)) or said[0] >= said[1]:
         raise ValueError(f"{where}: range= is two numbers, the lowest first, and not {said!r:.80}")
+    if not isfinite(float(said[1]) - float(said[0])):
+        raise ValueError(
+            f"{where}: its scores cannot be normalised, because {said[0]:g} to {said[1]:g} is wider than a number "
+            "holds: give a narrower range"
+        )
     return float(said[0]), float(said[1])
 
 
-def _range_of(kind: str, config: Mapping[str, Any], judge: Judge) -> tuple[float, float] | None:
-    """The range of a kind: 0 to 1 for all but `judge` and `multi_criteria`, whose criteria define it."""
+def _range_of(kind: str | None, judge: Judge) -> tuple[float, float] | None:
+    """The range of a judge's scores: 0 to 1 for all kinds but those whose options define it; None if it is unknown."""
+    if (scores := _scores_of(judge)) is not None:
+        return min(scores.values()), max(scores.values())
     if kind == "multi_criteria":
         from gradebox.judges.multi_criteria import MultiCriteria  # imported here: few combinations have one
 
         assert isinstance(judge, MultiCriteria)
         return judge.bounds
-    if kind != "judge":
-        return 0.0, 1.0
-    criterion = config.get("criterion")
-    if isinstance(criterion, Mapping) and "field" in criterion:
-        return None  # the criterion differs by thread
-    scores = read(criterion).scores().values()
-    return min(scores), max(scores)
+    return None if kind is None or kind in _OTHER_RANGE else (0.0, 1.0)
+
+
+def _scores_of(judge: Judge) -> dict[str, float] | None:
+    """The score of each option of a direct judge; None for any other, or if each thread has its own criterion."""
+    if isinstance(judge, Grader):
+        return None
+    from gradebox.judges.direct_judge import DirectJudge  # imported here: most combinations are of graders alone
+
+    return judge.scores if isinstance(judge, DirectJudge) else None
 
 
 def _is_number(value: object) -> bool:

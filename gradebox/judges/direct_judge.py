@@ -136,6 +136,11 @@ class DirectJudge:
         if self._criterion is not None:
             self._check(self._criterion)
 
+    @property
+    def scores(self) -> dict[str, float] | None:
+        """The score of each option; None if each thread has its own criterion."""
+        return None if self._criterion is None else self._criterion.scores()
+
     async def __call__(self, thread: StringThread) -> Score:
         """Score a thread.
 

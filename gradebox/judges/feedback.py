@@ -6,7 +6,6 @@ The turns of a thread in a batch of feedback are not used. Its metadata holds th
 
 from collections.abc import Mapping
 from json import JSONEncoder
-from math import isfinite
 from typing import Any, Literal, get_args
 
 from gradebox.asks.model import Model
@@ -85,7 +84,7 @@ class Feedback:
         completion, score = scored.completion(), outcome["score"]
         if completion is None:
             raise NotApplicable("the thread has no completion", reported)
-        label = thread.metadata.get("label") if self._label is None else _number_at(scored.metadata, self._label)
+        label = thread.metadata.get("label") if self._label is None else fields.number_at(scored.metadata, self._label)
         if label is not None:
             if self._only_wrong and not differs(score, label, self._threshold):
                 raise NotApplicable("the label bears the score out", reported)
@@ -155,15 +154,3 @@ def cut(text: str, most: int) -> str:
 def _number(value: float) -> str:
     """The number with all of its digits, so that different scores and labels do not look equal."""
     return repr(float(value)).removesuffix(".0")
-
-
-def _number_at(metadata: Any, field: str) -> float | None:
-    try:
-        value = fields.value_of(StringThread([], metadata), field)
-    except ValueError:  # there is no such field
-        return None
-    try:
-        number = float(value) if isinstance(value, int | float) else None
-    except OverflowError:  # an integer of hundreds of digits
-        return None
-    return number if number is not None and isfinite(number) else None

@@ -8,6 +8,7 @@ space may replace an underscore.
 from collections.abc import Mapping
 from difflib import get_close_matches
 from json import JSONEncoder
+from math import isfinite
 from typing import Any
 
 from gradebox.judges.criterion import ContextFields
@@ -88,18 +89,34 @@ def check_names(fields: ContextFields) -> None:
             raise ValueError(f"context_fields= takes names of fields, and {name!r:.80} is none")
 
 
+def number_at(metadata: Any, field: str) -> float | None:
+    """Return the number in a metadata field; None if there is none, or it is not finite."""
+    value = _found_at(metadata, field.removeprefix(METADATA))
+    try:
+        number = float(value) if isinstance(value, int | float) else None
+    except OverflowError:  # an integer of hundreds of digits
+        return None
+    return number if number is not None and isfinite(number) else None
+
+
 def _in_metadata(metadata: Any, field: str) -> Any:
     path = field.removeprefix(METADATA)
-    found = _at(metadata, path)
-    if found is _MISSING:
-        found = metadata
-        for name in path.split("."):
-            found = _at(found, name)
+    found = _found_at(metadata, path)
     if found is _MISSING or found is None:
         there = [*map(str, metadata)] if isinstance(metadata, Mapping) else []
         near = get_close_matches(path, there, 1, 0.6)
         meant = f": is {near[0]!r} meant?" if near else f": it has {', '.join(sorted(there))[:200] or 'none'}"
         raise ValueError(f"the thread's metadata has no field {path!r:.80}{meant}")
+    return found
+
+
+def _found_at(metadata: Any, path: str) -> Any:
+    """The value of the member with this name; without one, the value at the dotted path."""
+    found = _at(metadata, path)
+    if found is _MISSING:
+        found = metadata
+        for name in path.split("."):
+            found = _at(found, name)
     return found
 
 

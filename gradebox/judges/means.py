@@ -1,4 +1,4 @@
-"""Means and thresholds that rounding errors do not change."""
+"""Means and thresholds that rounding errors do not change, of any finite numbers."""
 
 from collections.abc import Sequence
 from math import fsum, isclose
@@ -9,7 +9,11 @@ _ROUNDING = 1e-12
 
 def mean(numbers: Sequence[float]) -> float:
     """Return the mean; if all numbers are equal, exactly that number."""
-    return _within(fsum(numbers) / len(numbers), numbers)
+    try:
+        value = fsum(numbers) / len(numbers)
+    except OverflowError:  # the sum exceeds the largest float, and the mean does not
+        value = 2 * fsum(number / 2 / len(numbers) for number in numbers)
+    return _within(value, numbers)
 
 
 def weighted_mean(weights: Sequence[float], numbers: Sequence[float]) -> float:
@@ -17,7 +21,13 @@ def weighted_mean(weights: Sequence[float], numbers: Sequence[float]) -> float:
     counts.
     """
     counted = [number for weight, number in zip(weights, numbers, strict=True) if weight]
-    return _within(fsum(map(mul, weights, numbers)), counted) if counted else 0.0
+    if not counted:
+        return 0.0
+    try:
+        value = fsum(map(mul, weights, numbers))
+    except OverflowError:  # the sum exceeds the largest float by a rounding error of the weights, or on the way
+        value = 2 * fsum(weight * (number / 2) for weight, number in zip(weights, numbers, strict=True))
+    return _within(value, counted)
 
 
 def is_above(value: float, threshold: float) -> bool:

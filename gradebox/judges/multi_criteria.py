@@ -253,9 +253,19 @@ def _checked(
         raise ValueError(f"{name!r}: score_threshold is a number, and not {threshold!r:.80}")
     if target is None and normalizes and lowest == highest:
         raise ValueError(f"{name!r}: all options score {lowest}, so they cannot be normalised: normalize_scores=False")
-    if threshold is not None and normalizes and threshold >= 1:
+    if target is None and normalizes and not isfinite(highest - lowest):
+        raise ValueError(
+            f"{name!r}: its scores cannot be normalised, because {lowest:g} to {highest:g} is wider than a number "
+            "holds: give smaller scores, or normalize_scores=False"
+        )
+    if threshold is not None and normalizes and not is_above(1.0, threshold):
         raise ValueError(
             f"{name!r}: score_threshold {threshold} can never be passed, as normalised scores go from 0 to 1: give one "
             "below 1, or normalize_scores=False"
+        )
+    if threshold is not None and not normalizes and not is_above(highest, threshold):
+        raise ValueError(
+            f"{name!r}: score_threshold {threshold} can never be passed, as no option scores above {highest:g}: "
+            "give one below it"
         )
     return _Item(name, judge, weight, lowest, highest, target, threshold, item.required)

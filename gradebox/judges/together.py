@@ -2,26 +2,31 @@
 
 import sys
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
+
+from gradebox.asks.asking import Pause
 
 _T = TypeVar("_T")
 _Calls = Sequence[Callable[[], Coroutine[Any, Any, _T]]]
 
 
 async def together(calls: _Calls[_T]) -> list[_T]:
-    """Return the results of the calls, in order; raises the exception of the first call that fails.
+    """Return the results of the calls, in order. If calls fail, raises the exception of the first, and ends the others.
 
     In a sandbox this works without an event loop, which would make each run of a grader many times more expensive.
     """
     if len(calls) == 1:
         return [await calls[0]()]
     if not _has_loop():
-        results: list[_T] = []
-        await _InTurn(calls, results)
-        return results
-    from asyncio import gather
+        return await _InTurn(calls)
+    from asyncio import create_task, gather
 
-    return await gather(*(call() for call in calls))
+    tasks = [create_task(call()) for call in calls]
+    try:
+        return await gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def _has_loop() -> bool:
@@ -35,21 +40,34 @@ def _has_loop() -> bool:
     return True
 
 
-class _InTurn:
-    """Runs each call until it waits, then suspends once for all; the next run starts over with the answers."""
+class _InTurn(Generic[_T]):
+    """Runs each call until it waits, then suspends once for all, and so on."""
 
-    def __init__(self, calls: _Calls[Any], results: list[Any]) -> None:
+    def __init__(self, calls: _Calls[_T]) -> None:
         self._calls = calls
-        self._results = results
 
-    def __await__(self) -> Generator[Any, None, None]:
-        waiting: list[tuple[Coroutine[Any, Any, Any], Any]] = []
-        for call in self._calls:
-            coroutine = call()
-            try:
-                waiting.append((coroutine, coroutine.send(None)))
-            except StopIteration as ended:
-                self._results.append(ended.value)
-        if waiting:
-            yield waiting[0][1]
-            raise RuntimeError("what waits together goes on in an event loop alone, or begins anew with the answers")
+    def __await__(self) -> Generator[Any, None, list[_T]]:
+        running = {number: call() for number, call in enumerate(self._calls)}
+        results: dict[int, _T] = {}
+        try:
+            while len(results) < len(self._calls):
+                waits: list[Any] = []
+                failed: Exception | None = None
+                for number, coroutine in [*running.items()]:
+                    try:
+                        waits.append(coroutine.send(None))
+                        continue
+                    except StopIteration as ended:
+                        results[number] = ended.value
+                    except Exception as error:  # noqa: BLE001  # raised once the other calls of this round have asked
+                        failed = failed or error
+                    del running[number]
+                if failed is not None:
+                    raise failed
+                if waits:
+                    # What only an event loop can end takes precedence: whoever drives this has to see it.
+                    yield next((each for each in waits if type(each) is not Pause), waits[0])
+        finally:
+            for coroutine in running.values():
+                coroutine.close()
+        return [results[number] for number in range(len(self._calls))]

@@ -225,6 +225,118 @@ def test_an_ask_that_fails_is_no_score(pool: Pool, kind: str, retryable: bool) -
     assert (outcome.error.message, outcome.error.reply) == ("the server is away", "<html>")
 
 
+CATCHING = """
+from gradebox import Model, ModelError, Score, StringThread
+from gradebox.judges import Combine, DirectJudge
+
+other = Model("small-judge")
+judge = {judge}
+
+
+async def grade(thread: StringThread) -> float:
+    try:
+        return await judge(thread)
+    except ModelError as error:
+        reply = await other.chat(f"instead of {{error.kind}}")
+        return Score(float(reply.text), reason=error.kind)
+"""
+
+
+class Failing:
+    """Answers like a judge, but with an error of this kind at a step of a sample: `choice_0="refused"`."""
+
+    def __init__(self, **kinds: str) -> None:
+        self._kinds = kinds
+
+    def __call__(self, request: dict[str, Any]) -> dict[str, Any]:
+        said = request["messages"][-1]["content"]
+        if said.startswith("instead of"):
+            return text("0.25")
+        step = "choice" if "schema" in request else "assessment"
+        if kind := self._kinds.get(f"{step}_{request['sample']}"):
+            return {"error": {"kind": kind, "message": "the server is away", "retryable": kind == "unreachable"}}
+        return text('{"option": "Yes", "reasoning": "so"}') if step == "choice" else text("it is good")
+
+
+@pytest.mark.parametrize("head", ["", "import asyncio\n"], ids=["without a loop", "in a loop"])
+@pytest.mark.parametrize(
+    ("judge", "failing", "kind"),
+    [
+        ("self_consistency=3", Failing(choice_0="unreachable"), "unreachable"),
+        ("self_consistency=3", Failing(choice_2="unreachable"), "unreachable"),
+        ("self_consistency=3", Failing(choice_2="unreachable", choice_1="refused"), "refused"),
+        # What fails in the first round is the error, also once the failure of an earlier call is known.
+        ("self_consistency=3, steps=2", Failing(assessment_2="unreachable", choice_0="refused"), "unreachable"),
+        ("self_consistency=3, steps=2", Failing(choice_2="unreachable", choice_1="refused"), "refused"),
+    ],
+)
+def test_a_failed_ask_among_several_is_an_error_that_a_grader_can_catch(
+    pool: Pool, head: str, judge: str, failing: Failing, kind: str
+) -> None:
+    source = head + CATCHING.format(judge=f'DirectJudge("It is brief", "small-judge", {judge})')
+    (outcome,) = scored(pool, source, Scripted(failing), lines("x"))
+    assert (outcome.score, outcome.reason) == (0.25, kind), outcome.error
+
+
+@pytest.mark.parametrize("head", ["", "import asyncio\n"], ids=["without a loop", "in a loop"])
+def test_a_failed_ask_of_a_part_is_the_error_of_the_whole(pool: Pool, head: str) -> None:
+    combined = """Combine({
+        "brief": DirectJudge("It is brief", "small-judge", self_consistency=2),
+        "apt": DirectJudge("It is apt", "small-judge", steps=2),
+    })"""
+    source = head + CATCHING.format(judge=combined).replace("except ModelError", "except ZeroDivisionError")
+    (outcome,) = scored(pool, source, Scripted(Failing(choice_0="unreachable")), lines("x"))
+    assert outcome.error is not None
+    assert (outcome.error.cause, outcome.error.retryable) == ("unreachable", True)
+    assert outcome.details is not None
+
+
+GATHERING = """
+import asyncio
+from gradebox import Model, ModelError, Score, StringThread
+
+judge = Model("small-judge")
+
+
+async def twice(text: str) -> str:
+    reply = await judge.chat(text)
+    return (await judge.chat(f"after {reply.text}")).text
+
+
+async def deep(text: str) -> str:
+    replies = await asyncio.gather(asyncio.gather(twice(text)))
+    return (await judge.chat(f"after {replies}")).text
+
+
+async def grade(thread: StringThread) -> float:
+    try:
+        GATHERED
+    except* ModelError as group:
+        error = group.exceptions[0]
+    reply = await judge.chat(f"instead of {error}")
+    reply = await judge.chat(f"then {reply.text}")
+    return Score(0.25, reason=str(error))
+"""
+GATHERED = {
+    "later tasks ask again": 'await asyncio.gather(judge.chat("bad"), twice("a"), judge.chat("b"))',
+    "an earlier task fails later": 'await asyncio.gather(twice("late"), judge.chat("bad"))',
+    "a task asks again after more steps": 'await asyncio.gather(deep("a"), judge.chat("bad"))',
+    "a group cancels its tasks": """async with asyncio.TaskGroup() as tasks:
+            for task in (twice("late"), judge.chat("bad"), deep("a")):
+                tasks.create_task(task)""",
+}
+
+
+@pytest.mark.parametrize("gathered", GATHERED.values(), ids=GATHERED)
+def test_the_task_that_failed_first_is_the_error_in_every_run(pool: Pool, gathered: str) -> None:
+    def replied(request: dict[str, Any]) -> dict[str, Any]:
+        said = request["messages"][-1]["content"]
+        return {"error": {"kind": "failed", "message": said}} if said in ("bad", "after late") else text(said)
+
+    (outcome,) = scored(pool, GATHERING.replace("GATHERED", gathered), Scripted(replied), lines("x"))
+    assert (outcome.score, outcome.reason) == (0.25, "bad"), outcome.error
+
+
 def test_a_model_that_never_fits_is_asked_three_times_and_its_last_reply_is_kept(pool: Pool) -> None:
     asker = Scripted(lambda _: text("I would say it is not yes"))
     (outcome,) = scored(pool, JUDGE, asker, lines("x"))

@@ -172,3 +172,15 @@ def test_results_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     scorer = of_parts(a=giving(*given))
     assert [outcome.score for outcome in scorer.score(lines(50), 0, "g@1")] == [float(n % 7) for n in range(50)]
     assert len(scorer._results) <= 3
+
+
+def test_a_huge_score_costs_no_other_completion() -> None:
+    largest = 1.7976931348623157e308
+    names = {f"p{number}": weight for number, weight in enumerate((4, 7, 9, 8, 9))}
+    scores = (0.5, largest, 0.25)
+    parts = {name: giving(*(Outcome(0, "a@1", score, 1.0) for score in scores)) for name in names}
+    scorer = CombinedScorer(
+        Combine({name: {"grader": name, "weight": weight} for name, weight in names.items()}),
+        {name: PartScorer("a@1", _Part(made).lend) for name, made in parts.items()},
+    )
+    assert [outcome.score for outcome in scorer.score(lines(3), 0, "g@1")] == [0.5, largest, 0.25]

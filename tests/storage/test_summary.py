@@ -10,7 +10,7 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import Summary
 from storage import summary as summaries
 from storage.statistics import Tally, tally
-from storage.summary import summarise, weighted_mean
+from storage.summary import BINS, bin_of, inner_edges, summarise, weighted_mean
 from tests.storage.making import failed
 
 
@@ -44,6 +44,24 @@ def test_every_finite_score_is_summarised(scores: list[float]) -> None:
     assert edges == sorted(edges)
     assert all(min(scores) <= value <= max(scores) for value in [*edges, *summary.quantiles.values()])
     assert Summary.model_validate_json(summary.model_dump_json()) == summary
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "steps"),
+    [(0, 1, 10), (-1, 0, 10), (1, 10, 90), (-2, 2, 40), (1, 5, 40), (0, 0.7, 7), (-5, 5, 20), (0, 3, 30), (0, 100, 10)],
+)
+def test_a_score_is_counted_in_the_bin_whose_bounds_hold_it(low: float, high: float, steps: int) -> None:
+    for score in (round(low + (high - low) * step / steps, 6) for step in range(steps + 1)):
+        found = summary_of(low, *[score] * 3, high).histogram
+        number = bin_of(score, low, high)
+        assert found[number].count >= 3
+        assert found[number].low <= score
+        assert score < found[number].high or (number == BINS - 1 and score == high)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-1, 0), (-2, 2), (1, 10), (-0.5, 0.5), (0, 0.7)])
+def test_edges_of_bins_are_as_decimals_are_read(low: float, high: float) -> None:
+    assert [*inner_edges(low, high)] == [round(low + (high - low) * step / 10, 9) for step in range(1, 10)]
 
 
 def test_a_summary_that_cannot_be_made_is_none_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -16,14 +16,16 @@ class _IdleSelector(selectors.SelectSelector):
         self.replay: Replay | None = None  # None while a run is ended: the loop must not wait then
 
     def select(self, timeout: float | None = None) -> Any:
-        """Returns the ready events.
+        """Returns the ready events. Known answers are delivered when the loop would wait.
 
         Raises:
             WaitsForAnswers: the loop would wait while asks are pending, or while a run is ended.
         """
-        if timeout == 0 or not (self.replay is None or self.replay.waiting):
+        replay = self.replay
+        if timeout == 0 or not (replay is None or replay.is_asking):
             return super().select(timeout)
-        if ready := super().select(0):
+        ready = super().select(0)
+        if ready or (replay is not None and replay.deliver()):
             return ready
         raise WaitsForAnswers
 

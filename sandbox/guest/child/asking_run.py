@@ -2,16 +2,20 @@
 
 In the second case its asks are sent as a record and the run is ended. Once the answers have arrived, another run starts
 from the beginning with them. So no process waits for a model.
+
+A later run goes through the same steps: it takes no known answer before it waits for nothing but answers. If an ask
+that failed returned at once, the grader could end before it has repeated the other asks of the round, or see their
+errors in another order.
 """
 
 import json
 import sys
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from hashlib import sha256
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from gradebox.asks.asking import MOST_ASKS, Answer, using
+from gradebox.asks.asking import MOST_ASKS, Answer, Pause, using
 from gradebox.asks.errors import ModelError
 from sandbox.guest.child.encode_outcome import read_exception, read_return
 from sandbox.guest.child.main import RunnableGrader
@@ -32,6 +36,8 @@ from sandbox.guest.protocol.frames import (
 )
 
 if TYPE_CHECKING:
+    from asyncio import Future
+
     from sandbox.guest.child.asking_loop import AskingLoop
 
 Fields = list[tuple[int, bytes]]
@@ -70,31 +76,57 @@ class Replay:
             else:
                 self._values.setdefault(answer["name"], []).append(answer["value"])
         self._made = 0
+        self._held: list[tuple[Future[Answer], Answer]] = []
         self.in_loop = False
         self.requests: list[bytes] = []
-        self.waiting = 0
+        self.waiting = 0  # asks without a known answer that the grader waits for
 
     @property
     def is_used_up(self) -> bool:
         """Whether this run has used all known answers and values."""
         return not any(self._answers.values()) and not any(self._values.values())
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether an ask has not returned."""
+        return bool(self.waiting or self._held)
+
     async def answer(self, request: bytes) -> Answer:
-        """Returns the answer at once if it is known; otherwise waits for it until this run is ended."""
+        """Returns a known answer when the grader waits for nothing else; waits for another until this run is ended."""
         self._count()
         if self._answers and (known := self._answers.get(sha256(request).hexdigest())):
-            return known.pop(0)
+            return await self._held_until_idle(known.pop(0))
         self.requests.append(request)
-        if not self.in_loop:
-            await _Pause()
-        from asyncio import get_running_loop
-
         self.waiting += 1
         try:
+            if not self.in_loop:
+                await Pause()
+            from asyncio import get_running_loop
+
             found: Answer = await get_running_loop().create_future()
         finally:
             self.waiting -= 1
         return found
+
+    def deliver(self) -> bool:
+        """Lets the asks with a known answer return. Returns false if there are none, or an ask has no answer yet."""
+        if self.waiting or not self._held:
+            return False
+        held, self._held = self._held, []
+        for future, answer in held:
+            if not future.done():  # it is if the ask was cancelled
+                future.set_result(answer)
+        return True
+
+    async def _held_until_idle(self, answer: Answer) -> Answer:
+        if not self.in_loop:
+            await Pause()
+            return answer
+        from asyncio import get_running_loop
+
+        future: Future[Answer] = get_running_loop().create_future()
+        self._held.append((future, answer))
+        return await future
 
     def remembered(self, name: str) -> tuple[bool, Any]:
         """Whether an earlier run has kept a value of this name that this run has not used yet, and the value."""
@@ -110,13 +142,6 @@ class Replay:
         self._made += 1
         if self._made > MOST_ASKS:
             raise ModelError("too_much", f"`grade` asked more than {MOST_ASKS} times for one completion: ask less")
-
-
-class _Pause:
-    """Awaited if there is no event loop: only this one ask can be in progress then."""
-
-    def __await__(self) -> Generator["_Pause", None, None]:
-        yield self
 
 
 class AskingRun:
@@ -208,13 +233,15 @@ class AskingRun:
             return self._loop.run(coroutine, replay)
         try:
             paused = coroutine.send(None)
+            while type(paused) is Pause and not replay.waiting:
+                paused = coroutine.send(None)
         except StopIteration as ended:
             return ended.value
         except RuntimeError as error:
             if error.args == ("no running event loop",) and "asyncio" in sys.modules:
                 raise _LoopNeeded from None
             raise
-        if type(paused) is _Pause:
+        if type(paused) is Pause:
             self._paused = coroutine, replay
             raise WaitsForAnswers
         self._kept.append(coroutine)  # closing it would run code of the grader without the loop that it needs

@@ -1,3 +1,4 @@
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +8,9 @@ import pytest
 
 from api.numbers.agreement_job import categorical, correlation, run
 from api.numbers.jobs import AgreementJob, Side
+from gradebox import NotApplicable, StringThread
 from gradebox.agreement import Agreement
+from gradebox.judges.feedback import Feedback
 from gradebox.outcome import Spent
 
 
@@ -98,6 +101,24 @@ def test_spearman_is_that_of_scipy_and_many_values_have_no_confusion() -> None:
 def test_a_constant_side_has_no_correlation() -> None:
     assert correlation(np.ones(5), np.arange(5.0)).value is None
     assert correlation(np.array([1.0, 2.0]), np.array([1.0, 2.0])).value is None
+
+
+@pytest.mark.parametrize(
+    ("metadata", "label"),
+    [
+        ({"gold.label": 1}, "metadata.gold.label"),
+        ({"gold": {"label": 1}}, "metadata.gold.label"),
+        ({"gold_label": 1}, "metadata.gold label"),
+        ({"gold.label": 1, "gold": {"label": 0}}, "metadata.gold.label"),
+    ],
+)
+def test_labels_are_found_as_feedback_finds_them(metadata: dict[str, Any], label: str) -> None:
+    found = agreed([outcome(0, "judge@2", 1.0)], [thread(**metadata)], label)
+    assert (found.scored, found.label_mean) == (1, 1.0)
+    feedback = Feedback("m", "settings", "judge", label=label, only_wrong=True)
+    given = {"thread": json.loads(thread(**metadata)), "outcome": {"index": 0, "grader": "judge@2", "score": 1.0}}
+    with pytest.raises(NotApplicable, match="bears the score out"):
+        asyncio.run(feedback(StringThread([("assistant", "")], given)))
 
 
 def test_labels_may_be_metadata_and_what_is_no_number_is_no_label() -> None:

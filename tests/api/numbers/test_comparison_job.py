@@ -123,9 +123,10 @@ def test_pairs_are_counted_by_both_scores() -> None:
     assert compared(lines(largest), lines(largest)).pair_counts is None  # the range does not fit into a float
 
 
-def test_scores_at_an_edge_are_in_the_bin_of_the_summary() -> None:
-    tenths = [number / 10 for number in range(11)]
+@pytest.mark.parametrize("low", [0.0, -1.0, -0.5])
+def test_scores_at_an_edge_are_in_the_bin_of_the_summary(low: float) -> None:
+    tenths = [round(low + number / 10, 9) for number in range(11)]
     found = compared(lines([(None, score) for score in tenths]), lines([(None, score) for score in tenths])).pair_counts
     assert found is not None
     assert [found.counts[place][place] for place in range(10)] == [1] * 9 + [2]
-    assert [bin_of(score, 0.0, 1.0) for score in tenths] == [*range(10), 9]
+    assert [bin_of(score, low, low + 1) for score in tenths] == [*range(10), 9]

@@ -14,6 +14,7 @@ from gradebox.score import Score
 THREAD = StringThread([("user", "q"), ("assistant", "a")])
 AWAY = ModelError("failed", "it is away", retryable=True)
 BROKEN = ModelError("failed", "it divides by zero")
+SCALE = {"description": "How long?", "options": [{"name": "1"}, {"name": "5"}]}
 
 
 def combined(judge: Combine, **replies: Any) -> Score:
@@ -135,8 +136,7 @@ def test_a_score_outside_its_range_fails_the_whole() -> None:
 
 
 def test_a_part_may_be_a_judge_by_its_kind_or_an_object() -> None:
-    scale = {"description": "How long?", "options": [{"name": "1"}, {"name": "5"}]}
-    judge = {"kind": "judge", "config": {"criterion": scale, "judge_model": "m"}}
+    judge = {"kind": "judge", "config": {"criterion": SCALE, "judge_model": "m"}}
     parts: Any = {"long": judge, "polite": DirectJudge("Is it polite?", "m"), "own": {"judge": own, "range": [0, 2]}}
     replies = [json.dumps({"reasoning": "r", "option": option}) for option in ("5", "No")]
     with testing.model("m", replies) as asked:
@@ -172,6 +172,30 @@ def test_what_a_judge_in_the_source_raises_fails_its_part() -> None:
     assert failed.value.details["parts"]["a"]["score"] == 1.0
 
 
+LONG: dict[str, Any] = {"kind": "judge", "config": {"criterion": SCALE, "model": "m"}}
+BRIEF: dict[str, Any] = {"kind": "judge", "config": {"criterion": "conciseness", "model": "m"}}
+OWN: dict[str, Any] = {"kind": "judge", "config": {"criterion": {"field": "metadata.criterion"}, "model": "m"}}
+CHECKED: dict[str, Any] = {"kind": "binary_judge", "config": {"criteria": "It is brief", "model": "m"}}
+WHOLE: dict[str, Any] = {"kind": "multi_criteria", "config": {"criteria": ["conciseness"], "model": "m"}}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        BRIEF | {"target_option": "Yes"},
+        BRIEF | {"score_threshold": 0.999},
+        LONG | {"score_threshold": 4},
+        OWN | {"score_threshold": 7},
+        OWN | {"target_option": "any"},
+        WHOLE | {"score_threshold": 0.5},
+        {"grader": "a", "score_threshold": 7},
+        {"grader": "a", "target_option": "any"},
+    ],
+)
+def test_what_may_count_is_taken(part: Any) -> None:
+    assert [read.name for read in Combine({"a": part}).parts] == ["a"]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -181,6 +205,7 @@ def test_what_a_judge_in_the_source_raises_fails_its_part() -> None:
         ({"parts": {"a": {"grader": "a", "weight": 1}}, "formula": "a"}, "give one of them"),
         ({"parts": {"a": {"grader": "a", "weight": 1}, "b": "b"}}, "'b' has no weight"),
         ({"parts": {"a": {"grader": "a", "weight": 0}}}, "come to 0"),
+        ({"parts": {name: {"grader": name, "weight": 1e308} for name in "ab"}}, "more than a number holds"),
         ({"parts": {"a": {"grader": "a", "weight": -1}}}, "0 or more"),
         ({"parts": {"a": {"grader": "a", "weight": True}}}, "0 or more"),
         ({"parts": {"a": {"grader": "a", "kind": "judge"}}}, "one of grader"),
@@ -188,6 +213,21 @@ def test_what_a_judge_in_the_source_raises_fails_its_part() -> None:
         ({"parts": {"a": {"grader": "a", "wait": 1}}}, "has the member 'wait'"),
         ({"parts": {"a": {"grader": "a", "target_option": "x", "score_threshold": 1}}}, "without score_threshold"),
         ({"parts": {"a": {"grader": "a", "score_threshold": "x"}}}, "is a number"),
+        (
+            {"parts": {"a": BRIEF | {"target_option": "yes"}}},
+            "target_option= is 'yes', and the options are 'Yes', 'No'",
+        ),
+        (
+            {"parts": {"a": {"judge": DirectJudge("brief?", "m"), "target_option": "yes"}}},
+            "the options are 'Yes', 'No'",
+        ),
+        ({"parts": {"a": BRIEF | {"score_threshold": 1}}}, "no score is above 1"),
+        ({"parts": {"a": LONG | {"score_threshold": 5}}}, "no score is above 5"),
+        ({"parts": {"a": LONG | {"score_threshold": 2}}, "normalize": True}, "no score is above 1"),
+        ({"parts": {"a": {"judge": DirectJudge("brief?", "m"), "score_threshold": 1}}}, "no score is above 1"),
+        ({"parts": {"a": CHECKED | {"score_threshold": 1}}}, "no score is above 1"),
+        ({"parts": {"a": {"grader": "a", "range": [0, 2], "score_threshold": 1}}, "normalize": True}, "can never be"),
+        ({"parts": {"a": {"grader": "a", "range": [-1e308, 1e308]}}, "normalize": True}, "wider than a number holds"),
         ({"parts": {"a": {"grader": "a", "required": 1}}}, "true or false"),
         ({"parts": {"a": 1}}, "key of a grader"),
         ({"parts": ["a"], "normalize": True}, "without their range"),

@@ -19,6 +19,16 @@ def test_different_numbers_have_a_mean_between_them() -> None:
     assert weighted_mean([1 - 2**-53, 0.0], [1.0, 0.2]) == 1.0, "a number without a weight does not count"
 
 
+def test_numbers_near_the_largest_float_have_a_mean() -> None:
+    largest = 1.7976931348623157e308
+    weights = [weight / 37 for weight in (4, 7, 9, 8, 9)]  # their sum is above 1, by rounding
+    assert weighted_mean(weights, [largest] * 5) == largest
+    assert weighted_mean(weights, [-largest] * 5) == -largest
+    assert weighted_mean([0.5, 0.5], [largest, -largest]) == 0.0
+    assert mean([largest] * 5) == largest
+    assert mean([largest, largest / 2]) == largest * 0.75
+
+
 def test_above_is_more_than_a_rounding_error() -> None:
     assert not is_above((0.4 - 0.1) / (0.7 - 0.1), 0.5)
     assert is_above(0.5 + 1e-9, 0.5)

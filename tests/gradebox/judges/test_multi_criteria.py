@@ -123,6 +123,7 @@ def test_one_failure_fails_the_whole_with_the_others_in_details(retryable: bool)
     assert failed.value.details["criteria"]["kind"]["error"]["kind"] == away.kind
 
 
+WIDE = {"name": "wide", "description": "d", "options": [{"name": "a", "score": 1e308}, {"name": "b", "score": -1e308}]}
 EVEN = {"name": "even", "description": "d", "options": [{"name": "a", "score": 1}, {"name": "b", "score": 1}]}
 
 
@@ -140,12 +141,18 @@ EVEN = {"name": "even", "description": "d", "options": [{"name": "a", "score": 1
         ([CriterionItem(SCALE, score_threshold=3)], "can never be passed"),
         ([BARE], "no score"),
         ([EVEN], "cannot be normalised"),
+        ([WIDE], "wider than a number holds"),
         ([{"criterion": "x y", "wieght": 1}], "wieght"),
     ],
 )
 def test_items_that_would_falsify_a_score_are_refused(items: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MultiCriteria(items, "m")
+
+
+def test_a_threshold_that_no_option_passes_is_refused_without_normalising_too() -> None:
+    with pytest.raises(ValueError, match="no option scores above 1"):
+        MultiCriteria([CriterionItem(KIND, score_threshold=1)], "m", normalize_scores=False)
 
 
 def test_criteria_of_too_many_asks_are_refused() -> None:
