@@ -32,9 +32,8 @@ def _raise_if(missing: int, batch: Batch) -> None:
 
 def no_scores(summary: Summary, first: Outcome | None) -> str:
     """The warning of a grader that could score no thread. `first` is its outcome of the first thread."""
-    kinds = ", ".join(f"{count} {kind}" for kind, count in summary.errors.items())
-    example = f", as {first.error.message!r}" if first is not None and first.error else ""
-    return " ".join([f"{summary.grader} scored none of {summary.count} threads: {kinds}{example}.", *summary.warnings])
+    example = f" The first error: {first.error.message}" if first is not None and first.error else ""
+    return f"{summary.grader} scored no thread.{example} {' '.join(summary.warnings)}"
 
 
 def is_of(outcome: Outcome, grader: str | None) -> bool:

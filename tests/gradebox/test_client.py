@@ -272,11 +272,11 @@ def test_a_large_batch_for_a_grader_that_does_not_exist_is_refused_with_its_reas
 def test_a_grader_that_could_score_nothing_is_warned_of(client: Client, contains: str, tmp_path: Path) -> None:
     answers = tmp_path / "answers.jsonl"
     answers.write_text('{"prompt": "q", "answer": "4"}\n' * 2)
-    with pytest.warns(GraderWarning, match=rf"{contains}@1 scored none of 2 threads: 2 bad_input, as '.*no thread"):
+    with pytest.warns(GraderWarning, match=rf"{contains}@1 scored no thread. The first error: .*\(2 bad_input\)"):
         client.batches.create(contains, answers).wait(progress=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error", GraderWarning)
-        answers.write_text('{"completion": "4"}\n{"answer": "4"}\n')
+        answers.write_text('{"completion": "4", "metadata": {"answer": "4"}}\n{"answer": "4"}\n')
         client.batches.create(contains, answers).wait(progress=False)
 
 
