@@ -65,7 +65,7 @@ class _InTurn(Generic[_T]):
                 if failed is not None:
                     raise failed
                 if waits:
-                    # What only an event loop can end takes precedence: whoever drives this has to see it.
+                    # What only an event loop can end takes precedence: the caller has to see it.
                     yield next((each for each in waits if type(each) is not Pause), waits[0])
         finally:
             for coroutine in running.values():

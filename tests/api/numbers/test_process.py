@@ -49,10 +49,10 @@ def program() -> int:
 
 
 def forks(count: int) -> list[int]:
-    """The pids of the program's forks, as soon as there are so many."""
+    """The pids of the program's forks, as soon as there are exactly so many."""
     children = Path(f"/proc/{program()}/task/{program()}/children")
     ends = monotonic() + 20
-    while len(found := children.read_text().split()) < count:
+    while len(found := children.read_text().split()) != count:
         assert monotonic() < ends
         sleep(0.01)
     return [int(pid) for pid in found]
@@ -82,8 +82,9 @@ def test_jobs_share_a_program_and_nothing_else() -> None:
     with ThreadPoolExecutor(2) as threads:
         runs = [threads.submit(process.run, SummaryJob(["g@1"], 10), [slow()], waits) for _ in range(2)]
         try:
+            forks(2)
+            sleep(0.2)  # both read, and those of earlier jobs have exited
             a, b = forks(2)
-            sleep(0.2)  # both have begun to read
             assert not descriptors(a) & descriptors(b)
             # The program's standard error is that of this process, which logs it.
             assert not (descriptors(a) | descriptors(b)) & descriptors(program())
