@@ -429,12 +429,14 @@ def test_a_judge_is_written_in_a_form(page: Page, client: httpx.Client, here: No
     assert server.bodies == []  # stand-ins answered
     criteria.fill('The answer says "please".')
     page.fill("[data-setting=temperature]", "0.5")
+    refused = page.locator("#refused")
     page.fill("[data-setting=examples]", "[{")
-    assert (
-        page.locator("[data-setting=examples]")
-        .evaluate("field => field.validationMessage")
-        .startswith("not valid JSON")
-    )
+    for keys in ("Control+s", "Control+Enter"):
+        page.keyboard.press(keys)
+        expect(refused).to_contain_text("Nothing was saved or tested. Correct the field examples: not valid JSON")
+        page.locator("[data-setting=examples]").press_sequentially(" ")
+        expect(refused).to_be_empty()
+    assert server.bodies == []
     page.fill("[data-setting=examples]", "")
     written = json.loads(config.evaluate("editor => editor.value"))
     assert written == {"criteria": 'The answer says "please".', "model": "small-judge", "temperature": 0.5}
@@ -446,10 +448,25 @@ def test_a_judge_is_written_in_a_form(page: Page, client: httpx.Client, here: No
     assert "temperature=0.5" in source_of(page)
     replace(page, "config", config.evaluate("editor => editor.value").replace("0.5", "0.25"))
     expect(page.locator("[data-setting=temperature]")).to_have_value("0.25")
+    replace(page, "config", "{")
+    criteria.fill("Is it short?")
+    page.click("#keep")
+    expect(refused).to_contain_text("cannot be added to the settings as JSON, which are not an object")
     fits_phone(page, "editor-judge")
+    replace(page, "config", json.dumps(written | {"temperature": 0.25}))
+    expect(criteria).to_have_value('The answer says "please".')
+    expect(refused).to_be_empty()
     page.fill("input[name=key]", "says-please")
     page.click("#keep")
     page.wait_for_url(f"**{GRADERS}/says-please")
     version = client.get(f"{PROJECT}/graders/says-please/versions/1").json()
     assert (version["kind"], version["config"]["temperature"]) == ("binary_judge", 0.25)
     assert len(server.bodies) > 0
+
+
+def test_a_criterion_may_begin_like_json(page: Page) -> None:
+    page.goto("/ui/projects/default/new?kind=judge")
+    criterion, config = page.locator("[data-setting=criterion]"), page.locator("code-editor#config")
+    for text, value in (("[Safety] Is it safe?", "[Safety] Is it safe?"), ('{"a": 1', '{"a": 1'), ('["a"]', ["a"])):
+        criterion.fill(text)
+        assert json.loads(config.evaluate("editor => editor.value"))["criterion"] == value

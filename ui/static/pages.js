@@ -29,8 +29,10 @@ function fill() {
   for (const field of fields) {
     const value = found[field.dataset.setting] ?? "";
     const text = typeof value === "string" ? value : JSON.stringify(value, null, 1);
-    if (field.value !== text) field.value = text;
+    if (field.value !== text || !field.validity.valid) field.value = text;
+    field.setCustomValidity("");
   }
+  refuse("");
 }
 
 function valueOf(field) {
@@ -38,25 +40,49 @@ function valueOf(field) {
   if (text === "") return undefined;
   if (field.dataset.form === "number") return Number(text);
   if (field.dataset.form === "flag") return text === "true";
-  const isJson = field.dataset.form === "json" || (field.dataset.form === "mixed" && /^[[{]|^(true|false|\d+)$/.test(text));
-  return isJson ? JSON.parse(text) : field.value;
+  if (field.dataset.form === "json") return JSON.parse(text);
+  return field.dataset.form === "mixed" && /^[[{]|^(true|false|\d+)$/.test(text) ? jsonOr(field.value) : field.value;
+}
+
+function jsonOr(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text; // for example a criterion that begins with "[Safety]"
+  }
 }
 
 fields.forEach((field) => {
   field.addEventListener("change", (event) => event.stopPropagation()); // the editor sends an event
   field.addEventListener("input", () => {
-    const found = settings() ?? {};
+    refuse("");
+    const found = config.value.trim() ? settings() : {};
     try {
+      if (!found) throw new Error("its value cannot be added to the settings as JSON, which are not an object");
       found[field.dataset.setting] = valueOf(field);
       field.setCustomValidity("");
     } catch (error) {
-      field.setCustomValidity(`not valid JSON: ${error.message}`);
+      field.setCustomValidity(error instanceof SyntaxError ? `not valid JSON: ${error.message}` : error.message);
       return;
     }
     isFilling = true;
     config.value = JSON.stringify(found, null, 2);
     isFilling = false;
   });
+});
+
+// Save and Test are refused while the text of a field is not a setting: the JSON still has the value before it.
+function refuse(why) {
+  document.querySelector("#refused").textContent = why;
+}
+
+document.addEventListener("htmx:config:request", (event) => {
+  const field = fields.find((one) => !one.validity.valid);
+  if (!field || !["keep", "try"].includes(event.detail.ctx.sourceElement.id)) return;
+  event.preventDefault();
+  document.querySelector("#kept").textContent = "";
+  refuse(`Nothing was saved or tested. Correct the field ${field.dataset.setting}: ${field.validationMessage}`);
+  field.focus();
 });
 
 // --- Drafts: this browser stores typed text until the service saves it, by grader and version.
