@@ -213,6 +213,9 @@ function select(row) {
   row.scrollIntoView({ block: "nearest" });
 }
 
+// htmx starts by a timer, later than this script. Enter before that would open the address of the row instead of the
+// dialog. Elements that are processed now are left out then.
+htmx.process(document.body);
 document.addEventListener("keydown", (event) => {
   if (event.target.closest("input, textarea, select, code-editor") || event.ctrlKey || event.metaKey || event.altKey) return;
   const rows = [...document.querySelectorAll("tr[data-row]")];
