@@ -90,7 +90,7 @@ async def show(request: Request) -> Response:
         grader=grader,
         version=version,
         key=key,
-        draft=_draft(who.project, grader.key, version.number),
+        draft=_draft(who.project, grader.key, version.kind, version.number),
         source=version.source,
         kind=version.kind,
         settings=settings_of(version.kind) if version.config and version.kind in get_args(WrittenKind) else [],
@@ -215,13 +215,15 @@ def _said(said: str, project: str, grader: GraderRecord) -> Response:
 
 
 def _kept(project: str, grader: GraderRecord) -> str:
-    draft = _draft(project, grader.key, grader.version)
+    draft = _draft(project, grader.key, grader.kind, grader.version)
     return json.dumps({"kept": {"version": grader.version, "draft": draft}})
 
 
-def _draft(project: str, key: str, number: int) -> str:
-    """The key of a draft in the browser's storage."""
-    return f"{project}/{key}@{number}"
+def _draft(project: str, key: str, kind: str, number: int) -> str:
+    """The key of a draft in the browser's storage. A page shows drafts of older versions too, but only of its own kind:
+    their text is a source, or settings.
+    """
+    return f"{project}/{key}@{number}" if kind == "function" else f"{project}/{key}/{kind}@{number}"
 
 
 async def _sent(fields: dict[str, str], longest: int) -> Sent:

@@ -105,6 +105,14 @@ def test_two_people_save_the_same_grader(page: Page, client: httpx.Client) -> No
     expect(dialog.locator(".cm-changedLine")).to_have_count(1)
     assert client.get(f"{PROJECT}/graders/exact").json()["version"] == 2
     fits_phone(page, "editor-conflict")
+    dialog.get_by_text("Open the saved version").click()
+    page.wait_for_url("**?version=2")
+    assert source_of(page) == GOOD + "# theirs\n"
+    page.goto(f"{GRADERS}/exact")
+    expect(page.locator("#draft")).to_contain_text("began with version 1, and version 2 was saved since")
+    assert source_of(page) == GOOD + "# mine\n"
+    fits_phone(page, "editor-draft")
+    page.keyboard.press("Control+s")
     dialog.get_by_text("Save mine as version 3").click()
     expect(page.locator("#kept")).to_have_text("Saved: version 3")
     source = client.get(f"{PROJECT}/graders/exact/versions/3").json()["source"]
@@ -113,6 +121,15 @@ def test_two_people_save_the_same_grader(page: Page, client: httpx.Client) -> No
     page.keyboard.press("Control+s")
     expect(page.locator("#kept")).to_have_text("Saved: version 4")
     assert page.evaluate("Object.keys(localStorage)") == []
+    write(page, "# given up\n")
+    client.put(f"{PROJECT}/graders/exact", json={"source": GOOD + "# theirs again\n"}).raise_for_status()
+    page.goto(f"{GRADERS}/exact")
+    page.click("#discard")
+    assert source_of(page) == GOOD + "# theirs again\n"
+    assert page.evaluate("Object.keys(localStorage)") == []
+    write(page, "# on theirs\n")
+    page.keyboard.press("Control+s")
+    expect(page.locator("#kept")).to_have_text("Saved: version 6")
 
 
 def test_a_session_that_ends_in_the_middle_costs_no_draft(
@@ -361,6 +378,10 @@ def test_settings_are_a_draft_too_and_saved(page: Page, client: httpx.Client) ->
     version = client.get(f"{PROJECT}/graders/both/versions/2").json()
     assert version["kind"] == "combine"
     assert version["config"]["parts"]["a"]["weight"] == 2.0
+    replace(page, "config", changed.replace("2.0", "3.0"))
+    client.put(f"{PROJECT}/graders/both", json={"source": GOOD}).raise_for_status()
+    page.goto(f"{GRADERS}/both")
+    assert source_of(page) == GOOD  # settings are no draft of a source
 
 
 def test_a_link_to_a_line_goes_there(page: Page, client: httpx.Client) -> None:

@@ -87,21 +87,47 @@ document.addEventListener("htmx:config:request", (event) => {
 
 // --- Drafts: this browser stores typed text until the service saves it, by grader and version.
 const written = form && (document.querySelector("code-editor#config") || source);
-let kept = written?.value; // the text that the service has
+const [graderKey, number] = form?.dataset.draft.split("@") ?? []; // a grader that is not saved yet has no number
+let kept = form && { text: written.value, draft: form.dataset.draft, version: number ?? "" }; // what the service has
 let sent; // the text that is being saved
 let isWantedAgain = false; // to save again, because the user asked during a save
 const draftKey = () => `draft:${form.dataset.draft}`;
 
+// What is typed is a draft of this version. If the service has a newer one, saving shows the differences.
+function follow({ draft, version }) {
+  form.dataset.draft = draft;
+  form.elements.version.value = version;
+}
+
 function note() {
-  if (written.value === kept) localStorage.removeItem(draftKey());
+  if (written.value === kept.text) localStorage.removeItem(draftKey());
   else localStorage.setItem(draftKey(), written.value);
 }
 
+// Drafts of older versions, newest first. A page whose address names a version shows no draft of another one.
+function older() {
+  if (new URLSearchParams(location.search).has("version")) return [];
+  return Object.keys(localStorage).map((key) => key.split("@"))
+    .filter(([start, version]) => start === `draft:${graderKey}` && Number(version) < Number(number))
+    .map(([, version]) => ({ draft: `${graderKey}@${version}`, version: Number(version) }))
+    .sort((one, other) => other.version - one.version);
+}
+
 function restore() {
-  const draft = form && !written.hasAttribute("readonly") && localStorage.getItem(draftKey());
-  if (!draft || draft === kept) return;
+  if (!form || written.hasAttribute("readonly")) return;
+  for (const one of [kept, ...older()]) {
+    const draft = localStorage.getItem(`draft:${one.draft}`);
+    if (draft && draft !== kept.text) return show(draft, one);
+    localStorage.removeItem(`draft:${one.draft}`); // it was saved, but its response was lost
+  }
+}
+
+function show(draft, of) {
+  follow(of);
   written.value = draft;
   document.querySelector("#draft").hidden = false;
+  if (of !== kept) document.querySelector("#draft span").textContent =
+    `It began with version ${of.version}, and version ${kept.version} was saved since: saving the draft first shows the differences.`;
 }
 
 document.addEventListener("edited", (event) => {
@@ -109,7 +135,8 @@ document.addEventListener("edited", (event) => {
   if (event.target === config) fill();
 });
 document.querySelector("#discard")?.addEventListener("click", () => {
-  written.value = kept;
+  written.value = kept.text;
+  follow(kept);
   document.querySelector("#draft").hidden = true;
 });
 document.addEventListener("htmx:before:request", (event) => {
@@ -128,9 +155,8 @@ document.addEventListener("htmx:finally:request", (event) => {
 document.addEventListener("kept", (event) => {
   localStorage.removeItem(draftKey());
   document.querySelector("#draft").hidden = true;
-  kept = sent;
-  form.elements.version.value = event.detail.version;
-  form.dataset.draft = event.detail.draft;
+  kept = { text: sent, draft: event.detail.draft, version: event.detail.version };
+  follow(kept);
   if (form.elements.grader.value) note();
 });
 
