@@ -81,6 +81,7 @@ async def show(request: Request) -> Response:
     who = await visit(request)
     key, number = request.path_params["key"], _number(request.query_params.get("version"))
     grader, version, threads = await who.services.read(request, _read, who.services, who.project, key, number)
+    are_long = threads is None
     if place := request.query_params.get("sample"):
         threads = await who.services.read(request, taken_along, who.services, who.project, place) + (threads or "")
     return page(
@@ -97,7 +98,7 @@ async def show(request: Request) -> Response:
         models=await who.services.read(request, _models, who.services, who.project),
         config=None if not version.config else json.dumps(version.config, indent=2, ensure_ascii=False),
         samples=threads or "",
-        are_long=threads is None,
+        are_long=are_long,
         isolation=version.isolation_asked,
         timeout_s=f"{version.timeout_s or TIMEOUT_S:.15g}",
         memory_mb=version.memory_mb or MEMORY_MB,
@@ -172,6 +173,8 @@ async def keep(request: Request) -> Response:
     """Save the editor's content as a version, or as a new grader."""
     who = await visit(request, "manage")
     fields = await read_form(request)
+    if fields.get("are_long"):  # the page lacks the stored samples, and the ones on it are for tests
+        fields["samples"] = ""
     try:
         sent = await _sent(fields, who.services.line_bytes)
         if not (key := fields.get("grader", "")):
