@@ -78,6 +78,19 @@ def test_a_long_thread_is_no_broken_sample(browse: httpx.Client, client: httpx.C
     assert "has 300018 bytes" in refused.text
 
 
+def test_a_line_that_is_no_thread_is_no_sample(browse: httpx.Client, client: httpx.Client) -> None:
+    lines = [b"hello", b'"hello"', b"[1, 2]", b'{"completion": "cut', b'{"completion": "\xff"}', b'{"a": 1}']
+    batch = made(client, b"".join(line + b"\n" for line in lines))
+    assert client.get(f"{PROJECT}/batches/{batch}").json()["errors"] == {"bad_input": 6}
+    offered = ["Test in the editor" in browse.get(f"{BATCHES}/{batch}/rows/{n}").text for n in range(6)]
+    assert offered == [False] * 5 + [True]
+    taken = browse.get(f"{GRADERS}/one?sample={batch}:0,1,2,3,4,5").text
+    assert re.findall(r'<code-editor id="samples".*?>(.*?)</code-editor>', taken, re.DOTALL) == ["{&#34;a&#34;: 1}\n"]
+    refused = browse.get(f"{GRADERS}/one?sample={batch}:0,4")
+    assert refused.status_code == 422
+    assert "has no thread to test" in refused.text
+
+
 def test_samples_that_are_too_long_to_show_stay_whole(browse: httpx.Client, client: httpx.Client) -> None:
     threads = [{"id": str(n), "completion": "x" * 3000} for n in range(100)]
     new = {"key": "one", "source": ONE, "threads": threads}
