@@ -81,6 +81,9 @@ def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
     page.locator("svg.histogram a").last.click()
     expect(page.locator("form.bar .quiet").first).to_contain_text("30 outcomes in bar 10")
     assert set(rows(page)) <= {str(n) for n in range(9, 300, 10)}
+    page.select_option("select[name=sort]", "-index")
+    page.click("text=Filter")
+    expect(page.locator("tr[data-row] td:first-child").nth(1)).to_have_text("289")  # still of the bar
     page.get_by_text("all outcomes", exact=True).click()
     page.select_option("select[name=sort]", "-score")
     page.click("text=Filter")
@@ -345,6 +348,13 @@ def test_a_view_that_is_none_says_why(browse: httpx.Client, client: httpx.Client
         answer = browse.get(f"{BATCHES}/{batch}?{query}")
         assert answer.status_code == 422, query
         assert said in answer.text
+
+
+def test_a_query_may_have_any_names(browse: httpx.Client, client: httpx.Client) -> None:
+    batch = scored(client, 3, "exact", GOOD)
+    shown = browse.get(f"{BATCHES}/{batch}?self=1&a%26b=ü%26&sort=score")
+    assert shown.status_code == 200
+    assert "?self=1&amp;a%26b=%C3%BC%26&amp;sort=score&amp;bin=0" in shown.text
 
 
 def test_rows_that_are_left_out_of_numbers_are_counted(browse: httpx.Client, client: httpx.Client) -> None:
