@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from storage import lost_files
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished
@@ -133,17 +133,31 @@ if (location.hash === "#early") {
 """
 
 
-def test_a_row_that_is_opened_before_htmx_starts_is_in_the_dialog(page: Page, client: httpx.Client) -> None:
+def test_the_dialog_shows_the_row_of_the_last_key(page: Page, client: httpx.Client) -> None:
     batch = scored(client, 3)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/rows/" in request.url else None)
     page.add_init_script(EARLY)
     page.goto(f"{BATCHES}/{batch}#early")
-    expect(page.locator("dialog h1")).to_have_text("Thread 0")
+    shown = page.locator("dialog h1")
+    expect(shown).to_have_text("Thread 0")
     page.wait_for_timeout(1000)  # by now, htmx has started
+    held: list[Route] = []
+    page.route("**/rows/1?*", lambda route: held.append(route))
     page.keyboard.press("j")
-    expect(page.locator("dialog h1")).to_have_text("Thread 1")
-    assert [url.rpartition("/")[2].partition("?")[0] for url in asked] == ["0", "1"]  # each once
+    page.keyboard.press("j")
+    expect(shown).to_have_text("Thread 2")
+    assert [url.rpartition("/")[2].partition("?")[0] for url in asked] == ["0", "1", "2"]  # each once
+    held.pop().continue_()
+    page.wait_for_timeout(300)
+    expect(shown).to_have_text("Thread 2")
+    page.keyboard.press("k")
+    page.keyboard.press("Escape")
+    expect(shown).to_have_count(0)
+    held.pop().continue_()
+    page.wait_for_timeout(300)
+    expect(shown).to_have_count(0)
+    page.unroute("**/rows/1?*")
 
 
 def test_a_batch_is_watched_and_ended(page: Page, client: httpx.Client) -> None:

@@ -175,7 +175,11 @@ document.addEventListener("htmx:before:response", (event) => {
   const isAsked = response.status === 401 && dialog.querySelector("#key") && !dialog.contains(sourceElement);
   if (dialog.open && (isAsked || sourceElement.id === "progress")) event.preventDefault();
 });
-dialog?.addEventListener("close", () => dialog.replaceChildren());
+dialog?.addEventListener("close", () => {
+  dialog.replaceChildren();
+  // A row that is still being loaded would open the dialog again.
+  document.querySelectorAll("a[hx-target=dialog]").forEach((link) => link.dispatchEvent(new Event("htmx:abort")));
+});
 document.addEventListener("signed-in", () => {
   dialog.close();
   document.dispatchEvent(new CustomEvent("again", { bubbles: true }));
