@@ -81,6 +81,7 @@ async def show(request: Request) -> Response:
     who = await visit(request)
     key, number = request.path_params["key"], _number(request.query_params.get("version"))
     grader, version, threads = await who.services.read(request, _read, who.services, who.project, key, number)
+    are_long = threads is None
     if place := request.query_params.get("sample"):
         threads = await who.services.read(request, taken_along, who.services, who.project, place) + (threads or "")
     return page(
@@ -90,14 +91,14 @@ async def show(request: Request) -> Response:
         grader=grader,
         version=version,
         key=key,
-        draft=_draft(who.project, grader.key, version.number),
+        draft=_draft(who.project, grader.key, version.kind, version.number),
         source=version.source,
         kind=version.kind,
         settings=settings_of(version.kind) if version.config and version.kind in get_args(WrittenKind) else [],
         models=await who.services.read(request, _models, who.services, who.project),
         config=None if not version.config else json.dumps(version.config, indent=2, ensure_ascii=False),
         samples=threads or "",
-        are_long=threads is None,
+        are_long=are_long,
         isolation=version.isolation_asked,
         timeout_s=f"{version.timeout_s or TIMEOUT_S:.15g}",
         memory_mb=version.memory_mb or MEMORY_MB,
@@ -172,6 +173,8 @@ async def keep(request: Request) -> Response:
     """Save the editor's content as a version, or as a new grader."""
     who = await visit(request, "manage")
     fields = await read_form(request)
+    if fields.get("are_long"):  # the page lacks the stored samples, and the ones on it are for tests
+        fields["samples"] = ""
     try:
         sent = await _sent(fields, who.services.line_bytes)
         if not (key := fields.get("grader", "")):
@@ -215,13 +218,15 @@ def _said(said: str, project: str, grader: GraderRecord) -> Response:
 
 
 def _kept(project: str, grader: GraderRecord) -> str:
-    draft = _draft(project, grader.key, grader.version)
+    draft = _draft(project, grader.key, grader.kind, grader.version)
     return json.dumps({"kept": {"version": grader.version, "draft": draft}})
 
 
-def _draft(project: str, key: str, number: int) -> str:
-    """The key of a draft in the browser's storage."""
-    return f"{project}/{key}@{number}"
+def _draft(project: str, key: str, kind: str, number: int) -> str:
+    """The key of a draft in the browser's storage. A page shows drafts of older versions too, but only of its own kind:
+    their text is a source, or settings.
+    """
+    return f"{project}/{key}@{number}" if kind == "function" else f"{project}/{key}/{kind}@{number}"
 
 
 async def _sent(fields: dict[str, str], longest: int) -> Sent:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import get_args
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 
@@ -49,4 +50,4 @@ def with_changes(request: Request, changes: Mapping[str, object]) -> str:
     """Return the page's query with changed values; values that are None or empty are left out."""
     kept = {**request.query_params, **changes}
     reported = {name: str(value) for name, value in kept.items() if value not in (None, "")}
-    return str(request.url.replace(query="").include_query_params(**reported).query)
+    return urlencode(reported)

@@ -19,7 +19,7 @@ from storage import batch_threads, outcomes
 from storage.blocks import lines_of
 from storage.errors import NotFound
 from storage.store import Store
-from ui.samples import SAMPLES_SHOWN
+from ui.samples import SAMPLES_SHOWN, is_sample
 from ui.templates import MOST_SHOWN, as_json, page, rendered
 from ui.visits import visit
 
@@ -43,7 +43,7 @@ class _Member(NamedTuple):
 
 class _Thread(NamedTuple):
     """A thread or a group for display: its turns and metadata, and the members of a group; or only the raw line if it
-    is neither, or is too long.
+    is neither, or is too long. `is_sample`: whether the editor can test it.
     """
 
     line: str
@@ -52,6 +52,7 @@ class _Thread(NamedTuple):
     more_turns: int = 0
     members: Sequence[_Member] = ()
     more_members: int = 0
+    is_sample: bool = True
 
 
 async def show(request: Request) -> Response:
@@ -80,7 +81,8 @@ async def show(request: Request) -> Response:
 def _read(services: Services, project: str, batch_id: str, index: int) -> tuple[Batch, list[Outcome], _Thread]:
     batch = services.store.batches.get(project, batch_id)
     line = _line(services, batch, index)
-    return batch, outcomes_of(services.store, batch.id, [index]), _shown(line)
+    shown = _shown(line)._replace(is_sample=is_sample(line))
+    return batch, outcomes_of(services.store, batch.id, [index]), shown
 
 
 def outcomes_of(store: Store, batch_id: str, indices: Sequence[int]) -> list[Outcome]:
@@ -151,10 +153,10 @@ def _texts(turns: _Turns, most: int) -> tuple[_Turns, int]:
 
 def samples(services: Services, project: str, place: str) -> str:
     """Return the threads at `batch:index,index`, or random ones at `batch:random`, as samples for the editor: one per
-    line, as many as the editor takes.
+    line, as many as the editor takes. Lines that are no JSON objects are left out: the test would score them.
 
     Raises:
-        ProblemError: `place` is invalid, has too many threads, or its first thread is too long.
+        ProblemError: `place` is invalid, has too many threads, its first thread is too long, or none is a JSON object.
         NotFound, Refused: the batch or a thread does not exist.
     """
     batch_id, _, listed = place.partition(":")
@@ -172,6 +174,8 @@ def samples(services: Services, project: str, place: str) -> str:
     taken: list[str] = []
     size = 0
     for number, line in zip(indices, lines_of(blocks), strict=True):
+        if not is_sample(line):
+            continue
         if not taken and len(line) > SAMPLES_SHOWN:
             raise too_large(
                 f"thread {int(number)} has {len(line)} bytes, and the editor takes samples of {SAMPLES_SHOWN}: score "
@@ -180,5 +184,7 @@ def samples(services: Services, project: str, place: str) -> str:
         size += len(line)
         if size > SAMPLES_SHOWN:
             break
-        taken.append(line.decode("utf-8", "replace"))
+        taken.append(line.decode())
+    if not taken:
+        raise invalid(f"{place!r:.60} has no thread to test: each of its lines is not a JSON object, and is bad_input")
     return "\n".join(taken) + "\n"

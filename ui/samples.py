@@ -34,6 +34,16 @@ def lines_of(text: str, longest: int) -> list[bytes] | None:
     return [bodies.line_of(one, longest, f"sample {number}") for number, one in enumerate(found)]
 
 
+def is_sample(line: bytes) -> bool:
+    """Whether a line of a batch can be a sample: a JSON object. Another line is bad input in the batch, and would be a
+    plain completion here.
+    """
+    try:
+        return line.decode().lstrip().startswith("{") and _is_json(line)
+    except UnicodeDecodeError:
+        return False
+
+
 def _is_json(data: bytes) -> bool:
     """Whether this is JSON. It is only validated: decoding a paste of millions of empty lists would take much
     memory."""

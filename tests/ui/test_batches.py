@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from storage import lost_files
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished
@@ -81,6 +81,9 @@ def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
     page.locator("svg.histogram a").last.click()
     expect(page.locator("form.bar .quiet").first).to_contain_text("30 outcomes in bar 10")
     assert set(rows(page)) <= {str(n) for n in range(9, 300, 10)}
+    page.select_option("select[name=sort]", "-index")
+    page.click("text=Filter")
+    expect(page.locator("tr[data-row] td:first-child").nth(1)).to_have_text("289")  # still of the bar
     page.get_by_text("all outcomes", exact=True).click()
     page.select_option("select[name=sort]", "-score")
     page.click("text=Filter")
@@ -101,6 +104,7 @@ def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
     page.click("text=20 at random")
     expect(page.locator("#report tbody tr")).to_have_count(20)
     page.go_back()
+    page.locator("tr[data-row] a[data-htmx-powered]").first.wait_for()  # the browser may lose keys before that
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     dialog = page.locator("dialog")
@@ -117,6 +121,43 @@ def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
     expect(page.locator("#report")).to_contain_text("number 3 is bad")
     page.goto(f"{BATCHES}/{batch}/rows/3")
     fits_phone(page, "row-page")
+
+
+EARLY = """
+if (location.hash === "#early") {
+  const later = window.setTimeout;
+  window.setTimeout = (call, ms, ...more) => later(call, ms ?? 700, ...more);  // htmx starts by a timer
+  const press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  document.addEventListener("DOMContentLoaded", () => ["j", "Enter"].forEach(press));
+}
+"""
+
+
+def test_the_dialog_shows_the_row_of_the_last_key(page: Page, client: httpx.Client) -> None:
+    batch = scored(client, 3)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/rows/" in request.url else None)
+    page.add_init_script(EARLY)
+    page.goto(f"{BATCHES}/{batch}#early")
+    shown = page.locator("dialog h1")
+    expect(shown).to_have_text("Thread 0")
+    page.wait_for_timeout(1000)  # by now, htmx has started
+    held: list[Route] = []
+    page.route("**/rows/1?*", lambda route: held.append(route))
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(shown).to_have_text("Thread 2")
+    assert [url.rpartition("/")[2].partition("?")[0] for url in asked] == ["0", "1", "2"]  # each once
+    held.pop().continue_()
+    page.wait_for_timeout(300)
+    expect(shown).to_have_text("Thread 2")
+    page.keyboard.press("k")
+    page.keyboard.press("Escape")
+    expect(shown).to_have_count(0)
+    held.pop().continue_()
+    page.wait_for_timeout(300)
+    expect(shown).to_have_count(0)
+    page.unroute("**/rows/1?*")
 
 
 def test_a_batch_is_watched_and_ended(page: Page, client: httpx.Client) -> None:
@@ -170,8 +211,7 @@ def test_a_row_that_is_read_stays_when_the_batch_is_over(page: Page, client: htt
     batch = submit(client, 4000, "slow", SLOW)
     while not client.get(f"{PROJECT}/batches/{batch}").json()["done"]:
         time.sleep(0.05)
-    with page.expect_response("**/progress"):  # before its first request, htmx may not have seen the links of the rows
-        page.goto(f"{BATCHES}/{batch}")
+    page.goto(f"{BATCHES}/{batch}")
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page.locator("dialog h1")).to_have_text("Thread 0")
@@ -322,6 +362,13 @@ def test_a_view_that_is_none_says_why(browse: httpx.Client, client: httpx.Client
         answer = browse.get(f"{BATCHES}/{batch}?{query}")
         assert answer.status_code == 422, query
         assert said in answer.text
+
+
+def test_a_query_may_have_any_names(browse: httpx.Client, client: httpx.Client) -> None:
+    batch = scored(client, 3, "exact", GOOD)
+    shown = browse.get(f"{BATCHES}/{batch}?self=1&a%26b=ü%26&sort=score")
+    assert shown.status_code == 200
+    assert "?self=1&amp;a%26b=%C3%BC%26&amp;sort=score&amp;bin=0" in shown.text
 
 
 def test_rows_that_are_left_out_of_numbers_are_counted(browse: httpx.Client, client: httpx.Client) -> None:

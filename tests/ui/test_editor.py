@@ -105,6 +105,14 @@ def test_two_people_save_the_same_grader(page: Page, client: httpx.Client) -> No
     expect(dialog.locator(".cm-changedLine")).to_have_count(1)
     assert client.get(f"{PROJECT}/graders/exact").json()["version"] == 2
     fits_phone(page, "editor-conflict")
+    dialog.get_by_text("Open the saved version").click()
+    page.wait_for_url("**?version=2")
+    assert source_of(page) == GOOD + "# theirs\n"
+    page.goto(f"{GRADERS}/exact")
+    expect(page.locator("#draft")).to_contain_text("began with version 1, and version 2 was saved since")
+    assert source_of(page) == GOOD + "# mine\n"
+    fits_phone(page, "editor-draft")
+    page.keyboard.press("Control+s")
     dialog.get_by_text("Save mine as version 3").click()
     expect(page.locator("#kept")).to_have_text("Saved: version 3")
     source = client.get(f"{PROJECT}/graders/exact/versions/3").json()["source"]
@@ -113,6 +121,15 @@ def test_two_people_save_the_same_grader(page: Page, client: httpx.Client) -> No
     page.keyboard.press("Control+s")
     expect(page.locator("#kept")).to_have_text("Saved: version 4")
     assert page.evaluate("Object.keys(localStorage)") == []
+    write(page, "# given up\n")
+    client.put(f"{PROJECT}/graders/exact", json={"source": GOOD + "# theirs again\n"}).raise_for_status()
+    page.goto(f"{GRADERS}/exact")
+    page.click("#discard")
+    assert source_of(page) == GOOD + "# theirs again\n"
+    assert page.evaluate("Object.keys(localStorage)") == []
+    write(page, "# on theirs\n")
+    page.keyboard.press("Control+s")
+    expect(page.locator("#kept")).to_have_text("Saved: version 6")
 
 
 def test_a_session_that_ends_in_the_middle_costs_no_draft(
@@ -361,6 +378,10 @@ def test_settings_are_a_draft_too_and_saved(page: Page, client: httpx.Client) ->
     version = client.get(f"{PROJECT}/graders/both/versions/2").json()
     assert version["kind"] == "combine"
     assert version["config"]["parts"]["a"]["weight"] == 2.0
+    replace(page, "config", changed.replace("2.0", "3.0"))
+    client.put(f"{PROJECT}/graders/both", json={"source": GOOD}).raise_for_status()
+    page.goto(f"{GRADERS}/both")
+    assert source_of(page) == GOOD  # settings are no draft of a source
 
 
 def test_a_link_to_a_line_goes_there(page: Page, client: httpx.Client) -> None:
@@ -429,12 +450,14 @@ def test_a_judge_is_written_in_a_form(page: Page, client: httpx.Client, here: No
     assert server.bodies == []  # stand-ins answered
     criteria.fill('The answer says "please".')
     page.fill("[data-setting=temperature]", "0.5")
+    refused = page.locator("#refused")
     page.fill("[data-setting=examples]", "[{")
-    assert (
-        page.locator("[data-setting=examples]")
-        .evaluate("field => field.validationMessage")
-        .startswith("not valid JSON")
-    )
+    for keys in ("Control+s", "Control+Enter"):
+        page.keyboard.press(keys)
+        expect(refused).to_contain_text("Nothing was saved or tested. Correct the field examples: not valid JSON")
+        page.locator("[data-setting=examples]").press_sequentially(" ")
+        expect(refused).to_be_empty()
+    assert server.bodies == []
     page.fill("[data-setting=examples]", "")
     written = json.loads(config.evaluate("editor => editor.value"))
     assert written == {"criteria": 'The answer says "please".', "model": "small-judge", "temperature": 0.5}
@@ -446,10 +469,25 @@ def test_a_judge_is_written_in_a_form(page: Page, client: httpx.Client, here: No
     assert "temperature=0.5" in source_of(page)
     replace(page, "config", config.evaluate("editor => editor.value").replace("0.5", "0.25"))
     expect(page.locator("[data-setting=temperature]")).to_have_value("0.25")
+    replace(page, "config", "{")
+    criteria.fill("Is it short?")
+    page.click("#keep")
+    expect(refused).to_contain_text("cannot be added to the settings as JSON, which are not an object")
     fits_phone(page, "editor-judge")
+    replace(page, "config", json.dumps(written | {"temperature": 0.25}))
+    expect(criteria).to_have_value('The answer says "please".')
+    expect(refused).to_be_empty()
     page.fill("input[name=key]", "says-please")
     page.click("#keep")
     page.wait_for_url(f"**{GRADERS}/says-please")
     version = client.get(f"{PROJECT}/graders/says-please/versions/1").json()
     assert (version["kind"], version["config"]["temperature"]) == ("binary_judge", 0.25)
     assert len(server.bodies) > 0
+
+
+def test_a_criterion_may_begin_like_json(page: Page) -> None:
+    page.goto("/ui/projects/default/new?kind=judge")
+    criterion, config = page.locator("[data-setting=criterion]"), page.locator("code-editor#config")
+    for text, value in (("[Safety] Is it safe?", "[Safety] Is it safe?"), ('{"a": 1', '{"a": 1'), ('["a"]', ["a"])):
+        criterion.fill(text)
+        assert json.loads(config.evaluate("editor => editor.value"))["criterion"] == value

@@ -18,6 +18,10 @@ ONE = "async def grade(thread):\n    return 1\n"
 
 def made(client: httpx.Client, lines: bytes, key: str = "one", source: str = ONE) -> str:
     create(client, key, source)
+    return scored(client, lines, key)
+
+
+def scored(client: httpx.Client, lines: bytes, key: str) -> str:
     answer = client.post(f"{PROJECT}/batches?grader={key}", content=lines, headers=LINES)
     assert answer.status_code == 202, answer.text
     batch = str(answer.json()["id"])
@@ -74,6 +78,19 @@ def test_a_long_thread_is_no_broken_sample(browse: httpx.Client, client: httpx.C
     assert "has 300018 bytes" in refused.text
 
 
+def test_a_line_that_is_no_thread_is_no_sample(browse: httpx.Client, client: httpx.Client) -> None:
+    lines = [b"hello", b'"hello"', b"[1, 2]", b'{"completion": "cut', b'{"completion": "\xff"}', b'{"a": 1}']
+    batch = made(client, b"".join(line + b"\n" for line in lines))
+    assert client.get(f"{PROJECT}/batches/{batch}").json()["errors"] == {"bad_input": 6}
+    offered = ["Test in the editor" in browse.get(f"{BATCHES}/{batch}/rows/{n}").text for n in range(6)]
+    assert offered == [False] * 5 + [True]
+    taken = browse.get(f"{GRADERS}/one?sample={batch}:0,1,2,3,4,5").text
+    assert re.findall(r'<code-editor id="samples".*?>(.*?)</code-editor>', taken, re.DOTALL) == ["{&#34;a&#34;: 1}\n"]
+    refused = browse.get(f"{GRADERS}/one?sample={batch}:0,4")
+    assert refused.status_code == 422
+    assert "has no thread to test" in refused.text
+
+
 def test_samples_that_are_too_long_to_show_stay_whole(browse: httpx.Client, client: httpx.Client) -> None:
     threads = [{"id": str(n), "completion": "x" * 3000} for n in range(100)]
     new = {"key": "one", "source": ONE, "threads": threads}
@@ -87,6 +104,16 @@ def test_samples_that_are_too_long_to_show_stay_whole(browse: httpx.Client, clie
     assert browse.post("/ui/projects/default/keep", data=fields).status_code == 200
     kept = client.get(f"{PROJECT}/graders/one").json()
     assert (kept["version"], kept["test_threads"]) == (2, 100)
+    batch = scored(client, b'{"id": "row", "completion": "taken"}\n', "one")
+    taken = browse.get(f"{GRADERS}/one?sample={batch}:0").text
+    assert "Saving the grader keeps them, and does not store the ones here" in taken
+    assert "are_long" not in browse.get(f"/ui/projects/default/new?sample={batch}:0").text
+    hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="(\w+)">', taken))
+    fields |= hidden | {"samples": '{"id": "row", "completion": "taken"}', "source": ONE + "# three\n"}
+    assert browse.post("/ui/projects/default/check", data=fields).text.count("<tr>") == 2
+    assert browse.post("/ui/projects/default/keep", data=fields).status_code == 200
+    kept = client.get(f"{PROJECT}/graders/one").json()
+    assert (kept["version"], kept["test_threads"]) == (3, 100)
 
 
 def test_a_grader_without_samples_gets_none_of_ours(browse: httpx.Client, client: httpx.Client) -> None:

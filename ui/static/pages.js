@@ -29,8 +29,10 @@ function fill() {
   for (const field of fields) {
     const value = found[field.dataset.setting] ?? "";
     const text = typeof value === "string" ? value : JSON.stringify(value, null, 1);
-    if (field.value !== text) field.value = text;
+    if (field.value !== text || !field.validity.valid) field.value = text;
+    field.setCustomValidity("");
   }
+  refuse("");
 }
 
 function valueOf(field) {
@@ -38,19 +40,29 @@ function valueOf(field) {
   if (text === "") return undefined;
   if (field.dataset.form === "number") return Number(text);
   if (field.dataset.form === "flag") return text === "true";
-  const isJson = field.dataset.form === "json" || (field.dataset.form === "mixed" && /^[[{]|^(true|false|\d+)$/.test(text));
-  return isJson ? JSON.parse(text) : field.value;
+  if (field.dataset.form === "json") return JSON.parse(text);
+  return field.dataset.form === "mixed" && /^[[{]|^(true|false|\d+)$/.test(text) ? jsonOr(field.value) : field.value;
+}
+
+function jsonOr(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text; // for example a criterion that begins with "[Safety]"
+  }
 }
 
 fields.forEach((field) => {
   field.addEventListener("change", (event) => event.stopPropagation()); // the editor sends an event
   field.addEventListener("input", () => {
-    const found = settings() ?? {};
+    refuse("");
+    const found = config.value.trim() ? settings() : {};
     try {
+      if (!found) throw new Error("its value cannot be added to the settings as JSON, which are not an object");
       found[field.dataset.setting] = valueOf(field);
       field.setCustomValidity("");
     } catch (error) {
-      field.setCustomValidity(`not valid JSON: ${error.message}`);
+      field.setCustomValidity(error instanceof SyntaxError ? `not valid JSON: ${error.message}` : error.message);
       return;
     }
     isFilling = true;
@@ -59,23 +71,63 @@ fields.forEach((field) => {
   });
 });
 
+// Save and Test are refused while the text of a field is not a setting: the JSON still has the value before it.
+function refuse(why) {
+  document.querySelector("#refused").textContent = why;
+}
+
+document.addEventListener("htmx:config:request", (event) => {
+  const field = fields.find((one) => !one.validity.valid);
+  if (!field || !["keep", "try"].includes(event.detail.ctx.sourceElement.id)) return;
+  event.preventDefault();
+  document.querySelector("#kept").textContent = "";
+  refuse(`Nothing was saved or tested. Correct the field ${field.dataset.setting}: ${field.validationMessage}`);
+  field.focus();
+});
+
 // --- Drafts: this browser stores typed text until the service saves it, by grader and version.
 const written = form && (document.querySelector("code-editor#config") || source);
-let kept = written?.value; // the text that the service has
+const [graderKey, number] = form?.dataset.draft.split("@") ?? []; // a grader that is not saved yet has no number
+let kept = form && { text: written.value, draft: form.dataset.draft, version: number ?? "" }; // what the service has
 let sent; // the text that is being saved
 let isWantedAgain = false; // to save again, because the user asked during a save
 const draftKey = () => `draft:${form.dataset.draft}`;
 
+// What is typed is a draft of this version. If the service has a newer one, saving shows the differences.
+function follow({ draft, version }) {
+  form.dataset.draft = draft;
+  form.elements.version.value = version;
+}
+
 function note() {
-  if (written.value === kept) localStorage.removeItem(draftKey());
+  if (written.value === kept.text) localStorage.removeItem(draftKey());
   else localStorage.setItem(draftKey(), written.value);
 }
 
+// Drafts of older versions, newest first. A page whose address names a version shows no draft of another one.
+function older() {
+  if (new URLSearchParams(location.search).has("version")) return [];
+  return Object.keys(localStorage).map((key) => key.split("@"))
+    .filter(([start, version]) => start === `draft:${graderKey}` && Number(version) < Number(number))
+    .map(([, version]) => ({ draft: `${graderKey}@${version}`, version: Number(version) }))
+    .sort((one, other) => other.version - one.version);
+}
+
 function restore() {
-  const draft = form && !written.hasAttribute("readonly") && localStorage.getItem(draftKey());
-  if (!draft || draft === kept) return;
+  if (!form || written.hasAttribute("readonly")) return;
+  for (const one of [kept, ...older()]) {
+    const draft = localStorage.getItem(`draft:${one.draft}`);
+    if (draft && draft !== kept.text) return show(draft, one);
+    localStorage.removeItem(`draft:${one.draft}`); // it was saved, but its response was lost
+  }
+}
+
+function show(draft, of) {
+  follow(of);
   written.value = draft;
   document.querySelector("#draft").hidden = false;
+  if (of !== kept) document.querySelector("#draft span").textContent =
+    `It began with version ${of.version}, and version ${kept.version} was saved since: saving the draft first shows the differences.`;
 }
 
 document.addEventListener("edited", (event) => {
@@ -83,7 +135,8 @@ document.addEventListener("edited", (event) => {
   if (event.target === config) fill();
 });
 document.querySelector("#discard")?.addEventListener("click", () => {
-  written.value = kept;
+  written.value = kept.text;
+  follow(kept);
   document.querySelector("#draft").hidden = true;
 });
 document.addEventListener("htmx:before:request", (event) => {
@@ -102,9 +155,8 @@ document.addEventListener("htmx:finally:request", (event) => {
 document.addEventListener("kept", (event) => {
   localStorage.removeItem(draftKey());
   document.querySelector("#draft").hidden = true;
-  kept = sent;
-  form.elements.version.value = event.detail.version;
-  form.dataset.draft = event.detail.draft;
+  kept = { text: sent, draft: event.detail.draft, version: event.detail.version };
+  follow(kept);
   if (form.elements.grader.value) note();
 });
 
@@ -123,7 +175,11 @@ document.addEventListener("htmx:before:response", (event) => {
   const isAsked = response.status === 401 && dialog.querySelector("#key") && !dialog.contains(sourceElement);
   if (dialog.open && (isAsked || sourceElement.id === "progress")) event.preventDefault();
 });
-dialog?.addEventListener("close", () => dialog.replaceChildren());
+dialog?.addEventListener("close", () => {
+  dialog.replaceChildren();
+  // A row that is still being loaded would open the dialog again.
+  document.querySelectorAll("a[hx-target=dialog]").forEach((link) => link.dispatchEvent(new Event("htmx:abort")));
+});
 document.addEventListener("signed-in", () => {
   dialog.close();
   document.dispatchEvent(new CustomEvent("again", { bubbles: true }));
@@ -187,6 +243,9 @@ function select(row) {
   row.scrollIntoView({ block: "nearest" });
 }
 
+// htmx starts by a timer, later than this script. Enter before that would open the address of the row instead of the
+// dialog. Elements that are processed now are left out then.
+htmx.process(document.body);
 document.addEventListener("keydown", (event) => {
   if (event.target.closest("input, textarea, select, code-editor") || event.ctrlKey || event.metaKey || event.altKey) return;
   const rows = [...document.querySelectorAll("tr[data-row]")];
