@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -118,7 +118,9 @@ def _texts_of_source(
                 timeout=max(0.0, deadline - monotonic()),
                 check=False,
             )
-        found = json.loads(done.stdout.rpartition(b"\n")[2])
+        # The folder stands for that of temporary files, which a sandbox works in.
+        printed = done.stdout.rpartition(b"\n")[2].replace(os.fsencode(folder), os.fsencode(gettempdir()))
+        found = json.loads(printed)
     except (subprocess.TimeoutExpired, OSError, ValueError):  # ValueError: it ended before its last line
         return None
     return found if done.returncode == 0 and isinstance(found, dict) else None

@@ -496,6 +496,14 @@ def test_the_author_is_told_of_files_that_a_sandbox_does_not_have(
         extract(module.g)
 
 
+def test_the_folder_of_temporary_files_is_no_difference(tmp_path: Path) -> None:
+    text = (
+        "import tempfile\nfrom pathlib import Path\nWORK = Path(tempfile.gettempdir()) / 'work'\n"
+        "async def g(thread): return len(WORK.name)"
+    )
+    same(tmp_path, load(tmp_path, text).g)
+
+
 def test_files_of_the_author_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = (
