@@ -35,7 +35,7 @@ def warnings(tree: _ast.Module, runs_programs: bool) -> list[str]:
         tree: the source.
         runs_programs: whether the source runs programs or code, which may write files in the working folder.
     """
-    names = dict(_named(tree))
+    names = _named(tree)
     read: list[tuple[int, str]] = []
     written: set[str] = set()
     for node in nodes(tree):
@@ -52,18 +52,18 @@ def warnings(tree: _ast.Module, runs_programs: bool) -> list[str]:
     return [*told.values()]
 
 
-def _named(tree: _ast.Module) -> "list[tuple[str, str]]":
-    """The names that are given a path: `FILE = "words.txt"`, `FILE = Path("words.txt")`."""
-    found = []
+def _named(tree: _ast.Module) -> dict[str, str]:
+    """The paths by the names that are given one: `FILE = "words.txt"`, `FILE = Path("words.txt")`."""
+    found = {}
     for node in nodes(tree):
         if isinstance(node, _ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], _ast.Name):
             path = _path(node.value, {})
             if path is not None:
-                found.append((node.targets[0].id, path))
+                found[node.targets[0].id] = path
     return found
 
 
-def _used(call: _ast.Call, names: dict[str, str]) -> "tuple[str, bool] | None":
+def _used(call: _ast.Call, names: dict[str, str]) -> tuple[str, bool] | None:
     """The path that a call uses, and whether it writes it; None if it uses none."""
     called = call.func
     name = called.id if isinstance(called, _ast.Name) else called.attr if isinstance(called, _ast.Attribute) else ""
@@ -94,14 +94,14 @@ def _is_mode(node: _ast.expr) -> bool:
     return isinstance(value, str) and len(value) <= 3 and any(sign in value for sign in "wax+")
 
 
-def _path(node: _ast.expr, names: dict[str, str]) -> "str | None":
+def _path(node: _ast.expr, names: dict[str, str]) -> str | None:
     """The literal path that an expression is, or None: `"a.txt"`, `Path("a")`, `Path("a") / name`, or a name of one."""
+    while isinstance(node, _ast.BinOp) and isinstance(node.op, _ast.Div):  # as long as the author likes
+        node = node.left
     if isinstance(node, _ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, _ast.Name):
         return names.get(node.id)
-    if isinstance(node, _ast.BinOp) and isinstance(node.op, _ast.Div):
-        return _path(node.left, names)
     if isinstance(node, _ast.Call) and len(node.args) == 1 and _is_path_class(node.func):
         return _path(node.args[0], names)
     return None

@@ -44,6 +44,12 @@ def test_what_the_sandbox_has_or_the_grader_writes_is_not(text: str) -> None:
     assert files.warnings(ast.parse(text), runs_programs=False) == []
 
 
+def test_a_long_path_is_no_deep_recursion() -> None:
+    tree = ast.parse("X = (Path('words')" + " / 'a'" * 700 + ").read_text()")
+    (warning,) = files.warnings(tree, runs_programs=False)
+    assert "'words'" in warning
+
+
 def test_programs_may_write_files_in_the_working_folder() -> None:
     tree = ast.parse("import subprocess\nX = open('out.txt')\nY = open('/data/out.txt')")
     (warning,) = files.warnings(tree, runs_programs=True)
