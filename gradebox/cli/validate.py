@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gradebox.cli.command import Invocation
-from gradebox.cli.files import ContractChoice, GraderFile, ThreadsFile, read_source, read_threads
+from gradebox.cli.files import ColumnChoice, ContractChoice, GraderFile, ThreadsFile, read_source, read_threads
 from gradebox.cli.graders import AskChoice, EnvironmentKey
 from gradebox.cli.output import as_json, cell, fail, say
 from gradebox.errors import GradeboxError
@@ -21,6 +21,7 @@ def validate(
     invocation: Invocation,
     file: GraderFile,
     threads: ThreadsFile = None,
+    column: ColumnChoice = None,
     contract: ContractChoice = "gradebox",
     grader: Annotated[
         str | None, typer.Option("--grader", metavar="KEY", help="Try it on the test threads of this grader.")
@@ -34,7 +35,7 @@ def validate(
     except ValueError as error:
         fail(str(error), 1)
     try:
-        tried_on = read_threads(threads) if threads else None
+        tried_on = read_threads(threads, column)
         report = invocation.client.graders.validate(source, tried_on, grader=grader, environment=environment, ask=ask)
     except (GradeboxError, ValueError) as error:  # ValueError: JSON cannot represent a thread
         fail(error, 2)

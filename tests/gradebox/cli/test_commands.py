@@ -430,6 +430,42 @@ def test_rows_without_columns_are_told_of_the_option(service: Service, grader: s
     assert "is a thread. If the lines are rows of a dataset, map their columns, as in --column" in scored.stderr
 
 
+def test_rows_are_threads_of_a_test_run(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "reads.py").write_text('async def grade(thread): return float(thread.metadata["gold"])\n')
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "q", "response": "4", "gold": 1}\n')
+    key, reads = f"rows-{uuid4().hex[:8]}", str(tmp_path / "reads.py")
+    threads = ("--threads", str(tmp_path / "rows.jsonl"), "--column", "response=completion")
+
+    created = service.run("graders", "create", key, reads, *threads)
+    updated = service.run("graders", "update", key, "--timeout-s", "3", *threads)
+    validated = service.run("validate", reads, *threads)
+    alone = service.run("validate", reads, *threads[2:])
+
+    assert [done.returncode for done in (created, updated, validated, alone)] == [0, 0, 0, 2], created.stderr
+    assert "name the file of rows with --threads" in alone.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"prompt": "q", "response": "4"}', "this object has prompt, response: if it is a row of a dataset"),
+        ('{"completion": "4", "metadata": "x"}', '"metadata" must be an object, and is a string'),
+        ('{"completion": "4", "metadata": {"n": NaN}}', "cannot be sent as JSON"),
+    ],
+)
+def test_a_test_thread_that_is_none_is_one_line(
+    service: Service, half: Path, tmp_path: Path, line: str, said: str
+) -> None:
+    path = tmp_path / "threads.jsonl"
+    path.write_text(f'{{"completion": "a"}}\n{line}\n')
+    for command in (["graders", "create", "never"], ["graders", "update", "never"], ["validate"]):
+        done = service.run(*command, str(half), "--threads", str(path))
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"gradebox: {path}: thread 1 ")
+        assert said in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_batch_that_is_not_waited_for_is_found_in_its_project(service: Service, grader: str, tmp_path: Path) -> None:
     (tmp_path / "threads.jsonl").write_bytes(THREADS)
 
