@@ -57,7 +57,9 @@ class SourceError(GradeboxError, ValueError):
 
 
 class GraderWarning(UserWarning):
-    """A grader passed the checks, but they found something that may make its scores differ from what is expected."""
+    """A grader passed the checks, but they found something that may make its scores differ from what is expected. Or
+    its scores cannot be compared with labels.
+    """
 
 
 class ValidationError(GradeboxError, ValueError):

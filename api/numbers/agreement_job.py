@@ -9,6 +9,7 @@ from scipy.stats import spearmanr
 
 from api.numbers.bootstrap import interval
 from api.numbers.jobs import AgreementJob
+from api.numbers.metadata_labels import MetadataLabels
 from api.numbers.outcome_column import NO_SCORE, Array, decode, finite, mean_of
 from api.numbers.pair_counts import pair_counts
 from api.table.completions import value_of
@@ -30,6 +31,7 @@ class _Rows(NamedTuple):
     labels: Array
     lengths: Array
     position: BiasCount
+    of_metadata: MetadataLabels | None
 
 
 def run(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]) -> Agreement:
@@ -59,8 +61,19 @@ def run(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]) 
         pair_counts=pair_counts(labels, scores),
         position=rows.position,
         spent=spent(job.of.spent),
+        note=None if both.any() else _why_none(job, rows, has_score, has_label),
         **categorical(_decided(labels, job.threshold), _decided(scores, job.threshold), job.resamples),
     )
+
+
+def _why_none(job: AgreementJob, rows: _Rows, has_score: Array, has_label: Array) -> str:
+    """Why no row has a score and a label."""
+    if rows.of_metadata is not None and not has_label.any():
+        return rows.of_metadata.why_none()
+    for has, grader in ((has_label, job.label), (has_score, job.of.grader)):
+        if not has.any():
+            return f"no row has a score of {grader}"
+    return f"rows with only a score: {has_score.sum():,}, with only a label: {has_label.sum():,}"
 
 
 def _decided(scores: Array, threshold: float | None) -> Array:
@@ -145,25 +158,26 @@ def _read(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]
             detected += sum(bias)
         elif outcome.grader == job.label and outcome.score is not None:
             labels[outcome.index] = outcome.score
-    lengths, of_metadata = _of_threads(threads, job.label)
+    of_metadata = MetadataLabels(job.label) if job.label.startswith(METADATA) else None
+    lengths, read = _of_threads(threads, of_metadata)
     rows = range(count)
     return _Rows(
         np.array([scores.get(row, NO_SCORE) for row in rows], dtype=np.float64),
-        np.array([of_metadata[row] if of_metadata else labels.get(row, NO_SCORE) for row in rows], dtype=np.float64),
+        np.array([read[row] if read else labels.get(row, NO_SCORE) for row in rows], dtype=np.float64),
         np.array(lengths[:count], dtype=np.float64),
         BiasCount(checked=checked, detected=detected),
+        of_metadata,
     )
 
 
-def _of_threads(threads: Iterable[bytes], label: str) -> "tuple[array[float], array[float]]":
+def _of_threads(threads: Iterable[bytes], of_metadata: MetadataLabels | None) -> "tuple[array[float], array[float]]":
     """The length of each completion and, if the labels are metadata, each label."""
-    path = label.removeprefix(METADATA).split(".") if label.startswith(METADATA) else None
     lengths, labels = array("d"), array("d")
     for line in threads:
         length, metadata = _looked_at(line)
         lengths.append(length)
-        if path is not None:
-            labels.append(_number_at(metadata, path))
+        if of_metadata is not None:
+            labels.append(of_metadata.read(metadata))
     return lengths, labels
 
 
@@ -176,16 +190,3 @@ def _looked_at(line: bytes) -> tuple[float, dict[str, Any]]:
     if not turns or turns[-1][0] != "assistant":
         return NO_SCORE, metadata
     return float(len(turns[-1][1])), metadata
-
-
-def _number_at(metadata: dict[str, Any], path: list[str]) -> float:
-    value: Any = metadata
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    if not isinstance(value, int | float):
-        return NO_SCORE
-    try:
-        number = float(value)
-    except OverflowError:  # an integer of hundreds of digits
-        return NO_SCORE
-    return number if np.isfinite(number) else NO_SCORE

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gradebox.cli.command import Invocation
-from gradebox.cli.output import as_json, cell, errors, note, say, table
+from gradebox.cli.output import as_json, cell, errors, fail, note, say, table
 
 if TYPE_CHECKING:
     from gradebox.agreement import Agreement, Correlation
@@ -42,7 +42,12 @@ def agreement(
 ) -> None:
     """How far a grader agrees with labels, and how its scores correlate with the length of completions."""
     found = invocation.client.agreement(batch, grader, label, threshold=threshold)
-    as_json(found) if invocation.json else _show_agreement(found)
+    if invocation.json:
+        as_json(found)
+    elif found.note is None:
+        _show_agreement(found)
+    if found.note is not None:
+        fail(f"none of {found.rows:,} rows has a score and a label: {found.note}", 1)
 
 
 def _show_comparison(found: "Comparison") -> None:

@@ -559,6 +559,8 @@ def test_batches_are_compared_and_a_grader_with_labels(client: Client, service: 
     agreed = client.agreement(a, contains, "metadata.good")
     assert (agreed.only_grader, agreed.kappa, agreed.confusion) == (2, 1.0, [[1, 0], [0, 1]])
     assert "kappa 1.000" in agreed._repr_html_()
+    with pytest.warns(GraderWarning, match=r"metadata\.better is in no thread; they have answer, good"):
+        assert client.agreement(a, contains, "metadata.better").scored == 0
 
     human = f"human-{uuid4().hex[:8]}"
     assert client.graders.create.custom(key=human).kind == "custom"

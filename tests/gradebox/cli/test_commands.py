@@ -599,6 +599,12 @@ def test_batches_are_compared_and_a_grader_with_labels(service: Service, grader:
     assert agreed.returncode == 0, agreed.stderr
     assert ["kappa", "0"] in [line.split() for line in agreed.stdout.splitlines()]
     assert ["label", "0", "0", "6", "1"] in [line.split() for line in agreed.stdout.splitlines()]
+    for output in ((), ("--json",)):
+        unusable = service.run("agreement", batch, grader, "metadata.nope", *output)
+        assert unusable.returncode == 1
+        assert unusable.stderr == (
+            "gradebox: none of 6 rows has a score and a label: metadata.nope is in no thread; they have label\n"
+        )
     refused = service.run("agreement", batch, grader, "label")
     assert refused.returncode == 1
     assert "it has no grader 'label'" in refused.stderr

@@ -1,0 +1,71 @@
+"""Reads labels from the metadata of threads."""
+
+from collections import Counter
+from math import isfinite
+from typing import Any
+
+from api.numbers.outcome_column import NO_SCORE
+from gradebox.thread_forms import METADATA
+
+_MOST_FIELDS = 20
+_MOST_CHARACTERS = 40  # of a field's name and of an example
+_KINDS = {str: "text", list: "a list", dict: "an object", type(None): "null"}
+
+
+class MetadataLabels:
+    """Reads a field, and remembers what it has that is no number, and which fields there are where it is absent."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label[:200]
+        self._path = label.removeprefix(METADATA).split(".")
+        self._kinds = Counter[str]()
+        self._example = ""
+        self._fields: dict[str, None] = {}
+
+    def read(self, metadata: dict[str, Any]) -> float:
+        """The label of a thread, or NaN if the field is absent or no finite number."""
+        value: Any = metadata
+        for depth, name in enumerate(self._path):
+            if not isinstance(value, dict) or name not in value:
+                self._note_fields(value, self._path[:depth])
+                return NO_SCORE
+            value = value[name]
+        if isinstance(value, int | float):
+            try:
+                number = float(value)
+            except OverflowError:  # an integer of hundreds of digits
+                number = NO_SCORE
+            if isfinite(number):
+                return number
+        self._note(value)
+        return NO_SCORE
+
+    def _note(self, value: Any) -> None:
+        self._kinds[_KINDS.get(type(value), "a number that is not finite")] += 1
+        if isinstance(value, str) and not self._example:
+            self._example = f", for example {_short(value)!r},"
+
+    def _note_fields(self, value: Any, path: list[str]) -> None:
+        names = value if isinstance(value, dict) else [path.pop()]
+        for name in names:
+            if len(self._fields) > _MOST_FIELDS:
+                return
+            self._fields[".".join([*path, _short(name)])] = None
+
+    def why_none(self) -> str:
+        """Why no thread has a label: what the field has instead, or which fields there are."""
+        if self._kinds:
+            found = ", and ".join(
+                f"{kind}{self._example if kind == 'text' else ''} in {count:,} {'row' if count == 1 else 'rows'}"
+                for kind, count in self._kinds.most_common()
+            )
+            return f"{self._label} is {found}: a label is a number or a boolean"
+        if not self._fields:
+            return f"{self._label} is in no thread: they have no metadata, nor has a group of threads"
+        names = ", ".join([*self._fields][:_MOST_FIELDS])
+        return f"{self._label} is in no thread; they have {names}{', …' if len(self._fields) > _MOST_FIELDS else ''}"
+
+
+def _short(text: str) -> str:
+    shown = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+    return shown.encode("utf-8", "replace").decode()  # JSON of the answer cannot have half of a surrogate pair
