@@ -43,6 +43,12 @@ KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}(?!\n)$"  # `$` alone would also match
 
 
 _PLACE = re.compile(r"line ([0-9]{1,9}): (.*)", re.DOTALL)
+_ON_ANNOTATION = re.compile(r"line \d+: annotate ")
+
+
+def on_scores(warnings: list[str]) -> list[str]:
+    """The warnings of the checks but for those about annotations, since no score depends on them."""
+    return [warning for warning in warnings if not _ON_ANNOTATION.match(warning)]
 
 
 class Schema(BaseModel):
@@ -97,6 +103,11 @@ class Report(Schema):
         """The warnings that refer to a line of the source, for editors."""
         found = (_PLACE.fullmatch(warning) for warning in self.warnings)
         return [WarningPlace(line=int(place[1]), message=place[2]) for place in found if place]
+
+    @property
+    def warnings_on_scores(self) -> list[str]:
+        """The warnings but for those about annotations: they may explain a failed check."""
+        return on_scores(self.warnings)
 
     @property
     def failed(self) -> Check | None:

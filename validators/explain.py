@@ -1,5 +1,6 @@
 """Formats a grader's exception for its author: only frames of the grader, and a hint at the remedy."""
 
+import os
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -15,6 +16,7 @@ _EXCEPTIONS: Any = BaseExceptionGroup.__dict__["exceptions"]
 _NAMES = frozenset(  # what graders import from gradebox. `StringThread` is there without an import
     ("Endpoint", "Grader", "Model", "ModelError", "NotApplicable", "Reply", "Score", "StringTurn", "Verdict", "once")
 )
+_READ_VARIABLE = type(os.environ).__getitem__.__code__
 _MOST_FRAMES = 20
 _MOST_LINE = 200
 _MOST_TEXT = 4096
@@ -113,6 +115,20 @@ def _hint(error: BaseException) -> str:
             ". A grader has the standard library, `StringThread`, and the packages of its environment, if it has one: "
             "do without this package, or name an environment that has it (`gradebox environments create`)."
         )
+    if type(error) is FileNotFoundError:
+        return (
+            ". The sandbox sees no files of your machine: put the data into the source, the metadata or an environment."
+        )
+    if type(error) is KeyError and _is_of_environ(error):
+        return ". The sandbox has no environment variables of yours: write the value into the source or the metadata."
     if type(error) is RecursionError:
         return ". A function calls itself without an end, or the data is nested too deeply."
     return ""
+
+
+def _is_of_environ(error: KeyError) -> bool:
+    """Whether `os.environ` raised the error."""
+    trace: TracebackType | None = _TRACEBACK.__get__(error)
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code is _READ_VARIABLE

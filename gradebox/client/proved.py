@@ -1,12 +1,8 @@
 """Reads answers that have warnings, and issues these: about a grader that passed the checks, and an agreement."""
 
-import re
-
 from gradebox.agreement import Agreement
-from gradebox.schemas import GraderRecord
+from gradebox.schemas import GraderRecord, on_scores
 from gradebox.warn import warn
-
-_ON_ANNOTATION = re.compile(r"line \d+: annotate ")
 
 
 def proved_grader(body: bytes) -> GraderRecord:
@@ -15,9 +11,8 @@ def proved_grader(body: bytes) -> GraderRecord:
     Warnings about annotations are left out, since no score depends on them.
     """
     grader = GraderRecord.model_validate_json(body)
-    for warning in grader.warnings:
-        if not _ON_ANNOTATION.match(warning):
-            warn(f"{grader.key}@{grader.version}: {warning}")
+    for warning in on_scores(grader.warnings):
+        warn(f"{grader.key}@{grader.version}: {warning}")
     return grader
 
 

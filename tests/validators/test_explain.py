@@ -39,6 +39,8 @@ def test_name_text_and_innermost_line(text: str, message: str, line: int) -> Non
         ("Score(1.0)", "name 'Score' is not defined. `Score` is not imported: add `from gradebox import Score`."),
         ("helper()", "define it inside `grade`, or upload the whole file."),
         ("import numpy_not_there", "do without this package"),
+        ("open('/no/file')", "The sandbox sees no files of your machine: put the data into the source, the metadata"),
+        ("import os\nos.environ['NO_' + 'SUCH']", "has no environment variables of yours: write the value into"),
         ("def f(): f()\nf()", "A function calls itself without an end"),
     ],
 )

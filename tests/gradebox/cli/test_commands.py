@@ -68,6 +68,18 @@ def test_what_the_checks_warn_of_is_printed_once(service: Service, tmp_path: Pat
         assert len(done.stderr.splitlines()) == 1
 
 
+def test_what_the_checks_warn_of_is_printed_where_one_fails(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "import urllib.request\nasync def grade(thread): return float(urllib.request.urlopen('http://a.test').status)\n"
+    )
+    done = service.run("graders", "create", f"net-{uuid4().hex[:8]}", str(tmp_path / "net.py"))
+    assert done.returncode == 1
+    assert [line for line in done.stderr.splitlines() if line.startswith("warning: ")] == [
+        "warning: line 1: `urllib.request` needs a network, and the sandbox has none: where the error is caught, the "
+        "grader goes on without an answer"
+    ]
+
+
 def test_of_a_long_test_run_the_beginning_is_printed(service: Service, half: Path, tmp_path: Path) -> None:
     (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "a"}\n' * 25 + b"\n \n")
     done = service.run("validate", str(half), "--threads", str(tmp_path / "threads.jsonl"))
