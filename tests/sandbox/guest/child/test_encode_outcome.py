@@ -116,6 +116,8 @@ async def _coroutine() -> float:
         (Fraction(1, 2), "an object of type `Fraction`"),
         (1j, "an object of type `complex`"),
         ([1.0], "an object of type `list`"),
+        ((1.0, "why"), "returned a `tuple`, and a score is an int or a float: `return float(...)`, or with a reason"),
+        ({"score": 1.0}, "returned a `dict`"),
         (type("bool", (), {})(), "returned a `bool` that is not Python's own"),
         (type("x" * 500, (), {})(), "x" * 100 + "`"),
     ],
@@ -152,7 +154,7 @@ def test_a_reason_is_read_of_a_score_alone() -> None:
     ("error", "kind", "message"),
     [
         (ValueError("no"), EXCEPTION, b"ValueError: no"),
-        (MemoryError(), MEMORY, b"MemoryError"),
+        (MemoryError(), MEMORY, b"MemoryError: use less memory, or raise `memory_mb` of the grader."),
         (SystemExit(1), EXCEPTION, b"SystemExit: 1"),
         (BadReturn("why"), BAD_RETURN, b"why"),
     ],
