@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidat
 
 from gradebox.frame import Outcomes
 from gradebox.notebook_tables import table, table_of
+from gradebox.number_text import Money
 from gradebox.outcome import Outcome
 
 CheckName = Literal["syntax", "structure", "signature", "execution", "test_run"]
@@ -321,6 +322,11 @@ class SpentSummary(Schema):
     output_tokens: int
     cost: float = Field(description="in the currency of the models' prices; 0 if they have none")
 
+    @property
+    def cells(self) -> tuple[int | Money, ...]:
+        """The values for a table, in the order of SPENT_COLUMNS."""
+        return self.asks, self.kept, self.input_tokens, self.output_tokens, Money(self.cost)
+
 
 SPENT_COLUMNS = tuple(SpentSummary.model_fields)
 
@@ -492,7 +498,7 @@ class Batch(Schema):
             )
             for one in (*self.summary, *self.recorded)
         ]
-        spent = [(one.grader, *one.spent.model_dump().values()) for one in self.summary if one.spent]
+        spent = [(one.grader, *one.spent.cells) for one in self.summary if one.spent]
         asked = table(("grader", *SPENT_COLUMNS), spent) if spent else ""
         return table((*columns, "warnings"), rows, caption) + asked
 

@@ -6,6 +6,7 @@ import typer
 
 from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.output import as_json, say
+from gradebox.number_text import money_text
 
 if TYPE_CHECKING:
     from gradebox.schemas import ProjectBudget
@@ -47,11 +48,11 @@ def delete(invocation: Invocation) -> None:
 def _show_budget(invocation: Invocation, budget: "ProjectBudget") -> None:
     if invocation.json:
         return as_json(budget)
-    spent = f"{budget.spent_cost:g} {budget.currency} and {budget.spent_tokens} tokens"
+    spent = f"{money_text(budget.spent_cost)} {budget.currency} and {budget.spent_tokens:,} tokens"
     if budget.cost is None and budget.tokens is None:
         return say(f"there is no budget; {spent} are spent in all")
-    bounds = [f"{budget.cost:g} {budget.currency}"] if budget.cost is not None else []
-    bounds += [f"{budget.tokens} tokens"] if budget.tokens is not None else []
+    bounds = [f"{money_text(budget.cost)} {budget.currency}"] if budget.cost is not None else []
+    bounds += [f"{budget.tokens:,} tokens"] if budget.tokens is not None else []
     each = "in all" if budget.period == "total" else f"each {budget.period}"
     say(f"{' and '.join(bounds)} {each}; {spent} are spent")
     if budget.is_spent:

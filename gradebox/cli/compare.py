@@ -64,7 +64,7 @@ def _show_comparison(found: "Comparison") -> None:
     if found.flips:
         flips = [(one.id, one.index_a, one.index_b, one.score_a, one.score_b) for one in found.flips]
         table(["id", "thread of A", "thread of B", "score of A", "score of B"], flips)
-    spent = [(one.batch, one.grader, *one.spent.model_dump().values()) for one, *_ in sides if one.spent is not None]
+    spent = [(one.batch, one.grader, *one.spent.cells) for one, *_ in sides if one.spent is not None]
     if spent:
         table(["batch", "grader", *_SPENT], spent)
     for left_out, why in (
@@ -107,7 +107,7 @@ def _show_agreement(found: "Agreement") -> None:
         quarters = [(f"{one.shortest:,} to {one.longest:,}", one.count, one.mean) for one in found.length.quarters]
         table(["characters", "completions", "mean score"], quarters)
     if found.spent is not None:
-        table(_SPENT, [list(found.spent.model_dump().values())])
+        table(_SPENT, [found.spent.cells])
 
 
 def _bounds(interval: "Interval | None") -> str:
