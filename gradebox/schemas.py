@@ -82,7 +82,9 @@ class WarningPlace(Schema):
 
 
 class Report(Schema):
-    """The result of the five checks of one source. If a check fails, it is the last in `checks`."""
+    """The result of the five checks of one source, which is true if the grader is valid. If a check fails, it is the
+    last in `checks`.
+    """
 
     valid: bool
     checks: list[Check]
@@ -104,6 +106,9 @@ class Report(Schema):
         """The warnings that refer to a line of the source, for editors."""
         found = (_PLACE.fullmatch(warning) for warning in self.warnings)
         return [WarningPlace(line=int(place[1]), message=place[2]) for place in found if place]
+
+    def __bool__(self) -> bool:
+        return self.valid
 
     @property
     def warnings_on_scores(self) -> list[str]:

@@ -166,8 +166,8 @@ def test_test_threads_stay_with_a_grader(client: Client, contains: str) -> None:
     changed = client.graders.update(contains, fn=f"# changed\n{CONTAINS}")
     assert (changed.version, changed.test_threads) == (2, 1)
     assert client.graders.put(contains, fn=CONTAINS).version == 3
-    assert not client.graders.validate(CONTAINS).valid
-    assert client.graders.validate(CONTAINS, grader=contains).valid
+    assert not client.graders.validate(CONTAINS)
+    assert client.graders.validate(CONTAINS, grader=contains)
 
 
 def test_a_grader_can_be_handled_by_itself(client: Client, contains: str) -> None:
