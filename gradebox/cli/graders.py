@@ -381,7 +381,8 @@ def _config(file: Path) -> dict[str, Any]:
 
 
 def _report(invocation: Invocation, grader: "GraderRecord", what: str) -> None:
-    as_json(grader) if invocation.json else say(f"{what} {grader.key}@{grader.version} (isolation: {grader.isolation})")
+    isolation = "" if grader.kind == "custom" else f" (isolation: {grader.isolation})"
+    as_json(grader) if invocation.json else say(f"{what} {grader.key}@{grader.version}{isolation}")
 
 
 def note_warnings(grader: "GraderRecord") -> None:

@@ -583,7 +583,7 @@ def test_labels_of_people_are_recorded(service: Service, grader: str, tmp_path: 
     batch = service.run("score", grader, str(path), "--detach").stdout.strip()
     assert service.run("batches", "watch", batch).returncode == 0
     made = service.run("graders", "create", key, "--kind", "custom", "--description", "people")
-    assert made.returncode == 0, made.stderr
+    assert (made.returncode, made.stdout) == (0, f"created {key}@1\n")
     assert f"--grader {key}" in service.run("graders", "show", key).stdout
     labels = b"".join(b'{"id": "t%d", "score": 0.25}\n' % n for n in range(4))
     recorded = service.run("batches", "record", batch, "-", "--grader", key, stdin=labels)
