@@ -68,6 +68,7 @@ class Agreement(Schema):
     length: LengthBias
     position: BiasCount
     spent: SpentSummary | None = Field(None, description="cost of the grader's asks")
+    note: str | None = Field(None, description="if no row has a score and a label: why")
 
     def _repr_html_(self) -> str:
         rows = [(label, *counts) for label, counts in zip(self.values, self.confusion, strict=True)]

@@ -57,11 +57,13 @@ class SourceError(GradeboxError, ValueError):
 
 
 class GraderWarning(UserWarning):
-    """A grader passed the checks, but they found something that may make its scores differ from what is expected."""
+    """A grader passed the checks, but they found something that may make its scores differ from what is expected. Or
+    its scores cannot be compared with labels.
+    """
 
 
 class ValidationError(GradeboxError, ValueError):
-    """A check failed. `report` holds the checks that ran; nothing was saved."""
+    """A check failed. `report` holds the checks that ran, and their warnings; nothing was saved."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -71,8 +73,8 @@ class ValidationError(GradeboxError, ValueError):
             where = f" (line {failed.line})" if failed.line else ""
             message = f"check {failed.name!r} failed{where}: {failed.message}"
             if failed.traceback:
-                message = f"{message}\n{failed.traceback}"
-        super().__init__(message)
+                message = f"{message}\n{failed.traceback.rstrip()}"
+        super().__init__("\n".join([message, *(f"warning: {each}" for each in report.warnings_on_scores)]))
 
 
 class WaitTimeout(GradeboxError, TimeoutError):

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidat
 
 from gradebox.frame import Outcomes
 from gradebox.notebook_tables import table, table_of
+from gradebox.number_text import Money
 from gradebox.outcome import Outcome
 
 CheckName = Literal["syntax", "structure", "signature", "execution", "test_run"]
@@ -43,6 +44,12 @@ KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}(?!\n)$"  # `$` alone would also match
 
 
 _PLACE = re.compile(r"line ([0-9]{1,9}): (.*)", re.DOTALL)
+_ON_ANNOTATION = re.compile(r"line \d+: annotate ")
+
+
+def on_scores(warnings: list[str]) -> list[str]:
+    """The warnings of the checks but for those about annotations, since no score depends on them."""
+    return [warning for warning in warnings if not _ON_ANNOTATION.match(warning)]
 
 
 class Schema(BaseModel):
@@ -75,7 +82,9 @@ class WarningPlace(Schema):
 
 
 class Report(Schema):
-    """The result of the five checks of one source. If a check fails, it is the last in `checks`."""
+    """The result of the five checks of one source, which is true if the grader is valid. If a check fails, it is the
+    last in `checks`.
+    """
 
     valid: bool
     checks: list[Check]
@@ -97,6 +106,14 @@ class Report(Schema):
         """The warnings that refer to a line of the source, for editors."""
         found = (_PLACE.fullmatch(warning) for warning in self.warnings)
         return [WarningPlace(line=int(place[1]), message=place[2]) for place in found if place]
+
+    def __bool__(self) -> bool:
+        return self.valid
+
+    @property
+    def warnings_on_scores(self) -> list[str]:
+        """The warnings but for those about annotations: they may explain a failed check."""
+        return on_scores(self.warnings)
 
     @property
     def failed(self) -> Check | None:
@@ -310,6 +327,11 @@ class SpentSummary(Schema):
     output_tokens: int
     cost: float = Field(description="in the currency of the models' prices; 0 if they have none")
 
+    @property
+    def cells(self) -> tuple[int | Money, ...]:
+        """The values for a table, in the order of SPENT_COLUMNS."""
+        return self.asks, self.kept, self.input_tokens, self.output_tokens, Money(self.cost)
+
 
 SPENT_COLUMNS = tuple(SpentSummary.model_fields)
 
@@ -481,7 +503,7 @@ class Batch(Schema):
             )
             for one in (*self.summary, *self.recorded)
         ]
-        spent = [(one.grader, *one.spent.model_dump().values()) for one in self.summary if one.spent]
+        spent = [(one.grader, *one.spent.cells) for one in self.summary if one.spent]
         asked = table(("grader", *SPENT_COLUMNS), spent) if spent else ""
         return table((*columns, "warnings"), rows, caption) + asked
 

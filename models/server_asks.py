@@ -51,7 +51,7 @@ _SPENDING_FRESH_S = 2.0  # lifetime of cached spending
 
 
 class _OverBudget(Exception):
-    pass
+    """A budget is spent; the message names it."""
 
 
 class _Ended(Exception):
@@ -274,9 +274,8 @@ class ServerAsks:
             if not has_budget:
                 await self._wait_for(counted)
             return answer._replace(spent=sum_of((spent, lost)))
-        except _OverBudget:
-            message = "the budget is used up: raise it, and send the rest as a new batch"
-            return failed("over_budget", message, spent=lost)
+        except _OverBudget as error:
+            return failed("over_budget", str(error), spent=lost)
         except AskFailed as error:
             return failed_by(error, host, secret, Spent(asks=1))
         finally:
@@ -292,10 +291,12 @@ class ServerAsks:
             known = await self._look(asked)
         if known.is_ended:
             raise _Ended
-        if who.budget is not None and known.batch.is_over(who.budget):
-            raise _OverBudget
-        if known.budget is not None and known.project.is_over(known.budget):
-            raise _OverBudget
+        if who.budget is not None and (limit := known.batch.used_up(who.budget)):
+            raise _OverBudget(f"the batch's budget of {limit} is used up: send the rest with a larger one")
+        if known.budget is not None and (limit := known.project.used_up(known.budget)):
+            each = "" if known.budget.period == "total" else f" a {known.budget.period}"
+            message = f"the project's budget of {limit}{each} is used up: raise it, and send the rest as a new batch"
+            raise _OverBudget(message)
         return who.budget is not None or known.budget is not None
 
     async def _look(self, asked: CountedAsk, digest: bytes = b"") -> BudgetStanding:

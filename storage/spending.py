@@ -10,6 +10,7 @@ import msgspec
 from redis import Redis
 
 from gradebox import schemas
+from gradebox.number_text import money_text
 from gradebox.outcome import Spent
 from gradebox.schemas import BudgetPeriod, ProjectBudget, ProjectSpending
 from storage import redis_keys
@@ -43,11 +44,13 @@ class Totals(NamedTuple):
     tokens: int
     cost: float
 
-    def is_over(self, budget: Budget) -> bool:
-        """Whether the budget is spent, so that no further ask is allowed."""
-        return (budget.cost is not None and self.cost >= budget.cost) or (
-            budget.tokens is not None and self.tokens >= budget.tokens
-        )
+    def used_up(self, budget: Budget) -> str | None:
+        """The limit of the budget that is spent, such as `5 USD`, so that no further ask is allowed; or None."""
+        if budget.cost is not None and self.cost >= budget.cost:
+            return f"{money_text(budget.cost)} {budget.currency}"
+        if budget.tokens is not None and self.tokens >= budget.tokens:
+            return f"{budget.tokens:,} tokens"
+        return None
 
 
 class BudgetStanding(NamedTuple):
@@ -130,7 +133,7 @@ class SpendingStore:
             period=budget.period,
             spent_cost=spent.cost,
             spent_tokens=spent.tokens,
-            is_spent=spent.is_over(budget),
+            is_spent=spent.used_up(budget) is not None,
         )
 
     def told(self, project: str, period: str = "") -> ProjectSpending:

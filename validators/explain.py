@@ -1,9 +1,11 @@
 """Formats a grader's exception for its author: only frames of the grader, and a hint at the remedy."""
 
+import os
+import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, NamedTuple
 
 from validators.candidate import FILENAME
@@ -15,6 +17,12 @@ _EXCEPTIONS: Any = BaseExceptionGroup.__dict__["exceptions"]
 _NAMES = frozenset(  # what graders import from gradebox. `StringThread` is there without an import
     ("Endpoint", "Grader", "Model", "ModelError", "NotApplicable", "Reply", "Score", "StringTurn", "Verdict", "once")
 )
+_MEMBERS = (
+    "A `StringThread` has the methods `completion()`, `last_content()`, `messages()`, `get_turns()` and "
+    "`raw_messages()`, and `metadata`, `tool_calls` and `steps`."
+)
+_METHOD = f". A method is used without a call: `completion()` is a method. {_MEMBERS}"
+_READ_VARIABLE = type(os.environ).__getitem__.__code__
 _MOST_FRAMES = 20
 _MOST_LINE = 200
 _MOST_TEXT = 4096
@@ -99,20 +107,75 @@ def _trace(frames: list[tuple[int, str]], headline: str, text: str) -> str:
 
 
 def _hint(error: BaseException) -> str:
-    if type(error) is NameError and type(error.name) is str:
-        if error.name in _NAMES:
-            return f". `{error.name}` is not imported: add `from gradebox import {error.name}`."
-        if error.name in sys.stdlib_module_names:
-            return (
-                f". `{error.name}` is not imported in the uploaded source: imports outside the function are not "
-                f"uploaded with a function alone. Put `import {error.name}` inside `grade`, or upload the whole file."
-            )
-        return ". What `grade` uses must be in the uploaded source: define it inside `grade`, or upload the whole file."
-    if type(error) is ModuleNotFoundError:
+    """What to do, or "". Types are compared by identity, since a metaclass of the grader may override `==`."""
+    return next((hint(error) for kind, hint in _HINTS if type(error) is kind), "")
+
+
+def _of_name(error: Any) -> str:
+    name = error.name
+    if type(name) is not str:
+        return ""
+    if name in _NAMES:
+        return f". `{name}` is not imported: add `from gradebox import {name}`."
+    if name in sys.stdlib_module_names:
         return (
-            ". A grader has the standard library, `StringThread`, and the packages of its environment, if it has one: "
-            "do without this package, or name an environment that has it (`gradebox environments create`)."
+            f". `{name}` is not imported: add `import {name}` at the top of the source, or inside `grade` if the "
+            "function alone is uploaded."
         )
-    if type(error) is RecursionError:
-        return ". A function calls itself without an end, or the data is nested too deeply."
-    return ""
+    return ". What `grade` uses must be in the uploaded source: define it inside `grade`, or upload the whole file."
+
+
+def _of_module(error: Any) -> str:
+    own = ""
+    if type(error.name) is str:
+        own = f" If `{error.name.partition('.')[0][:100]}` is a file of yours, copy what you use into the source."
+    return (
+        ". A grader has the standard library, `StringThread`, and the packages of its environment, if it has one: "
+        f"do without this package, or name an environment that has it (`gradebox environments create`).{own}"
+    )
+
+
+def _of_attribute(error: Any) -> str:
+    if type(error.obj) is FunctionType and str.startswith(error.obj.__qualname__, "StringThread."):
+        return _METHOD
+    return f". {_MEMBERS}" if name_of(type(error.obj)) == "StringThread" else ""
+
+
+def _of_type(error: BaseException) -> str:
+    return _METHOD if "'method'" in _text_of(error, _MOST_LINE) else ""
+
+
+def _of_memory(_: BaseException) -> str:
+    limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    most = "" if limit == resource.RLIM_INFINITY else f"more than {limit >> 20} MiB: "
+    return f": {most}use less memory, or raise `memory_mb` of the grader."
+
+
+def _of_key(error: BaseException) -> str:
+    """A hint if `os.environ` raised the error."""
+    trace: TracebackType | None = _TRACEBACK.__get__(error)
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or trace.tb_frame.f_code is not _READ_VARIABLE:
+        return ""
+    return ". The sandbox has no environment variables of yours: write the value into the source or the metadata."
+
+
+def _of_file(_: BaseException) -> str:
+    return ". The sandbox sees no files of your machine: put the data into the source, the metadata or an environment."
+
+
+def _of_recursion(_: BaseException) -> str:
+    return ". A function calls itself without an end, or the data is nested too deeply."
+
+
+_HINTS: tuple[tuple[type, Callable[[BaseException], str]], ...] = (
+    (NameError, _of_name),
+    (ModuleNotFoundError, _of_module),
+    (AttributeError, _of_attribute),
+    (TypeError, _of_type),
+    (MemoryError, _of_memory),
+    (KeyError, _of_key),
+    (FileNotFoundError, _of_file),
+    (RecursionError, _of_recursion),
+)

@@ -35,6 +35,8 @@ def wrong_parameters(definition: _ast.FunctionDef | _ast.AsyncFunctionDef) -> st
     names += [f"**{arguments.kwarg.arg}"] if arguments.kwarg else []
     if len(names) == len(positional) == 1:
         return None
+    if of_trl := trl_form(definition):
+        return of_trl
     name = definition.name[:100]
     if names[:2] == ["sample", "item"]:
         return (
@@ -51,6 +53,18 @@ def wrong_parameters(definition: _ast.FunctionDef | _ast.AsyncFunctionDef) -> st
     listed = ", ".join(names[:8])[:200]
     has = f"{len(names)} parameter{'s' * (len(names) > 1)} ({listed})" if names else "no parameter"
     return f"`{name}` must take exactly one positional parameter, the thread, and has {has}. {advice}"
+
+
+def trl_form(definition: _ast.FunctionDef | _ast.AsyncFunctionDef) -> str | None:
+    """What to write instead of a reward function of TRL's form. None if this has another form."""
+    arguments = definition.args
+    if all(each.arg != "completions" for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)):
+        return None
+    return (
+        f"`{definition.name[:100]}` takes a list of completions, as TRL's reward functions do, and a grader takes one "
+        "thread. Write `async def grade(thread: StringThread) -> float`, which reads `thread.completion()`, and from "
+        "`thread.metadata` the columns. The grader's `as_trl_reward()` is the function for TRL."
+    )
 
 
 def _takes_groups(parameter: _ast.arg, definition: _ast.AsyncFunctionDef) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from validators import files, imports, variables
 from validators.candidate import Candidate, CheckFailed
-from validators.signature import wrong_parameters
+from validators.signature import trl_form, wrong_parameters
 from validators.syntax_tree import nodes
 
 _EXAMPLE = "Write `async def grade(thread: StringThread) -> float:` at the top level of the source."
@@ -68,4 +68,5 @@ def _missing(tree: _ast.Module) -> str:
         other = wrong_parameters(named[-1])
         advice = f". {other}" if other else ": call it `grade`."
         return f"there is no `async def grade`, but `async def {named[-1].name[:100]}`{advice}"
-    return f"there is no `async def grade`. {_EXAMPLE}"
+    plain = (trl_form(node) for node in _top_level(tree.body) if isinstance(node, _ast.FunctionDef))
+    return f"there is no `async def grade`. {next(filter(None, plain), _EXAMPLE)}"

@@ -11,7 +11,7 @@ from typing import BinaryIO
 import typer
 
 from gradebox.cli import output, score, validate
-from gradebox.cli.files import open_threads, read_source
+from gradebox.cli.files import columns, open_threads, read_source
 from gradebox.client.data import zipped
 from gradebox.client.rows import with_columns
 from gradebox.client.threads import blocks
@@ -128,12 +128,12 @@ def _opened(path: Path | None) -> AbstractContextManager[BinaryIO | None]:
     return nullcontext() if path is None else output.opened(path)
 
 
-def _slices(path: Path, columns: list[str] | None) -> Iterator[list[bytes]]:
+def _slices(path: Path, named: list[str] | None) -> Iterator[list[bytes]]:
     """The lines of the file, in slices. White space at the end of the file is not a thread."""
     found: list[bytes] = []
     size = 0
     with open_threads(path) as file:
-        for line in _lines(blocks(with_columns(file, score.columns(columns)))):
+        for line in _lines(blocks(with_columns(file, columns(named)))):
             found.append(line)
             size += len(line)
             if len(found) == _SLICE_LINES or size > _SLICE_BYTES:

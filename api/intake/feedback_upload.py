@@ -11,10 +11,9 @@ from fastapi import Request
 from api.http.problems import ProblemError, invalid
 from api.intake import bodies
 from api.intake.batch_upload import Arrival, BudgetOfBatch, terms_of
-from api.intake.grader_of_batch import label_of
+from api.intake.grader_of_batch import label_of, label_source_of
 from api.services import Services
 from gradebox.schemas import ENDED, Batch, FeedbackOf, FeedbackOn, FeedbackTarget
-from gradebox.thread_forms import METADATA
 from storage import feedback, feedback_lines
 from storage.batch_plan import Wanted
 from storage.errors import Conflict
@@ -103,11 +102,7 @@ def _check(new: NewFeedback) -> None:
 def _labels(batch: Batch, grader: str, labels: dict[str, float] | str | None) -> str | None:
     if labels is None or isinstance(labels, dict):
         return None if labels is None else feedback.GIVEN
-    if labels.startswith(METADATA) and labels != METADATA:
-        return labels
-    if (named := label_of(batch, labels)) == grader:
-        raise invalid(f"{grader} cannot be its own label: name another grader, or a field such as `metadata.label`")
-    return named
+    return label_source_of(batch, labels, grader)
 
 
 def _begin(

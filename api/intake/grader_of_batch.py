@@ -2,14 +2,15 @@
 
 from api.http.problems import invalid
 from gradebox.schemas import Batch
+from gradebox.thread_forms import METADATA
 
 
-def label_of(batch: Batch, named: str | None) -> str:
+def label_of(batch: Batch, named: str | None, advice: str = "") -> str:
     """Returns the label of a grader in outcomes, from its key or `key@version`. It is one that scored the batch, or one
     of scores recorded in it, which requires that `batch` has its summary. Without a name, it is the only grader that
     scored the batch.
 
-    Raises ProblemError if no grader or more than one matches.
+    Raises ProblemError if no grader or more than one matches; `advice` is added if there is none.
     """
     labels = [*map(str, batch.graders), *(one.grader for one in batch.recorded)]
     meant = labels[: len(batch.graders)] if named is None else labels
@@ -22,4 +23,16 @@ def label_of(batch: Batch, named: str | None) -> str:
         what = f"several of its graders are {named[:80]!r}, so name one with its version"
     else:
         what = f"it has no grader {named[:80]!r}"
-    raise invalid(f"batch {batch.id}: {what}: it has {', '.join(labels)}")
+    raise invalid(f"batch {batch.id}: {what}: it has {', '.join(labels)}{'' if fitting else advice}")
+
+
+def label_source_of(batch: Batch, named: str, grader: str) -> str:
+    """Returns where labels for a grader of the batch come from: a field as it is named, or the label of another grader.
+
+    Raises ProblemError as `label_of`, and if it is the grader itself.
+    """
+    if named.startswith(METADATA) and named != METADATA:
+        return named
+    if (found := label_of(batch, named, f". For a field of the metadata, write {METADATA}{named[:80]}")) == grader:
+        raise invalid(f"{grader} cannot be its own label: name another grader, or a field such as `metadata.label`")
+    return found

@@ -9,12 +9,12 @@ from scipy.stats import spearmanr
 
 from api.numbers.bootstrap import interval
 from api.numbers.jobs import AgreementJob
+from api.numbers.metadata_labels import MetadataLabels
 from api.numbers.outcome_column import NO_SCORE, Array, decode, finite, mean_of
 from api.numbers.pair_counts import pair_counts
 from api.table.completions import value_of
 from gradebox import thread_forms
 from gradebox.agreement import Agreement, Correlation, LengthBias, LengthQuarter
-from gradebox.judges.fields import number_at
 from gradebox.schemas import BiasCount
 from gradebox.thread_forms import METADATA
 from storage.positional_bias import decisions
@@ -31,6 +31,7 @@ class _Rows(NamedTuple):
     labels: Array
     lengths: Array
     position: BiasCount
+    of_metadata: MetadataLabels | None
 
 
 def run(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]) -> Agreement:
@@ -60,8 +61,19 @@ def run(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]) 
         pair_counts=pair_counts(labels, scores),
         position=rows.position,
         spent=spent(job.of.spent),
+        note=None if both.any() else _why_none(job, rows, has_score, has_label),
         **categorical(_decided(labels, job.threshold), _decided(scores, job.threshold), job.resamples),
     )
+
+
+def _why_none(job: AgreementJob, rows: _Rows, has_score: Array, has_label: Array) -> str:
+    """Why no row has a score and a label."""
+    if rows.of_metadata is not None and not has_label.any():
+        return rows.of_metadata.why_none()
+    for has, grader in ((has_label, job.label), (has_score, job.of.grader)):
+        if not has.any():
+            return f"no row has a score of {grader}"
+    return f"rows with only a score: {has_score.sum():,}, with only a label: {has_label.sum():,}"
 
 
 def _decided(scores: Array, threshold: float | None) -> Array:
@@ -146,26 +158,26 @@ def _read(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]
             detected += sum(bias)
         elif outcome.grader == job.label and outcome.score is not None:
             labels[outcome.index] = outcome.score
-    lengths, of_metadata = _of_threads(threads, job.label)
+    of_metadata = MetadataLabels(job.label) if job.label.startswith(METADATA) else None
+    lengths, read = _of_threads(threads, of_metadata)
     rows = range(count)
     return _Rows(
         np.array([scores.get(row, NO_SCORE) for row in rows], dtype=np.float64),
-        np.array([of_metadata[row] if of_metadata else labels.get(row, NO_SCORE) for row in rows], dtype=np.float64),
+        np.array([read[row] if read else labels.get(row, NO_SCORE) for row in rows], dtype=np.float64),
         np.array(lengths[:count], dtype=np.float64),
         BiasCount(checked=checked, detected=detected),
+        of_metadata,
     )
 
 
-def _of_threads(threads: Iterable[bytes], label: str) -> "tuple[array[float], array[float]]":
+def _of_threads(threads: Iterable[bytes], of_metadata: MetadataLabels | None) -> "tuple[array[float], array[float]]":
     """The length of each completion and, if the labels are metadata, each label."""
-    is_metadata = label.startswith(METADATA)
     lengths, labels = array("d"), array("d")
     for line in threads:
         length, metadata = _looked_at(line)
         lengths.append(length)
-        if is_metadata:
-            number = number_at(metadata, label)
-            labels.append(NO_SCORE if number is None else number)
+        if of_metadata is not None:
+            labels.append(of_metadata.read(metadata))
     return lengths, labels
 
 

@@ -5,8 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from api.access.auth import InProject
-from api.http.problems import invalid
-from api.intake.grader_of_batch import label_of
+from api.intake.grader_of_batch import label_of, label_source_of
 from api.numbers import process
 from api.numbers.jobs import AgreementJob, ComparisonJob, Job, Side
 from api.services import Served, Services
@@ -14,7 +13,6 @@ from gradebox.agreement import Agreement
 from gradebox.comparison import Comparison
 from gradebox.outcome import Spent
 from gradebox.schemas import ENDED, Batch
-from gradebox.thread_forms import METADATA
 from storage import batch_threads, outcomes
 from storage.errors import Conflict
 
@@ -69,10 +67,7 @@ async def agreement(
     """Compute how well a grader agrees with labels, and how its scores correlate with the length of completions."""
     batch = await services.read(request, _over, services, project, batch_id)
     of = side(batch, grader)
-    named = label if label.startswith(METADATA) and label != METADATA else side(batch, label).grader
-    if named == of.grader:
-        raise invalid(f"{of.grader} cannot be its own label: name another grader, or a field such as `metadata.label`")
-    job = AgreementJob(of, named, threshold, services.settings.bootstrap_resamples)
+    job = AgreementJob(of, label_source_of(batch, label, of.grader), threshold, services.settings.bootstrap_resamples)
     return await services.compute(request, project, _run, services, job, [(batch_id, False), (batch_id, True)])
 
 

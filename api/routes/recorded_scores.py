@@ -54,9 +54,14 @@ def _record(is_gone: IsGone, services: Services, project: str, batch_id: str, gr
 
 
 def _label(services: Services, project: str, grader: str) -> str:
-    """The label of the grader in outcomes. Raises Conflict if the grader is not of kind `custom`."""
+    """The label of the grader in outcomes. Raises NotFound, and Conflict if the grader is not of kind `custom`."""
     (named,) = batch_upload.named([grader], [])
-    version = services.store.graders.version(project, named.key, named.version)
+    try:
+        version = services.store.graders.version(project, named.key, named.version)
+    except NotFound as error:
+        if named.version is not None:
+            raise
+        raise NotFound(f"{error}. `gradebox graders create {named.key} --kind custom` creates one") from error
     if version.kind != "custom":
         raise Conflict(
             f"grader {named.key!r} is of kind {version.kind!r}, which computes its scores itself: record scores with a "

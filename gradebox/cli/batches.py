@@ -84,7 +84,8 @@ def cancel(invocation: Invocation, batch: Id) -> None:
     handle = invocation.client.batches.get(batch)
     if handle.state in ENDED:
         note(f"batch {batch} is already {handle.state}")
-    show_batch(invocation, handle.cancel())
+        return show_batch(invocation, handle.status)
+    return show_batch(invocation, handle.cancel())
 
 
 @client_command(app)

@@ -6,6 +6,7 @@ import typer
 
 from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.output import as_json, note, say
+from gradebox.number_text import money_text
 
 if TYPE_CHECKING:
     from gradebox.schemas import ProjectBudget
@@ -52,11 +53,11 @@ def _show_budget(invocation: Invocation, budget: "ProjectBudget") -> None:
             f"the budget in {budget.currency} does not limit {', '.join(budget.not_limited)}: no price in "
             f"{budget.currency} (gradebox models update KEY --input-price … --output-price …; 0 if it costs nothing)"
         )
-    spent = f"{budget.spent_cost:g} {budget.currency} and {budget.spent_tokens} tokens"
+    spent = f"{money_text(budget.spent_cost)} {budget.currency} and {budget.spent_tokens:,} tokens"
     if budget.cost is None and budget.tokens is None:
         return say(f"there is no budget; {spent} are spent in all")
-    bounds = [f"{budget.cost:g} {budget.currency}"] if budget.cost is not None else []
-    bounds += [f"{budget.tokens} tokens"] if budget.tokens is not None else []
+    bounds = [f"{money_text(budget.cost)} {budget.currency}"] if budget.cost is not None else []
+    bounds += [f"{budget.tokens:,} tokens"] if budget.tokens is not None else []
     each = "in all" if budget.period == "total" else f"each {budget.period}"
     say(f"{' and '.join(bounds)} {each}; {spent} are spent")
     if budget.is_spent:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gradebox.cli.command import Invocation
-from gradebox.cli.output import as_json, cell, errors, note, say, table
+from gradebox.cli.output import as_json, cell, errors, fail, note, say, table
 
 if TYPE_CHECKING:
     from gradebox.agreement import Agreement, Correlation
@@ -42,7 +42,12 @@ def agreement(
 ) -> None:
     """How far a grader agrees with labels, and how its scores correlate with the length of completions."""
     found = invocation.client.agreement(batch, grader, label, threshold=threshold)
-    as_json(found) if invocation.json else _show_agreement(found)
+    if invocation.json:
+        as_json(found)
+    elif found.note is None:
+        _show_agreement(found)
+    if found.note is not None:
+        fail(f"none of {found.rows:,} rows has a score and a label: {found.note}", 1)
 
 
 def _show_comparison(found: "Comparison") -> None:
@@ -59,7 +64,7 @@ def _show_comparison(found: "Comparison") -> None:
     if found.flips:
         flips = [(one.id, one.index_a, one.index_b, one.score_a, one.score_b) for one in found.flips]
         table(["id", "thread of A", "thread of B", "score of A", "score of B"], flips)
-    spent = [(one.batch, one.grader, *one.spent.model_dump().values()) for one, *_ in sides if one.spent is not None]
+    spent = [(one.batch, one.grader, *one.spent.cells) for one, *_ in sides if one.spent is not None]
     if spent:
         table(["batch", "grader", *_SPENT], spent)
     for left_out, why in (
@@ -102,7 +107,7 @@ def _show_agreement(found: "Agreement") -> None:
         quarters = [(f"{one.shortest:,} to {one.longest:,}", one.count, one.mean) for one in found.length.quarters]
         table(["characters", "completions", "mean score"], quarters)
     if found.spent is not None:
-        table(_SPENT, [list(found.spent.model_dump().values())])
+        table(_SPENT, [found.spent.cells])
 
 
 def _bounds(interval: "Interval | None") -> str:

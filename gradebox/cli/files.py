@@ -4,12 +4,12 @@ import codecs
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 import typer
 
 from gradebox._openai import openai_grader
-from gradebox.cli.output import note
+from gradebox.cli.output import fail, note
 from gradebox.limits import REQUEST_THREADS
 
 if TYPE_CHECKING:
@@ -27,6 +27,15 @@ ThreadsFile = Annotated[
     Path | None,
     typer.Option(
         "--threads", metavar="FILE", exists=True, dir_okay=False, help="Threads for the test run, as JSON lines."
+    ),
+]
+ColumnChoice = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="NAME=MEMBER",
+        help="For a file with rows of a dataset: use this column as prompt, completion, messages or id of a thread. "
+        "May be repeated. All other columns become metadata.",
     ),
 ]
 
@@ -64,23 +73,58 @@ def _without_json(text: str, path: Path) -> str:
     return source
 
 
-def read_threads(path: Path) -> list["Thread"]:
-    """The threads in a file of JSON lines. Raises typer.BadParameter with the number of an invalid line.
+def read_threads(path: Path | None, column: list[str] | None = None) -> "list[Thread] | None":
+    """The threads for a test run in a file of JSON lines, or of rows whose columns are named; None without a file.
 
-    White space at the very end is no line, as in a batch.
+    White space at the very end is no line, as in a batch. Exits 2 if a line is no thread, which the message names.
+
+    Raises:
+        typer.BadParameter: a line is no JSON object, or a column is wrong or has no file.
     """
-    threads: list[Thread] = []
-    for number, line in enumerate(path.read_bytes().rstrip().splitlines(), 1):
-        try:
-            thread = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise typer.BadParameter(f"line {number} of {path} is no JSON: {error}") from error
-        if not isinstance(thread, dict):
-            raise typer.BadParameter(f"line {number} of {path} is not a thread: a thread is a JSON object")
-        threads.append(thread)
-    if len(threads) > REQUEST_THREADS:
-        note(f"the test run takes the first {REQUEST_THREADS:,} of the {len(threads):,} threads in {path}")
-    return threads[:REQUEST_THREADS]
+    if path is None:
+        if column:
+            raise typer.BadParameter("name the file of rows with --threads", param_hint="--column")
+        return None
+    from gradebox.client.rows import with_columns
+    from gradebox.client.threads import each_of, to_line
+
+    rows = [_row(line, number, path) for number, line in enumerate(path.read_bytes().rstrip().splitlines(), 1)]
+    if len(rows) > REQUEST_THREADS:
+        note(f"the test run takes the first {REQUEST_THREADS:,} of the {len(rows):,} threads in {path}")
+    try:
+        threads = list(each_of(with_columns(rows[:REQUEST_THREADS], columns(column))))
+        for number, thread in enumerate(threads):
+            to_line(thread, number)
+    except (TypeError, ValueError) as error:
+        fail(f"{path}: {error}", 2)
+    return threads
+
+
+def _row(line: bytes, number: int, path: Path) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise typer.BadParameter(f"line {number} of {path} is no JSON: {error}") from error
+    if not isinstance(row, dict):
+        raise typer.BadParameter(f"line {number} of {path} is not a thread: a thread is a JSON object")
+    return row
+
+
+def columns(named: list[str] | None) -> dict[str, str] | None:
+    """Parses options such as `question=prompt` for `columns=`. Raises typer.BadParameter."""
+    if named is None:
+        return None
+    wrong = [one for one in named if "=" not in one]
+    if wrong:
+        raise typer.BadParameter(f"{wrong[0]!r}: write NAME=MEMBER, as in question=prompt", param_hint="--column")
+    pairs = [one.split("=", 1) for one in named]
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise typer.BadParameter(
+                f"the column {name!r} is named twice: one column is one member of a thread", param_hint="--column"
+            )
+    return dict(pairs)
 
 
 def open_threads(path: Path) -> BinaryIO:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 import typer
 
 from gradebox.cli.command import Invocation, Yes, client_command, confirm_deletion
-from gradebox.cli.files import Contract, ContractChoice, ThreadsFile, read_source, read_threads
+from gradebox.cli.files import ColumnChoice, Contract, ContractChoice, ThreadsFile, read_source, read_threads
 from gradebox.cli.output import as_json, fail, note, say, table
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ def create(
     timeout_s: TimeoutS = None,
     memory_mb: MemoryMb = None,
     threads: ThreadsFile = None,
+    column: ColumnChoice = None,
     environment: EnvironmentKey = None,
     ask: AskChoice = None,
     contract: ContractChoice = "gradebox",
@@ -143,7 +144,7 @@ def create(
     ] = False,
 ) -> None:
     """Checks a grader and saves it as its first version: the source in FILE, or a --kind, which needs no source."""
-    tried_on = read_threads(threads) if threads else None
+    tried_on = read_threads(threads, column)
     options: GraderOptions = {
         "name": name,
         "description": description,
@@ -188,6 +189,7 @@ def update(
     timeout_s: TimeoutS = None,
     memory_mb: MemoryMb = None,
     threads: ThreadsFile = None,
+    column: ColumnChoice = None,
     environment: EnvironmentKey = None,
     ask: AskChoice = None,
     contract: ContractChoice = "gradebox",
@@ -209,7 +211,7 @@ def update(
     if file is not None and has_settings:
         raise typer.BadParameter("a FILE is the source of a function: name it, or the settings of a kind")
     new_kind, new_config = _changed_settings(invocation, key, kind, given) if has_settings else (None, None)
-    tried_on = read_threads(threads) if threads else None
+    tried_on = read_threads(threads, column)
     grader = invocation.client.graders.update(
         key,
         fn=_source(file, contract) if file else None,
@@ -379,7 +381,8 @@ def _config(file: Path) -> dict[str, Any]:
 
 
 def _report(invocation: Invocation, grader: "GraderRecord", what: str) -> None:
-    as_json(grader) if invocation.json else say(f"{what} {grader.key}@{grader.version} (isolation: {grader.isolation})")
+    isolation = "" if grader.kind == "custom" else f" (isolation: {grader.isolation})"
+    as_json(grader) if invocation.json else say(f"{what} {grader.key}@{grader.version}{isolation}")
 
 
 def note_warnings(grader: "GraderRecord") -> None:

@@ -163,7 +163,7 @@ def summaries(found: "Sequence[Summary]", stderr: bool = False) -> None:
     for each in found:
         if (bias := each.positional_bias) is not None:
             say(f"{each.grader}: {bias.detected:,} of {bias.checked:,} decisions differ in the other order", stderr)
-    spent = [(each.grader, *each.spent.model_dump().values()) for each in found if each.spent is not None]
+    spent = [(each.grader, *each.spent.cells) for each in found if each.spent is not None]
     if spent:
         table(["grader", "asks", "kept", "input tokens", "output tokens", "cost"], spent, stderr)
     for each in found:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gradebox.cli.environments import Data, RequirementsFile, requirements_of
-from gradebox.cli.files import ContractChoice, GraderFile
+from gradebox.cli.files import ColumnChoice, ContractChoice, GraderFile
 from gradebox.cli.graders import IsolationChoice, MemoryMb, TimeoutS
 from gradebox.cli.server import RoleBackend
 
@@ -19,10 +19,7 @@ def run(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="OUT.jsonl", help="File for the outcomes; - is stdout.")
     ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=MEMBER", help="For rows of a dataset, as for `gradebox score`."),
-    ] = None,
+    column: ColumnChoice = None,
     isolation: IsolationChoice = None,
     timeout_s: TimeoutS = None,
     memory_mb: MemoryMb = None,

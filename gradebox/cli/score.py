@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from gradebox.cli.command import Invocation
-from gradebox.cli.files import open_threads
+from gradebox.cli.files import ColumnChoice, columns, open_threads
 from gradebox.cli.output import as_json, console, fail, note, opened, refuse_same_file, say, summary
 from gradebox.errors import BatchFailed, ConnectionFailed
 
@@ -40,14 +40,7 @@ def score(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="OUT.jsonl", help="File for the outcomes; - is stdout.")
     ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=MEMBER",
-            help="For a FILE with rows of a dataset: use this column as prompt, completion, messages or id of a "
-            "thread. May be repeated. All other columns become metadata.",
-        ),
-    ] = None,
+    column: ColumnChoice = None,
     threads_of: Annotated[
         str | None, typer.Option(metavar="BATCH", help="Score the threads of another batch instead of a file.")
     ] = None,
@@ -160,23 +153,6 @@ def _graders(text: str) -> str | dict[str, float]:
         except ValueError as error:
             raise typer.BadParameter(f"{part!r}: a weight is a number, as in {key}=0.5") from error
     return found
-
-
-def columns(named: list[str] | None) -> dict[str, str] | None:
-    """Parses options such as `question=prompt` for `columns=`. Raises typer.BadParameter."""
-    if named is None:
-        return None
-    wrong = [one for one in named if "=" not in one]
-    if wrong:
-        raise typer.BadParameter(f"{wrong[0]!r}: write NAME=MEMBER, as in question=prompt", param_hint="--column")
-    pairs = [one.split("=", 1) for one in named]
-    names = [name for name, _ in pairs]
-    for name in names:
-        if names.count(name) > 1:
-            raise typer.BadParameter(
-                f"the column {name!r} is named twice: one column is one member of a thread", param_hint="--column"
-            )
-    return dict(pairs)
 
 
 def watch(batch: "BatchHandle") -> BatchFailed | None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gradebox.cli.command import Invocation
+from gradebox.number_text import money_text
 
 if TYPE_CHECKING:
     from gradebox.schemas import Spending
@@ -23,6 +24,6 @@ def spending(
 
 
 def _row(name: str, spent: "Spending") -> tuple[object, ...]:
-    cost = ", ".join(f"{cost:,.4f} {currency}" for currency, cost in sorted(spent.costs.items()))
+    cost = ", ".join(f"{money_text(cost)} {currency}" for currency, cost in sorted(spent.costs.items()))
     shown = "checks and tests" if name == "grader:" else name  # they belong to no grader
     return shown, spent.asks, spent.kept, spent.input_tokens, spent.output_tokens, cost

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gradebox.cli.command import Invocation
-from gradebox.cli.files import ContractChoice, GraderFile, ThreadsFile, read_source, read_threads
+from gradebox.cli.files import ColumnChoice, ContractChoice, GraderFile, ThreadsFile, read_source, read_threads
 from gradebox.cli.graders import AskChoice, EnvironmentKey
 from gradebox.cli.output import as_json, cell, fail, say
-from gradebox.errors import GradeboxError
 
 if TYPE_CHECKING:
     from gradebox.outcome import Outcome
@@ -21,6 +20,7 @@ def validate(
     invocation: Invocation,
     file: GraderFile,
     threads: ThreadsFile = None,
+    column: ColumnChoice = None,
     contract: ContractChoice = "gradebox",
     grader: Annotated[
         str | None, typer.Option("--grader", metavar="KEY", help="Try it on the test threads of this grader.")
@@ -28,16 +28,13 @@ def validate(
     environment: EnvironmentKey = None,
     ask: AskChoice = None,
 ) -> None:
-    """Runs the five checks on a grader; saves nothing. Exits 0 when valid, 1 when not, 2 when they could not be run."""
+    """Runs the five checks on a grader; saves nothing. Exits 0 when valid, 1 when not or refused, 2 when not asked."""
     try:
         source = read_source(file, contract)
     except ValueError as error:
         fail(str(error), 1)
-    try:
-        tried_on = read_threads(threads) if threads else None
-        report = invocation.client.graders.validate(source, tried_on, grader=grader, environment=environment, ask=ask)
-    except (GradeboxError, ValueError) as error:  # ValueError: JSON cannot represent a thread
-        fail(error, 2)
+    tried_on = read_threads(threads, column)
+    report = invocation.client.graders.validate(source, tried_on, grader=grader, environment=environment, ask=ask)
     as_json(report) if invocation.json else show(report)
     raise typer.Exit(0 if report.valid else 1)
 

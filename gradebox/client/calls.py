@@ -13,7 +13,7 @@ from pydantic import BaseModel, TypeAdapter
 from gradebox.agreement import Agreement
 from gradebox.client.call import Call, Params, encode, nothing
 from gradebox.client.line_readers import read_threads
-from gradebox.client.proved import proved_grader
+from gradebox.client.proved import noted_agreement, proved_grader
 from gradebox.client.threads import Thread, Threads, each_of, to_line
 from gradebox.comparison import Comparison
 from gradebox.errors import GradeboxError
@@ -394,8 +394,8 @@ def compare(
 def agreement(project: str, batch: str, grader: str | None, label: str, threshold: float | None) -> Call[Agreement]:
     """Requests the agreement of a grader with labels."""
     params = _query(label=label, grader=grader, threshold=_number(threshold))
-    path, read = _path(project, "batches", batch, "agreement"), Agreement.model_validate_json
-    return Call("GET", path, read, params=params, work_s=STATISTICS_S)
+    path = _path(project, "batches", batch, "agreement")
+    return Call("GET", path, noted_agreement, params=params, work_s=STATISTICS_S)
 
 
 def table(

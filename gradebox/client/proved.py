@@ -1,11 +1,8 @@
-"""Reads the answer about a grader that passed the five checks, and issues the checks' warnings."""
+"""Reads answers that have warnings, and issues these: about a grader that passed the checks, and an agreement."""
 
-import re
-
-from gradebox.schemas import GraderRecord
+from gradebox.agreement import Agreement
+from gradebox.schemas import GraderRecord, on_scores
 from gradebox.warn import warn
-
-_ON_ANNOTATION = re.compile(r"line \d+: annotate ")
 
 
 def proved_grader(body: bytes) -> GraderRecord:
@@ -14,7 +11,14 @@ def proved_grader(body: bytes) -> GraderRecord:
     Warnings about annotations are left out, since no score depends on them.
     """
     grader = GraderRecord.model_validate_json(body)
-    for warning in grader.warnings:
-        if not _ON_ANNOTATION.match(warning):
-            warn(f"{grader.key}@{grader.version}: {warning}")
+    for warning in on_scores(grader.warnings):
+        warn(f"{grader.key}@{grader.version}: {warning}")
     return grader
+
+
+def noted_agreement(body: bytes) -> Agreement:
+    """Reads the agreement, and issues a GraderWarning if no row has a score and a label."""
+    found = Agreement.model_validate_json(body)
+    if found.note is not None:
+        warn(f"batch {found.batch}: no row has a score and a label: {found.note}")
+    return found

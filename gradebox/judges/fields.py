@@ -17,7 +17,8 @@ from gradebox.thread_forms import METADATA
 
 COMPLETION = "completion"
 _encode = JSONEncoder(ensure_ascii=False).encode
-_MISSING = object()
+MISSING = object()
+"""Stands for the value of a field that is absent."""
 
 
 def listed(turns: list[tuple[str, str]]) -> str:
@@ -91,7 +92,7 @@ def check_names(fields: ContextFields) -> None:
 
 def number_at(metadata: Any, field: str) -> float | None:
     """Return the number in a metadata field; None if there is none, or it is not finite."""
-    value = _found_at(metadata, field.removeprefix(METADATA))
+    value = found_at(metadata, field.removeprefix(METADATA))
     try:
         number = float(value) if isinstance(value, int | float) else None
     except OverflowError:  # an integer of hundreds of digits
@@ -101,8 +102,8 @@ def number_at(metadata: Any, field: str) -> float | None:
 
 def _in_metadata(metadata: Any, field: str) -> Any:
     path = field.removeprefix(METADATA)
-    found = _found_at(metadata, path)
-    if found is _MISSING or found is None:
+    found = found_at(metadata, path)
+    if found is MISSING or found is None:
         there = [*map(str, metadata)] if isinstance(metadata, Mapping) else []
         near = get_close_matches(path, there, 1, 0.6)
         meant = f": is {near[0]!r} meant?" if near else f": it has {', '.join(sorted(there))[:200] or 'none'}"
@@ -110,10 +111,10 @@ def _in_metadata(metadata: Any, field: str) -> Any:
     return found
 
 
-def _found_at(metadata: Any, path: str) -> Any:
+def found_at(metadata: Any, path: str) -> Any:
     """The value of the member with this name; without one, the value at the dotted path."""
     found = _at(metadata, path)
-    if found is _MISSING:
+    if found is MISSING:
         found = metadata
         for name in path.split("."):
             found = _at(found, name)
@@ -122,5 +123,5 @@ def _found_at(metadata: Any, path: str) -> Any:
 
 def _at(value: Any, name: str) -> Any:
     if not isinstance(value, Mapping):
-        return _MISSING
-    return value.get(name, value.get(name.replace(" ", "_"), _MISSING))
+        return MISSING
+    return value.get(name, value.get(name.replace(" ", "_"), MISSING))

@@ -166,8 +166,8 @@ def test_test_threads_stay_with_a_grader(client: Client, contains: str) -> None:
     changed = client.graders.update(contains, fn=f"# changed\n{CONTAINS}")
     assert (changed.version, changed.test_threads) == (2, 1)
     assert client.graders.put(contains, fn=CONTAINS).version == 3
-    assert not client.graders.validate(CONTAINS).valid
-    assert client.graders.validate(CONTAINS, grader=contains).valid
+    assert not client.graders.validate(CONTAINS)
+    assert client.graders.validate(CONTAINS, grader=contains)
 
 
 def test_a_grader_can_be_handled_by_itself(client: Client, contains: str) -> None:
@@ -570,6 +570,8 @@ def test_batches_are_compared_and_a_grader_with_labels(client: Client, service: 
     agreed = client.agreement(a, contains, "metadata.good")
     assert (agreed.only_grader, agreed.kappa, agreed.confusion) == (2, 1.0, [[1, 0], [0, 1]])
     assert "kappa 1.000" in agreed._repr_html_()
+    with pytest.warns(GraderWarning, match=r"metadata\.better is in no thread; they have answer, good"):
+        assert client.agreement(a, contains, "metadata.better").scored == 0
 
     human = f"human-{uuid4().hex[:8]}"
     assert client.graders.create.custom(key=human).kind == "custom"

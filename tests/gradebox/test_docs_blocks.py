@@ -127,6 +127,7 @@ def _of_openai(names: Names, _: Client) -> None:
 
 
 def _of_rl(names: Names, _: Client) -> None:
+    assert names["rewards"] == [1.0]
     asked: Names = {"prompts": ["6 x 7?"] * 2, "completions": ["It is 42.", "42"], "answer": ["42", "42"]}
     assert names["grader"].as_trl_reward()(**asked) == [1.0, 1.0]
     assert names["reward"](**asked) == [0.7, 1.0]

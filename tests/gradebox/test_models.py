@@ -70,6 +70,7 @@ def test_models_of_a_service(tmp_path: Path) -> None:
 
             assert client.budget.set(cost=20, currency="EUR", period="day").is_spent is False
             assert "20 EUR each day; 0 EUR and 0 tokens are spent" in service.run("budget", "show").stdout
+            assert "0.00001 USD each month" in service.run("budget", "set", "--cost", "0.00001").stdout
             none = service.run("budget", "set", "--tokens", "0")
             assert "0 tokens each month; 0 USD and 0 tokens are spent\nthe budget is used up" in none.stdout
             assert client.budget.get().is_spent

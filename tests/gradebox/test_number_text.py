@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradebox.number_text import number_text
+from gradebox.number_text import Money, money_text, number_text
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,11 @@ from gradebox.number_text import number_text
 )
 def test_numbers_are_what_they_are(value: float, shown: str) -> None:
     assert number_text(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [(0.0, "0"), (1e-5, "0.00001"), (1.234e-5, "0.00001234"), (12.5, "12.5"), (1e-12, "0"), (1e15, "1" + ",000" * 5)],
+)
+def test_money_has_no_exponent(amount: float, shown: str) -> None:
+    assert money_text(amount) == number_text(Money(amount)) == shown

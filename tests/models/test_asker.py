@@ -268,6 +268,7 @@ def test_no_more_tries_are_paid_for_than_a_budget_allows(store: Store) -> None:
         register(store, server)
         body, spent = told(asker, request(), who)
     assert body["error"]["kind"] == "over_budget"
+    assert body["error"]["message"].startswith("the batch's budget of 40 tokens is used up: send the rest with")
     assert len(server.bodies) == 3
     assert spent == Spent(1, 0, 30, 15, 0.0)
     total = store.spending.told("default").total
@@ -715,6 +716,7 @@ def test_a_budget_ends_asking(store: Store) -> None:
         futures = [asker.ask(request(str(number)), who, lambda: True) for number in range(60)]
         failed = [json.loads(future.result(20).body)["error"] for future in futures if future.result(20).is_error]
         assert {(one["kind"], one["retryable"]) for one in failed} == {("over_budget", False)}
+        assert "the batch's budget of 0.2 USD is used up" in failed[0]["message"]
         assert 10 <= len(server.bodies) <= 14
         assert "reply" in told(asker, request("0"), who)[0]  # a kept reply costs nothing
         other = who._replace(batch=running(store, "b2"), budget=Budget(tokens=1000))
@@ -741,7 +743,7 @@ def test_a_budget_of_a_project_ends_asking_until_it_is_raised(store: Store, serv
     store.spending.set_budget("default", Budget(tokens=20, period="day"))
     assert "reply" in told(asker, request("1"))[0]
     assert "reply" in told(asker, request("2"))[0]
-    assert error(asker, request("3"))["kind"] == "over_budget"
+    assert error(asker, request("3"))["message"].startswith("the project's budget of 20 tokens a day is used up: raise")
     store.spending.set_budget("default", Budget(tokens=2000, period="day"))
     sleep(2.1)
     assert "reply" in told(asker, request("3"))[0]

@@ -149,17 +149,17 @@ def test_what_is_spent_is_told_with_each_count(store: Store) -> None:
     store.spending.set_budget("default", budget)
     told = count(store, spent=Spent(1, 0, 10, 5, 0.75), currency="USD")
     assert (told.budget, told.project) == (budget, Totals(30, 1.0))
-    assert told.project.is_over(budget)
+    assert told.project.used_up(budget)
     assert store.spending.budget("default") == budget
     store.spending.set_budget("default", None)
     assert store.spending.budget("default") is None
 
 
 def test_a_budget_is_over_when_either_is_spent() -> None:
-    assert not Totals(10**9, 10**9).is_over(Budget())
-    assert Totals(100, 0.0).is_over(Budget(tokens=100))
-    assert not Totals(99, 0.5).is_over(Budget(cost=1.0, tokens=100))
-    assert Totals(1, 1.0).is_over(Budget(cost=1.0, tokens=100))
+    assert not Totals(10**9, 10**9).used_up(Budget())
+    assert Totals(100, 0.0).used_up(Budget(tokens=100)) == "100 tokens"
+    assert not Totals(99, 0.5).used_up(Budget(cost=1.0, tokens=100))
+    assert Totals(1, 1.0).used_up(Budget(cost=1.0, tokens=100)) == "1 USD"
 
 
 def _spending(asks: int, input_tokens: int, output_tokens: int, **costs: float) -> Spending:

@@ -1,9 +1,11 @@
+import re
 from contextlib import suppress
 
 import pytest
 
 import gradebox.asks
 import validators.explain as explain_module
+from gradebox import StringThread
 from validators.candidate import FILENAME
 from validators.explain import Explained, explain
 
@@ -11,7 +13,7 @@ from validators.explain import Explained, explain
 def _raised(text: str) -> Explained:
     """The explanation of the exception that this source raises."""
     try:
-        exec(compile(text, FILENAME, "exec"), {})
+        exec(compile(text, FILENAME, "exec"), {"StringThread": StringThread})
     except BaseException as error:
         return explain(error, text)
     raise AssertionError("the source raises nothing")
@@ -35,10 +37,17 @@ def test_name_text_and_innermost_line(text: str, message: str, line: int) -> Non
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("re.match('a', 'b')", "Put `import re` inside `grade`, or upload the whole file."),
+        ("re.match('a', 'b')", "`re` is not imported: add `import re` at the top of the source, or inside `grade`"),
         ("Score(1.0)", "name 'Score' is not defined. `Score` is not imported: add `from gradebox import Score`."),
         ("helper()", "define it inside `grade`, or upload the whole file."),
         ("import numpy_not_there", "do without this package"),
+        ("from utils.text import extract", "If `utils` is a file of yours, copy what you use into the source."),
+        ("StringThread([]).turns", "'turns'. A `StringThread` has the methods `completion()`, "),
+        ("'4' in StringThread([]).completion", "`completion()` is a method. A `StringThread` has the methods"),
+        ("StringThread([]).completion.lower()", "`completion()` is a method. A `StringThread` has the methods"),
+        ("raise MemoryError", "MemoryError: use less memory, or raise `memory_mb` of the grader."),
+        ("open('/no/file')", "The sandbox sees no files of your machine: put the data into the source, the metadata"),
+        ("import os\nos.environ['NO_' + 'SUCH']", "has no environment variables of yours: write the value into"),
         ("def f(): f()\nf()", "A function calls itself without an end"),
     ],
 )
@@ -49,6 +58,12 @@ def test_what_to_do(text: str, hint: str) -> None:
 def test_names_of_gradebox_in_hints_can_be_imported() -> None:
     assert all(hasattr(gradebox, name) for name in explain_module._NAMES)
     assert {*gradebox.asks.__all__} <= explain_module._NAMES
+
+
+def test_members_of_a_thread_in_hints_exist() -> None:
+    names = set(re.findall(r"`(\w+)(?:\(\))?`", explain_module._MEMBERS)) - {"StringThread"}
+    assert len(names) == 8
+    assert all(hasattr(StringThread([]), name) for name in names)
 
 
 def test_the_first_exceptions_in_a_group_are_shown() -> None:
@@ -115,8 +130,9 @@ def test_a_hostile_exception(body: str, message: str) -> None:
         "class S(str):\n    def __len__(self): 1 / 0\nclass E(Exception):\n    def __str__(self): return S()\nraise E",
         "class E(Exception):\n    __traceback__ = property(lambda self: 1 / 0)\nraise E",
         "class M(type):\n    __name__ = property(lambda self: 1 / 0)\nclass E(Exception, metaclass=M): pass\nraise E",
+        "class S(str): startswith = None\ndef f(): pass\nf.__qualname__ = S('x')\nf.nothing",
     ],
-    ids=["a message with a length of its own", "a traceback of its own", "a name of its own"],
+    ids=["a message with a length of its own", "a traceback of its own", "a name of its own", "an object of its own"],
 )
 def test_an_exception_that_fights_back(source: str) -> None:
     explained = None

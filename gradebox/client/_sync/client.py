@@ -149,6 +149,8 @@ class Client:
             grader: a grader of the batch.
             label: another grader of the batch, or a field of the threads, such as `metadata.label`.
             threshold: scores and labels from this one on count as 1, and others as 0.
+
+        If no row has a score and a label, a GraderWarning says why, as does `note`.
         """
         return self._transport.send(calls.agreement(self.project, _id(batch), grader, label, threshold))
 

@@ -48,7 +48,7 @@ class Graders:
         environment: str | None = None,
         ask: Ask | None = None,
     ) -> Report:
-        """Runs the five checks. An invalid grader does not raise: the report has the failed check.
+        """Runs the five checks. An invalid grader does not raise: the report is false, and has the failed check.
 
         Args:
             fn: the grader as a function, or its source as a string.

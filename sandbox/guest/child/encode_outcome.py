@@ -211,6 +211,11 @@ def _what_it_is(kind: type) -> str:
         return "`grade` returned a coroutine: an `await` is missing"
     if name == "str":
         return "`grade` returned a string: convert it, `return float(...)`"
+    if name in ("dict", "tuple"):
+        return (
+            f"`grade` returned a `{name}`, and a score is an int or a float: `return float(...)`, or with a reason "
+            '`return Score(1.0, reason="why")` (`from gradebox import Score`)'
+        )
     if name in ("bool", "int", "float"):
         return f"`grade` returned a `{name}` that is not Python's own, such as NumPy's: convert it, `return float(...)`"
     return f"`grade` returned an object of type `{name}`, and a score is an int or a float: `return float(...)`"

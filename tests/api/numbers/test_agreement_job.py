@@ -131,6 +131,40 @@ def test_labels_may_be_metadata_and_what_is_no_number_is_no_label() -> None:
     assert found.confusion == [[0, 1], [0, 2]]
 
 
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        ("metadata.kind", "metadata.kind is text, for example 'a', in 3 rows: a label is a number or a boolean"),
+        ("metadata.of", "metadata.of is an object in 3 rows: a label is a number or a boolean"),
+        ("metadata.far", "metadata.far is a number that is not finite in 2 rows, and null in 1 row: a label is"),
+        ("metadata.long", f"for example {'x' * 40 + '…'!r}, in 3 rows"),
+        ("metadata.nope", "metadata.nope is in no thread; they have kind, of, far, long, ha?lf, missing"),
+        ("metadata.of.b", "metadata.of.b is in no thread; they have of.a"),
+        ("metadata.kind.b", "metadata.kind.b is in no thread; they have kind"),
+        ("human@1", "no row has a score of human@1"),
+    ],
+)
+def test_a_label_that_no_row_has_says_what_there_is(label: str, said: str) -> None:
+    metadata: dict[str, Any] = {"kind": "a", "of": {"a": 1}, "far": 10**400, "long": "x" * 99, "ha\ud83dlf": 1}
+    threads = [thread(**metadata), thread(**metadata), thread(**metadata | {"far": None}, missing=1)]
+    found = agreed([outcome(index, "judge@2", 1.0) for index in range(3)], threads, label)
+    assert found.note is not None
+    assert said in found.note
+    assert len(found.note) < 200
+
+
+def test_what_lacks_a_score_or_metadata_says_so_and_many_fields_are_cut_short() -> None:
+    unscored = agreed([outcome(0, "judge@2", None)], [thread(label=1)], "metadata.label")
+    assert unscored.note == "no row has a score of judge@2"
+    apart = agreed(both([(None, 1.0), (1.0, None)]), [thread()] * 2)
+    assert apart.note == "rows with only a score: 1, with only a label: 1"
+    without = agreed([outcome(0, "judge@2", 1.0)], [b'{"completion": "4"}'], "metadata.label")
+    assert without.note is not None and "they have no metadata" in without.note
+    many = agreed([outcome(0, "judge@2", 1.0)], [thread("4", **dict.fromkeys(map(str, range(99))))], "metadata.label")
+    assert many.note is not None and many.note.endswith("18, 19, …")
+    assert agreed(both([(1.0, 1.0), (1.0, None)]), [thread()] * 2).note is None
+
+
 def test_length_bias_is_how_scores_go_with_the_length_of_completions() -> None:
     from scipy.stats import spearmanr
 

@@ -30,7 +30,7 @@ def test_a_budget_is_shown_with_what_is_spent(client: httpx.Client, service: Ser
     assert client.get(PATH).json() == {**budget, "spent_cost": 1, "spent_tokens": 240, "is_spent": False}
     last = spend(service, 0.5, "EUR")
     assert last.budget is not None
-    assert last.project.is_over(last.budget), "what asks read says the same"
+    assert last.project.used_up(last.budget), "what asks read says the same"
     assert client.get(PATH).json() == {**budget, "spent_cost": 1.5, "spent_tokens": 360, "is_spent": True}
     more = {"tokens": 361, "period": period}
     assert client.put(PATH, json=more).json() == {

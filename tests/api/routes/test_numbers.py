@@ -77,7 +77,10 @@ def test_what_cannot_be_compared_says_why(client: httpx.Client) -> None:
     itself = client.get(url, params={"grader": "judge", "label": "judge@1"})
     assert "its own label" in problem(itself, 422, "invalid-request")
     field = client.get(url, params={"grader": "judge", "label": "label"})
-    assert "it has no grader 'label'" in problem(field, 422, "invalid-request")
+    said = problem(field, 422, "invalid-request")
+    assert (
+        "it has no grader 'label': it has judge@1, exact@1. For a field of the metadata, write metadata.label" in said
+    )
     nan = client.get(url, params={"grader": "judge", "label": "exact", "threshold": "nan"})
     problem(nan, 422, "invalid-request")
 

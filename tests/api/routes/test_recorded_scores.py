@@ -57,7 +57,9 @@ def test_labels_stand_beside_the_outcomes_and_are_compared_with_them(client: htt
 def test_what_cannot_be_recorded_says_why(client: httpx.Client) -> None:
     batch = submit(client, 3)
     one = {"index": 0, "score": 1}
-    assert "grader 'human'" in problem(record(client, batch, one), 404, "not-found")
+    absent = problem(record(client, batch, one), 404, "not-found")
+    assert "there is no grader 'human'" in absent
+    assert "`gradebox graders create human --kind custom` creates one" in absent
     said = problem(record(client, batch, one, grader="exact"), 409, "conflict")
     assert "of kind 'function', which computes its scores itself" in said
     custom(client)

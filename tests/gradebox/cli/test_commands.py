@@ -68,6 +68,18 @@ def test_what_the_checks_warn_of_is_printed_once(service: Service, tmp_path: Pat
         assert len(done.stderr.splitlines()) == 1
 
 
+def test_what_the_checks_warn_of_is_printed_where_one_fails(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "import urllib.request\nasync def grade(thread): return float(urllib.request.urlopen('http://a.test').status)\n"
+    )
+    done = service.run("graders", "create", f"net-{uuid4().hex[:8]}", str(tmp_path / "net.py"))
+    assert done.returncode == 1
+    assert [line for line in done.stderr.splitlines() if line.startswith("warning: ")] == [
+        "warning: line 1: `urllib.request` needs a network, and the sandbox has none: where the error is caught, the "
+        "grader goes on without an answer"
+    ]
+
+
 def test_of_a_long_test_run_the_beginning_is_printed(service: Service, half: Path, tmp_path: Path) -> None:
     (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "a"}\n' * 25 + b"\n \n")
     done = service.run("validate", str(half), "--threads", str(tmp_path / "threads.jsonl"))
@@ -157,7 +169,7 @@ def test_what_could_not_be_asked_exits_2(service: Service, half: Path, tmp_path:
     stranger = service.run("validate", str(half), "--api-key", "gbx_wrong_key")
     bad_threads = service.run("validate", str(half), "--threads", str(tmp_path / "bad.jsonl"))
 
-    assert [done.returncode for done in (nobody, stranger, bad_threads)] == [2, 2, 2]
+    assert [done.returncode for done in (nobody, stranger, bad_threads)] == [2, 1, 2]  # the service refuses a stranger
     assert "no service answers at http://127.0.0.1:1" in nobody.stderr
     assert "line 2" in bad_threads.stderr
     assert all("Traceback" not in done.stderr for done in (nobody, stranger, bad_threads))
@@ -377,7 +389,9 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
     assert "is one of scored" in service.run(*of_reads, "--kind", "nothing").stderr
     assert "can only be combined with --grader" in service.run(*of_reads, "--errors", "--low", "1").stderr
     assert len(service.run("batches", "outcomes", batch, "--limit", "2").stdout.splitlines()) == 4
-    assert "is already finished" in service.run("batches", "cancel", batch).stderr
+    reader = service.run("keys", "create", "reader", "--role", "read").stdout.strip()
+    over = service.run("batches", "cancel", batch, "--api-key", reader)
+    assert (over.returncode, over.stderr) == (0, f"batch {batch} is already finished\n")
     assert "nothing is scored again" in service.run("batches", "retry", batch).stderr
 
 
@@ -428,6 +442,42 @@ def test_rows_without_columns_are_told_of_the_option(service: Service, grader: s
     assert scored.returncode == 1
     assert "this object has question, answer: if it is a row of a dataset, map its columns" in scored.stderr
     assert "is a thread. If the lines are rows of a dataset, map their columns, as in --column" in scored.stderr
+
+
+def test_rows_are_threads_of_a_test_run(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "reads.py").write_text('async def grade(thread): return float(thread.metadata["gold"])\n')
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "q", "response": "4", "gold": 1}\n')
+    key, reads = f"rows-{uuid4().hex[:8]}", str(tmp_path / "reads.py")
+    threads = ("--threads", str(tmp_path / "rows.jsonl"), "--column", "response=completion")
+
+    created = service.run("graders", "create", key, reads, *threads)
+    updated = service.run("graders", "update", key, "--timeout-s", "3", *threads)
+    validated = service.run("validate", reads, *threads)
+    alone = service.run("validate", reads, *threads[2:])
+
+    assert [done.returncode for done in (created, updated, validated, alone)] == [0, 0, 0, 2], created.stderr
+    assert "name the file of rows with --threads" in alone.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"prompt": "q", "response": "4"}', "this object has prompt, response: if it is a row of a dataset"),
+        ('{"completion": "4", "metadata": "x"}', '"metadata" must be an object, and is a string'),
+        ('{"completion": "4", "metadata": {"n": NaN}}', "cannot be sent as JSON"),
+    ],
+)
+def test_a_test_thread_that_is_none_is_one_line(
+    service: Service, half: Path, tmp_path: Path, line: str, said: str
+) -> None:
+    path = tmp_path / "threads.jsonl"
+    path.write_text(f'{{"completion": "a"}}\n{line}\n')
+    for command in (["graders", "create", "never"], ["graders", "update", "never"], ["validate"]):
+        done = service.run(*command, str(half), "--threads", str(path))
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"gradebox: {path}: thread 1 ")
+        assert said in done.stderr
+        assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_batch_that_is_not_waited_for_is_found_in_its_project(service: Service, grader: str, tmp_path: Path) -> None:
@@ -533,7 +583,7 @@ def test_labels_of_people_are_recorded(service: Service, grader: str, tmp_path: 
     batch = service.run("score", grader, str(path), "--detach").stdout.strip()
     assert service.run("batches", "watch", batch).returncode == 0
     made = service.run("graders", "create", key, "--kind", "custom", "--description", "people")
-    assert made.returncode == 0, made.stderr
+    assert (made.returncode, made.stdout) == (0, f"created {key}@1\n")
     assert f"--grader {key}" in service.run("graders", "show", key).stdout
     labels = b"".join(b'{"id": "t%d", "score": 0.25}\n' % n for n in range(4))
     recorded = service.run("batches", "record", batch, "-", "--grader", key, stdin=labels)
@@ -563,6 +613,12 @@ def test_batches_are_compared_and_a_grader_with_labels(service: Service, grader:
     assert agreed.returncode == 0, agreed.stderr
     assert ["kappa", "0"] in [line.split() for line in agreed.stdout.splitlines()]
     assert ["label", "0", "0", "6", "1"] in [line.split() for line in agreed.stdout.splitlines()]
+    for output in ((), ("--json",)):
+        unusable = service.run("agreement", batch, grader, "metadata.nope", *output)
+        assert unusable.returncode == 1
+        assert unusable.stderr == (
+            "gradebox: none of 6 rows has a score and a label: metadata.nope is in no thread; they have label\n"
+        )
     refused = service.run("agreement", batch, grader, "label")
     assert refused.returncode == 1
     assert "it has no grader 'label'" in refused.stderr

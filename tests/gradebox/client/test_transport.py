@@ -73,9 +73,10 @@ def test_a_problem_becomes_its_exception(status: int, kind: type[ApiError]) -> N
 
 def test_a_failed_validation_names_the_check_and_what_to_do() -> None:
     check = {"name": "structure", "passed": False, "message": "write async def grade", "line": 3, "duration_ms": 1}
-    answer = problem(422, "validation-failed", report={"valid": False, "checks": [check]})
+    answer = problem(422, "validation-failed", report={"valid": False, "checks": [check], "warnings": ["no network"]})
 
-    with pytest.raises(ValidationError, match=r"'structure' failed \(line 3\): write async def grade") as raised:
+    told = r"'structure' failed \(line 3\): write async def grade\nwarning: no network$"
+    with pytest.raises(ValidationError, match=told) as raised:
         transport(lambda _: answer).send(calls.create_grader("default", {"key": "k", "source": ""}))
 
     assert raised.value.report.failed is not None

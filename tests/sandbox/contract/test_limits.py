@@ -44,6 +44,8 @@ def came_to(outcome: Outcome) -> str:
 def test_one_process_that_wants_too_much_memory(grader: Grader) -> None:
     outcomes = grader.score("", _ALONE, "")
     assert [came_to(outcome) for outcome in outcomes] == ["scored", "memory", "scored"]
+    assert outcomes[1].error is not None
+    assert "more than 256 MiB: use less memory, or raise `memory_mb`" in outcomes[1].error.message
 
 
 def test_processes_that_want_too_much_memory_together(loads: Callable[..., Grader]) -> None:

@@ -125,6 +125,8 @@ async def _coroutine() -> float:
         (Fraction(1, 2), "an object of type `Fraction`"),
         (1j, "an object of type `complex`"),
         ([1.0], "an object of type `list`"),
+        ((1.0, "why"), "returned a `tuple`, and a score is an int or a float: `return float(...)`, or with a reason"),
+        ({"score": 1.0}, "returned a `dict`"),
         (type("bool", (), {})(), "returned a `bool` that is not Python's own"),
         (type("x" * 500, (), {})(), "x" * 100 + "`"),
     ],
@@ -222,7 +224,7 @@ def test_details_with_halves_of_surrogate_pairs_may_not_be_longer_than_others() 
     ("error", "kind", "message"),
     [
         (ValueError("no"), EXCEPTION, b"ValueError: no"),
-        (MemoryError(), MEMORY, b"MemoryError"),
+        (MemoryError(), MEMORY, b"MemoryError: use less memory, or raise `memory_mb` of the grader."),
         (SystemExit(1), EXCEPTION, b"SystemExit: 1"),
         (BadReturn("why"), BAD_RETURN, b"why"),
     ],
