@@ -17,6 +17,7 @@ from sandbox.counts import ENDS
 from sandbox.errors import Busy, InfrastructureError, StillRunning
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
+from sandbox.limits import MAX_STDOUT_BYTES
 from sandbox.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
 from tests.processes import runs
@@ -438,6 +439,16 @@ def test_a_grader_that_is_loaded_for_each_completion_is_warned_of(pool: Pool) ->
     assert any("runs anew for each completion" in warning for warning in report.warnings)
 
 
+@pytest.mark.parametrize("isolation", ["batch", "completion"])
+def test_output_up_to_the_largest_limit_is_kept(isolation: Literal["batch", "completion"], pool: Pool) -> None:
+    text = f"async def grade(thread):\n    print('x' * {MAX_STDOUT_BYTES}, end='')\n    return 1.0\n"
+    grader = GraderSource(text, isolation, stdout_bytes=MAX_STDOUT_BYTES)
+    count = 500 if isolation == "batch" else 50
+    with pool.grading(grader) as grading:
+        outcomes = grading.score(b"\n".join([_LINE] * count), 0, "g@1")
+    assert {len(outcome.stdout or "") for outcome in outcomes} == {MAX_STDOUT_BYTES}
+
+
 # Searches all Python objects, also those older than the grader, for the text of another completion.
 _SEARCHES = """
 import gc, os, signal
@@ -449,7 +460,9 @@ async def grade(thread):
     gc.unfreeze()
     known = gc.get_objects()
     texts = [text for one in known for text in gc.get_referents(one) if type(text) in (bytes, bytearray, str)]
-    return float(sum(needle in (text.encode() if type(text) is str else text) for text in texts if text is not needle))
+    others = [text for text in texts if text is not needle]
+    read = [text.encode("utf-8", "surrogatepass") if type(text) is str else text for text in others]
+    return float(sum(needle in text for text in read))
 """
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import example, given
@@ -69,12 +69,12 @@ def check(summary: Summary, results: Results) -> None:
         # the smallest score that at least this share of the scores does not exceed
         expected = next(score for number, score in enumerate(scores, 1) if number >= share * len(scores))
         assert summary.quantiles[name] == expected
-    bins = [0] * (1 if low == high else 10)
-    for score in scores:
-        part = 0.5 if math.isinf(high - low) else 1.0  # halves the numbers if their distance exceeds the largest float
-        share = (score * part - low * part) / (high * part - low * part) if low < high else 0.0
-        bins[min(int(share * 10), 9)] += 1
-    assert [part.count for part in summary.histogram] == bins
+    assert len(summary.histogram) == (1 if low == high else 10)
+    assert all(one.high == next_one.low for one, next_one in pairwise(summary.histogram))
+    # Edges may be equal if the extremes are the smallest floats: the bin above them counts the score.
+    counts = [sum(one.low <= score < one.high for score in scores) for one in summary.histogram]
+    counts[-1] += scores.count(high)
+    assert [one.count for one in summary.histogram] == counts
     assert (summary.histogram[0].low, summary.histogram[-1].high) == (low, high)
 
 

@@ -29,7 +29,7 @@ _MEMORY_MB = 1024
 _PATIENCE_S = 300.0  # for all modules of an environment; the remaining modules stay uncompiled
 _GROUP_MODULES, _GROUP_BYTES = 500, 16 * MIB  # compiled at a time, and held in memory here
 _LEFT_OUT = {"test", "tests", "testing"}  # half of all modules, and no grader imports them
-_MOST_PARTS = 500
+_MOST_PARTS = 1000
 _LONGEST_NAME = 255  # bytes, of a file
 
 _log = structlog.get_logger(__name__)

@@ -9,7 +9,7 @@ from pathlib import Path
 from gradebox import Score, StringThread
 
 PLACE = "/usr/lib/environment/"
-PART = 48_000  # bytes of one answer; 64,000 in base64
+PART = 23_000  # bytes of one answer; 30,668 in base64, which is less than what is kept of an outcome's output
 _BY_HASH = py_compile.PycInvalidationMode.UNCHECKED_HASH
 warnings.simplefilter("ignore")  # a printed SyntaxWarning would spoil the answer
 _long: dict[str, bytes] = {}  # modules of several parts, until the last is requested: each is compiled once
