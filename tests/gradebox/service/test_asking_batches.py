@@ -138,7 +138,7 @@ def test_a_server_that_goes_away_in_the_middle_leaves_typed_errors_that_can_be_t
         assert 24 < spent.asks <= 24 + causes["unreachable"]  # the retry asks again; some were not sent at first
         assert spent.input_tokens == 240
         assert spent.cost == pytest.approx(24 * 0.02)
-    assert answered >= 12
+    assert answered >= 11  # of 16 requests, one was of the proof, and four were in flight
 
 
 async def retried(service: Service, batch_id: str) -> None:
