@@ -28,7 +28,7 @@ def validate(
     environment: EnvironmentKey = None,
     ask: AskChoice = None,
 ) -> None:
-    """Runs the five checks on a grader; saves nothing. Exits 0 when valid, 1 when not or when the service refuses, else 2."""
+    """Runs the five checks on a grader; saves nothing. Exits 0 when valid, 1 when not or when refused, else 2."""
     try:
         source = read_source(file, contract)
     except ValueError as error:
