@@ -36,14 +36,14 @@ class Score(float):
 
         Args:
             value: the score.
-            reason: why, in words. If it is no text, the completion's outcome is an error of kind `bad_return`.
+            reason: why, in words. In place of one that is no text, the outcome says what type it has.
             values: at most 16 finite numbers by name. A name has at most 64 characters, all of them printable.
             details: a dict that JSON can hold, of at most 16 KiB. It appears unchanged in the outcome, except that
                 half a surrogate pair becomes its escape, as in a reason: the six characters `\\ud83d`.
 
         Raises:
-            ValueError: `values` is invalid; the message names the value. `reason` and `details` are checked only when
-                `grade` returns.
+            ValueError: `values` is invalid; the message names the value. `details` is checked only when `grade`
+                returns.
         """
         score = super().__new__(cls, value)
         score.reason = reason

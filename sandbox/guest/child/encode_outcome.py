@@ -74,12 +74,12 @@ def read_reason(value: object, most_bytes: int) -> list[tuple[int, bytes]]:
     """Reads the reason of a `gradebox.Score`, as fields of a record.
 
     Raises:
-        BadReturn: it is no text.
+        BadReturn: a subclass of `Score` hides it.
     """
     reason = value.reason if type(value) is Score else _part(value, _reason, "reason")
     if reason is None:
         return []
-    return [(REASON, encode(reason if type(reason) is str else _read_text(reason, "Score"), most_bytes))]
+    return [(REASON, encode(reason if type(reason) is str else _read_text(reason), most_bytes))]
 
 
 def read_values(value: object) -> list[tuple[int, bytes]]:
@@ -159,11 +159,11 @@ def read_exception(error: BaseException, text: str, most_bytes: int) -> tuple[in
     failed = not_applicable or _failed_ask(found)
     try:
         details = [] if failed is None else _details_of(getattr(failed, "details", None))
-        why = getattr(not_applicable, "reason", None)
-        reason = "" if why is None else _read_text(why, "NotApplicable")
     except BadReturn as bad:
         return BAD_RETURN, [(MESSAGE, encode(str(bad), most_bytes))]
     if not_applicable is not None:
+        why = getattr(not_applicable, "reason", None)
+        reason = "" if why is None else _read_text(why)
         return NOT_APPLICABLE, [(MESSAGE, encode(reason, most_bytes)), *details]
     explained = explain(error, text)
     if failed is not None:
@@ -194,13 +194,12 @@ def _text(value: object) -> str:
     return str.__str__(value) if issubclass(type(value), str) else ""
 
 
-def _read_text(reason: object, of: str) -> str:
-    """Reads a reason without calls of a subclass of `str`. Raises BadReturn if it is no text."""
+def _read_text(reason: object) -> str:
+    """Reads a reason without calls of a subclass of `str`. If it is no text, the score stays, and this says so."""
     kind = type(reason)
-    if not issubclass(kind, str):
-        name = name_of(kind)[:100]
-        raise BadReturn(f"the reason of a {of} is text, and this one is of type `{name}`: write str() around it")
-    return str.__str__(reason)
+    if issubclass(kind, str):
+        return str.__str__(reason)
+    return f"(the reason is of type `{name_of(kind)[:100]}`, which is no text: write str() around it)"
 
 
 def _what_it_is(kind: type) -> str:

@@ -117,8 +117,6 @@ def test_each_element_says_what_its_completion_came_to(session: Session, isolati
         ("[1.0, [1.0]]", "position 1 of what `grade` returned"),
         ("[1.0, ValueError]", "position 1 of what `grade` returned"),
         ("[1.0, Score(1, details={'a': 'x' * 20000})]", "position 1 of what `grade` returned: the details"),
-        ("[1.0, Score(1, reason=5)]", "position 1 of what `grade` returned: the reason of a Score is text"),
-        ("[1.0, NotApplicable(5)]", "position 1 of what `grade` returned: the reason of a NotApplicable is text"),
         ("[1.0, Score(1, details={'a': {1}})]", "position 1 of what `grade` returned: JSON cannot hold"),
         ("[NotApplicable('', {'a': {1}}), 1.0]", "position 0 of what `grade` returned: JSON cannot hold"),
     ],

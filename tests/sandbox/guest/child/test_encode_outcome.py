@@ -181,14 +181,11 @@ def test_a_reason_may_be_text_of_a_subclass_of_str() -> None:
 
 
 @pytest.mark.parametrize("reason", [5, 0, b"because", ["because"], ValueError("because")])
-def test_a_reason_that_is_no_text_is_a_bad_return(reason: Any) -> None:
-    """It was lost without a word. The checks see it before a grader is saved."""
-    said = f"is text, and this one is of type `{type(reason).__name__}`: write str()"
-    with pytest.raises(BadReturn, match=f"the reason of a Score {said}"):
-        read_return(Score(1.0, reason=reason), 100, 100)
-    kind, fields = read_exception(NotApplicable(reason), "", 100)
-    assert kind == BAD_RETURN
-    assert dict(fields)[MESSAGE].decode().startswith(f"the reason of a NotApplicable {said}"[:100])
+def test_in_place_of_a_reason_that_is_no_text_is_its_type(reason: Any) -> None:
+    """It was lost without a word. The score is right, so it counts."""
+    said = f"(the reason is of type `{type(reason).__name__}`, which is no text: write str() around it)".encode()
+    assert read_return(Score(1.0, reason=reason), 100, 100) == (1.0, [(REASON, said)])
+    assert read_exception(NotApplicable(reason), "", 100) == (NOT_APPLICABLE, [(MESSAGE, said)])
     assert read_exception(NotApplicable(None), "", 100) == (NOT_APPLICABLE, [(MESSAGE, b"")])  # type: ignore[arg-type]
 
 
