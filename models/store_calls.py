@@ -58,7 +58,7 @@ class StoreCalls:
         lasting: bool = False,
         once: bool = False,
     ) -> asyncio.Future[Any]:
-        """Run a Lua script in Redis. Return a future, which gets the result.
+        """Run a Lua script in Redis. Return a future of its result.
 
         The call is made even if the caller no longer waits. If Redis is away for a moment, it may be made twice; with
         `once`, the script is told its identity in three more arguments: the process, the number of its round trip, and

@@ -133,7 +133,7 @@ def bin_of(score: float, low: float, high: float) -> int:
 def bins(low: float, high: float, counts: Sequence[int]) -> list[HistogramBin]:
     """Bins of equal width between the extremes, one per count. Callers pass one count if the extremes are equal."""
     edges = pairwise([low, *inner_edges(low, high), high])
-    return [HistogramBin(low=start, high=end, count=count) for (start, end), count in zip(edges, counts, strict=False)]
+    return [HistogramBin(low=start, high=end, count=count) for (start, end), count in zip(edges, counts, strict=True)]
 
 
 @lru_cache(64)

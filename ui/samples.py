@@ -36,8 +36,10 @@ def lines_of(text: str, longest: int) -> list[bytes] | None:
 
 def is_sample(line: bytes) -> bool:
     """Whether a line of a batch can be a sample: a JSON object. Another line is bad input in the batch, and would be a
-    plain completion here.
+    plain completion here. A line that is too long for the editor is not read: the editor refuses it.
     """
+    if len(line) > SAMPLES_SHOWN:
+        return True
     try:
         return line.decode().lstrip().startswith("{") and _is_json(line)
     except UnicodeDecodeError:

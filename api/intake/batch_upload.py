@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -18,9 +19,9 @@ from api.intake.source_upload import VersionNumber
 from api.services import Services
 from gradebox.schemas import Batch, FeedbackOf
 from storage import batch_threads
-from storage.batch_plan import AskTerms, Wanted, asks_of, lane_of, line_ms_of, takes_groups
+from storage.batch_plan import AskTerms, Wanted, lane_of, line_ms_of, takes_groups
 from storage.chunks import BATCH_BYTES, BATCH_LINES
-from storage.errors import NotFound, PayloadLost
+from storage.errors import NotFound, NotRunnable, PayloadLost
 from storage.spending import Budget
 from storage.uploads import Upload
 
@@ -96,17 +97,37 @@ def resolve(services: Services, project: str, graders: Sequence[GraderOf]) -> li
     return wanted
 
 
-def _refuse_unlimited(services: Services, project: str, wanted: Sequence[Wanted], budget: Budget | None) -> None:
+def refuse_unlimited(services: Services, project: str, wanted: Sequence[Wanted], budget: Budget | None) -> None:
     """Refuses a budget of money for models without a price in its currency, because it would not limit them."""
     if budget is None or budget.cost is None:
         return
-    asked = {each.removeprefix("model:") for each in asks_of(wanted)}
+    asked = _asked_models(services, project, wanted)
     unpriced = [key for key in services.store.models.unpriced(project, budget.currency) if key in asked]
     if unpriced:
         raise invalid(
             f"a budget in {budget.currency} does not limit {', '.join(unpriced)}, which has no price in "
             f"{budget.currency}: set its price, 0 if it costs nothing, or give a budget of tokens"
         )
+
+
+def _asked_models(services: Services, project: str, wanted: Sequence[Wanted]) -> set[str]:
+    """The keys of the models that graders may ask, also through graders that they ask."""
+    models: set[str] = set()
+    seen: set[str] = set()
+    todo = [one.version for one in wanted]
+    while todo:
+        version = todo.pop()
+        for asked in version.asks:
+            kind, _, key = asked.partition(":")
+            label = version.pinned.get(asked, key)  # of a grader: `key@number`
+            if kind == "model":
+                models.add(key)
+            elif kind == "grader" and label not in seen:
+                seen.add(label)
+                key, _, number = label.partition("@")
+                with suppress(NotFound, NotRunnable):  # such an ask fails, and costs nothing
+                    todo.append(services.store.graders.runnable(project, key, int(number) if number else None))
+    return models
 
 
 def _refuse_mixed(wanted: Sequence[Wanted]) -> None:
@@ -222,7 +243,7 @@ class Arrival(NamedTuple):
     def _begin(self, graders: Sequence[GraderOf], terms: AskTerms) -> tuple[list[Wanted], Upload]:
         """Returns the resolved graders, and an upload for the threads."""
         wanted = resolve(self.services, self.project, graders)
-        _refuse_unlimited(self.services, self.project, wanted, terms.budget)
+        refuse_unlimited(self.services, self.project, wanted, terms.budget)
         return wanted, self.upload(wanted)
 
     def upload(self, wanted: list[Wanted]) -> Upload:

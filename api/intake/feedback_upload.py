@@ -10,12 +10,12 @@ from fastapi import Request
 
 from api.http.problems import ProblemError, invalid
 from api.intake import bodies
-from api.intake.batch_upload import Arrival, BudgetOfBatch, terms_of
+from api.intake.batch_upload import Arrival, BudgetOfBatch, refuse_unlimited, terms_of
 from api.intake.grader_of_batch import label_of, label_source_of
 from api.services import Services
 from gradebox.schemas import ENDED, Batch, FeedbackOf, FeedbackOn, FeedbackTarget
 from storage import feedback, feedback_lines
-from storage.batch_plan import Wanted
+from storage.batch_plan import AskTerms, Wanted
 from storage.errors import Conflict
 from storage.statistics import PASS
 from storage.store import Store
@@ -54,8 +54,9 @@ async def take(arrival: Arrival, request: Request, batch_id: str) -> Batch:
         return before
     batch, of = await services.read(request, _settled, services, arrival.project, batch_id, new)
     labels = new.labels if isinstance(new.labels, dict) else {}
-    begin = partial(_begin, arrival, batch, of, labels)
-    return await arrival.copy(request, batch_id, begin, terms_of(new.budget, new.keep_replies), of)
+    terms = terms_of(new.budget, new.keep_replies)
+    begin = partial(_begin, arrival, batch, of, labels, terms)
+    return await arrival.copy(request, batch_id, begin, terms, of)
 
 
 def _settled(services: Services, project: str, batch_id: str, new: NewFeedback) -> tuple[Batch, FeedbackOf]:
@@ -106,11 +107,12 @@ def _labels(batch: Batch, grader: str, labels: dict[str, float] | str | None) ->
 
 
 def _begin(
-    arrival: Arrival, batch: Batch, of: FeedbackOf, labels: Mapping[str, float]
+    arrival: Arrival, batch: Batch, of: FeedbackOf, labels: Mapping[str, float], terms: AskTerms
 ) -> tuple[Iterator[bytes], list[Wanted], Upload]:
     store = arrival.services.store
     store.backlog.check(arrival.project)
     wanted = [feedback.wanted(store.graders, arrival.project, of)]
+    refuse_unlimited(arrival.services, arrival.project, wanted, terms.budget)
     read = feedback_lines.read(store.batches, store.spool, batch, of, labels, arrival.services.line_bytes)
     return _whole(store, of, read), wanted, arrival.upload(wanted)
 

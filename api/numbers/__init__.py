@@ -7,6 +7,7 @@
     jobs.py            its jobs
     *_job.py           the implementations: a summary, a comparison, an agreement; for tables, an index and a search
     outcome_column.py  the outcomes of one grader in few bytes each
+    metadata_labels.py labels in the metadata of threads
     pair_counts.py     a grid of pairs of scores
     error_groups.py    groups of errors with similar messages
     bootstrap.py       confidence intervals, by SciPy

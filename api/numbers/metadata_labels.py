@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from api.numbers.outcome_column import NO_SCORE
-from gradebox.judges.fields import MISSING, found_at, number_at
+from gradebox.judges.fields import MISSING, found_at, number_of
 from gradebox.thread_forms import METADATA
 
 _MOST_FIELDS = 20
@@ -24,10 +24,10 @@ class MetadataLabels:
 
     def read(self, metadata: dict[str, Any]) -> float:
         """The label of a thread, or NaN if the field is absent or no finite number."""
-        number = number_at(metadata, self._path)
+        value = found_at(metadata, self._path)
+        number = number_of(value)
         if number is not None:
             return number
-        value = found_at(metadata, self._path)
         if value is MISSING:
             self._note_fields(metadata)
         else:

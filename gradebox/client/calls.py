@@ -13,8 +13,8 @@ from pydantic import BaseModel, TypeAdapter
 from gradebox.agreement import Agreement
 from gradebox.client.call import Call, Params, encode, nothing
 from gradebox.client.line_readers import read_threads
-from gradebox.client.proved import noted_agreement, proved_grader
 from gradebox.client.threads import Thread, Threads, each_of, to_line
+from gradebox.client.warned_answers import noted_agreement, proved_grader
 from gradebox.comparison import Comparison
 from gradebox.errors import GradeboxError
 from gradebox.outcome import Outcome

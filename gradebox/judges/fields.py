@@ -92,7 +92,11 @@ def check_names(fields: ContextFields) -> None:
 
 def number_at(metadata: Any, field: str) -> float | None:
     """Return the number in a metadata field; None if there is none, or it is not finite."""
-    value = found_at(metadata, field.removeprefix(METADATA))
+    return number_of(found_at(metadata, field.removeprefix(METADATA)))
+
+
+def number_of(value: Any) -> float | None:
+    """Return a value as a number; None if it is none, or not finite."""
     try:
         number = float(value) if isinstance(value, int | float) else None
     except OverflowError:  # an integer of hundreds of digits

@@ -78,7 +78,7 @@ def threads(
     lengths = {name: _length(row) for name, row in columns.items() if name not in _OWN}
     rows = {name: columns[name] for name, length in lengths.items() if length == number}
     for name, length in lengths.items():
-        if isinstance(columns[name], list) and length != number:
+        if only is None and isinstance(columns[name], list) and length != number:
             warn(f"column {name!r} is not sent: it has {length} values for {number} completions")
     for name in only or ():
         if name not in rows:

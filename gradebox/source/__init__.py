@@ -21,7 +21,7 @@ _LONGER_S = 5.0  # of these, for a copy with more statements: a sandbox has to l
 _SHOWN = 3  # differences in a warning
 _OWN_NAME = re.compile(r"[.\"']__(qual)?name__\b")
 # For code that reads the name of the grader, as a decorator may.
-_NAMED = """def _named(function):
+_NAMED = """def _gradebox_named(function):
     function.__name__ = function.__qualname__ = "{name}"
     return function"""
 _HEAD = re.compile(r"((?:async[ \t\\\n]+)?def[ \t\\\n]+)[^\s(\[\\]+")
@@ -154,7 +154,7 @@ def _rename(text: str, node: Definition, closure: Closure) -> str:
     if any(_OWN_NAME.search(each) for each in (text, *(statement.source for statement in closure.taken))):
         named = _NAMED.format(name=name)
         head = f"{decorators}\n" if decorators else ""
-        renamed = f"{named}\n\n\n{head}@_named\n{renamed[len(decorators) :].lstrip()}"
+        renamed = f"{named}\n\n\n{head}@_gradebox_named\n{renamed[len(decorators) :].lstrip()}"
     return f"{renamed}\n\n\n{name} = grade" if closure.calls_itself else renamed
 
 

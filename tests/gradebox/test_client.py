@@ -280,6 +280,18 @@ def test_a_grader_that_could_score_nothing_is_warned_of(client: Client, contains
         client.batches.create(contains, answers).wait(progress=False)
 
 
+def test_a_warning_without_an_example_ends_no_wait(
+    client: Client, contains: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object, **__: object) -> Iterator[object]:
+        raise gradebox.ConnectionFailed("the service has just ended")
+
+    batch = client.batches.create(contains, [{"completion": "4"}])  # without the metadata that the grader needs
+    monkeypatch.setattr(type(batch), "outcomes", gone)
+    with pytest.warns(GraderWarning, match=rf"{contains}@1 scored no thread.  ?1 of 1"):
+        assert batch.wait(progress=False).state == "finished"
+
+
 def test_a_batch_is_cancelled_and_keeps_what_it_has(client: Client) -> None:
     client.graders.create.function(key="sleeps", fn=SLEEPS)
     quick, slow = StringThread([("assistant", "a")]), StringThread([("assistant", "a")], {"sleep": 0.2})

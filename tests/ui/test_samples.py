@@ -16,6 +16,11 @@ def test_half_an_emoji_is_no_plain_completion() -> None:
     assert samples.lines_of(f"{line}\n{line}", LONGEST) == [line.encode()] * 2
 
 
+def test_a_line_that_is_too_long_for_the_editor_is_not_read() -> None:
+    assert samples.is_sample(b"x" * (samples.SAMPLES_SHOWN + 1))
+    assert not samples.is_sample(b"x" * samples.SAMPLES_SHOWN)
+
+
 def test_what_is_pasted_is_not_built() -> None:
     text = '{"a": [' + "[]," * 200_000 + "[]]}"
     tracemalloc.start()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, overload
 
 from gradebox.client import calls
@@ -62,7 +63,9 @@ class BatchHandle(BatchRecord):
             while (wait_s := watch.observe(self.status)) is not None:
                 self.refresh(wait_s)
         if unscored := [each for each in self.status.summary if each.errors and not each.scored]:
-            first = {outcome.grader: outcome for outcome in self.outcomes(limit=1)}
+            first: dict[str, Outcome] = {}
+            with suppress(GradeboxError):  # the batch is over: an example is not worth an error
+                first = {outcome.grader: outcome for outcome in self.outcomes(limit=1)}
             for summary in unscored:
                 warn(no_scores(summary, first.get(summary.grader)))
         return self.status

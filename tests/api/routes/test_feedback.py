@@ -53,6 +53,11 @@ def test_it_is_a_batch_that_waits_for_a_worker(service: Service, client: httpx.C
     assert service.store.leases.claim(lane="asking") is not None
 
 
+def test_a_budget_that_would_not_limit_the_model_is_refused(client: httpx.Client, batch: Batch) -> None:
+    detail = problem(ask(client, batch, threshold=10.0, budget={"cost": 1}), 422, "invalid-request")
+    assert "does not limit m, which has no price in USD" in detail
+
+
 def test_what_is_refused_leaves_nothing(
     service: Service, client: httpx.Client, batch: Batch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

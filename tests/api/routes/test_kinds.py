@@ -72,6 +72,10 @@ def test_a_budget_that_would_not_limit_a_batch_is_refused(client: httpx.Client) 
     query: dict[str, str | int] = {"grader": "polite", "budget_cost": 1}
     lines = {"Content-Type": "application/x-ndjson"}
     assert client.post(batches, params=query, content=b'{"completion": "4"}\n', headers=lines).status_code == 422
+    nested = {"parts": {"polite": {"grader": "polite"}}}
+    client.post(URL, json={"key": "nested", "kind": "combine", "config": nested}).raise_for_status()
+    through = {**batch, "graders": [{"key": "nested"}], "budget": {"cost": 1}}
+    assert "does not limit small-judge" in problem(client.post(batches, json=through), 422, "invalid-request")
     assert status({"tokens": 100}) == 202
     client.patch(f"{PROJECT}/models/small-judge", json={"price": {"input": 0, "output": 0}}).raise_for_status()
     assert status({"cost": 1}) == 202

@@ -606,6 +606,7 @@ def test_code_that_reads_the_name_of_the_grader_finds_it(tmp_path: Path) -> None
     text = (
         "import functools\nWEIGHTS = {'length': 0.5}\ndef weighted(fn):\n  @functools.wraps(fn)\n"
         "  async def scored(thread): return WEIGHTS.get(fn.__name__, 1) * await fn(thread)\n  return scored\n"
-        "@weighted\nasync def length(thread): return len(thread.completion()) * (length.__name__ == 'length')"
+        "def _named(value): return value\n"
+        "@weighted\nasync def length(thread): return len(thread.completion()) * _named(length.__name__ == 'length')"
     )
     same(tmp_path, load(tmp_path, text).length)
