@@ -35,7 +35,7 @@ _SETTINGS = {
 }
 # Their settings change code that does not import them.
 OF_ALL_CODE = ("sys", "warnings")
-# What functions of packages are called that change the behavior of their package, as `numpy.seterr`.
+# The names of functions that change the behavior of their package, such as `numpy.seterr`.
 _SETTER = re.compile(r"(set|register)[a-z_]*|seed")
 
 # Compiled modules may lie elsewhere than the others, on Windows in DLLs.

@@ -31,7 +31,7 @@ def changes(name: str, module: Module) -> Iterator[Statement]:
     if isinstance(live, ModuleType):
         # `string.punctuation += "…"`, `mpmath.mp.dps = 50`
         stores = (s for s in module.changing if name in s.names.stores)
-        yield from (s for s in stores if imports.only_computes(live.__name__) or _sets_up_package(s.node, live))
+        yield from (s for s in stores if imports.only_computes(live.__name__) or _stores_in_package(s.node, live))
         return
     names = {name}
     if not isinstance(live, VALUES):
@@ -42,7 +42,7 @@ def changes(name: str, module: Module) -> Iterator[Statement]:
             yield statement
 
 
-def _sets_up_package(node: ast.stmt, live: ModuleType) -> bool:
+def _stores_in_package(node: ast.stmt, live: ModuleType) -> bool:
     """Whether this assigns a value without a call to an attribute of an installed package."""
     is_package = live.__name__.partition(".")[0] not in sys.stdlib_module_names
     calls = any(isinstance(part, ast.Call) for part in ast.walk(node))

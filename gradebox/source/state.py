@@ -147,10 +147,12 @@ def _local_names(node: ast.AST) -> set[str]:
 
 
 def _changed_in_place(node: ast.AST) -> Iterator[str]:
+    is_constructor = isinstance(node, Function) and node.name in _CONSTRUCTORS
     new = _new_objects(node)
     for part in ast.walk(node):
         if isinstance(part, ast.Attribute) and not isinstance(part.ctx, ast.Load):
-            if not (isinstance(part.value, ast.Name) and part.value.id in new):
+            is_of_new = isinstance(part.value, ast.Name) and part.value.id in new
+            if not (is_of_new or (is_constructor and root(part) == "self")):
                 yield f".{part.attr}"
         elif isinstance(part, ast.Subscript) and not isinstance(part.ctx, ast.Load):
             yield _container(part.value)
@@ -159,7 +161,7 @@ def _changed_in_place(node: ast.AST) -> Iterator[str]:
 
 
 def _new_objects(node: ast.AST) -> set[str]:
-    """The names that hold only objects which the function has made: `run` of `run = Run()`, `self` in a constructor."""
+    """The names that hold only objects which the function has made, such as `run` of `run = Run()`."""
     new, others = set[str](), set[str]()
     for part in ast.walk(node):
         if isinstance(part, ast.Assign) and isinstance(part.value, ast.Call):
@@ -171,8 +173,7 @@ def _new_objects(node: ast.AST) -> set[str]:
             )
         elif isinstance(part, ast.Global):
             others.update(part.names)
-    is_constructor = isinstance(node, Function) and node.name in _CONSTRUCTORS
-    return new - others | ({"self"} if is_constructor else set())
+    return new - others
 
 
 def _container(node: ast.expr) -> str:
