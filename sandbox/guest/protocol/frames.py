@@ -218,10 +218,27 @@ def length_of_bodies(heads: bytes) -> int:
     return sum(length for (length,) in _LENGTH.iter_unpack(heads))
 
 
-def add_field(record: Records, tag: int, value: bytes) -> Records:
-    """Adds a field to one record."""
+def split_records(records: Records, first: int) -> tuple[Records, Records]:
+    """Splits off the first records.
+
+    Raises:
+        Malformed: a head lacks the mark.
+    """
+    heads = records.heads[: first * RECORD.size]
+    length = length_of_bodies(heads)
+    return Records(heads, records.bodies[:length]), Records(records.heads[len(heads) :], records.bodies[length:])
+
+
+def put_before_output(record: Records, printed: bytes, most: dict[int, int]) -> Records:
+    """Puts `printed` before the output in one record. What exceeds the bound of the field is cut off.
+
+    Raises:
+        Malformed: its fields are none, or exceed their bounds.
+    """
+    fields = unpack_fields(record.bodies, most)
+    fields[STDOUT] = (printed + fields.get(STDOUT, b""))[: most[STDOUT]]
+    body = pack_fields(list(fields.items()))
     micros, score, _, kind = RECORD.unpack(record.heads)
-    body = record.bodies + FIELD.pack(tag, len(value)) + value
     return Records(RECORD.pack(micros, score, len(body), kind), body)
 
 

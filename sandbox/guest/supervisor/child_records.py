@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 
 from sandbox.guest.child import output, shared_records
 from sandbox.guest.protocol.chunk import SentChunk
@@ -12,14 +13,14 @@ from sandbox.guest.protocol.frames import (
     MAX_FIELDS,
     MAX_REPLY,
     RECORD,
-    STDOUT,
     GraderLimits,
     Malformed,
     Records,
-    add_field,
     most_of_fields,
+    put_before_output,
     read_records,
     record_length,
+    split_records,
     unpack_fields,
 )
 from sandbox.guest.supervisor.processes import ChildHandle
@@ -56,10 +57,13 @@ class ChildRecords:
         self._filled = 0  # slots that the child reported as filled
         self._used = 0  # bytes of the room for fields that were read
         self._data = bytearray()
+        self._printed = b""  # the beginning of the output of line `_printed_by`, taken from a full pipe
+        self._printed_by = 0
 
     def begin(self, child: ChildHandle) -> None:
         """Prepares for a child that grades all remaining lines."""
         self._data.clear()
+        self._printed = b""
         self.share = self._count
         if self.slotted:
             shared_records.clear(child.slots, self._count)
@@ -69,11 +73,23 @@ class ChildRecords:
     def begin_single(self) -> None:
         """Prepares for a child that grades only the next line."""
         self._data.clear()
+        self._printed = b""
         self.share = self.passed_on + 1
 
     def note_filled(self, slots: int) -> None:
         """Stores the number of slots that the child reported as filled."""
         self._filled = slots
+
+    def keep_output(self, line: int, printed: bytes) -> None:
+        """Keeps what `line` has printed so far. Its record will hold only what it prints after that."""
+        before = self.take_output(line)
+        self._printed, self._printed_by = (before + printed)[: self._limits.stdout_bytes], line
+
+    def take_output(self, line: int) -> bytes:
+        """Returns the output that was kept of `line`, and forgets it."""
+        printed = self._printed if line == self._printed_by else b""
+        self._printed = b""
+        return printed
 
     def is_whole(self) -> bool:
         """Whether the child has written one record for each of its lines, and nothing else."""
@@ -123,7 +139,7 @@ class ChildRecords:
                 return  # the child may still write more, which would make all of it malformed
             unpack_fields(records.bodies, self._most)  # oversized fields fail only this completion
             if records.number and (printed := output.take_rest(child.printed, self._limits.stdout_bytes)):
-                records = add_field(records, STDOUT, printed)
+                self.keep_output(self.passed_on, printed)
         del self._data[:length]
         self._pass_on([records])
 
@@ -173,7 +189,7 @@ class ChildRecords:
         """Passes on the parts, in more than one frame if needed. Each part fits into one frame."""
         waiting: list[Records] = []
         size = 0
-        for part in taken:
+        for part in self._with_kept_output(taken):
             length = len(part.heads) + len(part.bodies)
             if size + length > _MOST_PASSED:
                 self._tell_all(waiting)
@@ -181,6 +197,25 @@ class ChildRecords:
             waiting.append(part)
             size += length
         self._tell_all(waiting)
+
+    def _with_kept_output(self, taken: list[Records]) -> list[Records]:
+        """Adds the output that was kept to the record of its line, which becomes a part of its own."""
+        if not self._printed:
+            return taken
+        parts: list[Records] = []
+        first = self.passed_on
+        for part in taken:
+            number = self._printed_by - first
+            first += part.number
+            if 0 <= number < part.number:
+                before, rest = split_records(part, number)
+                one, after = split_records(rest, 1)
+                with suppress(Malformed):  # the host refuses its fields
+                    one = put_before_output(one, self.take_output(self._printed_by), self._most)
+                parts += [before, one, after]
+            else:
+                parts.append(part)
+        return parts
 
     def _tell_all(self, parts: list[Records]) -> None:
         records = Records(b"".join(part.heads for part in parts), b"".join(part.bodies for part in parts))

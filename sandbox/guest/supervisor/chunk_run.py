@@ -202,8 +202,17 @@ class ChunkRun:
         """Empties a full pipe, so that a child that prints a lot need not wait. Returns the ms until the next check."""
         if not output.is_full(child.printed):
             return _LOOK_MS
-        output.take(child.printed, 0)
+        line = self._current_line(child)
+        printed = output.take(child.printed, self._limits.stdout_bytes)
+        if line == self._current_line(child):  # otherwise it is not known which of the two has printed this
+            self._records.keep_output(line, printed)
         return 1
+
+    def _current_line(self, child: ChildHandle) -> int:
+        if child.channel is None:
+            return self._records.passed_on
+        self._collect(child, settled=False)
+        return self._records.seen
 
     def _overdue(self) -> Failure | None:
         self._end_with_host()
@@ -231,7 +240,9 @@ class ChunkRun:
     def _record(self, child: ChildHandle, failure: Failure) -> None:
         micros = int((monotonic() - self._since) * 1e6)
         fields = [(MESSAGE, encode(failure.message, self._limits.text_bytes))]
-        if printed := output.take(child.printed, self._limits.stdout_bytes):
+        line = self._records.passed_on
+        self._records.keep_output(line, output.take(child.printed, self._limits.stdout_bytes))
+        if printed := self._records.take_output(line):
             fields.append((STDOUT, printed))
         self._records.add(pack_record(failure.kind, micros, 0.0, fields))
 

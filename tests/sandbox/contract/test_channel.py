@@ -270,3 +270,38 @@ with open("/dev/shm/full", "wb") as file:
 async def grade(thread):
     return Score(1.0, reason="why")
 """
+
+
+_PRINTS_A_LOT = """
+import os, signal, subprocess, sys, time
+
+async def grade(thread):
+    said = thread.completion()
+    if said == "nothing":
+        return 0.0
+    print("first", flush=True)
+    if said == "program":
+        subprocess.run([sys.executable, "-c", "for n in range(20000): print('line', n, flush=n % 500 == 0)"])
+    else:
+        for number in range(40):
+            os.write(1, b"line %d %s\\n" % (number, b"x" * 5000))
+            time.sleep(0.01)
+    if said == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 1.0
+"""
+
+
+@BOTH
+def test_of_output_that_a_pipe_cannot_hold_the_beginning_is_kept(isolation: str, loads: Callable[..., Grader]) -> None:
+    """The supervisor empties a full pipe before the completion has ended."""
+    said = ["nothing", "program", "nothing", "writes", "dies", "nothing"]
+    outcomes = loads(_PRINTS_A_LOT, isolation=isolation).score(*said)
+    for outcome, what in zip(outcomes, said, strict=True):
+        if what == "nothing":
+            assert (outcome.score, outcome.stdout) == (0.0, None)
+            continue
+        second = "line 0\nline 1\n" if what == "program" else "line 0 xxx"
+        assert (outcome.stdout or "")[: 6 + len(second)] == "first\n" + second
+        assert len(outcome.stdout or "") == 4096
+        assert (outcome.score, outcome.error is not None) == ((None, True) if what == "dies" else (1.0, False))

@@ -19,13 +19,14 @@ from sandbox.guest.protocol.frames import (
     CheckResult,
     Malformed,
     Records,
-    add_field,
     encode,
     length_of_bodies,
     pack_check,
     pack_record,
     pack_records,
+    put_before_output,
     read_records,
+    split_records,
     unpack_check,
     unpack_fields,
     unpack_records,
@@ -44,10 +45,19 @@ def _in_columns(packed: list[bytes]) -> Records:
     )
 
 
-@given(st.binary(max_size=20), st.binary(max_size=20))
-def test_a_field_may_be_added_to_a_record(reason: bytes, printed: bytes) -> None:
-    record = add_field(_in_columns([pack_record(SCORED, 7, 0.5, [(REASON, reason)])]), STDOUT, printed)
-    assert record == _in_columns([pack_record(SCORED, 7, 0.5, [(REASON, reason), (STDOUT, printed)])])
+@given(st.binary(max_size=20), st.none() | st.binary(max_size=20), st.binary(max_size=20))
+def test_output_is_put_before_that_of_a_record(reason: bytes, later: bytes | None, printed: bytes) -> None:
+    others = [] if later is None else [(STDOUT, later)]
+    record = _in_columns([pack_record(SCORED, 7, 0.5, [(REASON, reason), *others])])
+    whole = (printed + (later or b""))[:30]
+    expected = _in_columns([pack_record(SCORED, 7, 0.5, [(REASON, reason), (STDOUT, whole)])])
+    assert put_before_output(record, printed, {REASON: 20, STDOUT: 30}) == expected
+
+
+@given(st.lists(records, max_size=4), st.integers(0, 4))
+def test_records_are_split(packed: list[bytes], first: int) -> None:
+    parts = split_records(_in_columns(packed), first)
+    assert parts == (_in_columns(packed[:first]), _in_columns(packed[first:]))
 
 
 @given(st.lists(records, max_size=4))

@@ -18,8 +18,10 @@ from sandbox.guest.protocol.frames import (
     MAX_REQUESTS,
     RECORD,
     SCORED,
+    STDOUT,
     Malformed,
     Records,
+    pack_fields,
     pack_records,
 )
 from sandbox.guest.supervisor.child_records import ChildRecords
@@ -45,9 +47,12 @@ class _Chunk:
         self.told: list[Records] = []
         self._child = ChildHandle(results, -1, None, shared_records.make_file())
         self._memory = shared_records.map_file(os.dup(self._child.slots))
-        self._records = ChildRecords(LIMITS, SentChunk(lines, 3 * lines, None, -1), self.told.append)
-        self._records.begin(self._child)
-        self.room = self._records.room
+        self.records = ChildRecords(LIMITS, SentChunk(lines, 3 * lines, None, -1), self.told.append)
+        self.begin()
+        self.room = self.records.room
+
+    def begin(self) -> None:
+        self.records.begin(self._child)
 
     def close(self) -> None:
         self._memory.close()
@@ -60,11 +65,11 @@ class _Chunk:
         self._memory[shared_records.FIELDS_AT + start : shared_records.FIELDS_AT + start + len(fields)] = fields
 
     def report(self, filled: int) -> None:
-        self._records.note_filled(filled)
-        self._records.collect(self._child, settled=False)
+        self.records.note_filled(filled)
+        self.records.collect(self._child, settled=False)
 
     def settle(self) -> None:
-        self._records.collect(self._child, settled=True)
+        self.records.collect(self._child, settled=True)
 
 
 @pytest.fixture
@@ -177,3 +182,23 @@ def test_records_that_one_frame_cannot_hold_go_in_two(pipe: tuple[int, int]) -> 
     assert _heads(chunk.told) == _head(len(of_slot), 0.1) + _head(len(of_asks), 0.2) + _head(len(more), 0.3)
     assert _bodies(chunk.told) == of_slot + of_asks + more
     assert all(len(pack_records(records)) <= MAX_REPLY for records in chunk.told)
+
+
+def test_output_that_was_kept_of_a_line_is_in_its_record_alone(chunk: _Chunk) -> None:
+    chunk.records.keep_output(2, b"first ")
+    chunk.records.keep_output(2, b"second ")
+    fields = pack_fields([(STDOUT, b"third")])
+    chunk.write(0, fields)
+    chunk.fill(0, _head(0, 0.1), _head(0, 0.2), _head(len(fields), 0.3), _head(0, 0.4))
+    chunk.settle()
+    whole = pack_fields([(STDOUT, b"first second third")])
+    assert _heads(chunk.told) == _head(0, 0.1) + _head(0, 0.2) + _head(len(whole), 0.3) + _head(0, 0.4)
+    assert _bodies(chunk.told) == whole
+
+
+def test_output_that_was_kept_is_forgotten_with_its_child(chunk: _Chunk) -> None:
+    chunk.records.keep_output(0, b"of a child that leaves the line to another one")
+    chunk.begin()
+    chunk.fill(0, *[_head(0)] * 4)
+    chunk.settle()
+    assert _bodies(chunk.told) == b""
