@@ -1,4 +1,4 @@
-"""Warns of imports and of `multiprocessing` managers that fail in a sandbox, anywhere in the source.
+"""Warns of imports that fail in a sandbox, anywhere in the source.
 
 If the grader catches the error, its scores may differ from those on its author's machine.
 """
@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from importlib.machinery import PathFinder
 
 from validators.candidate import MODULE
-from validators.syntax_tree import nodes
 
 _GIVEN = frozenset(("gradebox", "adaptive_harmony", "__future__"))
 _NEED_NETWORK = frozenset(
@@ -18,7 +17,6 @@ _NEED_NETWORK = frozenset(
         *("xmlrpc.client", "aiohttp", "anthropic", "httpx", "openai", "requests", "urllib3"),
     )
 )
-_MANAGERS = frozenset(("multiprocessing.Manager", "multiprocessing.managers"))
 _BLOCKS = ("body", "handlers", "orelse", "cases", "finalbody")
 
 
@@ -39,10 +37,6 @@ _NO_NETWORK = (
     "line {line}: `{name}` needs a network, and the sandbox has none: where the error is caught, the grader goes on "
     "without an answer"
 )
-_NO_MANAGER = (
-    "line {line}: a manager of `multiprocessing` needs sockets, and the sandbox has none: where the error is caught, "
-    "the grader goes on without it. Use `multiprocessing.Queue` or `Pipe`"
-)
 
 
 def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
@@ -50,22 +44,17 @@ def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
     packages that the grader may import; empty if there are none.
     """
     told: dict[str, str] = {}
-    managers: list[int] = []
     for line, name in _imported(tree):
         top = name.partition(".")[0]
         on_network = name if name in _NEED_NETWORK else top
         if on_network in _NEED_NETWORK:
             told.setdefault(on_network, _NO_NETWORK.format(line=line, name=on_network))
-        elif name in _MANAGERS:
-            managers.append(line)
-        elif top == "multiprocessing":
-            managers += _uses(tree, "Manager")
         elif top == MODULE:
             if _is_among(top, packages):
                 told.setdefault(top, _ITSELF.format(line=line))
         elif top not in told and not _is_there(top, packages):
             told[top] = (_NOT_AMONG if packages else _ALONE).format(line=line, name=top[:100])
-    return [*told.values(), *(_NO_MANAGER.format(line=line) for line in sorted(managers)[:1])]
+    return list(told.values())
 
 
 def _is_there(top: str, packages: str) -> bool:
@@ -90,10 +79,3 @@ def _imported(tree: _ast.Module) -> Iterator[tuple[int, str]]:
         else:
             for field in reversed(_BLOCKS):
                 waiting.extend(reversed(getattr(node, field, None) or ()))
-
-
-def _uses(tree: _ast.Module, attribute: str) -> Iterator[int]:
-    """The lines that access this attribute on any object."""
-    for node in nodes(tree):
-        if isinstance(node, _ast.Attribute) and node.attr == attribute:
-            yield node.lineno

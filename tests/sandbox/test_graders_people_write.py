@@ -121,6 +121,27 @@ WORKING = [
         7.0,
     ),
     body(
+        "a program that is run as HumanEval, APPS and verl run it",
+        "import multiprocessing\ndef run(program, result):\n    exec(program, {})\n    result.append('passed')\n---\n"
+        "with multiprocessing.Manager() as manager:\n    scores = []\n"
+        "    for program in ('assert 1 + 1 == 2', 'assert 1 + 1 == 3', 'while True: pass'):\n"
+        "        result = manager.list()\n"
+        "        p = multiprocessing.Process(target=run, args=(program, result))\n"
+        "        p.start()\n        p.join(timeout=0.3)\n        if p.is_alive():\n            p.kill()\n"
+        "        scores.append(bool(result) and result[0] == 'passed')\n"
+        "return 100 * scores[0] + 10 * scores[1] + scores[2]",
+        100.0,
+    ),
+    body(
+        "a manager's dict and lock in a pool of spawned processes",
+        "import multiprocessing\ndef add(shared, lock, n):\n    with lock:\n        shared['sum'] += n\n---\n"
+        "context = multiprocessing.get_context('spawn')\nmanager = context.Manager()\n"
+        "shared, lock = manager.dict(sum=0), manager.Lock()\n"
+        "with context.Pool(2) as pool:\n    pool.starmap(add, [(shared, lock, n) for n in range(5)])\n"
+        "return shared['sum']",
+        10.0,
+    ),
+    body(
         "sqlite3 in memory",
         "import sqlite3\n---\ndb = sqlite3.connect(':memory:')\ndb.execute('create table t (n)')\n"
         "db.executemany('insert into t values (?)', [(1,), (2,)])\n"

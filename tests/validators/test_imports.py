@@ -72,22 +72,3 @@ def test_a_package_that_the_grader_itself_hides_is_warned_of(tmp_path: Path) -> 
 
 def test_each_package_is_told_once() -> None:
     assert len(imports.warnings(ast.parse("import sympy\nimport sympy.core\nfrom sympy import x, y"))) == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("import multiprocessing\ndef f():\n    return [multiprocessing.Manager().list()]", 3),
-        ("import multiprocessing as mp\nshared = mp.Manager().dict()\nmore = mp.Manager()", 2),
-        ("import os\nfrom multiprocessing import Manager", 2),
-        ("from multiprocessing.managers import SyncManager", 1),
-    ],
-)
-def test_a_manager_is_warned_of(text: str, line: int) -> None:
-    (warning,) = imports.warnings(ast.parse(text))
-    assert warning.startswith(f"line {line}: a manager of `multiprocessing` needs sockets")
-
-
-def test_nothing_else_that_is_called_manager_is() -> None:
-    assert imports.warnings(ast.parse("import multiprocessing\nmultiprocessing.Queue()")) == []
-    assert imports.warnings(ast.parse("import logging\nlogging.Manager(None)")) == []

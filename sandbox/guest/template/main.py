@@ -45,6 +45,7 @@ from sandbox.guest.template.fork_per_line import (
     ForkPerLine,
 )
 from sandbox.guest.template.isolation import runs_code
+from sandbox.guest.template.managers import connect_by_pairs
 from sandbox.guest.template.start_methods import fork_always
 from validators import BEFORE_TEST_RUN
 from validators.candidate import Candidate, CheckFailed
@@ -93,6 +94,7 @@ class TemplateProcess:
         if self._limits.has_packages:
             packages.allow()
         fork_always()
+        connect_by_pairs()
         if self._load(source):
             os.close(reading)
             reap_all()  # processes that the module body started do not outlive it
