@@ -7,7 +7,7 @@ class does not count.
 import _ast
 from collections.abc import Iterator
 
-from validators import files, imports, variables
+from validators import files, imports, programs, variables
 from validators.candidate import Candidate, CheckFailed
 from validators.signature import trl_form, wrong_parameters
 from validators.syntax_tree import nodes
@@ -33,6 +33,8 @@ def check(candidate: Candidate) -> str:
     if any(hint in candidate.text for hint in files.HINTS):
         runs_programs = "subprocess" in candidate.text or "exec" in candidate.text
         candidate.warnings += files.warnings(candidate.tree, runs_programs)
+    if any(hint in candidate.text for hint in programs.HINTS):
+        candidate.warnings += programs.warnings(candidate.tree)
     return f"has `async def grade` on line {last.lineno}"
 
 
