@@ -10,7 +10,8 @@ from sandbox import image
 ENVIRONMENT = {
     "PATH": "/usr/bin",
     "HOME": "/tmp",  # a folder of the sandbox, not of the host
-    "LANG": "C.UTF-8",
+    "USER": "grader",  # for `getpass.getuser`: the user ids have no names
+    "LANG": "C",  # the sandbox has no other locale. Python reads and writes UTF-8 all the same
     "TZ": "UTC",
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",

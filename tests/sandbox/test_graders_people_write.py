@@ -122,7 +122,9 @@ WORKING = [
     ),
     body(
         "a program that is run as HumanEval, APPS and verl run it",
-        "import multiprocessing\ndef run(program, result):\n    exec(program, {})\n    result.append('passed')\n---\n"
+        "import multiprocessing, resource\ndef run(program, result):\n"
+        "    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))\n"
+        "    exec(program, {})\n    result.append('passed')\n---\n"
         "with multiprocessing.Manager() as manager:\n    scores = []\n"
         "    for program in ('assert 1 + 1 == 2', 'assert 1 + 1 == 3', 'while True: pass'):\n"
         "        result = manager.list()\n"

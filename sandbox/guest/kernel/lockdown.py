@@ -142,18 +142,28 @@ def refuse_cores() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
 
 
-def pass_over_cores() -> None:
-    """Makes `resource.setrlimit` ignore a request for no core dumps.
+def accept_higher_limits() -> None:
+    """Makes `resource.setrlimit` accept a limit above that of the sandbox, which stays; also a request for no core
+    dumps, which the filter refuses because there are none.
 
-    Many graders that start programs make this request. The filter refuses to change the limit, so they would fail.
+    Many graders that start programs make these requests in the process of the program. Where they failed, each program
+    seemed to be wrong.
     """
     set_limit = resource.setrlimit
 
     def setrlimit(which: int, limits: tuple[int, int], /) -> None:
-        if which != resource.RLIMIT_CORE or type(limits) is not tuple or not {*limits} <= {0, 1}:
-            set_limit(which, limits)
+        _, most = resource.getrlimit(which)
+        if which != resource.RLIMIT_CORE:
+            soft, hard = (_at_most(limit, most) for limit in limits)
+            set_limit(which, (soft, hard))
 
     resource.setrlimit = setrlimit
+
+
+def _at_most(limit: int, most: int) -> int:
+    if most == resource.RLIM_INFINITY:
+        return limit
+    return most if limit == resource.RLIM_INFINITY else min(limit, most)
 
 
 def set_rlimits(limits: GraderLimits) -> None:

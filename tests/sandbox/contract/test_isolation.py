@@ -225,18 +225,41 @@ with open("/tmp/file", "w") as file:
     assert inside.ask(works) == [3, 3, "locked"]
 
 
-def test_whoever_wants_no_cores_has_none(inside: Grader) -> None:
+def test_a_limit_above_that_of_the_sandbox_is_accepted_and_has_no_effect(inside: Grader) -> None:
+    """As HumanEval's and EvalPlus' `reliability_guard` requests it. Where it failed, each program seemed wrong."""
+    asked = """
+import resource
+answer = []
+for name in ("AS", "DATA", "STACK", "CORE"):
+    which = getattr(resource, "RLIMIT_" + name)
+    before = resource.getrlimit(which)
+    for wanted in ((1 << 40, 1 << 40), (resource.RLIM_INFINITY,) * 2, (0, 1 << 40) if name == "CORE" else before):
+        resource.setrlimit(which, wanted)
+        answer.append(resource.getrlimit(which) == before)
+resource.setrlimit(resource.RLIMIT_NOFILE, (50, resource.RLIM_INFINITY))
+answer.append(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+"""
+    assert inside.ask(asked) == [*[True] * 12, 50]
+
+
+def test_no_core_is_dumped(inside: Grader) -> None:
     asked = """
 import resource
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-answer = [list(resource.getrlimit(resource.RLIMIT_CORE))]
-for wanted in ((2, 2), (resource.RLIM_INFINITY,) * 2):
-    try:
-        answer.append(resource.setrlimit(resource.RLIMIT_CORE, wanted))
-    except ValueError:
-        answer.append("refused")
+answer = list(resource.getrlimit(resource.RLIMIT_CORE))
 """
-    assert inside.ask(asked) == [[1, 1], "refused", "refused"]
+    assert inside.ask(asked) == [1, 1]
+
+
+def test_the_user_has_a_name_and_the_locale_can_be_set(inside: Grader) -> None:
+    asked = """
+import getpass, locale, sys
+locale.setlocale(locale.LC_ALL, "")
+with open("/tmp/text", "w") as file:
+    file.write("é")
+answer = [getpass.getuser(), open("/tmp/text", "rb").read().decode(), sys.flags.utf8_mode]
+"""
+    assert inside.ask(asked) == ["grader", "é", 1]
 
 
 @pytest.mark.parametrize(
