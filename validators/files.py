@@ -21,7 +21,7 @@ _METHODS = frozenset(
     ("open", "exists", "is_file", "is_dir", "stat", "glob", "rglob", "iterdir", "read_text", "read_bytes")
 )
 _WRITERS = frozenset(("write_text", "write_bytes", "touch", "mkdir", "makedirs", "connect", "save", "savetxt"))
-_PRESENT = ("/tmp/", "/dev/", "/proc/", "/sys/", "/usr/share/zoneinfo/", "/usr/lib/python", "/usr/lib/environment")
+_PRESENT = ("/tmp/", "/dev/", "/proc/", "/sys/", "/usr/lib/zoneinfo/", "/usr/lib/python", "/usr/lib/environment")
 _MISSING = (
     "line {line}: the sandbox has no file {path!r}, and none of yours: write its content into the source, or send it "
     "in the metadata of the threads or as the data of an environment"

@@ -38,7 +38,7 @@ async def grade(thread: StringThread) -> float:
         "network": refused(lambda: socket.socket(socket.AF_INET)),
         "read_only": refused(lambda: open("/usr/written", "w")),
         "environment": not set(os.environ) - {
-            "PATH", "HOME", "USER", "LANG", "TZ", "PWD", "LC_CTYPE",
+            "PATH", "HOME", "USER", "LANG", "TZ", "TZDIR", "PWD", "LC_CTYPE",
             "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE", "MALLOC_ARENA_MAX",
         },
         "processes": others() <= 4,

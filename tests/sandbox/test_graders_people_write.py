@@ -135,6 +135,14 @@ WORKING = [
         100.0,
     ),
     body(
+        "a program that ends by exit",
+        "import contextlib, io, sys\n---\nprinted = io.StringIO()\nsys.stdin = io.StringIO('7')\ntry:\n"
+        "    with contextlib.redirect_stdout(printed):\n"
+        "        exec('print(int(input()) + 1)\\nif True:\\n    exit()\\nprint(0)', {'__name__': '__main__'})\n"
+        "except SystemExit as end:\n    return int(printed.getvalue()) + (end.code is not None)",
+        8.0,
+    ),
+    body(
         "a manager's dict and lock in a pool of spawned processes",
         "import multiprocessing\ndef add(shared, lock, n):\n    with lock:\n        shared['sum'] += n\n---\n"
         "context = multiprocessing.get_context('spawn')\nmanager = context.Manager()\n"

@@ -9,6 +9,7 @@ import gc
 import os
 import select
 import signal
+import site
 import sys
 from _socket import CMSG_LEN, socket
 from collections.abc import Callable, Coroutine
@@ -95,6 +96,7 @@ class TemplateProcess:
             packages.allow()
         fork_always()
         connect_by_pairs()
+        _add_names_of_site()
         if self._load(source):
             os.close(reading)
             reap_all()  # processes that the module body started do not outlive it
@@ -225,3 +227,10 @@ class TemplateProcess:
         self._child_descriptor = -1
         status = reap_all(self._child)
         return NO_STATUS if status is None else status
+
+
+def _add_names_of_site() -> None:
+    """Adds `exit` and `quit`, by which many programs end, and `help`. The interpreter starts without `site`."""
+    site.setquit()
+    site.setcopyright()
+    site.sethelper()

@@ -219,6 +219,7 @@ with multiprocessing.get_context("fork").Lock():
     answer.append("locked")
 with open("/tmp/file", "w") as file:
     fcntl.lockf(file, fcntl.LOCK_EX)
+    fcntl.flock(file, fcntl.LOCK_EX)
     file.flush()
     os.fsync(file.fileno())
 """
@@ -251,15 +252,18 @@ answer = list(resource.getrlimit(resource.RLIMIT_CORE))
     assert inside.ask(asked) == [1, 1]
 
 
-def test_the_user_has_a_name_and_the_locale_can_be_set(inside: Grader) -> None:
+def test_user_locale_and_time_zones_are_as_usual(inside: Grader) -> None:
     asked = """
-import getpass, locale, sys
+import getpass, locale, os, sys, time
 locale.setlocale(locale.LC_ALL, "")
 with open("/tmp/text", "w") as file:
     file.write("é")
 answer = [getpass.getuser(), open("/tmp/text", "rb").read().decode(), sys.flags.utf8_mode]
+os.environ["TZ"] = "Asia/Tokyo"
+time.tzset()
+answer.append(time.localtime(0).tm_hour)
 """
-    assert inside.ask(asked) == ["grader", "é", 1]
+    assert inside.ask(asked) == ["grader", "é", 1, 9]
 
 
 @pytest.mark.parametrize(
