@@ -142,28 +142,23 @@ def refuse_cores() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
 
 
-def accept_higher_limits() -> None:
-    """Makes `resource.setrlimit` accept a limit above that of the sandbox, which stays; also a request for no core
-    dumps, which the filter refuses because there are none.
+def accept_usual_limits() -> None:
+    """Makes `resource.setrlimit` accept what many graders request in the process of a program that they run: no core
+    dumps, of which there are none, and a limit of memory. One above that of the sandbox has no effect.
 
-    Many graders that start programs make these requests in the process of the program. Where they failed, each program
-    seemed to be wrong.
+    Where these requests failed, each program seemed to be wrong.
     """
     set_limit = resource.setrlimit
+    of_memory = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_STACK)
 
     def setrlimit(which: int, limits: tuple[int, int], /) -> None:
-        _, most = resource.getrlimit(which)
-        if which != resource.RLIMIT_CORE:
-            soft, hard = (_at_most(limit, most) for limit in limits)
-            set_limit(which, (soft, hard))
+        if which in of_memory and type(limits) is tuple:
+            _, most = resource.getrlimit(which)
+            limits = tuple(min(limit, most) for limit in limits)  # type: ignore[assignment]  # still of two
+        if which != resource.RLIMIT_CORE or type(limits) is not tuple or not {*limits} <= {0, 1}:
+            set_limit(which, limits)
 
     resource.setrlimit = setrlimit
-
-
-def _at_most(limit: int, most: int) -> int:
-    if most == resource.RLIM_INFINITY:
-        return limit
-    return most if limit == resource.RLIM_INFINITY else min(limit, most)
 
 
 def set_rlimits(limits: GraderLimits) -> None:

@@ -89,7 +89,7 @@ class TemplateProcess:
     def run(self, source: bytes) -> NoReturn:
         """Loads the grader, then serves the supervisor until it is killed."""
         lockdown.set_rlimits(self._limits)
-        lockdown.accept_higher_limits()
+        lockdown.accept_usual_limits()
         reading, writing = make_pipe()
         self._output.lead_to(reading, writing, _MOST_AT_IMPORT, watch_descriptors=False)
         if self._limits.has_packages:
