@@ -37,6 +37,10 @@ _NO_NETWORK = (
     "line {line}: `{name}` needs a network, and the sandbox has none: where the error is caught, the grader goes on "
     "without an answer"
 )
+_NO_PROC = (
+    "line {line}: `psutil` reads /proc, and the sandbox has none: where the error is caught, the grader goes on "
+    "without an answer"
+)
 
 
 def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
@@ -49,6 +53,8 @@ def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
         on_network = name if name in _NEED_NETWORK else top
         if on_network in _NEED_NETWORK:
             told.setdefault(on_network, _NO_NETWORK.format(line=line, name=on_network))
+        elif top == "psutil" and _is_there(top, packages):
+            told.setdefault(top, _NO_PROC.format(line=line))
         elif top == MODULE:
             if _is_among(top, packages):
                 told.setdefault(top, _ITSELF.format(line=line))

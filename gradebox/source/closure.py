@@ -354,7 +354,12 @@ def refuse_own_module(node: ast.AST, need: Need) -> None:
     module.
     """
     for part in ast.walk(node):
-        is_look_up = isinstance(part, ast.Subscript) and ast.unparse(part.value) == "sys.modules"
+        # Setting an entry is none: `sys.modules["resource"] = None` is usual before a program is run.
+        is_look_up = (
+            isinstance(part, ast.Subscript)
+            and isinstance(part.ctx, ast.Load)
+            and ast.unparse(part.value) == "sys.modules"
+        )
         if isinstance(part, ast.Attribute):
             is_look_up = part.attr == "__globals__" or ast.unparse(part) == "sys.modules.get"
         if is_look_up:

@@ -72,3 +72,12 @@ def test_a_package_that_the_grader_itself_hides_is_warned_of(tmp_path: Path) -> 
 
 def test_each_package_is_told_once() -> None:
     assert len(imports.warnings(ast.parse("import sympy\nimport sympy.core\nfrom sympy import x, y"))) == 1
+
+
+def test_a_package_that_reads_proc_is_warned_of(tmp_path: Path) -> None:
+    (warning,) = imports.warnings(ast.parse("import psutil\nfrom psutil import Process"))
+    assert "line 1: `psutil` cannot be imported" in warning
+    (tmp_path / "psutil.py").touch()
+    importlib.invalidate_caches()
+    (warning,) = imports.warnings(ast.parse("import os\nimport psutil\nfrom psutil import Process"), str(tmp_path))
+    assert warning.startswith("line 2: `psutil` reads /proc, and the sandbox has none")

@@ -331,6 +331,23 @@ if True:
     assert "async def grade(thread):\n    text" in same(tmp_path, module.g)
 
 
+def test_a_guard_that_hides_modules_from_programs_is_uploaded(tmp_path: Path) -> None:
+    """As in HumanEval, APPS and verl. It was refused: looking up a name in `sys.modules` is something else."""
+    text = """import sys
+
+
+def reliability_guard():
+    sys.modules["joblib"] = None
+    sys.modules.pop("joblib")
+
+
+async def grade(thread):
+    reliability_guard()
+    return 1.0
+"""
+    assert same(tmp_path, load(tmp_path, text).grade) == text
+
+
 def test_adaptive_graders_run_unchanged(tmp_path: Path) -> None:
     text = (
         "from adaptive_harmony import StringThread\n\n\nasync def grade(thread: StringThread) -> float:\n    return 1\n"
