@@ -170,6 +170,23 @@ def test_sandboxes_are_started_for_it_and_kept(small_pool: Pool, archives: Archi
 
 
 @pytest.mark.sandbox
+def test_programs_of_a_grader_have_its_packages(small_pool: Pool, archives: Archives) -> None:
+    """A program that tests a completion did not find them, so that each completion seemed to be wrong."""
+    text = """
+import subprocess, sys
+
+def ask(*options):
+    code = "import sys, one; print(one.VALUE); assert sys.path[-1].endswith('environment')"
+    return float(subprocess.run([sys.executable, *options, "-c", code], env={}, capture_output=True).stdout or 0.0)
+
+async def grade(thread):
+    return 10 * ask() + ask("-I")
+"""
+    # No module of the standard library is hidden by one of a package.
+    sha256 = archives.add({**FILES, "json.py": "raise ValueError\n"})
+    assert score(small_pool, GraderSource(text, environment=sha256)) == 11.0
+
+
 def test_without_one_there_is_none(small_pool: Pool, archives: Archives) -> None:
     score(small_pool, GraderSource(ONE, environment=archives.add(FILES)))
     looks = "import os\nasync def grade(thread): return float(len(os.listdir('/usr/lib/environment')))"

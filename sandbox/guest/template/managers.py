@@ -29,7 +29,7 @@ def connect_by_pairs() -> None:
     sys.meta_path.insert(0, AfterImport({"multiprocessing.managers": _use_pairs}))
 
 
-class Listener:
+class PairListener:
     """Accepts the connections of one manager. Replaces `multiprocessing.connection.Listener`."""
 
     def __init__(self, address: Hashable = None, **_: object) -> None:
@@ -109,4 +109,4 @@ def _use_pairs(managers: ModuleType) -> None:
 
     manager.start = start_with_pair
     manager._finalize_manager = staticmethod(finalize_and_close)
-    managers.listener_client["pickle"] = (Listener, connect)
+    managers.listener_client["pickle"] = (PairListener, connect)
