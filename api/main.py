@@ -26,7 +26,7 @@ def main() -> int:
 def _run() -> None:
     unknown_settings.warn()
     allow_files()
-    with open_pool(resets_later=True, counts=Counts("api")) as pool:
+    with open_pool(counts=Counts("api")) as pool:
         _serve(ApiSettings(), wait_for(_open_store), pool)
 
 

@@ -1,6 +1,5 @@
 """The objects and limits shared by the request handlers of one API process."""
 
-from asyncio import get_running_loop
 from collections.abc import Callable
 from typing import Annotated, Literal, TypeVar, TypeVarTuple
 
@@ -136,9 +135,6 @@ class Services:
             return await self._grading.run(client, project, work, caller, *args)
         except (Busy, Stopped) as error:
             raise problem_of(error) from error
-        finally:
-            # In the next turn of the loop, after the response is sent, because the reset uses the CPU for a while.
-            get_running_loop().call_soon(self.pool.reset)
 
     async def compute(self, request: Request, project: str, work: Callable[[IsGone, *_Args], _T], *args: *_Args) -> _T:
         """Runs `work`, which uses the statistics process, until the client disconnects. The request's body has been

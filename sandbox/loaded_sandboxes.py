@@ -1,11 +1,10 @@
 """Loaded sandboxes that are not in use."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from time import monotonic
 
 from sandbox.grader_source import GraderSource
-from sandbox.session import Ended, Session
+from sandbox.session import Session
 
 
 class LoadedSandboxes:
@@ -45,12 +44,6 @@ class LoadedSandboxes:
         oldest = self._sessions[:number]
         del self._sessions[:number]
         return oldest
-
-    def reset(self) -> None:
-        """Starts a reset of all sandboxes, without waiting for it."""
-        for session in self._sessions:
-            with suppress(Ended, OSError):  # the next user of the session gets that error too
-                session.reset()
 
 
 def largest(sessions: Sequence[Session], room: Callable[[], int]) -> Iterator[Session]:

@@ -33,14 +33,10 @@ class Pool:
         environments: the packages that graders may import, on this machine.
     """
 
-    def __init__(
-        self, backend: Backend, settings: SandboxSettings, resets_later: bool = False, counts: Counts | None = None
-    ) -> None:
-        """If `resets_later`, returning a grader takes no time, and the owner calls `reset` a moment later."""
+    def __init__(self, backend: Backend, settings: SandboxSettings, counts: Counts | None = None) -> None:
         self.counts = counts or Counts()
         self.environments = EnvironmentFolders(settings)
         self._settings = settings
-        self._resets_later = resets_later
         self._shares = Shares(settings.most_sandboxes, "sandboxes", "GRADEBOX_MOST_SANDBOXES")
         self._memory = Shares(settings.most_memory_mb, "MiB of memory for sandboxes", "GRADEBOX_SANDBOXES_MEMORY_MB")
         self._ready = ReadySandboxes(backend, settings, self.counts, self._memory)
@@ -110,10 +106,6 @@ class Pool:
             place.leave()
             self._ready.use(-1)
 
-    def reset(self) -> None:
-        """Resets the loaded graders that still hold the state of their last batch, without waiting."""
-        self._ready.reset()
-
     def _loaded(self, source: GraderSource, place: "_Place", stopping: Stopping | None) -> Session:
         began = monotonic()
         place.take(lambda: self._ready.look(stopping))
@@ -148,9 +140,8 @@ class Pool:
     def _take_loaded(self, source: GraderSource, stopping: Stopping | None) -> Session | None:
         while (found := self._ready.take_loaded(source)) is not None:
             try:
-                found.reset()
                 found.settle(stopping)
-            except (Ended, OSError):
+            except Ended:
                 self._ready.end(found, "tainted")
             except BaseException:
                 self._ready.end(found, "abandoned")
@@ -163,12 +154,11 @@ class Pool:
         if session.loaded is None or session.loaded.isolation is None:
             self._ready.end(session, "refused")  # it holds no grader
             return
-        if not self._resets_later:
-            try:
-                session.reset()
-            except (Ended, OSError):  # OSError: no descriptors left. The scores count all the same
-                self._ready.end(session, "tainted")
-                return
+        try:
+            session.reset()
+        except (Ended, OSError):  # OSError: no descriptors left. The scores count all the same
+            self._ready.end(session, "tainted")
+            return
         if not self._ready.keep_loaded(session):
             self._ready.end(session, "closed")
 
@@ -200,13 +190,11 @@ class _Place:
         self._taken.close()
 
 
-def open_pool(
-    settings: SandboxSettings | None = None, resets_later: bool = False, counts: Counts | None = None
-) -> Pool:
-    """Opens a pool on the backend that the settings name; `resets_later` and `counts` are passed to `Pool`.
+def open_pool(settings: SandboxSettings | None = None, counts: Counts | None = None) -> Pool:
+    """Opens a pool on the backend that the settings name.
 
     Raises:
         IsolationUnavailable: no backend is safe here; the message explains how to make one safe.
     """
     settings = settings or SandboxSettings()
-    return Pool(choose(settings), settings, resets_later, counts)
+    return Pool(choose(settings), settings, counts)

@@ -89,11 +89,6 @@ class ReadySandboxes:
             self._in_use += more
             self._used_at = monotonic()
 
-    def reset(self) -> None:
-        """Starts a reset of the idle sandboxes, without waiting for it."""
-        with self._changed:
-            self._idle.reset()
-
     def take_loaded(self, source: GraderSource) -> Session | None:
         """Removes and returns the most recently used sandbox with this grader; None if there is none."""
         with self._changed:

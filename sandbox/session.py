@@ -108,7 +108,6 @@ class Session:
         self.limits: GraderLimits
         self._shared: mmap.mmap | None = None
         self._received = bytearray()  # bytes of frames that are not processed yet
-        self._clean = False
         self._unsettled = False
         self._ready = False
         self.starved: Starved | None = None
@@ -231,7 +230,6 @@ class Session:
             Ended: the sandbox ended meanwhile. The records yielded before count.
             Stopped: `stopping` returned True. The records yielded before count.
         """
-        self._clean = False
         if not payload.endswith(b"\n"):
             payload += b"\n"  # the bytes after it in the shared memory are of an earlier chunk
         head = CHUNK.pack(lines, len(payload))
@@ -284,17 +282,11 @@ class Session:
         self._look_at = now + min(_LOOK_S, self.limits.timeout_ms / 4000)
 
     def reset(self) -> None:
-        """Starts a reset, which discards the state of the last batch. Does nothing if that is done already.
-
-        `settle` waits for the reset.
-        """
-        if self._clean:
-            return
+        """Starts a reset, which discards the state of the last batch. `settle` waits for it."""
         if self.sandbox.takes_descriptors:
             self._share(RESET)
         else:
             self._send(RESET)
-        self._clean = True
         self._unsettled = True
 
     def settle(self, stopping: Stopping | None = None) -> None:

@@ -185,21 +185,6 @@ def test_nothing_of_one_batch_reaches_the_next(pool: Pool) -> None:
     assert len(pids) == 1
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_what_is_reset_later_is_reset_before_the_next_batch(told: bool) -> None:
-    made = SandboxSettings.model_validate({"warm_sandboxes": 0})
-    pids = set()
-    with Pool(Bubblewrap(made), made, resets_later=True) as pool:
-        for _ in range(3):
-            with pool.grading(GraderSource(_LEAVES_THINGS, "batch")) as grading:
-                pids.add(pid_of(grading))
-                outcomes = grading.score(_LINE + b"\n" + _LINE, 0, "g@1")
-            assert [outcome.score for outcome in outcomes] == [0.0, 3.0]
-            if told:
-                pool.reset()
-    assert len(pids) == 1
-
-
 def test_an_empty_sandbox_is_made_up_for_when_nobody_grades() -> None:
     with counted(warm_sandboxes=1) as (backend, pool):
         eventually(lambda: len(backend.alive()) == 1, 8.0)

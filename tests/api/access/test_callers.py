@@ -42,7 +42,7 @@ _SLOW = '{"threads": [{"completion": "slow"}, {"completion": "slow"}]}'
 @pytest.fixture(scope="module")
 def sandboxes() -> Iterator[Pool]:
     """A pool of only four sandboxes."""
-    with open_pool(SandboxSettings(most_sandboxes=4, warm_sandboxes=1), resets_later=True) as pool:
+    with open_pool(SandboxSettings(most_sandboxes=4, warm_sandboxes=1)) as pool:
         yield pool
 
 
