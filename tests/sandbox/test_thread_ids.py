@@ -9,10 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sandbox.guest.child.read_thread import BadInput, ThreadReader
+from sandbox.guest.child.thread_decoder import thread_decoder
 from sandbox.limits import DEPTH
 from sandbox.thread_ids import read_group_size, read_id, read_ids
 
-READER = ThreadReader(1 << 20, DEPTH)
+READER = ThreadReader(1 << 20, DEPTH, thread_decoder())
 TEXTS = st.text() | st.sampled_from(["\ud83d", "\ude00", "\ud83d\ude00", "a\\ud83d", "\\", "\\\\u0069d"])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,

@@ -14,9 +14,6 @@ class GroupReader:
         """`reader` defines which lines, and which threads in them, are valid."""
         self._reader = reader
 
-    def expect(self, size: int) -> None:
-        """Needs nothing: `json`'s scanner reads all groups."""
-
     def read(self, line: bytes) -> list[StringThread]:
         """Reads the threads of a line.
 

@@ -2,15 +2,13 @@
 
 from _json import make_scanner  # used by `json` itself; importing all of `json` would cost a cold sandbox 10 ms
 from collections.abc import Callable
-from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Protocol
 
 from gradebox.thread import StringThread
-from sandbox.guest.child.thread_decoder import ThreadDecoder, UsualThread, hidden_decoder
+from sandbox.guest.child.thread_decoder import ThreadDecoder
 
 _BLANK = " \t\r\n"
-_LARGE_BYTES = 1 << 20  # chunks are that large only in batches of thousands of threads
 _CONTAINERS = frozenset((dict, list))
 _new_thread = StringThread.__new__
 
@@ -26,9 +24,6 @@ class NoThread(BadInput):
 class LineReader(Protocol):
     """Reads the input of a grader."""
 
-    def expect(self, size: int) -> None:
-        """Prepares for this many bytes of lines."""
-
     def read(self, line: bytes) -> Any:
         """Reads the input in one line. Raises BadInput."""
 
@@ -36,14 +31,12 @@ class LineReader(Protocol):
 class ThreadReader:
     """Reads threads, each from the bytes of one line."""
 
-    def __init__(
-        self, most_bytes: int, deepest: int, decoder: ThreadDecoder | None = None, keep_unknown: bool = False
-    ) -> None:
+    def __init__(self, most_bytes: int, deepest: int, decoder: ThreadDecoder, keep_unknown: bool = False) -> None:
         """Lines are first read by `decoder`. `keep_unknown` is as in `StringThread.from_object`."""
         self._keep_unknown = keep_unknown
         self._most_bytes = most_bytes
         self._deepest = deepest
-        self._decode, self._errors = decoder or _NO_DECODER
+        self._decode, self._errors = decoder
         context: Any = SimpleNamespace(
             strict=True,
             object_hook=None,
@@ -54,14 +47,6 @@ class ThreadReader:
             memo={},
         )
         self._scan: Callable[[str, int], tuple[Any, int]] = make_scanner(context)
-
-    def expect(self, size: int) -> None:
-        """Makes the decoder for a large batch if there is none yet, which takes 8 to 25 ms. Only a sandbox without a
-        zygote that is used as soon as it is started has none.
-        """
-        if size >= _LARGE_BYTES and self._decode is _refuse:
-            with suppress(Exception):  # the module body may have changed what the import needs
-                self._decode, self._errors = hidden_decoder()
 
     def read(self, line: bytes) -> StringThread:
         """Reads the thread of a line. Its "id" is checked but not kept, because the host has it.
@@ -150,10 +135,6 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON: send null, or a number that is finite")
 
 
-def _refuse(line: bytes) -> UsualThread:
-    raise BadInput
-
-
 def _start(text: str) -> int:
     """The position of the value, after white space and a byte order mark."""
     start = len(text) - len(text.lstrip(_BLANK + "\ufeff"))
@@ -174,6 +155,3 @@ def check_id(value: dict[str, Any]) -> None:
             raise BadInput('"id" holds half a surrogate pair (an emoji that was cut in two?): send it whole') from None
     elif identity is not None and (type(identity) is not int or abs(identity) >= 1 << 63):
         raise BadInput('"id" must be a string of at most 256 characters, or a whole number of 64 bits')
-
-
-_NO_DECODER = ThreadDecoder(_refuse, (BadInput,))

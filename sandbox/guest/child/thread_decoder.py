@@ -43,31 +43,21 @@ class ThreadDecoder(NamedTuple):
 
 @cache
 def hidden_decoder(place: str = PLACE) -> ThreadDecoder:
-    """Makes the decoder with the package in this folder, and removes the package from `sys.modules` again. Modules of
-    the same names that the grader has imported stay there.
+    """Makes the decoder with the package in this folder, and removes the package from `sys.modules` again.
+
+    Called before the module body of a grader runs, which may import modules of the same names.
 
     Raises:
         ImportError: the folder does not hold the package.
     """
-    of_grader = {name: sys.modules.pop(name) for name in _hidden()}
     sys.path.insert(0, place)
     sys.modules["_uuid"] = None  # type: ignore[assignment]  # each child would copy its ten mappings; nothing uses it
     try:
         return thread_decoder()
     finally:
         sys.path.remove(place)
-        for name in _hidden():
+        for name in [name for name in sys.modules if name.partition(".")[0] in _HIDDEN]:
             del sys.modules[name]
-        sys.modules.update(of_grader)
-
-
-def _hidden() -> list[str]:
-    return [name for name in sys.modules if name.partition(".")[0] in _HIDDEN]
-
-
-def made_decoder() -> ThreadDecoder | None:
-    """The hidden decoder, if this process or the one that it was forked from has made it."""
-    return hidden_decoder() if hidden_decoder.cache_info().currsize else None
 
 
 def thread_decoder() -> ThreadDecoder:

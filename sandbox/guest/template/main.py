@@ -21,7 +21,7 @@ from sandbox.guest.child.main import Ends, GradingLoop
 from sandbox.guest.child.output import ChildOutput, make_pipe, may_touch_system
 from sandbox.guest.child.read_thread import LineReader, ThreadReader
 from sandbox.guest.child.seeding import seed_at_import
-from sandbox.guest.child.thread_decoder import made_decoder
+from sandbox.guest.child.thread_decoder import hidden_decoder
 from sandbox.guest.kernel import lockdown, signals
 from sandbox.guest.kernel.open_fds import close_all_but, opened, renew
 from sandbox.guest.kernel.reap import reap_all
@@ -83,7 +83,7 @@ class TemplateProcess:
         self._left_open: frozenset[int] = frozenset()  # by the module body; children may use them
         self._handlers: signals.Handlers = {}
         self._output = ChildOutput()
-        self._reader = ThreadReader(limits.line_bytes, limits.depth, made_decoder(), bool(limits.keep_unknown))
+        self._reader = ThreadReader(limits.line_bytes, limits.depth, hidden_decoder(), bool(limits.keep_unknown))
         self._line_reader: LineReader = self._reader
 
     def run(self, source: bytes) -> NoReturn:

@@ -11,16 +11,22 @@ from hypothesis import strategies as st
 from gradebox.thread import StringThread
 from gradebox.thread_forms import ROLES
 from sandbox import limits
-from sandbox.guest.child import read_thread
 from sandbox.guest.child.read_thread import BadInput, ThreadReader
 from sandbox.guest.child.thread_decoder import ThreadDecoder, UsualThread, thread_decoder
 from sandbox.thread_ids import read_id
 
 DEEPEST = limits.DEPTH
-SLOW = ThreadReader(most_bytes=4096, deepest=DEEPEST)
 DECODER = thread_decoder()
-READER = ThreadReader(most_bytes=4096, deepest=DEEPEST, decoder=DECODER)
-LONG = (ThreadReader(1 << 16, DEEPEST, DECODER), ThreadReader(1 << 16, DEEPEST))
+
+
+def _decode_nothing(line: bytes) -> UsualThread:
+    raise BadInput
+
+
+NO_DECODER = ThreadDecoder(_decode_nothing, (BadInput,))
+SLOW = ThreadReader(4096, DEEPEST, NO_DECODER)
+READER = ThreadReader(4096, DEEPEST, DECODER)
+LONG = (ThreadReader(1 << 16, DEEPEST, DECODER), ThreadReader(1 << 16, DEEPEST, NO_DECODER))
 
 texts = st.text(max_size=20)
 values = st.recursive(
@@ -318,33 +324,3 @@ def test_what_interrupts_the_decoder_is_passed_on() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         ThreadReader(4096, DEEPEST, ThreadDecoder(decode, DECODER.errors)).read(b"{}")
-
-
-def test_a_decoder_is_made_for_a_large_batch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = b'{"messages": [], "metadata": {"a": 1}}'
-    made: list[int] = []
-
-    def make() -> ThreadDecoder:
-        made.append(1)
-        return DECODER
-
-    monkeypatch.setattr(read_thread, "hidden_decoder", make)
-    reader = ThreadReader(4096, DEEPEST)
-    reader.expect(1000)
-    assert (reader.read(line).metadata, made) == ({"a": 1}, [])
-    for _ in range(2):
-        reader.expect(1 << 20)
-    monkeypatch.setattr(ThreadReader, "read_value", None)
-    assert (reader.read(line).metadata, made) == ({"a": 1}, [1])
-
-
-def test_a_decoder_that_cannot_be_made_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module body of a grader may have removed what the decoder's import needs."""
-
-    def fail() -> ThreadDecoder:
-        raise ImportError
-
-    monkeypatch.setattr(read_thread, "hidden_decoder", fail)
-    reader = ThreadReader(4096, DEEPEST)
-    reader.expect(1 << 20)
-    assert reader.read(b'{"messages": [], "metadata": {"a": 1}}').metadata == {"a": 1}
