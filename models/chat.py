@@ -6,12 +6,12 @@ from models.chat_completion import ServerReply
 from models.client import ModelClient
 from models.errors import AskFailed
 from models.parse_ask import ModelRequest
-from storage.models import ModelAccess
+from storage.models import RegisteredModel
 
 _NAMES_OF_FORMAT = ("response_format", "json_schema", "schema", "structured", "guided")
 
 
-async def chat(client: ModelClient, access: ModelAccess, request: ModelRequest) -> ServerReply:
+async def chat(client: ModelClient, model: RegisteredModel, request: ModelRequest) -> ServerReply:
     """Ask a model for a reply.
 
     A schema is sent unless the server is known to support none. If the server rejects a schema, the ask is repeated
@@ -24,14 +24,14 @@ async def chat(client: ModelClient, access: ModelAccess, request: ModelRequest) 
     options: dict[str, Any] = {
         name: value for name in ("temperature", "max_tokens", "seed") if (value := getattr(request, name)) is not None
     }
-    if request.schema is None or access.structured_output is False or not client.takes_schemas:
+    if request.schema is None or model.structured_output is False or not client.takes_schemas:
         return await client.chat(request.messages, **options)
     try:
         return await client.chat(request.messages, response_format=_format(request.schema), **options)
     except AskFailed as error:
         if error.status not in (400, 422) or not any(name in error.reply.lower() for name in _NAMES_OF_FORMAT):
             raise
-    client.takes_schemas = bool(access.structured_output)  # if the server passed the test, it rejects only this schema
+    client.takes_schemas = bool(model.structured_output)  # if the server passed the test, it rejects only this schema
     return await client.chat(request.messages, **options)
 
 

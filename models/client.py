@@ -10,7 +10,8 @@ from models.addresses import Resolve, look_up
 from models.parse_ask import Message
 from models.pinned_http import PinnedHttp
 from models.settings import ModelSettings
-from storage.models import ModelAccess
+from storage.models import RegisteredModel
+from storage.registry import Access
 
 
 class ModelClient(PinnedHttp):
@@ -20,23 +21,22 @@ class ModelClient(PinnedHttp):
         takes_schemas: whether the server supports JSON schemas, as far as is known.
     """
 
-    def __init__(self, access: ModelAccess, settings: ModelSettings, resolve: Resolve = look_up) -> None:
-        super().__init__(access.base_url, access.api_key, access.max_concurrency, settings, resolve)
-        self._access = access
+    def __init__(self, access: Access[RegisteredModel], settings: ModelSettings, resolve: Resolve = look_up) -> None:
+        super().__init__(access.server.url, access.api_key, access.server.max_concurrency, settings, resolve)
+        self._model = access.server
+        self._api_key = access.api_key
         self.takes_schemas = True
 
     async def chat(
         self, messages: Sequence[Mapping[str, object] | Message], **options: Any
     ) -> chat_completion.ServerReply:
         """Return the reply to these messages; `options` are further fields of the request. Raises AskFailed."""
-        access = self._access
-        wanted = {"model": access.model, "messages": messages}
-        wanted |= access.defaults.model_dump(exclude_none=True) | options
-        answer = await self.post("/chat/completions", msgspec.json.encode(wanted), access.timeout_s)
+        wanted = {"model": self._model.model, "messages": messages, **self._model.defaults, **options}
+        answer = await self.post("/chat/completions", msgspec.json.encode(wanted), self._model.timeout_s)
         if answer.status != 200:
-            raise error_answers.refusal(answer.status, answer.headers, answer.body, access.api_key)
-        return chat_completion.read(answer.body, access.api_key)
+            raise error_answers.refusal(answer.status, answer.headers, answer.body, self._api_key)
+        return chat_completion.read(answer.body, self._api_key)
 
     def reported(self, text: str) -> str:
         """Return the beginning of a reply for display, without the API key, which a server may repeat."""
-        return error_answers.reported(text.encode("utf-8", "replace"), self._access.api_key)
+        return error_answers.reported(text.encode("utf-8", "replace"), self._api_key)

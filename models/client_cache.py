@@ -17,8 +17,7 @@ from models.endpoint_client import EndpointClient
 from models.fair_threads import FairThreads
 from models.settings import ModelSettings
 from storage.connection import is_away, trouble_of
-from storage.endpoints import EndpointAccess
-from storage.models import ModelAccess
+from storage.registry import Access, Record
 
 _FRESH_S = 2.0  # maximum delay until a change of a model takes effect in a call that scores already
 _IDLE_S = 60.0
@@ -28,7 +27,6 @@ _NAME_S = 10.0  # lifetime of a name's addresses; they are checked at each use
 
 _log = logging.getLogger(__name__)
 
-Access = TypeVar("Access", ModelAccess, EndpointAccess)
 Client = TypeVar("Client", ModelClient, EndpointClient)
 
 
@@ -62,35 +60,35 @@ class AddressCache:
         return list(found)
 
 
-class Used(Generic[Access, Client]):
+class Used(Generic[Record, Client]):
     """A model or endpoint in use."""
 
-    def __init__(self, access: Access, client: Client) -> None:
-        self.access: Access = access
+    def __init__(self, access: Access[Record], client: Client) -> None:
+        self.access: Access[Record] = access
         self.client: Client = client
         self.asks = 0
         self.used_at = monotonic()
 
 
-class Clients(Generic[Access, Client]):
+class Clients(Generic[Record, Client]):
     """The clients of all models, or of all endpoints. For one event loop."""
 
     def __init__(
         self,
-        access: Callable[[str, str], Access],
-        make: Callable[[Access, ModelSettings, Resolve], Client],
+        access: Callable[[str, str], Access[Record]],
+        make: Callable[[Access[Record], ModelSettings, Resolve], Client],
         settings: ModelSettings,
         names: AddressCache,
     ) -> None:
-        self._access: Callable[[str, str], Access] = access
-        self._make: Callable[[Access, ModelSettings, Resolve], Client] = make
+        self._access: Callable[[str, str], Access[Record]] = access
+        self._make: Callable[[Access[Record], ModelSettings, Resolve], Client] = make
         self._settings = settings
         self._names = names
-        self._looked_up: dict[tuple[str, str], tuple[float, asyncio.Task[Access]]] = {}
-        self._looking: set[asyncio.Task[Access]] = set()
-        self._used: dict[tuple[str, str, int, str], asyncio.Task[Used[Access, Client]]] = {}
+        self._looked_up: dict[tuple[str, str], tuple[float, asyncio.Task[Access[Record]]]] = {}
+        self._looking: set[asyncio.Task[Access[Record]]] = set()
+        self._used: dict[tuple[str, str, int, str], asyncio.Task[Used[Record, Client]]] = {}
 
-    async def get(self, project: str, key: str, since: float) -> Used[Access, Client]:
+    async def get(self, project: str, key: str, since: float) -> Used[Record, Client]:
         """Return the client of a model or endpoint with its settings, read from Redis at `since` or later.
 
         Raises:
@@ -100,8 +98,8 @@ class Clients(Generic[Access, Client]):
             RedisError: Redis does not answer.
         """
         access = await self._current(project, key, since)
-        url = access.url if isinstance(access, EndpointAccess) else access.base_url
-        name = project, key, access.revision, url  # not the revision alone: two records may have the same one
+        server = access.server
+        name = project, key, server.revision, server.url  # not the revision alone: two records may have the same one
         task = self._used.get(name)
         if task is None or (task.done() and (task.cancelled() or task.exception())):
             task = self._used[name] = asyncio.create_task(self._open(project, access))
@@ -130,7 +128,7 @@ class Clients(Generic[Access, Client]):
                 del self._used[name]
                 await used.client.__aexit__(None, None, None)
 
-    async def _current(self, project: str, key: str, since: float) -> Access:
+    async def _current(self, project: str, key: str, since: float) -> Access[Record]:
         now = monotonic()
         at, task = self._looked_up.get((project, key), (0.0, None))
         is_failed = task is not None and task.done() and (task.cancelled() or task.exception())
@@ -141,7 +139,7 @@ class Clients(Generic[Access, Client]):
             self._looked_up[project, key] = now, task
         return await asyncio.shield(task)
 
-    async def _look_up(self, project: str, key: str) -> Access:
+    async def _look_up(self, project: str, key: str) -> Access[Record]:
         """The current settings. If Redis is away, this waits, as elsewhere: a failed ask would become an outcome."""
         ends = monotonic() + store_calls.AWAY_S
         while True:
@@ -153,7 +151,7 @@ class Clients(Generic[Access, Client]):
                 _log.warning("%s, the settings of %s are read again: %s", trouble_of(error), key, error)
             await asyncio.sleep(store_calls.AGAIN_S)
 
-    async def _open(self, project: str, access: Access) -> Used[Access, Client]:
+    async def _open(self, project: str, access: Access[Record]) -> Used[Record, Client]:
         client = self._make(access, self._settings, partial(self._names.resolve, project))
         await client.__aenter__()
         return Used(access, client)

@@ -13,7 +13,7 @@ from models.errors import AskFailed
 from models.parse_ask import DEPTH, Thread, is_deeper
 from models.pinned_http import PinnedHttp
 from models.settings import ModelSettings
-from storage.endpoints import EndpointAccess
+from storage.registry import Access, RegisteredServer
 
 
 class EndpointReward(NamedTuple):
@@ -41,17 +41,17 @@ _metadata = msgspec.json.Decoder(dict[str, Any])
 class EndpointClient(PinnedHttp):
     """Asks one endpoint."""
 
-    def __init__(self, access: EndpointAccess, settings: ModelSettings, resolve: Resolve = look_up) -> None:
-        super().__init__(access.url, access.api_key, access.max_concurrency, settings, resolve)
-        self._access = access
+    def __init__(self, access: Access[RegisteredServer], settings: ModelSettings, resolve: Resolve = look_up) -> None:
+        super().__init__(access.server.url, access.api_key, access.server.max_concurrency, settings, resolve)
+        self._timeout_s = access.server.timeout_s
+        self._api_key = access.api_key
 
     async def score(self, thread: Thread) -> EndpointReward:
         """Return the reward of a thread. Raises AskFailed."""
-        access = self._access
         sent = {"turns": thread.messages, "metadata": thread.metadata, "id": None}
-        answer = await self.post("/score", msgspec.json.encode(sent), access.timeout_s)
+        answer = await self.post("/score", msgspec.json.encode(sent), self._timeout_s)
         if answer.status != 200:
-            raise error_answers.refusal(answer.status, answer.headers, answer.body, access.api_key, _ADVICE)
+            raise error_answers.refusal(answer.status, answer.headers, answer.body, self._api_key, _ADVICE)
         try:
             found = _response.decode(answer.body)
             if len(found.metadata) > ANSWER_BYTES:  # not parsed: parsing takes seconds and blocks all projects
@@ -65,11 +65,11 @@ class EndpointClient(PinnedHttp):
             reading.decoder.decode(answer.body.decode())
             metadata = _metadata.decode(found.metadata)
         except (ValueError, RecursionError) as error:  # ValueError: of msgspec too
-            raise error_answers.failure(answer.body, access.api_key, _ADVICE) or AskFailed(
+            raise error_answers.failure(answer.body, self._api_key, _ADVICE) or AskFailed(
                 "invalid_reply",
                 f"the server answered, but not as a reward server ({error}): check its URL, and that it answers "
                 '{"reward": 0.5, "metadata": {}}',
-                reply=error_answers.reported(answer.body, access.api_key, error_answers.REPLY_CHARACTERS),
+                reply=error_answers.reported(answer.body, self._api_key, error_answers.REPLY_CHARACTERS),
             ) from None
         if not math.isfinite(found.reward):
             raise AskFailed("invalid_reply", "the reward is no finite number: look into the server's log")

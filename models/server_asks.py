@@ -35,7 +35,7 @@ from storage import spending
 from storage.connection import is_away
 from storage.errors import NotFound
 from storage.model_limits import AskLimits
-from storage.models import ModelAccess
+from storage.models import RegisteredModel
 from storage.secret_key import SecretKeyError
 from storage.spending import BudgetStanding, CountedAsk, Keeping
 from storage.store import Store
@@ -43,6 +43,7 @@ from storage.store import Store
 if TYPE_CHECKING:
     from models.asker import Who
 
+_UsedModel = Used[RegisteredModel, ModelClient]
 _LOOK_S = 0.5
 _LOOKS_TO_IDLE = 20
 _MOST_CACHED = 10_000  # batches whose spending is cached
@@ -152,13 +153,12 @@ class ServerAsks:
             used = await self._models.get(who.project, request.name, who.since)
         except AskFailed as error:
             return failed_by(error, "", "", Spent(asks=1))
-        access = used.access
+        model = used.access.server
         asked = _counted_ask(request, who)
-        if not (who.keep and access.keep_replies and self._keeping.bytes):
+        if not (who.keep and model.keep_replies and self._keeping.bytes):
             return await self._pay_model(request, who, used, asked, b"")
-        defaults = access.defaults.model_dump_json(exclude_none=True)
-        digest = spending.digest(access.base_url, access.model, defaults, request=data)
-        flight = who.batch, who.grader, who.project, who.patience is None, access.revision, digest
+        digest = spending.digest(model.url, model.model, model.defaults, request=data)
+        flight = who.batch, who.grader, who.project, who.patience is None, model.revision, digest
         answer, is_first = await self._equal_asks.join(
             flight, lambda: self._find_or_pay(request, who, used, asked, digest)
         )
@@ -169,7 +169,7 @@ class ServerAsks:
         return Answer(answer.body, spent)
 
     async def _find_or_pay(
-        self, request: ModelRequest, who: "Who", used: Used[ModelAccess, ModelClient], asked: CountedAsk, digest: bytes
+        self, request: ModelRequest, who: "Who", used: _UsedModel, asked: CountedAsk, digest: bytes
     ) -> Answer:
         found = await self._look(asked, digest)
         if found.reply is not None:
@@ -177,18 +177,18 @@ class ServerAsks:
         return await self._pay_model(request, who, used, asked, digest)
 
     async def _pay_model(
-        self, request: ModelRequest, who: "Who", used: Used[ModelAccess, ModelClient], asked: CountedAsk, digest: bytes
+        self, request: ModelRequest, who: "Who", used: _UsedModel, asked: CountedAsk, digest: bytes
     ) -> Answer:
-        access = used.access
-        limits = AskLimits(access.max_concurrency, access.requests_per_minute, access.tokens_per_minute)
-        gate = self._gates.get(asked.project, asked.asked, access.account, limits)
+        model, api_key = used.access.server, used.access.api_key
+        limits = AskLimits(model.max_concurrency, model.requests_per_minute, model.tokens_per_minute)
+        gate = self._gates.get(asked.project, asked.asked, model.account, limits)
 
         async def send() -> Answer:
-            reply = await chat(used.client, access, request)
+            reply = await chat(used.client, model, request)
             gate.note_reply(sum(reply.usage))
             usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
             reported = {"text": reply.text, "finish_reason": reply.finish_reason, "usage": usage}
-            answer = replied(reported, _spent(access.price, reply.usage), access.api_key)
+            answer = replied(reported, _spent(model.price, reply.usage), api_key)
             if not digest or answer.is_error:
                 return answer
             return answer._replace(is_fitting=fits(reply.text, request.schema))
@@ -197,7 +197,7 @@ class ServerAsks:
             if await self._models.get(who.project, request.name, who.since) is not used:
                 raise _Changed
 
-        return await self._ask(send, look, used, gate, asked, who, access.price, digest)
+        return await self._ask(send, look, used, gate, asked, who, model.price, digest)
 
     async def _ask_endpoint(self, request: EndpointRequest, who: "Who") -> Answer:
         try:
@@ -207,15 +207,15 @@ class ServerAsks:
             return failed("refused", str(error))
         except AskFailed as error:
             return failed_by(error, "", "", Spent(asks=1))
-        access = used.access
+        endpoint, api_key = used.access.server, used.access.api_key
         asked = _counted_ask(request, who)
-        limits = AskLimits(access.max_concurrency, access.requests_per_minute)
-        gate = self._gates.get(asked.project, asked.asked, access.account, limits)
+        limits = AskLimits(endpoint.max_concurrency, endpoint.requests_per_minute)
+        gate = self._gates.get(asked.project, asked.asked, endpoint.account, limits)
 
         async def send() -> Answer:
             found = await used.client.score(thread)
             gate.note_answer()
-            return replied({"reward": found.reward, "metadata": found.metadata}, Spent(asks=1), access.api_key)
+            return replied({"reward": found.reward, "metadata": found.metadata}, Spent(asks=1), api_key)
 
         async def look() -> None:
             if await self._endpoints.get(who.project, request.name, who.since) is not used:

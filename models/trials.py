@@ -14,8 +14,8 @@ from models.endpoint_client import EndpointClient
 from models.errors import AskFailed
 from models.parse_ask import Message, Thread
 from models.settings import ModelSettings
-from storage.endpoints import EndpointAccess
-from storage.models import ModelAccess
+from storage.models import RegisteredModel
+from storage.registry import Access, RegisteredServer
 
 _THREAD = Thread([Message("user", "What is 2+2?"), Message("assistant", "4")])
 _QUESTION = [{"role": "user", "content": 'Is the sky blue on a clear day? Answer as JSON: {"answer": "yes"}'}]
@@ -41,7 +41,7 @@ class _Verdict(msgspec.Struct, forbid_unknown_fields=True):
 _verdict = msgspec.json.Decoder(_Verdict)
 
 
-async def of_endpoint(access: EndpointAccess, settings: ModelSettings) -> EndpointTrial:
+async def of_endpoint(access: Access[RegisteredServer], settings: ModelSettings) -> EndpointTrial:
     """Have one thread scored."""
     began = monotonic()
     try:
@@ -52,7 +52,7 @@ async def of_endpoint(access: EndpointAccess, settings: ModelSettings) -> Endpoi
     return EndpointTrial(passed=True, reward=found.reward, duration_ms=_since(began))
 
 
-async def of_model(access: ModelAccess, settings: ModelSettings) -> ModelTrial:
+async def of_model(access: Access[RegisteredModel], settings: ModelSettings) -> ModelTrial:
     """Ask three times: plainly as every grader does, with a schema, and with log probabilities."""
     began = monotonic()
     try:

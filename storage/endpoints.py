@@ -1,6 +1,5 @@
 """The endpoints of projects: reward servers and their encrypted API keys."""
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypedDict
 
@@ -17,20 +16,6 @@ class EndpointChanges(TypedDict, total=False):
     timeout_s: float
     max_concurrency: int
     requests_per_minute: int | None
-
-
-@dataclass(frozen=True)
-class EndpointAccess:
-    """The settings needed to ask an endpoint. Its repr omits the API key."""
-
-    key: str
-    url: str
-    timeout_s: float
-    revision: int
-    api_key: str = field(repr=False)
-    max_concurrency: int = MAX_CONCURRENCY
-    requests_per_minute: int | None = None
-    account: int = 1
 
 
 class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
@@ -78,25 +63,6 @@ class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
             SecretKeyError: the API key cannot be encrypted.
         """
         return self._update(project, key, changes)
-
-    def access(self, project: str, key: str) -> EndpointAccess:
-        """The settings needed to ask an endpoint.
-
-        Raises:
-            NotFound: there is no such endpoint.
-            SecretKeyError: its API key cannot be decrypted.
-        """
-        record, api_key = self._opened(project, key)
-        return EndpointAccess(
-            key=key,
-            url=record.url,
-            timeout_s=record.timeout_s,
-            revision=record.revision,
-            api_key=api_key,
-            max_concurrency=record.max_concurrency,
-            requests_per_minute=record.requests_per_minute,
-            account=record.account,
-        )
 
     def note_trial(self, project: str, key: str, revision: int, trial: EndpointTrial) -> None:
         """Records the time of a passed test, unless the endpoint was changed meanwhile."""

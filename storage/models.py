@@ -1,6 +1,5 @@
 """The models of projects: their URLs, settings, prices and encrypted API keys."""
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypedDict, Unpack
 
@@ -8,10 +7,12 @@ import msgspec
 
 from gradebox.schemas import ModelDefaults, ModelTrial, Price, ProjectModel
 from storage import redis_keys
-from storage.registry import MAX_CONCURRENCY, RegisteredServer, Registry
+from storage.registry import RegisteredServer, Registry
 
 
-class _Record(RegisteredServer, frozen=True, kw_only=True):
+class RegisteredModel(RegisteredServer, frozen=True, kw_only=True):
+    """The stored record of a model. `structured_output` and `logprobs` are None if not tested."""
+
     url: str = msgspec.field(name="base_url")
     model: str
     defaults: dict[str, float | int] = msgspec.field(default_factory=dict)
@@ -42,40 +43,13 @@ class Changes(LimitFields, total=False):
     timeout_s: float
 
 
-@dataclass(frozen=True)
-class ModelAccess:
-    """The settings needed to ask a model. Its repr omits the API key.
-
-    Attributes:
-        revision: of the settings that requests depend on: changes with the URL, the name, the API key, the defaults,
-            the timeout or the concurrency.
-        account: of the server's limits: changes with the URL, the name or the API key.
-        structured_output: the result of a test; None if not tested.
-    """
-
-    base_url: str
-    model: str
-    defaults: ModelDefaults
-    timeout_s: float
-    revision: int
-    api_key: str = field(repr=False)
-    key: str = ""
-    max_concurrency: int = MAX_CONCURRENCY
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
-    price: Price | None = None
-    keep_replies: bool = True
-    structured_output: bool | None = None
-    account: int = 1
-
-
-class Models(Registry[_Record, ProjectModel]):
+class Models(Registry[RegisteredModel, ProjectModel]):
     """The models of all projects."""
 
     noun = "model"
     asked_with = Registry.asked_with | {"model", "defaults"}
     limited_by = Registry.limited_by | {"model"}
-    record = _Record
+    record = RegisteredModel
 
     def create(
         self,
@@ -96,7 +70,7 @@ class Models(Registry[_Record, ProjectModel]):
             SecretKeyError: the API key cannot be encrypted.
         """
         now = datetime.now(UTC)
-        record = _Record(
+        record = RegisteredModel(
             key=key,
             url=base_url,
             model=model,
@@ -127,31 +101,6 @@ class Models(Registry[_Record, ProjectModel]):
         """The keys of the models without a price in this currency, in alphabetical order."""
         return sorted(one.key for one in self.all(project) if one.price is None or one.price.currency != currency)
 
-    def access(self, project: str, key: str) -> ModelAccess:
-        """The settings needed to ask a model.
-
-        Raises:
-            NotFound: there is no such model.
-            SecretKeyError: its API key cannot be decrypted.
-        """
-        record, api_key = self._opened(project, key)
-        return ModelAccess(
-            base_url=record.url,
-            model=record.model,
-            defaults=ModelDefaults.model_validate(record.defaults),
-            timeout_s=record.timeout_s,
-            revision=record.revision,
-            api_key=api_key,
-            key=key,
-            max_concurrency=record.max_concurrency,
-            requests_per_minute=record.requests_per_minute,
-            tokens_per_minute=record.tokens_per_minute,
-            price=record.price,
-            keep_replies=record.keep_replies,
-            structured_output=record.structured_output,
-            account=record.account,
-        )
-
     def note_trial(self, project: str, key: str, revision: int, trial: ModelTrial) -> None:
         """Records the capabilities of a server, unless the model was changed meanwhile or the test failed."""
         found = {"structured_output": trial.structured_output, "logprobs": trial.logprobs}
@@ -166,5 +115,5 @@ class Models(Registry[_Record, ProjectModel]):
     def _untested(self) -> dict[str, Any]:
         return {"structured_output": None, "logprobs": None}
 
-    def _shown(self, project: str, record: _Record) -> ProjectModel:
+    def _shown(self, project: str, record: RegisteredModel) -> ProjectModel:
         return ProjectModel(**self._public(project, record, ProjectModel), base_url=record.url)

@@ -3,6 +3,7 @@
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, Literal, TypeVar
 
@@ -46,6 +47,14 @@ Shown = TypeVar("Shown")
 _T = TypeVar("_T")
 
 
+@dataclass(frozen=True)
+class Access(Generic[Record]):
+    """What it takes to ask a server: its record and its API key, which the repr omits."""
+
+    server: Record
+    api_key: str = field(repr=False)
+
+
 class Registry(ABC, Generic[Record, Shown]):
     """The servers of one kind in all projects. Each change is one transaction."""
 
@@ -71,6 +80,16 @@ class Registry(ABC, Generic[Record, Shown]):
         """The servers of a project, sorted by key."""
         found = (msgspec.json.decode(value, type=self.record) for value in self._redis.hvals(self._name(project)))
         return [self._shown(project, record) for record in sorted(found, key=lambda record: record.key)]
+
+    def access(self, project: str, key: str) -> Access[Record]:
+        """What it takes to ask a server.
+
+        Raises:
+            NotFound: there is no server with this key.
+            SecretKeyError: its API key cannot be decrypted.
+        """
+        record = self._read(self._redis, project, key)
+        return Access(record, self._open(project, record))
 
     def delete(self, project: str, key: str) -> None:
         """Deletes a server and its API key. Raises NotFound."""
@@ -140,16 +159,6 @@ class Registry(ABC, Generic[Record, Shown]):
             return self._shown(project, changed)
 
         return self._transaction(project, update)
-
-    def _opened(self, project: str, key: str) -> tuple[Record, str]:
-        """A record and its API key.
-
-        Raises:
-            NotFound: there is no server with this key.
-            SecretKeyError: its API key cannot be decrypted.
-        """
-        record = self._read(self._redis, project, key)
-        return record, self._open(project, record)
 
     def _note_trial(self, project: str, key: str, revision: int, passed: bool, found: Mapping[str, Any]) -> None:
         """Stores the results of a passed test, if the tested revision is current. Audits passed and failed tests."""

@@ -203,7 +203,7 @@ def standing(found: list[bytes | int]) -> BudgetStanding:
 _KEPT_AS = b"3"  # so that replies of earlier releases are not found: these also kept what would not be read today
 
 
-def digest(*settings: str, request: bytes) -> bytes:
+def digest(*settings: object, request: bytes) -> bytes:
     """The digest that a reply is kept under: a hash of the request and of the settings it is made with."""
     hashed = hashlib.sha256(_KEPT_AS + msgspec.msgpack.encode(settings))
     hashed.update(request)

@@ -71,7 +71,7 @@ async def test(request: Request, services: Served, project: ManagesIn, key: str)
     async with watched(request) as client, client.place(services.trials, project):
         trials = await run_sync(import_module, "models.trials")  # takes a second: not at the start, and in a thread
         found: EndpointTrial = await trials.of_endpoint(access, services.models)
-    await run_sync(services.store.endpoints.note_trial, project, key, access.revision, found)
+    await run_sync(services.store.endpoints.note_trial, project, key, access.server.revision, found)
     return found
 
 

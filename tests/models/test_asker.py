@@ -34,7 +34,8 @@ from models.validation_timeouts import Patience
 from storage import redis_keys, spending
 from storage.audit import Audit
 from storage.connection import check_format, connect
-from storage.models import LimitFields, ModelAccess
+from storage.models import LimitFields, RegisteredModel
+from storage.registry import Access
 from storage.spending import Budget, SpendingStore
 from storage.spool import Spool
 from storage.store import Store
@@ -469,7 +470,7 @@ def test_the_settings_are_read_once_in_a_call(
 ) -> None:
     read, access = [], store.models.access
 
-    def counted(project: str, key: str) -> ModelAccess:
+    def counted(project: str, key: str) -> Access[RegisteredModel]:
         read.append(key)
         return access(project, key)
 
@@ -680,7 +681,7 @@ def test_a_server_gets_the_members_of_a_schema_in_their_order(store: Store, serv
 
 def note(store: Store, structured_output: bool) -> None:
     """Stores the result of a trial of the model."""
-    revision = store.models.access("default", "judge").revision
+    revision = store.models.access("default", "judge").server.revision
     trial = ModelTrial(passed=True, structured_output=structured_output, logprobs=False, duration_ms=1)
     store.models.note_trial("default", "judge", revision, trial)
 

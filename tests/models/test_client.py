@@ -9,25 +9,27 @@ from time import monotonic
 import pytest
 
 from examples.model_server import ModelServer, Script
-from gradebox.schemas import ModelDefaults, ModelFault
+from gradebox.schemas import ModelFault
 from models.chat_completion import ServerReply
 from models.client import ModelClient
 from models.error_answers import refusal, reported
 from models.errors import AskFailed, TokenUsage
 from models.settings import ModelSettings
 from models.trials import of_model
-from storage.models import ModelAccess
+from storage.models import RegisteredModel
+from storage.registry import Access
+from tests.models.registered import model_at
 
 HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=1024, model_connect_s=2)
 KEY = "sk-very-secret-of-a-model-0123456789"
 QUESTION = [{"role": "user", "content": "?"}]
 
 
-def access(server: ModelServer, model: str = "m", timeout_s: float = 5) -> ModelAccess:
-    return ModelAccess(server.base_url, model, ModelDefaults(temperature=0), timeout_s, 1, KEY)
+def access(server: ModelServer, model: str = "m", timeout_s: float = 5) -> Access[RegisteredModel]:
+    return model_at(server.base_url, KEY, model=model, timeout_s=timeout_s, defaults={"temperature": 0})
 
 
-def chat(to: ModelAccess, settings: ModelSettings = HERE) -> ServerReply:
+def chat(to: Access[RegisteredModel], settings: ModelSettings = HERE) -> ServerReply:
     async def main() -> ServerReply:
         async with ModelClient(to, settings) as client:
             return await client.chat(QUESTION)
@@ -35,7 +37,7 @@ def chat(to: ModelAccess, settings: ModelSettings = HERE) -> ServerReply:
     return asyncio.run(main())
 
 
-def fault(to: ModelAccess, settings: ModelSettings = HERE) -> ModelFault:
+def fault(to: Access[RegisteredModel], settings: ModelSettings = HERE) -> ModelFault:
     with pytest.raises(AskFailed) as raised:
         chat(to, settings)
     assert KEY not in str(raised.value)
@@ -159,7 +161,7 @@ def test_a_name_that_is_rebound_is_asked_at_the_address_that_was_checked(server:
         return next(answers)
 
     async def main() -> list[object]:
-        to = replace(access(server), base_url=f"http://model.example.com:{server.server_address[1]}/v1")
+        to = model_at(f"http://model.example.com:{server.server_address[1]}/v1", KEY)
         seen: list[object] = []
         async with ModelClient(to, HERE, resolve) as client:
             seen.append(await client.chat(QUESTION))
@@ -179,7 +181,7 @@ def test_the_next_address_is_tried_where_one_takes_no_connection(server: ModelSe
         return ["127.0.0.77", "127.0.0.1"]
 
     async def main() -> ServerReply:
-        to = replace(access(server), base_url=f"http://model.example.com:{server.server_address[1]}/v1")
+        to = model_at(f"http://model.example.com:{server.server_address[1]}/v1", KEY)
         async with ModelClient(to, HERE, resolve) as client:
             return await client.chat(QUESTION)
 

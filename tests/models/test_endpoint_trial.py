@@ -11,7 +11,7 @@ from models.endpoint_client import EndpointClient
 from models.pinned_http import HttpAnswer
 from models.settings import ModelSettings
 from models.trials import of_endpoint
-from storage.endpoints import EndpointAccess
+from tests.models.registered import endpoint_at
 
 HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=64, model_connect_s=2)
 SECRET = "secret-of-an-endpoint-0123456789"
@@ -19,7 +19,7 @@ SECRET = "secret-of-an-endpoint-0123456789"
 
 def tried(script: Script, path: str = "") -> EndpointTrial:
     with ModelServer(script) as server:
-        return asyncio.run(of_endpoint(EndpointAccess("reward", f"{server.base_url}{path}", 2, 1, SECRET), HERE))
+        return asyncio.run(of_endpoint(endpoint_at(f"{server.base_url}{path}", SECRET), HERE))
 
 
 def test_one_that_answers() -> None:
@@ -49,7 +49,7 @@ def test_what_to_do_is_said_of_the_endpoint(script: Script, kind: str, retryable
 
 
 def test_a_server_that_is_not_there() -> None:
-    found = asyncio.run(of_endpoint(EndpointAccess("reward", "http://127.0.0.1:9", 2, 1, ""), HERE))
+    found = asyncio.run(of_endpoint(endpoint_at("http://127.0.0.1:9"), HERE))
     assert found.error is not None
     assert (found.error.kind, found.error.retryable) == ("unreachable", True)
     assert "model" not in found.error.message
@@ -62,7 +62,7 @@ def answered(body: bytes, monkeypatch: pytest.MonkeyPatch) -> ModelFault:
         return HttpAnswer(200, {}, body)
 
     monkeypatch.setattr(EndpointClient, "post", post)
-    error = asyncio.run(of_endpoint(EndpointAccess("reward", "http://127.0.0.1:9", 2, 1, ""), HERE)).error
+    error = asyncio.run(of_endpoint(endpoint_at("http://127.0.0.1:9"), HERE)).error
     assert error is not None
     assert "model" not in error.message
     return error

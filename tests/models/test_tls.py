@@ -10,11 +10,10 @@ import pytest
 from werkzeug.serving import make_ssl_devcert
 
 from examples.model_server import ModelServer
-from gradebox.schemas import ModelDefaults
 from models.client import ModelClient
 from models.errors import AskFailed
 from models.settings import ModelSettings
-from storage.models import ModelAccess
+from tests.models.registered import model_at
 
 NAME = "models.example"
 HERE = ModelSettings(model_hosts=("*",), model_private="on", model_connect_s=2)
@@ -40,7 +39,7 @@ def chat(port: int) -> str:
         return ["127.0.0.1"]
 
     async def ask() -> str:
-        to = ModelAccess(f"https://{NAME}:{port}/v1", "m", ModelDefaults(), 5, 1, "sk-0123456789abcdef")
+        to = model_at(f"https://{NAME}:{port}/v1", "sk-0123456789abcdef")
         async with ModelClient(to, HERE, here) as client:
             return (await client.chat([{"role": "user", "content": "?"}])).text
 

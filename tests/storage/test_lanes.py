@@ -92,7 +92,7 @@ def test_a_batch_says_that_no_worker_of_its_lane_is_there(store: Store, monkeypa
 def test_a_batch_says_which_servers_it_waits_for(store: Store) -> None:
     batch = accept(store, 10, wanted(store, "asking", asks=ASKS))
     store.models.create("default", "small-judge", "http://a/v1", "m", "", ModelDefaults(), 5)
-    account = store.models.access("default", "small-judge").account
+    account = store.models.access("default", "small-judge").server.account
     demand = Demand(1, 0, 1, away_ms=40_000)
     told = arguments("default", "model:small-judge", account, "here:2", AskLimits(4), demand)
     store.model_limits.share(args=told)

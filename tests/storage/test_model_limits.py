@@ -21,7 +21,7 @@ def share(
 def register(store: Store) -> int:
     """Stores the model; returns its account."""
     store.models.create("default", "judge", "http://a/v1", "m", "", ModelDefaults(), 5)
-    return store.models.access("default", "judge").account
+    return store.models.access("default", "judge").server.account
 
 
 def wants(asks: int, sent: int = 0, **members: int) -> Demand:

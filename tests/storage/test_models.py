@@ -92,7 +92,7 @@ def test_the_key_of_an_endpoint_goes_nowhere_else(store: Store) -> None:
 
 def test_what_was_found_out_is_kept_until_the_model_changes(store: Store) -> None:
     create(store.models)
-    revision = store.models.access("default", "judge").revision
+    revision = store.models.access("default", "judge").server.revision
     store.models.note_trial("default", "judge", revision, PASSED)
     tested = store.models.get("default", "judge")
     assert (tested.structured_output, tested.logprobs) == (True, False)
@@ -107,7 +107,7 @@ def test_what_was_found_out_is_kept_until_the_model_changes(store: Store) -> Non
 
 def test_limits_and_prices_change_no_answer(store: Store) -> None:
     create(store.models)
-    before = store.models.access("default", "judge")
+    before = store.models.access("default", "judge").server
     assert (before.max_concurrency, before.requests_per_minute, before.price, before.keep_replies) == (
         16, None, None, True
     )  # fmt: skip
@@ -116,14 +116,14 @@ def test_limits_and_prices_change_no_answer(store: Store) -> None:
     limits: Changes = {"requests_per_minute": 60, "tokens_per_minute": 90_000, "price": price, "keep_replies": False}
     shown = store.models.update("default", "judge", limits)
     assert (shown.price, shown.keep_replies, shown.structured_output) == (price, False, True)
-    access = store.models.access("default", "judge")
-    assert (access.revision, access.structured_output, access.key) == (before.revision, True, "judge")
-    assert (access.requests_per_minute, access.tokens_per_minute, access.price) == (60, 90_000, price)
+    model = store.models.access("default", "judge").server
+    assert (model.revision, model.structured_output, model.key) == (before.revision, True, "judge")
+    assert (model.requests_per_minute, model.tokens_per_minute, model.price) == (60, 90_000, price)
     assert store.models.update("default", "judge", {"requests_per_minute": None}).requests_per_minute is None
     assert store.models.update("default", "judge", {"max_concurrency": 4}).tested_at == shown.tested_at
-    access = store.models.access("default", "judge")
-    assert access.revision != before.revision  # the model needs new connections
-    assert access.structured_output is True
+    model = store.models.access("default", "judge").server
+    assert model.revision != before.revision  # the model needs new connections
+    assert model.structured_output is True
 
 
 @pytest.mark.parametrize(
@@ -138,18 +138,18 @@ def test_limits_and_prices_change_no_answer(store: Store) -> None:
 )
 def test_another_server_or_account_has_other_limits(store: Store, change: Changes, is_another: bool) -> None:
     create(store.models)
-    before = store.models.access("default", "judge").account
+    before = store.models.access("default", "judge").server.account
     store.models.update("default", "judge", change)
-    assert (store.models.access("default", "judge").account != before) is is_another
+    assert (store.models.access("default", "judge").server.account != before) is is_another
 
 
 def test_what_is_there_already_is_no_change(store: Store) -> None:
     create(store.models)
-    revision = store.models.access("default", "judge").revision
+    revision = store.models.access("default", "judge").server.revision
     store.models.note_trial("default", "judge", revision, PASSED)
     same: Changes = {"base_url": URL, "model": "small", "api_key": SECRET, "defaults": ModelDefaults(temperature=0)}
     assert store.models.update("default", "judge", same).structured_output is True
-    assert store.models.access("default", "judge").revision == revision
+    assert store.models.access("default", "judge").server.revision == revision
     assert store.models.update("default", "judge", {**same, "api_key": "other"}).structured_output is None
     assert store.models.access("default", "judge").api_key == "other"
 
@@ -163,10 +163,10 @@ def test_a_key_takes_the_place_of_one_that_cannot_be_read(store: Store, tmp_path
 
 def test_a_model_made_again_is_another(store: Store) -> None:
     create(store.models)
-    before = store.models.access("default", "judge")
+    before = store.models.access("default", "judge").server
     store.models.delete("default", "judge")
     create(store.models)
-    after = store.models.access("default", "judge")
+    after = store.models.access("default", "judge").server
     assert after.revision != before.revision
     assert after.account != before.account
 
@@ -179,7 +179,8 @@ def test_a_model_of_an_older_service_can_be_asked(store: Store) -> None:
         del record[later]
     store.redis.hset(redis_keys.models("default"), "judge", json.dumps(record))
     access = store.models.access("default", "judge")
-    assert (access.base_url, access.api_key, access.max_concurrency, access.price) == (URL, SECRET, 16, None)
+    assert (access.server.url, access.api_key) == (URL, SECRET)
+    assert (access.server.max_concurrency, access.server.price) == (16, None)
 
 
 def test_the_key_file_is_made_once_and_closed(tmp_path: Path) -> None:

@@ -1,0 +1,20 @@
+"""Servers as a project registers them, with the keys to ask them."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from storage.models import RegisteredModel
+from storage.registry import Access, RegisteredServer
+
+
+def model_at(url: str, api_key: str, **more: Any) -> Access[RegisteredModel]:
+    """The model `m` at this URL."""
+    now = datetime.now(UTC)
+    members = {"key": "judge", "url": url, "model": "m", "timeout_s": 5, "created_at": now, "updated_at": now, **more}
+    return Access(RegisteredModel(**members), api_key)
+
+
+def endpoint_at(url: str, api_key: str = "") -> Access[RegisteredServer]:
+    """An endpoint at this URL."""
+    now = datetime.now(UTC)
+    return Access(RegisteredServer(key="reward", url=url, timeout_s=2, created_at=now, updated_at=now), api_key)
