@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import gradebox.thread
 import gradebox.thread_forms
 from benchmarks import bare, containers, speed, threads, timing
-from benchmarks.layer import Layer, cut
+from benchmarks.layer import Layer
 from benchmarks.results import MICROS, Results
 from benchmarks.scale import Scale
 from sandbox.pool import Pool, open_pool
@@ -119,10 +119,8 @@ def _bare(scale: Scale) -> float:
 
 
 def _layer(pool: Pool, count: int, isolation: Literal["batch", "completion"]) -> Callable[[], float]:
-    path = threads.file(count)
-    chunks, layer = cut(path), Layer(pool, "regex", isolation)
-    layer.seconds(path, chunks)
-    return lambda: layer.seconds(path, chunks) / count * 1e6
+    layer = Layer(pool, "regex", threads.file(count), isolation)
+    return lambda: layer.seconds() / count * 1e6
 
 
 def _asyncio_run(lines: Sequence[bytes]) -> float:

@@ -1,11 +1,10 @@
 """Docker against bubblewrap, in the same run. Neither is pinned, because the engine starts containers on any core."""
 
 from contextlib import ExitStack
-from functools import partial
 from time import perf_counter
 
 from benchmarks import threads, timing
-from benchmarks.layer import Layer, cut
+from benchmarks.layer import Layer
 from benchmarks.results import MILLIS, TIMES, Results
 from benchmarks.scale import Scale
 from sandbox.backend_choice import choose
@@ -34,12 +33,8 @@ def measure(results: Results, scale: Scale) -> None:
                 return
             starts = timing.spread([_start(backend) for _ in range(_STARTS)])
             results.add(GROUP, f"start and end: {name}", starts.times(1000), MILLIS)
-            layers[name] = Layer(stack.enter_context(Pool(backend, settings)), "regex")
-        chunks = cut(path)
-        seconds = {name: partial(layer.seconds, path, chunks) for name, layer in layers.items()}
-        for run in seconds.values():
-            run()
-        spent = timing.interleaved(scale.rounds, seconds)
+            layers[name] = Layer(stack.enter_context(Pool(backend, settings)), "regex", path)
+        spent = timing.interleaved(scale.rounds, {name: layer.seconds for name, layer in layers.items()})
         note = f"{scale.threads:,} threads, the sandbox layer alone"
         figure = timing.ratio(spent["bubblewrap"], spent["docker"])
         results.add(GROUP, "regex", figure, TIMES, target=_TARGET, note=note)

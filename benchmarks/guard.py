@@ -7,7 +7,7 @@ each side, because other work of the machine can only make a round slower.
 import sys
 
 from benchmarks import threads, timing
-from benchmarks.layer import Layer, cut
+from benchmarks.layer import Layer
 from benchmarks.speed import bare
 from sandbox.pool import open_pool
 
@@ -19,13 +19,9 @@ _ROUNDS = 7
 def measure() -> float:
     """The speed of the layer relative to bare, from the best time of each: regex grader, one core."""
     path = threads.file(_COUNT)
-    chunks = cut(path)
     with timing.pinned(1), open_pool() as pool:
-        layer = Layer(pool, "regex")
-        layer.seconds(path, chunks)
-        spent = timing.interleaved(
-            _ROUNDS, {"bare": lambda: bare("regex", path), "layer": lambda: layer.seconds(path, chunks)}
-        )
+        layer = Layer(pool, "regex", path)
+        spent = timing.interleaved(_ROUNDS, {"bare": lambda: bare("regex", path), "layer": layer.seconds})
     return min(spent["bare"]) / min(spent["layer"])
 
 

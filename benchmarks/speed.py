@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import threads, timing
-from benchmarks.layer import Layer, cut
+from benchmarks.layer import Layer
 from benchmarks.results import BARE, MICROS, RATE, Results
 from benchmarks.scale import Scale
 from sandbox.pool import Pool, open_pool
@@ -36,11 +36,8 @@ def _against_bare(results: Results, scale: Scale, pool: Pool, grader: str, silen
     """Compares with bare Python that runs `silent`: a grader with the same scores, without reasons or prints."""
     count = scale.slow_threads if grader == _SLOW else scale.threads
     path = threads.file(count, grader)
-    chunks, layer = cut(path), Layer(pool, grader)
-    layer.seconds(path, chunks)
-    spent = timing.interleaved(
-        scale.rounds, {"bare": lambda: bare(silent, path), "layer": lambda: layer.seconds(path, chunks)}
-    )
+    layer = Layer(pool, grader, path)
+    spent = timing.interleaved(scale.rounds, {"bare": lambda: bare(silent, path), "layer": layer.seconds})
     note = f"{count:,} threads; bare {timing.spread(spent['bare']).median / count * 1e6:.1f} µs a completion"
     found = timing.ratio(spent["bare"], spent["layer"])
     results.add(LAYER, grader, found, BARE, target=_TARGETS.get(grader), note=note)
@@ -49,9 +46,7 @@ def _against_bare(results: Results, scale: Scale, pool: Pool, grader: str, silen
 
 
 def _isolated(results: Results, scale: Scale, pool: Pool) -> None:
-    path = threads.file(scale.isolated)
-    chunks, layer = cut(path), Layer(pool, "regex", "completion")
-    layer.seconds(path, chunks)
-    rates = [scale.isolated / layer.seconds(path, chunks) for _ in range(min(scale.rounds, 5))]
+    layer = Layer(pool, "regex", threads.file(scale.isolated), "completion")
+    rates = [scale.isolated / layer.seconds() for _ in range(min(scale.rounds, 5))]
     note = f"{scale.isolated:,} threads, a fork for each"
     results.add(ISOLATED, "completions a second a core", timing.spread(rates), RATE, target=_ISOLATED_TARGET, note=note)

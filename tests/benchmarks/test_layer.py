@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from benchmarks import bare, threads
-from benchmarks.layer import Layer, cut
+from benchmarks.layer import Layer
 from sandbox.pool import Pool
 
 pytestmark = pytest.mark.sandbox
@@ -18,7 +18,7 @@ def test_the_layer_gives_the_scores_of_bare_python(pool: Pool, grader: str) -> N
     path = threads.file(COUNT, grader)
     expected = asyncio.run(bare.score(bare.load(grader), path))
 
-    outcomes = Layer(pool, grader).score(path, cut(path))
+    outcomes = Layer(pool, grader, path).score()
 
     assert [outcome.score for outcome in outcomes] == expected
     assert len(set(expected)) > 1
@@ -30,7 +30,7 @@ def test_graders_that_say_something_give_the_same_scores(pool: Pool, grader: str
     path = threads.file(COUNT, silent)
     expected = asyncio.run(bare.score(bare.load(silent), path))
 
-    outcomes = Layer(pool, grader).score(path, cut(path))
+    outcomes = Layer(pool, grader, path).score()
 
     assert [outcome.score for outcome in outcomes] == expected
     if grader == "regex_reason":
