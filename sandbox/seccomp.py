@@ -46,20 +46,14 @@ def program(sessions: bool = True) -> bytes:
     told = policy()
     bpf = seccomp.SyscallFilter(seccomp.ERRNO(errno.EPERM))
     bpf.set_attr(seccomp.Attr.ACT_BADARCH, seccomp.KILL_PROCESS)
-    _allow(bpf, seccomp, [name for name in told["allow"] if sessions or name != "setsid"])
-    for name in told["absent"]:
-        _rule(bpf, seccomp, seccomp.ERRNO(errno.ENOSYS), name)
-    for name in told["no_effect"]:
-        _rule(bpf, seccomp, seccomp.ERRNO(0), name)
+    actions = {"allow": seccomp.ALLOW, "absent": seccomp.ERRNO(errno.ENOSYS), "no_effect": seccomp.ERRNO(0)}
+    for kind, action in actions.items():
+        for name in told[kind]:
+            if sessions or name != "setsid":
+                _add_rule(bpf, action, name)
     for rule in by_arguments(told):
-        action = seccomp.ERRNO(0) if rule.no_effect else seccomp.ALLOW
-        _rule(
-            bpf,
-            seccomp,
-            action,
-            rule.name,
-            *(seccomp.Arg(at, seccomp.MASKED_EQ, mask, value) for at, mask, value in rule.conditions),
-        )
+        arguments = [seccomp.Arg(at, seccomp.MASKED_EQ, mask, value) for at, mask, value in rule.conditions]
+        _add_rule(bpf, actions["no_effect" if rule.no_effect else "allow"], rule.name, *arguments)
     with tempfile.TemporaryFile() as file:
         bpf.export_bpf(file)
         file.seek(0)
@@ -88,17 +82,11 @@ def _library() -> Any:
     return pyseccomp
 
 
-def _allow(bpf: Any, seccomp: Any, names: Iterable[str]) -> None:
-    for name in names:
-        _rule(bpf, seccomp, seccomp.ALLOW, name)
-
-
-def _rule(bpf: Any, seccomp: Any, action: Any, name: str, *arguments: Any) -> None:
-    try:
-        number = seccomp.resolve_syscall(seccomp.Arch.NATIVE, name)
-    except (ValueError, OSError):
-        return  # not a call of this architecture, or newer than this libseccomp: it stays refused
-    bpf.add_rule(action, number, *arguments)
+def _add_rule(bpf: Any, action: Any, name: str, *arguments: Any) -> None:
+    """Adds a rule. A call that this machine or its libseccomp lacks stays refused."""
+    found = number(name)
+    if found is not None:
+        bpf.add_rule(action, found, *arguments)
 
 
 def policy() -> dict[str, Any]:

@@ -74,14 +74,6 @@ def take(reading: int, most: int) -> bytes:
         return b""
 
 
-def take_rest(reading: int, most: int) -> bytes:
-    """Does the same as `take`, for a pipe whose writing end no process has any more: one system call, not two."""
-    try:
-        return os.read(reading, _MOST)[:most]
-    except OSError:
-        return b""
-
-
 class _Capped(io.FileIO):
     """Standard output that accepts any amount and passes on the first `left` bytes."""
 

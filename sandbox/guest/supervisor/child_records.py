@@ -138,7 +138,7 @@ class ChildRecords:
             if not settled:
                 return  # the child may still write more, which would make all of it malformed
             unpack_fields(records.bodies, self._most)  # oversized fields fail only this completion
-            if records.number and (printed := output.take_rest(child.printed, self._limits.stdout_bytes)):
+            if records.number and (printed := output.take(child.printed, self._limits.stdout_bytes)):
                 self.keep_output(self.passed_on, printed)
         del self._data[:length]
         self._pass_on([records])

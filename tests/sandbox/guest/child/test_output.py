@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sandbox.guest.child.output import is_full, make_pipe, may_touch_system, take, take_rest, waiting
+from sandbox.guest.child.output import is_full, make_pipe, may_touch_system, take, waiting
 from tests.processes import printed
 
 
@@ -26,14 +26,6 @@ def test_taking_empties_the_pipe_and_keeps_so_many_bytes(pipe: tuple[int, int]) 
     assert take(reading, 4) == b"abca"
     assert waiting(reading) == 0
     assert take(reading, 4) == b""
-
-
-def test_the_rest_is_taken_whoever_still_holds_the_pipe(pipe: tuple[int, int]) -> None:
-    reading, writing = pipe
-    assert take_rest(reading, 100) == b""
-    os.write(writing, b"abc" * 1000)
-    assert take_rest(reading, 4) == b"abca"
-    assert take_rest(reading, 4) == b""
 
 
 def test_a_pipe_is_full_before_a_writer_has_to_wait(pipe: tuple[int, int]) -> None:
