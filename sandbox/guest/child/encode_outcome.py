@@ -1,7 +1,9 @@
 """Encodes what `grade` returned or raised as a record. Calls no code of the grader except `str()` of its exception."""
 
+import re
 import sys
 from collections.abc import Callable
+from json import dumps
 from typing import Any
 
 from gradebox.score import DETAILS_BYTES, MOST_VALUES, NotApplicable, Score, is_name
@@ -124,8 +126,6 @@ def _details_of(details: object, most_bytes: int = DETAILS_BYTES) -> list[tuple[
         return []
     if type(details) is not dict:
         raise BadReturn("the details of a Score are a dict: Score(…, details={…})")
-    from json import dumps
-
     try:
         text = dumps(details, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
         try:
@@ -141,9 +141,7 @@ def _details_of(details: object, most_bytes: int = DETAILS_BYTES) -> list[tuple[
 
 def _without_halves(json: str) -> str:
     """Replaces each half of a surrogate pair by its escape as text, as `encode` does in a reason."""
-    from re import sub
-
-    return sub("[\ud800-\udfff]", lambda half: rf"\\u{ord(half[0]):x}", json)
+    return re.sub("[\ud800-\udfff]", lambda half: rf"\\u{ord(half[0]):x}", json)
 
 
 def _is_value(name: object, number: object) -> bool:

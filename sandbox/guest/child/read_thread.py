@@ -1,8 +1,6 @@
 """Converts a line of JSON to the thread that a grader receives."""
 
-from _json import make_scanner  # used by `json` itself; importing all of `json` would cost a cold sandbox 10 ms
-from collections.abc import Callable
-from types import SimpleNamespace
+from json import JSONDecoder
 from typing import Any, Protocol
 
 from gradebox.thread import StringThread
@@ -37,16 +35,7 @@ class ThreadReader:
         self._most_bytes = most_bytes
         self._deepest = deepest
         self._decode, self._errors = decoder
-        context: Any = SimpleNamespace(
-            strict=True,
-            object_hook=None,
-            object_pairs_hook=None,
-            parse_float=float,
-            parse_int=int,
-            parse_constant=_no_constant,
-            memo={},
-        )
-        self._scan: Callable[[str, int], tuple[Any, int]] = make_scanner(context)
+        self._scan = JSONDecoder(parse_constant=_no_constant).raw_decode
 
     def read(self, line: bytes) -> StringThread:
         """Reads the thread of a line. Its "id" is checked but not kept, because the host has it.
@@ -79,7 +68,18 @@ class ThreadReader:
         """
         if len(line) > self._most_bytes:
             raise BadInput(f"the line has {len(line)} bytes, and a thread may have {self._most_bytes}")
-        return self._scan_all(line)
+        try:
+            text = line.decode()
+            value, end = self._scan(text, 0 if text[:1] == "{" else _start(text))
+        except UnicodeDecodeError as error:
+            raise BadInput(f"the line is not UTF-8: byte 0x{line[error.start]:02x} at position {error.start}") from None
+        except RecursionError:
+            raise BadInput(f"the line is nested more than {self._deepest} levels deep") from None
+        except ValueError as error:
+            raise BadInput(f"the line is not JSON: {error}"[:400]) from None
+        if end != len(text) and (rest := text[end:]) != "\n" and rest.strip(_BLANK):
+            raise BadInput(f"the line is not JSON: something follows the value at position {end}")
+        return value
 
     def thread_of(self, value: Any, above: int = 0) -> StringThread:
         """Converts a JSON value, which is below `above` levels of its line, to a thread.
@@ -94,26 +94,6 @@ class ThreadReader:
         self._check_depth(above, thread.metadata, *thread.raw_messages())
         check_id(value)
         return thread
-
-    def _scan_all(self, line: bytes) -> Any:
-        try:
-            text = line.decode()
-            value, end = self._scan(text, 0 if text[:1] == "{" else _start(text))
-        except UnicodeDecodeError as error:
-            raise BadInput(f"the line is not UTF-8: byte 0x{line[error.start]:02x} at position {error.start}") from None
-        except StopIteration as error:
-            raise BadInput(f"the line is not JSON: a value is missing at position {error.value}") from None
-        except RecursionError:
-            raise BadInput(f"the line is nested more than {self._deepest} levels deep") from None
-        except ValueError as error:
-            raise BadInput(f"the line is not JSON: {error}"[:400]) from None
-        except SystemError:  # CPython 3.11 cannot raise the real error until this module is loaded
-            import json.decoder  # noqa: F401
-
-            return self._scan_all(line)
-        if end != len(text) and (rest := text[end:]) != "\n" and rest.strip(_BLANK):
-            raise BadInput(f"the line is not JSON: something follows the value at position {end}")
-        return value
 
     def _check_depth(self, above: int, *parts: dict[str, Any]) -> None:
         """Refuses nesting at which recursive code might fail."""

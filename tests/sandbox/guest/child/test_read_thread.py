@@ -156,7 +156,7 @@ def test_all_forms_come_to_the_same(form: str, before: str, behind: str, more: d
         (b'{"messages": [], "metadata": {}}x', "something follows the value"),
         (b'{"completion": "a"}]', "something follows the value at position 19"),
         (b'{"completion": "a"', "the line is not JSON"),
-        (b'{"completion": }', "a value is missing at position 15"),
+        (b'{"completion": }', "the line is not JSON: Expecting value: line 1 column 16 (char 15)"),
         (b'{"completion": "a\tb"}', "the line is not JSON: Invalid control character"),
         (b"[]", "a thread is a JSON object, and this is a list"),
         (b"null", "this is null"),
