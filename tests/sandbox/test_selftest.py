@@ -8,6 +8,7 @@ import pytest
 
 from models.selftest import EchoAnswering
 from sandbox import selftest
+from sandbox.hostile import trial
 from sandbox.hostile.cases import Case
 from sandbox.hostile.corpus import corpus
 from sandbox.hostile.watched import Watched
@@ -26,6 +27,7 @@ _LATE = _case("late", "resource", 1.0, max_seconds=0)
 
 def _run(patch: pytest.MonkeyPatch, cases: list[Case], *arguments: str) -> int:
     patch.setattr(selftest, "corpus", lambda: cases)
+    patch.setattr(trial, "_PAUSES_S", (0.0, 0.0))
     patch.setattr(sys, "argv", ["selftest", *arguments])
     return selftest.main(EchoAnswering())
 

@@ -15,6 +15,7 @@ import pytest
 from gradebox.schemas import Batch
 from runtime.metrics import Metrics
 from sandbox.pool import Pool
+from storage import redis_keys
 from storage.leases import Lease
 from storage.settings import StorageSettings
 from storage.store import Store
@@ -114,6 +115,13 @@ def submit(
     chunks = upload.finish()
     dispatch.accept(upload.batch_id, project, [grader], chunks)
     return upload.batch_id
+
+
+def end_leases(store: Store) -> None:
+    """Lets all leases run out at once."""
+    leases: list[bytes] = store.redis.zrange(redis_keys.LEASES, 0, -1)  # type: ignore[assignment]  # redis-py has unions
+    for lease in leases:
+        store.redis.zadd(redis_keys.LEASES, {lease: 0})
 
 
 def scores(store: Store, batch_id: str) -> list[float | None]:

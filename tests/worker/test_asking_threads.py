@@ -13,7 +13,7 @@ from storage import redis_keys
 from storage.spending import Budget
 from storage.store import Store
 from tests.waiting import eventually
-from tests.worker.conftest import Worker, over, scores, submit
+from tests.worker.conftest import Worker, end_leases, over, scores, submit
 from worker import asking_calls
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
@@ -51,7 +51,7 @@ def is_running(store: Store, batch: str) -> bool:
 def test_a_second_batch_begins_at_once_while_the_first_waits_for_its_model(
     store: Store, dispatch: Dispatch, asking: None, start: Callable[[], Worker]
 ) -> None:
-    with ModelServer(Script(latency_s=8)) as server:
+    with ModelServer(Script(latency_s=5)) as server:
         register(store, server, keep_replies=False)
         start()
         batches = [submit(store, dispatch, 1, SLOW, asks=["model:slow-judge"])]
@@ -106,6 +106,8 @@ def test_what_a_worker_has_paid_for_is_told_when_it_was_stopped(
         eventually(lambda: len(server.bodies) >= 30)
         first.send_signal(sent)
         first.wait()
+        if sent == signal.SIGKILL:
+            end_leases(store)
         start()
         assert over(store, batch).scored == 100
         (summary,) = store.batches.get("default", batch).summary

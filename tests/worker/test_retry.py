@@ -16,7 +16,7 @@ from storage import redis_keys
 from storage.store import Store
 from tests.storage.making import accept, claim, finish, lines_of, outcomes_of, wanted
 from tests.waiting import eventually
-from tests.worker.conftest import Worker, over, scored, written
+from tests.worker.conftest import Worker, end_leases, over, scored, written
 from worker import unit_watch as watches
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
@@ -222,7 +222,7 @@ def test_a_unit_whose_outcomes_are_gone_stays_as_it_was_and_the_batch_ends(
 def test_workers_that_are_killed_in_a_retry_lose_nothing(
     store: Store, dispatch: Dispatch, start: Callable[[], Worker]
 ) -> None:
-    batch = finished(store, 3000, SLOW)
+    batch = finished(store, 1500, SLOW)
     before = lines_of(store, batch)
     dice = random.Random(3)
     assert dispatch.retry("default", batch).state == "running"
@@ -232,9 +232,7 @@ def test_workers_that_are_killed_in_a_retry_lose_nothing(
         time.sleep(dice.uniform(0.2, 1.5))
         worker.kill()
         worker.wait()
-        leases: list[bytes] = store.redis.zrange(redis_keys.LEASES, 0, -1)  # type: ignore[assignment]  # redis-py has unions
-        for lease in leases:
-            store.redis.zadd(redis_keys.LEASES, {lease: 0})  # the leases run out at once
+        end_leases(store)
         assert dispatch.retry("default", batch).state in ("running", "finished")
         if store.batches.get("default", batch).state == "finished":
             break
