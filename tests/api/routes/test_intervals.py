@@ -103,7 +103,7 @@ def test_of_many_scores_the_interval_is_normal_at_once(client: httpx.Client, mon
 
 
 def test_of_a_batch_that_lacks_outcomes_the_interval_stays_that_of_all_its_scores(client: httpx.Client) -> None:
-    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(4)\n    return 1.0\n")
+    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(1)\n    return 1.0\n")
     create(client)
     body = {"graders": [{"key": "exact"}, {"key": "slow"}], "threads": [{"completion": str(n)} for n in range(3, 9)]}
     batch = client.post(URL, json=body).json()["id"]
