@@ -5,10 +5,11 @@
 
 from gradebox.client._async.batches import AsyncBatchHandle
 from gradebox.client._async.client import AsyncClient
+from gradebox.client._async.handles import AsyncGraderHandle
 from gradebox.client._sync.batches import BatchHandle
 from gradebox.client._sync.client import Client
+from gradebox.client._sync.handles import GraderHandle
 from gradebox.client.combined import AsyncReward, Reward
-from gradebox.client.handles import AsyncGraderHandle, GraderHandle
 
 __all__ = [
     "AsyncBatchHandle",

@@ -1,13 +1,11 @@
 """One score for each thread from several graders."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import isfinite
 from typing import Generic, TypeVar
 
-from gradebox.client._async.scoring import AsyncScoring
-from gradebox.client._sync.scoring import Scoring
 from gradebox.client.calls import GraderChoice, weights_of
 from gradebox.client.reward_functions import AsyncRewardFunctions, NamedReward, RewardFunctions
 from gradebox.client.threads import Thread, each_of
@@ -15,18 +13,18 @@ from gradebox.frame import Outcomes
 from gradebox.outcome import Outcome, OutcomeError, sum_of, weighted_sum
 from gradebox.schemas import BatchGrader, GraderRecord
 
-_S = TypeVar("_S", bound=Scoring | AsyncScoring)
+_Score = TypeVar("_Score", bound=Callable[[str, list[Thread], int], object])
 
 
-class _Combination(NamedReward, Generic[_S]):
-    def __init__(self, graders: Sequence[BatchGrader], name: str, scoring: _S) -> None:
+class _Combination(NamedReward, Generic[_Score]):
+    def __init__(self, graders: Sequence[BatchGrader], name: str, score: _Score) -> None:
         """Raises ValueError if a version of a grader is named twice."""
         labels = [str(grader) for grader in graders]
         if repeated := [label for label in labels if labels.count(label) > 1]:
             raise ValueError(f"the grader {repeated[0]} is named twice: name it once")
         self.graders = graders
         self.name = name
-        self._scoring = scoring
+        self._score = score
 
     def _reward_name(self) -> str:
         return self.name
@@ -35,7 +33,7 @@ class _Combination(NamedReward, Generic[_S]):
         return _names(self.graders)
 
 
-class Reward(_Combination[Scoring], RewardFunctions):
+class Reward(_Combination[Callable[[str, list[Thread], int], Outcomes]], RewardFunctions):
     """The weighted sum of the scores of several graders. `Client.reward` creates it.
 
     Attributes:
@@ -52,17 +50,17 @@ class Reward(_Combination[Scoring], RewardFunctions):
         """
         same = list(each_of(threads))
         with ThreadPoolExecutor(len(self.graders)) as pool:
-            parts = pool.map(lambda one: self._scoring.score(one.key, same, one.version), self.graders)
+            parts = pool.map(lambda one: self._score(one.key, same, one.version), self.graders)
             return combined(self.name, self.graders, list(parts))
 
 
-class AsyncReward(_Combination[AsyncScoring], AsyncRewardFunctions):
+class AsyncReward(_Combination[Callable[[str, list[Thread], int], Awaitable[Outcomes]]], AsyncRewardFunctions):
     """As `Reward`, for asynchronous code."""
 
     async def score(self, threads: Iterable[Thread]) -> Outcomes:
         """As `Reward.score`."""
         same = list(each_of(threads))
-        parts = await asyncio.gather(*(self._scoring.score(one.key, same, one.version) for one in self.graders))
+        parts = await asyncio.gather(*(self._score(one.key, same, one.version) for one in self.graders))
         return combined(self.name, self.graders, parts)
 
 

@@ -13,7 +13,6 @@ from gradebox.client._async.environments import AsyncEnvironments
 from gradebox.client._async.graders import AsyncGraders
 from gradebox.client._async.keys import AsyncKeys, AsyncProjects
 from gradebox.client._async.models import AsyncModels
-from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.calls import GraderChoice, OneGrader
 from gradebox.client.combined import AsyncReward, part_of, weights_of_reward
@@ -60,8 +59,7 @@ class AsyncClient:
         self._transport = AsyncTransport(Rules(url, api_key, timeout))
         self.project = project
         self.url = self._transport.rules.url
-        self._scoring = AsyncScoring(self._transport, project)
-        self.graders = AsyncGraders(self._transport, project, self._scoring)
+        self.graders = AsyncGraders(self._transport, project)
         self.batches = AsyncBatches(self._transport, project)
         self.environments = AsyncEnvironments(self._transport, project)
         self.models = AsyncModels(self._transport, project)
@@ -83,7 +81,7 @@ class AsyncClient:
             version: the version of the grader, if `key` names none; by default the newest.
             columns: for rows of a dataset, as in `batches.create`.
         """
-        return await self._scoring.score(key, threads, version, columns)
+        return await self.graders.score(key, threads, version, columns)
 
     async def reward(self, graders: GraderChoice, name: str = "reward") -> AsyncReward:
         """Combines several graders into one reward for trainers: the weighted sum of their scores.
@@ -101,7 +99,7 @@ class AsyncClient:
         for grader, weight in weights_of_reward(graders).items():
             key, version = calls.split_version(grader)
             parts.append(part_of(await self.graders.get(key), version, weight))
-        return AsyncReward(parts, name, self._scoring)
+        return AsyncReward(parts, name, self.graders.score)
 
     async def me(self) -> ApiKey:
         """The client's API key with its projects and role, without its secret."""

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from gradebox._openai import openai_grader
 from gradebox.client import calls
-from gradebox.client._async.scoring import AsyncScoring
+from gradebox.client._async.handles import AsyncGraderHandle
 from gradebox.client._async.transport import AsyncTransport
-from gradebox.client.handles import AsyncGraderHandle
 from gradebox.client.threads import Thread
 from gradebox.client.versions import (
     Ask,
@@ -26,6 +25,7 @@ from gradebox.schemas import Isolation, WrittenKind
 
 if TYPE_CHECKING:
     from gradebox.checks import ThreadCheck
+    from gradebox.client._async.graders import AsyncGraders
     from gradebox.judges import Criterion, CriterionItem, DecidedCase, Example
     from gradebox.judges.combined_part import PartConfig
     from gradebox.judges.criterion import ContextFields
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 class AsyncCreation:
     """The methods that create graders: `function`, `python`, and one for each kind, such as `judge`."""
 
-    def __init__(self, transport: AsyncTransport, project: str, scoring: AsyncScoring) -> None:
+    def __init__(self, transport: AsyncTransport, project: str, graders: AsyncGraders) -> None:
         self._transport = transport
         self._project = project
-        self._scoring = scoring
+        self._graders = graders
 
     async def __call__(self, *, key: str, fn: Function, **options: Unpack[GraderOptions]) -> AsyncGraderHandle:
         """As `function`."""
@@ -96,7 +96,7 @@ class AsyncCreation:
             "ask": ask,
         }
         grader = await self._transport.send(calls.create_grader(self._project, fields, threads))
-        return AsyncGraderHandle.of(grader, self._scoring)
+        return AsyncGraderHandle.of(grader, self._graders)
 
     async def python(
         self,
@@ -367,7 +367,7 @@ class AsyncCreation:
         check_key(key)
         fields = {"key": key, "kind": "custom", "name": name, "description": description}
         grader = await self._transport.send(calls.create_grader(self._project, fields))
-        return AsyncGraderHandle.of(grader, self._scoring)
+        return AsyncGraderHandle.of(grader, self._graders)
 
     async def of_kind(
         self, *, key: str, kind: WrittenKind, config: Mapping[str, Any], **options: Unpack[GraderOptions]
@@ -382,4 +382,4 @@ class AsyncCreation:
         threads = options.pop("threads", None)
         fields = {"key": key, "kind": kind, "config": config, **options}
         grader = await self._transport.send(calls.create_grader(self._project, fields, threads))
-        return AsyncGraderHandle.of(grader, self._scoring)
+        return AsyncGraderHandle.of(grader, self._graders)

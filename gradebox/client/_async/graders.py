@@ -1,18 +1,18 @@
 """The graders of a project."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
 from gradebox.client import calls
 from gradebox.client._async.batches import AsyncBatchHandle
 from gradebox.client._async.creation import AsyncCreation
-from gradebox.client._async.scoring import AsyncScoring
+from gradebox.client._async.handles import AsyncGraderHandle
 from gradebox.client._async.transport import AsyncTransport
-from gradebox.client._async.versions import environment_of, versions
-from gradebox.client.calls import Labels
-from gradebox.client.handles import AsyncGraderHandle
+from gradebox.client.calls import Labels, OneGrader
+from gradebox.client.outcomes import moved
+from gradebox.client.rows import Columns, with_columns
 from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion, with_feedback
-from gradebox.client.threads import Thread
+from gradebox.client.threads import Thread, pieces
 from gradebox.client.versions import (
     ONE_OF,
     Ask,
@@ -25,18 +25,28 @@ from gradebox.client.versions import (
     update_call,
 )
 from gradebox.errors import NotFound
-from gradebox.frame import Listing
+from gradebox.frame import Listing, Outcomes
 from gradebox.schemas import GRADER_COLUMNS, BatchBudget, GraderRecord, Isolation, Report, Version, WrittenKind
 
 
 class AsyncGraders:
     """The graders of the client's project."""
 
-    def __init__(self, transport: AsyncTransport, project: str, scoring: AsyncScoring) -> None:
+    def __init__(self, transport: AsyncTransport, project: str) -> None:
         self._transport = transport
         self._project = project
-        self._scoring = scoring
-        self.create = AsyncCreation(transport, project, scoring)
+        self.create = AsyncCreation(transport, project, self)
+
+    async def score(
+        self, key: OneGrader, threads: Iterable[Thread], version: int | None = None, columns: Columns | None = None
+    ) -> Outcomes:
+        """As `client.score`."""
+        name, number = calls.version_of(key, version)
+        outcomes = Outcomes()
+        for first, lines in pieces(with_columns(threads, columns)):
+            call = calls.score(self._project, name, number, lines)
+            outcomes += moved(await self._transport.send(call), first)
+        return outcomes
 
     async def validate(
         self,
@@ -63,7 +73,7 @@ class AsyncGraders:
         """
         check_isolation(isolation)
         if grader is not None:
-            environment = await environment_of(self._transport, self._project, grader, fn, environment)
+            environment = await self._environment_of(grader, fn, environment)
         source = source_of(fn, environment)
         call = calls.validate(self._project, source, threads, isolation, grader, environment, ask)
         return await self._transport.send(call)
@@ -114,7 +124,7 @@ class AsyncGraders:
             Conflict: the grader is locked.
             VersionChanged: the newest version is no longer `if_version`; nothing was saved.
         """
-        environment = await environment_of(self._transport, self._project, key, fn, environment)
+        environment = await self._environment_of(key, fn, environment)
         version = fn, isolation, timeout_s, memory_mb, threads, environment, ask, kind, config, if_version
         return self._handle(await self._transport.send(update_call(self._project, key, name, description, *version)))
 
@@ -175,8 +185,13 @@ class AsyncGraders:
         return self._handle(await self._transport.send(calls.graders.patch(self._project, key, {"weave": mapping})))
 
     async def versions(self, key: str) -> list[Version]:
-        """All versions of a grader with their sources."""
-        return await versions(self._transport, self._project, key)
+        """All versions of a grader with their sources, oldest first."""
+        found, after = list[Version](), 0  # one answer may hold only some of them
+        while (more := await self._transport.send(calls.list_versions(self._project, key, after))) and (
+            more[-1].number > after
+        ):
+            found, after = found + more, more[-1].number
+        return found
 
     async def suggest(
         self,
@@ -224,7 +239,17 @@ class AsyncGraders:
         return suggestion(said, await self._transport.send(call), given.status)
 
     def _handle(self, grader: GraderRecord) -> AsyncGraderHandle:
-        return AsyncGraderHandle.of(grader, self._scoring)
+        return AsyncGraderHandle.of(grader, self)
+
+    async def _environment_of(self, key: str, fn: Function | None, environment: str | None) -> str | None:
+        """The environment for extracting a function as a new version; by default that of the newest version.
+
+        Returns `environment` unchanged for a source or without a function, since extraction is not needed then.
+        """
+        if environment is not None or fn is None or isinstance(fn, str):
+            return environment
+        newest = await self.get(key)
+        return newest.environment.label if newest.environment else None
 
     async def list(self) -> Listing[AsyncGraderHandle]:
         """All graders of the project."""

@@ -14,7 +14,6 @@ from gradebox.client._sync.environments import Environments
 from gradebox.client._sync.graders import Graders
 from gradebox.client._sync.keys import Keys, Projects
 from gradebox.client._sync.models import Models
-from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import GraderChoice, OneGrader
 from gradebox.client.combined import Reward, part_of, weights_of_reward
@@ -61,8 +60,7 @@ class Client:
         self._transport = Transport(Rules(url, api_key, timeout))
         self.project = project
         self.url = self._transport.rules.url
-        self._scoring = Scoring(self._transport, project)
-        self.graders = Graders(self._transport, project, self._scoring)
+        self.graders = Graders(self._transport, project)
         self.batches = Batches(self._transport, project)
         self.environments = Environments(self._transport, project)
         self.models = Models(self._transport, project)
@@ -84,7 +82,7 @@ class Client:
             version: the version of the grader, if `key` names none; by default the newest.
             columns: for rows of a dataset, as in `batches.create`.
         """
-        return self._scoring.score(key, threads, version, columns)
+        return self.graders.score(key, threads, version, columns)
 
     def reward(self, graders: GraderChoice, name: str = "reward") -> Reward:
         """Combines several graders into one reward for trainers: the weighted sum of their scores.
@@ -102,7 +100,7 @@ class Client:
         for grader, weight in weights_of_reward(graders).items():
             key, version = calls.split_version(grader)
             parts.append(part_of(self.graders.get(key), version, weight))
-        return Reward(parts, name, self._scoring)
+        return Reward(parts, name, self.graders.score)
 
     def me(self) -> ApiKey:
         """The client's API key with its projects and role, without its secret."""

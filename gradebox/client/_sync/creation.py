@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from gradebox._openai import openai_grader
 from gradebox.client import calls
-from gradebox.client._sync.scoring import Scoring
+from gradebox.client._sync.handles import GraderHandle
 from gradebox.client._sync.transport import Transport
-from gradebox.client.handles import GraderHandle
 from gradebox.client.threads import Thread
 from gradebox.client.versions import (
     Ask,
@@ -27,6 +26,7 @@ from gradebox.schemas import Isolation, WrittenKind
 
 if TYPE_CHECKING:
     from gradebox.checks import ThreadCheck
+    from gradebox.client._sync.graders import Graders
     from gradebox.judges import Criterion, CriterionItem, DecidedCase, Example
     from gradebox.judges.combined_part import PartConfig
     from gradebox.judges.criterion import ContextFields
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 class Creation:
     """The methods that create graders: `function`, `python`, and one for each kind, such as `judge`."""
 
-    def __init__(self, transport: Transport, project: str, scoring: Scoring) -> None:
+    def __init__(self, transport: Transport, project: str, graders: Graders) -> None:
         self._transport = transport
         self._project = project
-        self._scoring = scoring
+        self._graders = graders
 
     def __call__(self, *, key: str, fn: Function, **options: Unpack[GraderOptions]) -> GraderHandle:
         """As `function`."""
@@ -97,7 +97,7 @@ class Creation:
             "ask": ask,
         }
         grader = self._transport.send(calls.create_grader(self._project, fields, threads))
-        return GraderHandle.of(grader, self._scoring)
+        return GraderHandle.of(grader, self._graders)
 
     def python(
         self,
@@ -368,7 +368,7 @@ class Creation:
         check_key(key)
         fields = {"key": key, "kind": "custom", "name": name, "description": description}
         grader = self._transport.send(calls.create_grader(self._project, fields))
-        return GraderHandle.of(grader, self._scoring)
+        return GraderHandle.of(grader, self._graders)
 
     def of_kind(
         self, *, key: str, kind: WrittenKind, config: Mapping[str, Any], **options: Unpack[GraderOptions]
@@ -383,4 +383,4 @@ class Creation:
         threads = options.pop("threads", None)
         fields = {"key": key, "kind": kind, "config": config, **options}
         grader = self._transport.send(calls.create_grader(self._project, fields, threads))
-        return GraderHandle.of(grader, self._scoring)
+        return GraderHandle.of(grader, self._graders)

@@ -1,19 +1,19 @@
 # Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
 """The graders of a project."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
 from gradebox.client import calls
 from gradebox.client._sync.batches import BatchHandle
 from gradebox.client._sync.creation import Creation
-from gradebox.client._sync.scoring import Scoring
+from gradebox.client._sync.handles import GraderHandle
 from gradebox.client._sync.transport import Transport
-from gradebox.client._sync.versions import environment_of, versions
-from gradebox.client.calls import Labels
-from gradebox.client.handles import GraderHandle
+from gradebox.client.calls import Labels, OneGrader
+from gradebox.client.outcomes import moved
+from gradebox.client.rows import Columns, with_columns
 from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion, with_feedback
-from gradebox.client.threads import Thread
+from gradebox.client.threads import Thread, pieces
 from gradebox.client.versions import (
     ONE_OF,
     Ask,
@@ -26,18 +26,28 @@ from gradebox.client.versions import (
     update_call,
 )
 from gradebox.errors import NotFound
-from gradebox.frame import Listing
+from gradebox.frame import Listing, Outcomes
 from gradebox.schemas import GRADER_COLUMNS, BatchBudget, GraderRecord, Isolation, Report, Version, WrittenKind
 
 
 class Graders:
     """The graders of the client's project."""
 
-    def __init__(self, transport: Transport, project: str, scoring: Scoring) -> None:
+    def __init__(self, transport: Transport, project: str) -> None:
         self._transport = transport
         self._project = project
-        self._scoring = scoring
-        self.create = Creation(transport, project, scoring)
+        self.create = Creation(transport, project, self)
+
+    def score(
+        self, key: OneGrader, threads: Iterable[Thread], version: int | None = None, columns: Columns | None = None
+    ) -> Outcomes:
+        """As `client.score`."""
+        name, number = calls.version_of(key, version)
+        outcomes = Outcomes()
+        for first, lines in pieces(with_columns(threads, columns)):
+            call = calls.score(self._project, name, number, lines)
+            outcomes += moved(self._transport.send(call), first)
+        return outcomes
 
     def validate(
         self,
@@ -64,7 +74,7 @@ class Graders:
         """
         check_isolation(isolation)
         if grader is not None:
-            environment = environment_of(self._transport, self._project, grader, fn, environment)
+            environment = self._environment_of(grader, fn, environment)
         source = source_of(fn, environment)
         call = calls.validate(self._project, source, threads, isolation, grader, environment, ask)
         return self._transport.send(call)
@@ -115,7 +125,7 @@ class Graders:
             Conflict: the grader is locked.
             VersionChanged: the newest version is no longer `if_version`; nothing was saved.
         """
-        environment = environment_of(self._transport, self._project, key, fn, environment)
+        environment = self._environment_of(key, fn, environment)
         version = fn, isolation, timeout_s, memory_mb, threads, environment, ask, kind, config, if_version
         return self._handle(self._transport.send(update_call(self._project, key, name, description, *version)))
 
@@ -176,8 +186,13 @@ class Graders:
         return self._handle(self._transport.send(calls.graders.patch(self._project, key, {"weave": mapping})))
 
     def versions(self, key: str) -> list[Version]:
-        """All versions of a grader with their sources."""
-        return versions(self._transport, self._project, key)
+        """All versions of a grader with their sources, oldest first."""
+        found, after = list[Version](), 0  # one answer may hold only some of them
+        while (more := self._transport.send(calls.list_versions(self._project, key, after))) and (
+            more[-1].number > after
+        ):
+            found, after = found + more, more[-1].number
+        return found
 
     def suggest(
         self,
@@ -225,7 +240,17 @@ class Graders:
         return suggestion(said, self._transport.send(call), given.status)
 
     def _handle(self, grader: GraderRecord) -> GraderHandle:
-        return GraderHandle.of(grader, self._scoring)
+        return GraderHandle.of(grader, self)
+
+    def _environment_of(self, key: str, fn: Function | None, environment: str | None) -> str | None:
+        """The environment for extracting a function as a new version; by default that of the newest version.
+
+        Returns `environment` unchanged for a source or without a function, since extraction is not needed then.
+        """
+        if environment is not None or fn is None or isinstance(fn, str):
+            return environment
+        newest = self.get(key)
+        return newest.environment.label if newest.environment else None
 
     def list(self) -> Listing[GraderHandle]:
         """All graders of the project."""

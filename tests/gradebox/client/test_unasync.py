@@ -1,12 +1,10 @@
 """Tests that the blocking client is generated from the asynchronous one and is up to date."""
 
-import inspect
 import subprocess
 import sys
 from pathlib import Path
 
 import gradebox
-from gradebox.client.handles import AsyncGraderHandle, GraderHandle
 
 ROOT = Path(gradebox.__file__).resolve().parents[1]
 SYNC = ROOT / "gradebox/client/_sync"
@@ -21,14 +19,3 @@ def test_the_blocking_client_is_what_would_be_made(tmp_path: Path) -> None:
     subprocess.run([sys.executable, ROOT / "scripts/unasync", tmp_path], check=True)
 
     assert modules(tmp_path) == modules(SYNC), "run .venv/bin/python scripts/unasync"
-
-
-def test_both_handles_of_graders_have_the_same_surface() -> None:
-    """They are not made from each other."""
-    assert surface(GraderHandle) == surface(AsyncGraderHandle)
-
-
-def surface(handle: type) -> dict[str, list[str]]:
-    """The public methods with their parameters."""
-    methods = {name: one for name, one in vars(handle).items() if inspect.isfunction(one) and name[0] != "_"}
-    return {name: list(inspect.signature(one).parameters) for name, one in methods.items()}
