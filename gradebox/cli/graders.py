@@ -1,8 +1,6 @@
 """`gradebox graders`"""
 
-import inspect
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
@@ -155,13 +153,12 @@ def create(
         "environment": environment,
         "ask": ask,
     }
-    settings = {"criteria": criteria, "model": model, "endpoint": endpoint}
-    given = {setting: value for setting, value in settings.items() if value is not None}
+    settings = _settings(config, criteria, model, endpoint)
     if kind is not None:
         if file is not None or replace:
             raise typer.BadParameter("--kind replaces a source: leave out FILE and --replace")
-        grader = _create_of_kind(invocation, key, kind, (_config(config) if config else {}) | given, options)
-    elif file is None or config is not None or given:
+        grader = _create_of_kind(invocation, key, kind, settings, options)
+    elif file is None or config is not None or settings:
         raise typer.BadParameter("name the FILE of a source; or a --kind, with its --config or its own options")
     else:
         keep = invocation.client.graders.put if replace else invocation.client.graders.create.function
@@ -203,14 +200,11 @@ def update(
     Everything that is not given stays the same, including the source, kind and settings. A FILE turns a grader of a
     kind into a function. --config and the other options change only the settings that they contain.
     """
-    settings = {"criteria": criteria, "model": model, "endpoint": endpoint}
-    given = {setting: value for setting, value in settings.items() if value is not None}
-    if config is not None:
-        given = _config(config) | given
-    has_settings = kind is not None or config is not None or bool(given)
+    settings = _settings(config, criteria, model, endpoint)
+    has_settings = kind is not None or config is not None or bool(settings)
     if file is not None and has_settings:
         raise typer.BadParameter("a FILE is the source of a function: name it, or the settings of a kind")
-    new_kind, new_config = _changed_settings(invocation, key, kind, given) if has_settings else (None, None)
+    new_kind, new_config = _changed_settings(invocation, key, kind, settings) if has_settings else (None, None)
     tried_on = read_threads(threads, column)
     grader = invocation.client.graders.update(
         key,
@@ -334,20 +328,19 @@ def _source(file: Path, contract: Contract) -> str:
 def _create_of_kind(
     invocation: Invocation, key: str, kind: str, config: dict[str, Any], options: "GraderOptions"
 ) -> "GraderRecord":
+    from gradebox.judges.source import settled
+
     create = invocation.client.graders.create
-    make: Callable[..., GraderRecord] = getattr(create, kind)
-    if kind == "judge" and "criteria" in config:
-        config["criterion"] = config.pop("criteria")
-    if "model" in config:
-        config["judge_model"] = config.pop("model")
+    if kind == "custom":
+        given = {name for name, value in options.items() if value is not None}
+        if others := sorted(config.keys() | given - {"name", "description"}):
+            raise typer.BadParameter(f"a grader of kind custom is not run: leave {', '.join(others)} out")
+        return create.custom(key=key, name=options["name"], description=options["description"])
     try:
-        inspect.signature(make).bind(key=key, **config)
-    except TypeError as error:
-        raise typer.BadParameter(f"a grader of kind {kind} is made from other settings: {error}") from error
-    given = {name: value for name, value in options.items() if value is not None}
-    if kind == "custom" and (others := sorted(given.keys() - {"name", "description"})):
-        raise typer.BadParameter(f"a grader of kind custom is not run: leave {', '.join(others)} out")
-    return make(key=key, **config, **given)
+        config = settled(kind, _of_kind(kind, config))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    return create.of_kind(key=key, kind=cast("WrittenKind", kind), config=config, **options)
 
 
 def _changed_settings(
@@ -364,10 +357,26 @@ def _changed_settings(
 
     if wanted not in get_args(WrittenKind):
         raise typer.BadParameter(f"{key} is of kind {newest.kind}, and has no settings: name the new --kind")
-    if wanted == "judge" and "criteria" in given:
-        given = {**given, "criterion": given["criteria"]}
-        del given["criteria"]
-    return cast("WrittenKind", wanted), ((newest.config if wanted == newest.kind else None) or {}) | given
+    kept = newest.config if wanted == newest.kind else None
+    return cast("WrittenKind", wanted), (kept or {}) | _of_kind(wanted, given)
+
+
+def _settings(config: Path | None, criteria: str | None, model: str | None, endpoint: str | None) -> dict[str, Any]:
+    """The settings in the file of --config, and those of the options, which come first."""
+    settings = _config(config) if config is not None else {}
+    if isinstance(settings.get("settings"), dict):  # as `create.multi_criteria` takes those of its judges
+        settings |= settings.pop("settings")
+    options = {"criteria": criteria, "model": model, "endpoint": endpoint}
+    given = {name: value for name, value in options.items() if value is not None}
+    if "model" in given:
+        settings.pop("judge_model", None)  # the other name of this setting
+    return settings | given
+
+
+def _of_kind(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings, with those of --criteria under the name that they have for this kind."""
+    names = {"criteria": "criterion"} if kind == "judge" else {}
+    return {names.get(name, name): value for name, value in settings.items()}
 
 
 def _config(file: Path) -> dict[str, Any]:

@@ -315,6 +315,10 @@ def test_the_command_line_makes_kinds(run: Callable[..., Any], tmp_path: Path) -
     assert 'criterion="Is it brief?"' in run("show", "short", "--source").stdout
     for wrong in (["x"], ["x", "--criteria", "c"], ["x", "--kind", "external", "--criteria", "c"]):
         assert run("create", *wrong).exit_code == 2, wrong
+    (tmp_path / "judge.json").write_text(json.dumps({"criterion": "Is it short?", "judge_model": "m", "stepz": 2}))
+    refused = run("create", "odd", "--kind", "judge", *config, "--model", "small-judge")
+    assert refused.exit_code == 2
+    assert "config has the member 'stepz', and a judge takes criterion, model, steps" in refused.output
 
 
 CHECKS: dict[str, Any] = {
