@@ -1,10 +1,8 @@
 """The embedded Redis: an append-only file in the data folder, and a Unix socket that only this user can open."""
 
 import os
-import re
 import shutil
 import socket
-import subprocess
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,7 +11,6 @@ from gradebox.service.data_folder import DataFolder
 from gradebox.service.process import ServiceProcess
 
 STOP_S = 20.0  # Redis writes pending data before it exits
-_TRACKS_LATENCY = 7  # the first version of Redis with latency tracking
 
 
 def redis_process(folder: DataFolder) -> ServiceProcess:
@@ -26,7 +23,7 @@ def redis_process(folder: DataFolder) -> ServiceProcess:
         )
     setpriv = shutil.which("setpriv")
     die_with_us = [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
-    command = [*die_with_us, server, *_options(folder, _version(server))]
+    command = [*die_with_us, server, *_options(folder)]
     return ServiceProcess("redis", command, dict(os.environ), folder.log("redis"), STOP_S, pass_fds=(folder.lock,))
 
 
@@ -57,14 +54,7 @@ def _ping(folder: DataFolder) -> bytes:
             return b""
 
 
-def _version(server: str) -> int:
-    """The major version, from a line such as `Redis server v=7.0.15 sha=…`; 0 if the line has another form."""
-    reported = subprocess.run([server, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
-    found = re.search(r"\bv=(\d+)", reported)
-    return int(found[1]) if found else 0
-
-
-def _options(folder: DataFolder, version: int) -> list[str]:
+def _options(folder: DataFolder) -> list[str]:
     options = {
         "port": "0",
         "unixsocket": str(_socket(folder)),
@@ -76,8 +66,6 @@ def _options(folder: DataFolder, version: int) -> list[str]:
         "maxmemory-policy": "noeviction",
         "daemonize": "no",
     }
-    if version >= _TRACKS_LATENCY:
-        options["latency-tracking"] = "no"  # unused, and takes about 20 KB of memory for each command
     return [part for name, value in options.items() for part in (f"--{name}", value)]
 
 

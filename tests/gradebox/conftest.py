@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from gradebox.client import Client
 from tests.commands import run_command
 
@@ -33,6 +35,12 @@ class Service:
 
     def client(self, project: str = "default") -> Client:
         return Client(self.url, self.key, project)
+
+
+@pytest.fixture(scope="module")
+def client(service: Service) -> Iterator[Client]:
+    with service.client() as client:
+        yield client
 
 
 @contextmanager

@@ -51,12 +51,6 @@ def thread(said: str, answer: str = "4") -> StringThread:
     return StringThread([("user", "2+2?"), ("assistant", said)], {"answer": answer})
 
 
-@pytest.fixture(scope="module")
-def client(service: Service) -> Iterator[Client]:
-    with service.client() as client:
-        yield client
-
-
 @pytest.fixture
 def contains(client: Client) -> str:
     key = f"contains-{uuid4().hex[:8]}"

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -35,12 +34,6 @@ async def shortest(threads: list[StringThread]) -> list[Score | Exception]:
 
 def thread(said: str) -> StringThread:
     return StringThread([("user", "Why?"), ("assistant", said)])
-
-
-@pytest.fixture(scope="module")
-def client(service: Service) -> Iterator[Client]:
-    with service.client() as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

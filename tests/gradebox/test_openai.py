@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -31,12 +30,6 @@ def mine(sample: dict[str, str], item: dict[str, str]) -> float:
 
 async def awaited(sample: dict[str, str], item: dict[str, str]) -> float:
     return mine(sample, item) / 2
-
-
-@pytest.fixture(scope="module")
-def client(service: Service) -> Iterator[Client]:
-    with service.client() as client:
-        yield client
 
 
 @pytest.fixture

@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
@@ -18,12 +17,6 @@ async def grade(thread):
         raise NotApplicable("nothing to compare")
     return float(thread.metadata["answer"] == thread.completion())
 """
-
-
-@pytest.fixture(scope="module")
-def client(service: Service) -> Iterator[Client]:
-    with service.client() as client:
-        yield client
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from gradebox.service.data_folder import DataFolder, hold
-from gradebox.service.redis import _version, redis_answers, redis_is_occupied, redis_process, redis_url
+from gradebox.service.redis import redis_answers, redis_is_occupied, redis_process, redis_url
 from tests.gradebox.conftest import ROOT
 from tests.waiting import eventually
 
@@ -65,7 +65,6 @@ def test_only_this_user_reaches_it_and_it_forgets_nothing(tmp_path: Path) -> Non
     with running(tmp_path) as (folder, connection):
         assert connection.config_get("appendfsync") == {"appendfsync": "always"}
         assert connection.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
-        assert connection.config_get("latency-tracking").get("latency-tracking", "no") == "no"
         assert connection.config_get("port") == {"port": "0"}
         assert stat.S_IMODE((folder.sockets / "redis.sock").stat().st_mode) == 0o700
 
@@ -89,13 +88,3 @@ def test_it_ends_with_the_service_however_that_ends(tmp_path: Path) -> None:
 
     with hold(tmp_path) as folder:  # waits for the lock that Redis inherited
         assert not redis_answers(folder)
-
-
-@pytest.mark.parametrize(
-    ("told", "version"), [("Redis server v=7.0.15 sha=0:0", 7), ("Redis server v=6.0.16 sha=0:0", 6), ("KeyDB", 0)]
-)
-def test_what_a_server_says_of_its_version(tmp_path: Path, told: str, version: int) -> None:
-    server = tmp_path / "redis-server"
-    server.write_text(f"#!/bin/sh\necho '{told}'\n")
-    server.chmod(0o755)
-    assert _version(str(server)) == version
