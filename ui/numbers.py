@@ -47,14 +47,16 @@ async def compare(request: Request) -> Response:
     )
     found = Comparison.model_validate_json(bytes(answer.body))
     sources, reasons = await who.services.read(request, _details, who.services, who.project, found)
-    values = {
-        "found": found,
-        "sources": sources,
-        "asked": asked,
-        "heat": _heat(found.pair_counts),
-        "reasons": reasons,
-    }
-    return page("compare.html", 200, None, visit=who, here="batches", **values)
+    return page(
+        "compare.html",
+        visit=who,
+        here="batches",
+        found=found,
+        sources=sources,
+        asked=asked,
+        heat=_heat(found.pair_counts),
+        reasons=reasons,
+    )
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ async def agreement(request: Request) -> Response:
     answer = await numbers.agreement(request, who.services, who.project, batch.id, label, grader, threshold)
     found = Agreement.model_validate_json(bytes(answer.body))
     values |= {"found": found, "cells": _cells(found), "heat": _heat(found.pair_counts)}
-    return page("agreement.html", 200, None, visit=who, here="batches", **values)
+    return page("agreement.html", visit=who, here="batches", **values)
 
 
 def _cells(found: Agreement) -> list[list[_Cell]]:

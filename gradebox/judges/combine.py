@@ -9,6 +9,7 @@ from typing import Any
 from gradebox.asks.errors import ModelError
 from gradebox.judges.bounded import bounded
 from gradebox.judges.combined_part import Judge, Part, PartConfig, read_parts
+from gradebox.judges.failures import as_detail, no_score
 from gradebox.judges.formula import FUNCTIONS, Formula, Undefined
 from gradebox.judges.means import weighted_mean
 from gradebox.judges.together import together
@@ -103,7 +104,7 @@ class Combine:
         if part.name in self._weights:
             reported["weight"] = self._weights[part.name]
         if isinstance(said, ModelError):
-            return {**reported, "error": {"kind": said.kind, "message": said.message, "retryable": said.retryable}}
+            return {**reported, "error": as_detail(said)}
         if isinstance(said, NotApplicable):
             return {**reported, "not_applicable": said.reason}
         reported |= {"score": float(said), "counted": counted[part.name]}
@@ -131,18 +132,9 @@ def _unscored(said: Mapping[str, Said], details: dict[str, Any]) -> ModelError |
     """Why the whole has no score: a failed part takes precedence over one that does not apply."""
     failures = {name: one for name, one in said.items() if isinstance(one, ModelError)}
     if failures:
-        return _failure(failures, details)
+        return no_score("parts", failures, details)
     name, why = next((name, one) for name, one in said.items() if isinstance(one, NotApplicable))
     return NotApplicable(f"{name}: {why.reason}" if why.reason else name, details)
-
-
-def _failure(failures: Mapping[str, ModelError], details: dict[str, Any]) -> ModelError:
-    """The error of the whole. It is retryable only if every part's error is."""
-    said = "; ".join(f"{name}: {error.message}" for name, error in failures.items())
-    retryable = all(error.retryable for error in failures.values())
-    final = next((error for error in failures.values() if not error.retryable), next(iter(failures.values())))
-    message = f"{len(failures)} of the parts have no score, so the whole has none: {said}"
-    return ModelError(final.kind, message, retryable, final.reply, details)
 
 
 def _details(parts: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 from gradebox.asks.errors import ModelError
 from gradebox.asks.other_grader import Grader
 from gradebox.judges.criterion import Criterion
-from gradebox.judges.means import is_above
+from gradebox.judges.means import is_above, is_number
 from gradebox.judges.source import class_of, settled
 from gradebox.score import MOST_VALUES, Score, is_name
 from gradebox.thread import StringThread
@@ -128,12 +128,12 @@ def _read(name: object, one: Any, normalize: bool) -> Part:
     target, threshold, required = given.get("target_option"), given.get("score_threshold"), given.get("required", False)
     if target is not None and (threshold is not None or not isinstance(target, str)):
         raise ValueError(f"{where}: target_option= is the name of an option, and stands without score_threshold=")
-    if threshold is not None and not _is_number(threshold):
+    if threshold is not None and not is_number(threshold):
         raise ValueError(f"{where}: score_threshold= is a number, and not {threshold!r:.80}")
     if not isinstance(required, bool):
         raise ValueError(f"{where}: required= is true or false, and not {required!r:.80}")
     weight = given.get("weight")
-    if weight is not None and not (_is_number(weight) and weight >= 0):
+    if weight is not None and not (is_number(weight) and weight >= 0):
         raise ValueError(f"{where}: weight= is a number of 0 or more, and not {weight!r:.80}")
     judge = _judge(given, where)
     bounds = _bounds(given, judge, where) if normalize and target is None else None
@@ -203,7 +203,7 @@ def _bounds(given: Mapping[str, Any], judge: Judge, where: str) -> tuple[float, 
         said = _range_of(kind, judge)
     if said is None:
         raise ValueError(f"{where}: its scores cannot be normalised without their range: add range=[lowest, highest]")
-    if not isinstance(said, list | tuple) or len(said) != 2 or not all(map(_is_number, said)) or said[0] >= said[1]:
+    if not isinstance(said, list | tuple) or len(said) != 2 or not all(map(is_number, said)) or said[0] >= said[1]:
         raise ValueError(f"{where}: range= is two numbers, the lowest first, and not {said!r:.80}")
     if not isfinite(float(said[1]) - float(said[0])):
         raise ValueError(
@@ -232,7 +232,3 @@ def _scores_of(judge: Judge) -> dict[str, float] | None:
     from gradebox.judges.direct_judge import DirectJudge  # imported here: most combinations are of graders alone
 
     return judge.scores if isinstance(judge, DirectJudge) else None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)

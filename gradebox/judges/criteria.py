@@ -23,9 +23,9 @@ def _yes(description: str, yes: str = "", no: str = "", is_bad: bool = False, **
     return Criterion(description, options, higher_is_better=not is_bad, **more)
 
 
-def _no(description: str, yes: str = "", no: str = "", **more: Any) -> Criterion:
+def _no(description: str, **more: Any) -> Criterion:
     """Options Yes (0.0) and No (1.0), for a question about a flaw."""
-    return Criterion(description, (Option("Yes", yes, 0.0), Option("No", no, 1.0)), **more)
+    return Criterion(description, (Option("Yes", "", 0.0), Option("No", "", 1.0)), **more)
 
 
 def _graded(description: str, options: dict[str, tuple[str, float]], **more: Any) -> Criterion:

@@ -10,6 +10,8 @@ from json import JSONDecodeError, loads
 from math import isfinite
 from typing import Any, NamedTuple
 
+from gradebox.judges.means import is_number
+
 ContextFields = Mapping[str, str] | Sequence[str] | str | None
 """One or more field names, or a mapping of displayed names to fields; None: the conversation before the completion."""
 
@@ -153,10 +155,8 @@ def _checked(criterion: Criterion) -> Criterion:
             raise ValueError(f"an option of criterion {criterion.label!r} is {option.name!r:.80}, which is no name")
         if not isinstance(option.description, str):
             raise ValueError(f"the description of option {option.name!r} is no text: {option.description!r:.80}")
-        if option.score is not None and (
-            isinstance(option.score, bool) or not isinstance(option.score, int | float) or not isfinite(option.score)
-        ):
-            raise ValueError(f"the score of option {option.name!r} is a finite number, and this is {option.score!r}")
+        if option.score is not None and not is_number(option.score):
+            raise ValueError(f"the score of option {option.name!r} is a finite number, not {option.score!r:.80}")
     names = [option.name for option in options]
     if len(names) < _FEWEST or len(set(names)) < len(names):
         raise ValueError(f"criterion {criterion.label!r} has the options {names}: give at least two different ones")

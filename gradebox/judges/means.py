@@ -1,10 +1,16 @@
-"""Means and thresholds that rounding errors do not change, of any finite numbers."""
+"""Finite numbers: their means and thresholds, which rounding errors do not change."""
 
 from collections.abc import Sequence
 from math import fsum, isclose
 from operator import mul
+from sys import float_info
 
 _ROUNDING = 1e-12
+
+
+def is_number(value: object) -> bool:
+    """Return whether the value is a number that a float holds; a bool is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= float_info.max
 
 
 def mean(numbers: Sequence[float]) -> float:

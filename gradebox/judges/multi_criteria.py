@@ -10,7 +10,8 @@ from gradebox.asks.errors import ModelError
 from gradebox.judges.bounded import bounded
 from gradebox.judges.criterion import Criterion, read
 from gradebox.judges.direct_judge import DirectJudge, PositionalBias
-from gradebox.judges.means import is_above, weighted_mean
+from gradebox.judges.failures import as_detail, no_score
+from gradebox.judges.means import is_above, is_number, weighted_mean
 from gradebox.judges.together import together
 from gradebox.score import Score
 from gradebox.thread import StringThread
@@ -119,7 +120,7 @@ class MultiCriteria:
         details = _details({"criteria": reported, "normalize_scores": self._normalizes})
         failures = {name: result for name, result in judged.items() if not isinstance(result, Score)}
         if failures:
-            raise _failure(failures, details)
+            raise no_score("criteria", failures, details)
         scores = [reported[item.name]["score"] for item in self._items]
         unmet = [item.name for item, score in zip(self._items, scores, strict=True) if item.required and score < 1]
         value = 0.0 if unmet else self._whole(scores)
@@ -133,7 +134,7 @@ class MultiCriteria:
         reported: dict[str, Any] = {"weight": item.weight, "strategy": item.strategy, "required": item.required}
         if isinstance(result, ModelError):
             kind = "positional_bias" if isinstance(result, PositionalBias) else result.kind
-            return reported | {"error": {"kind": kind, "message": result.message, "retryable": result.retryable}}
+            return reported | {"error": {**as_detail(result), "kind": kind}}
         score = self._item_score(item, result)
         reported |= {"score": score, "weighted_score": item.weight * score}
         return reported | {"result": {"score": float(result), "reason": result.reason, "details": result.details}}
@@ -156,15 +157,6 @@ async def _judged(judge: DirectJudge, thread: StringThread) -> Score | ModelErro
         return await judge(thread)
     except ModelError as why:
         return why
-
-
-def _failure(failures: Mapping[str, ModelError], details: dict[str, Any]) -> ModelError:
-    """The error of the whole. It is retryable only if every criterion's error is."""
-    said = "; ".join(f"{name}: {error}" for name, error in failures.items())
-    message = f"{len(failures)} of the criteria have no score, so the whole has none: {said}"
-    errors = list(failures.values())
-    final = next((error for error in errors if not error.retryable), errors[0])
-    return ModelError(final.kind, message, final.retryable, final.reply, details)
 
 
 def _details(details: dict[str, Any]) -> dict[str, Any]:
@@ -228,7 +220,7 @@ def _weights(weights: list[float | None]) -> list[float]:
     if len(given) < len(weights):
         raise ValueError("some criteria have a weight, and some have none: give all of them one, or none")
     for weight in given:
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1:
+        if not is_number(weight) or not 0 <= weight <= 1:
             raise ValueError(f"a weight is a number from 0 to 1, and not {weight!r:.80}")
     if abs(fsum(given) - 1) > _NEAR:
         raise ValueError(f"the weights come to {fsum(given):.9g}: they are to come to 1")
@@ -247,9 +239,7 @@ def _checked(
         raise ValueError(f"{name!r} has a target_option and a score_threshold: give one of them")
     if target is not None and target not in scores:
         raise ValueError(f"{name!r}: target_option {target!r:.80} is none of {', '.join(map(repr, scores))}")
-    if threshold is not None and (
-        isinstance(threshold, bool) or not isinstance(threshold, int | float) or not isfinite(threshold)
-    ):
+    if threshold is not None and not is_number(threshold):
         raise ValueError(f"{name!r}: score_threshold is a number, and not {threshold!r:.80}")
     if target is None and normalizes and lowest == highest:
         raise ValueError(f"{name!r}: all options score {lowest}, so they cannot be normalised: normalize_scores=False")

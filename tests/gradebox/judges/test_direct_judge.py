@@ -270,6 +270,7 @@ def test_no_text_holds_the_marks_around_it() -> None:
         ({"criterion": {**GRADED, "options": [{"name": "a", "score": 1}]}}, "at least two"),
         ({"criterion": {**GRADED, "options": [{"name": "a", "score": 1}] * 2}}, "at least two"),
         ({"criterion": {**GRADED, "options": [{"name": "a", "score": float("nan")}, "1"]}}, "finite number"),
+        ({"criterion": {**GRADED, "options": [{"name": "a", "score": 10**400}, "1"]}}, "finite number"),
         ({"criterion": {"field": ""}}, "names a field"),
         ({"context_fields": [1]}, "context_fields="),
     ],
