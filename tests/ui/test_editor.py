@@ -491,3 +491,16 @@ def test_a_criterion_may_begin_like_json(page: Page) -> None:
     for text, value in (("[Safety] Is it safe?", "[Safety] Is it safe?"), ('{"a": 1', '{"a": 1'), ('["a"]', ["a"])):
         criterion.fill(text)
         assert json.loads(config.evaluate("editor => editor.value"))["criterion"] == value
+
+
+def test_a_test_is_not_replaced_by_the_check_of_what_was_typed_before_it(page: Page, client: httpx.Client) -> None:
+    open_new(page, client)
+    replace(page, "samples", '{"completion": "4"}')
+    write(page, "# typed\n")
+    page.keyboard.press("Control+Enter")
+    saved = page.locator("#report th").nth(2)
+    expect(saved).to_have_text("version 1")
+    page.wait_for_timeout(1500)
+    expect(saved).to_have_text("version 1")
+    write(page, "# typed again\n")
+    expect(saved).to_have_text("why")

@@ -85,6 +85,15 @@ document.addEventListener("htmx:config:request", (event) => {
   field.focus();
 });
 
+// --- A test is of the text as it is: the check that a change before it asked for, after a pause, would replace its report.
+let isTested = false;
+for (const name of ["edited", "change", "again"]) document.addEventListener(name, () => { isTested = false; }, true);
+document.addEventListener("htmx:config:request", (event) => {
+  const { id } = event.detail.ctx.sourceElement;
+  if (id === "report" && isTested) event.preventDefault();
+  if (id === "try" && !event.defaultPrevented) isTested = true;
+});
+
 // --- Drafts: this browser stores typed text until the service saves it, by grader and version.
 const written = form && (document.querySelector("code-editor#config") || source);
 const [graderKey, number] = form?.dataset.draft.split("@") ?? []; // a grader that is not saved yet has no number
