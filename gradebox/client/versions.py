@@ -81,20 +81,7 @@ def one_of(fn: Callable[..., object] | None, source: str | None) -> Function:
 
 
 def update_call(
-    project: str,
-    key: str,
-    name: str | None = None,
-    description: str | None = None,
-    fn: Function | None = None,
-    isolation: Isolation | None = None,
-    timeout_s: float | None = None,
-    memory_mb: int | None = None,
-    threads: Sequence[Thread] | None = None,
-    environment: str | None = None,
-    ask: Ask | None = None,
-    kind: WrittenKind | None = None,
-    config: Mapping[str, Any] | None = None,
-    if_version: int | None = None,
+    project: str, key: str, fn: Function | None, if_version: int | None, options: UpdateOptions
 ) -> Call[GraderRecord]:
     """The request that gives a grader a new version, or only a name or a description.
 
@@ -104,23 +91,15 @@ def update_call(
         GradeboxError: the function cannot stand alone, or there is no such isolation.
         TypeError: a kind without its config or with a function, or `if_version` without a new version.
     """
-    check_source(fn, kind, config)
-    fields: dict[str, object] = {"name": name, "description": description}
-    options = {
-        "isolation": isolation,
-        "timeout_s": timeout_s,
-        "memory_mb": memory_mb,
-        "environment": environment,
-        "ask": ask,
-    }
-    if all(part is None for part in (fn, kind, threads, *options.values())):
+    check_source(fn, options.get("kind"), options.get("config"))
+    if fn is None and all(value is None for name, value in options.items() if name not in ("name", "description")):
         if if_version is not None:
             raise TypeError("if_version= is for a new version: a name or a description belongs to none")
-        return calls.graders.patch(project, key, fields)
-    check_isolation(isolation)
-    source = None if fn is None else source_of(fn, environment)
-    version = {"source": source, "kind": kind, "config": config, **options}
-    return calls.put_grader(project, key, fields | version, threads, if_version)
+        return calls.graders.patch(project, key, options)
+    check_isolation(options.get("isolation"))
+    source = None if fn is None else source_of(fn, options.get("environment"))
+    threads = options.pop("threads", None)
+    return calls.put_grader(project, key, {**options, "source": source}, threads, if_version)
 
 
 def check_options(options: Mapping[str, object], creates: bool = False) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from gradebox.outcome import Outcome
+from gradebox.outcome import CompletionScore, Outcome
 
 
 def neighbours(keys: Sequence[object]) -> list[list[int]]:
@@ -36,19 +36,8 @@ def of_each(outcomes: Sequence[Outcome], groups: Sequence[Sequence[int]]) -> lis
 def _each(outcome: Outcome, group: Sequence[int]) -> list[Outcome]:
     """Split a group's outcome by completion. Without scores per completion, each gets the group's error or reason."""
     run_ms = outcome.run_ms / len(group)
-    if outcome.scores is None:
-        return [
-            Outcome(
-                place,
-                outcome.grader,
-                None,
-                run_ms,
-                error=outcome.error,
-                not_applicable=outcome.not_applicable,
-                details=outcome.details,
-            )
-            for place in group
-        ]
+    none = CompletionScore(None, error=outcome.error, not_applicable=outcome.not_applicable, details=outcome.details)
+    scores = [none] * len(group) if outcome.scores is None else outcome.scores
     return [
         Outcome(
             place,
@@ -61,5 +50,5 @@ def _each(outcome: Outcome, group: Sequence[int]) -> list[Outcome]:
             not_applicable=each.not_applicable,
             details=each.details,
         )
-        for place, each in zip(group, outcome.scores, strict=True)
+        for place, each in zip(group, scores, strict=True)
     ]

@@ -18,6 +18,7 @@ from gradebox.client.versions import (
     Ask,
     Function,
     GraderOptions,
+    UpdateOptions,
     check_isolation,
     check_options,
     check_source,
@@ -124,9 +125,19 @@ class AsyncGraders:
             Conflict: the grader is locked.
             VersionChanged: the newest version is no longer `if_version`; nothing was saved.
         """
-        environment = await self._environment_of(key, fn, environment)
-        version = fn, isolation, timeout_s, memory_mb, threads, environment, ask, kind, config, if_version
-        return self._handle(await self._transport.send(update_call(self._project, key, name, description, *version)))
+        options: UpdateOptions = {
+            "name": name,
+            "description": description,
+            "isolation": isolation,
+            "timeout_s": timeout_s,
+            "memory_mb": memory_mb,
+            "threads": threads,
+            "environment": await self._environment_of(key, fn, environment),
+            "ask": ask,
+            "kind": kind,
+            "config": config,
+        }
+        return self._handle(await self._transport.send(update_call(self._project, key, fn, if_version, options)))
 
     async def put(
         self,
