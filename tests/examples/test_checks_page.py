@@ -28,8 +28,7 @@ DOC_ROWS = re.findall(r"^\| (`.*?) \|", PAGE[: PAGE.index("## Repeated")], re.MU
 @pytest.fixture(scope="module")
 def client(service: Service) -> Iterator[Client]:
     """A client of a project with the grader that the page sends by curl."""
-    with service.client("checks-page") as client:
-        client.projects.create(client.project)
+    with service.new_project() as client:
         client.graders.create.checks(CONFIG["key"], CONFIG["config"]["checks"])
         yield client
 

@@ -78,8 +78,7 @@ def test_a_judge_scores(snippet: str) -> None:
 
 @pytest.fixture(scope="module")
 def client(service: Service) -> Iterator[Client]:
-    with service.client("judges-page") as client:
-        client.projects.create(client.project)
+    with service.new_project() as client:
         yield client
 
 

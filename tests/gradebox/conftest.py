@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -35,6 +36,12 @@ class Service:
 
     def client(self, project: str = "default") -> Client:
         return Client(self.url, self.key, project)
+
+    def new_project(self) -> Client:
+        """A client of a new project."""
+        client = self.client(f"p-{uuid4().hex[:8]}")
+        client.projects.create(client.project)
+        return client
 
 
 @pytest.fixture(scope="module")

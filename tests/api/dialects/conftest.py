@@ -1,7 +1,6 @@
 """Fixtures for tests with the clients of other services."""
 
 from collections.abc import Iterator
-from uuid import uuid4
 
 import pytest
 
@@ -21,6 +20,4 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 @pytest.fixture
 def project(service: Service) -> str:
     """Creates a project for one test."""
-    key = f"p-{uuid4().hex[:8]}"
-    service.client().projects.create(key)
-    return key
+    return service.new_project().project

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -48,9 +47,7 @@ def server() -> Iterator[ModelServer]:
 @pytest.fixture
 def client(service: Service, server: ModelServer) -> Iterator[Client]:
     """A client of a new project, with a judge of politeness."""
-    project = f"p-{uuid4().hex[:8]}"
-    assert service.run("projects", "create", project).returncode == 0
-    with service.client(project) as client:
+    with service.new_project() as client:
         client.models.create("m", base_url=server.base_url, model="m", price=Price(1_000, 2_000))
         client.graders.create.judge(key="polite", criterion="Is it polite?", judge_model="m", description="of manners")
         client.graders.create.function(key="short", fn=LENGTH)

@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from uuid import uuid4
 
 import pytest
 
@@ -29,9 +28,7 @@ def server() -> Iterator[ModelServer]:
 @pytest.fixture
 def client(service: Service, server: ModelServer) -> Iterator[Client]:
     """A client of a new project, with a judge whose proof has asked once."""
-    project = f"p-{uuid4().hex[:8]}"
-    assert service.run("projects", "create", project).returncode == 0
-    with service.client(project) as client:
+    with service.new_project() as client:
         client.models.create("small-judge", base_url=server.base_url, model="m", price=PRICE, max_concurrency=2)
         client.graders.create.function(key="polite", fn=JUDGE)
         yield client

@@ -2,7 +2,6 @@
 
 import json
 from typing import Any
-from uuid import uuid4
 
 import httpx
 import pytest
@@ -34,14 +33,13 @@ FAILS = "async def grade(thread):\n    return 1 / len(thread.metadata)\n"
 @pytest.fixture(scope="module")
 def url(service: Service) -> str:
     """The URL of a project's webhooks, with a key."""
-    project = f"p-{uuid4().hex[:8]}"
-    service.client().projects.create(project)
-    graders = service.client(project=project).graders
+    client = service.new_project()
+    graders = client.graders
     graders.create.function(key="shows", fn=SHOWS)
     graders.create.function(key="calls", fn=SHOWS_CALLS)
     graders.create.function(key="plain", fn="async def grade(thread):\n    return 0.25\n")
     graders.create.function(key="fails", fn=FAILS, threads=[{"completion": "x", "metadata": {"a": 1}}])
-    return f"{service.url.replace('://', f'://any:{service.key}@')}/promptfoo/v1/{project}"
+    return f"{service.url.replace('://', f'://any:{service.key}@')}/promptfoo/v1/{client.project}"
 
 
 def webhook(output: Any, prompt: str | None = "6 x 7?", **variables: Any) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Fixtures for a grader as a reward server."""
 
 from typing import NamedTuple
-from uuid import uuid4
 
 import pytest
 
@@ -57,9 +56,6 @@ class Reward(NamedTuple):
 @pytest.fixture(scope="module")
 def reward(service: Service) -> Reward:
     """Creates a grader that returns the length of a completion."""
-    project = f"p-{uuid4().hex[:8]}"
-    service.client().projects.create(project)
-    service.client(project).graders.create.function(
-        key="length", fn=SOURCE, name="Length", description="how long it is", timeout_s=1.0
-    )
-    return Reward(Reward("", project, service).at(), project, service)
+    client = service.new_project()
+    client.graders.create.function(key="length", fn=SOURCE, name="Length", description="how long it is", timeout_s=1.0)
+    return Reward(Reward("", client.project, service).at(), client.project, service)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from typing import Any
-from uuid import uuid4
 
 import httpx
 import pytest
@@ -86,9 +85,7 @@ class Scorer:
 @pytest.fixture(scope="module")
 def client(service: Service) -> Iterator[Client]:
     """A client of a project with two graders."""
-    project = f"p-{uuid4().hex[:8]}"
-    service.client().projects.create(project)
-    with service.client(project) as client:
+    with service.new_project() as client:
         client.graders.create.function(key="shows", fn=SHOWS)
         client.graders.create.function(key="runs", fn=RUNS, threads=[{"completion": "score = 1"}])
         yield client
