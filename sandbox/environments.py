@@ -5,15 +5,14 @@ see the same folder, so the kernel caches its pages once.
 """
 
 import hashlib
+import math
 import os
 import re
-import subprocess
 import sys
 import tarfile
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,11 +27,12 @@ MARK = ".gradebox-environment"  # a file of each environment: the Python and mac
 DATA = ".data"  # the folder of an environment with its data
 BUILT_FOR = f"{sys.implementation.cache_tag} {os.uname().machine}"
 _STAGED = ".build-"
-_NAME = re.compile(rf"[0-9a-f]{{64}}|{re.escape(_STAGED)}\w+")
+_HASH = re.compile("[0-9a-f]{64}")
+_NAME = re.compile(rf"{_HASH.pattern}|{re.escape(_STAGED)}\w+")
 _TOUCH_S = 3600.0
 _UNUSED_S = 14 * 24 * 3600.0  # a folder unused for this long is removed: it can be made again
 _LOCK = ".lock-"  # prefix; followed by the name of the environment being made
-_STALE_S = 24 * 3600.0  # no build takes this long
+_LOCK_S = 24 * 3600.0  # after which a lock file is removed: nothing takes this long to make
 
 Fetch = Callable[[str], IO[bytes]]
 """Opens the archive with this SHA-256. Raises FileNotFoundError if there is none."""
@@ -84,13 +84,17 @@ class EnvironmentFolders:
         if time.time() - folder.stat().st_mtime > _TOUCH_S:
             os.utime(folder)
 
+    def temporary(self) -> AbstractContextManager[Path]:
+        """Creates a folder beside the environments, and removes it afterwards."""
+        return image.temporary_folder(self.folder, _STAGED)
+
     @contextmanager
     def staging(self) -> Iterator[Path]:
         """Creates a folder for a build, readable by sandboxes; `find` finds it by its name. It is removed afterwards,
         unless it was adopted.
         """
         self._prepare()
-        with temporary_folder(self.folder) as staged:
+        with self.temporary() as staged:
             staged.chmod(0o755)
             yield staged
 
@@ -108,17 +112,15 @@ class EnvironmentFolders:
         if not self.folder.is_dir():
             return []
         swept = []
-        with image.locked(self.folder), temporary_folder(self.folder) as aside:
+        with image.locked(self.folder), self.temporary() as aside:
             for path in self.folder.iterdir():
-                kept_s = _UNUSED_S if re.fullmatch(r"[0-9a-f]{64}", path.name) else _STALE_S
                 with suppress(FileNotFoundError):  # another process has just removed its staging folder
-                    if time.time() - path.stat().st_mtime <= kept_s:
-                        continue
-                    if path.is_dir():
-                        path.rename(aside / path.name)  # a partly removed folder must never be taken for a complete one
+                    age_s = time.time() - path.stat().st_mtime
+                    if path.name.startswith(_LOCK):
+                        if age_s > _LOCK_S:
+                            path.unlink()
+                    elif age_s > _kept_s(path.name) and image.set_aside(path, aside):
                         swept.append(path.name)
-                    elif path.name.startswith(_LOCK):
-                        path.unlink()
         return swept
 
     def _prepare(self) -> None:
@@ -156,16 +158,11 @@ class EnvironmentFolders:
         os.sync()  # otherwise a power failure may leave the folder's name with empty files in it
 
 
-@contextmanager
-def temporary_folder(parent: Path) -> Iterator[Path]:
-    """Creates a folder and removes it afterwards with `rm`, however deep its content: shutil stops at Python's
-    recursion limit.
-    """
-    folder = Path(tempfile.mkdtemp(dir=parent, prefix=_STAGED))
-    try:
-        yield folder
-    finally:
-        subprocess.run(["rm", "-rf", "--", folder], check=False)
+def _kept_s(name: str) -> float:
+    """How long a folder of this name stays without use. What others have put here stays for ever."""
+    if _HASH.fullmatch(name):
+        return _UNUSED_S
+    return image.STALE_S if name.startswith((_STAGED, image.NEW)) else math.inf
 
 
 class Hashed:

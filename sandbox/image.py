@@ -21,8 +21,9 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +39,11 @@ _ZONES = Path("/usr/lib/zoneinfo")  # another folder that `zoneinfo` searches; a
 _PREFIX = Path("/usr")
 _ROOMS = Path(__file__).parent.parent
 _LOCK = ".lock"
+NEW = ".new-"
+_COPY = re.compile(r"(python|guest)-[0-9a-f]{16}")
+_UNUSED_S = 7 * 24 * 3600.0  # a copy that no process has used for this long is removed: it can be made again
+STALE_S = 3600.0  # what a process makes is locked by then
+_MOST_REMOVED = 10  # copies at one start, which waits for it
 _LEFT_OUT = {
     "site-packages", "dist-packages", "__pycache__", "test", "tests", "idlelib", "lib2to3", "ensurepip", "tkinter",
     "turtledemo", "turtle.py", "pydoc_data", "EXTERNALLY-MANAGED", "sitecustomize.py", "usercustomize.py",
@@ -57,6 +63,8 @@ _INSIDE = {
     "validators": "gradebox._validators",
     "dotpromptz_handlebars": "gradebox._handlebars",
 }
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_in_use = ExitStack()  # the locks of the copies that this process uses: it holds them until it ends
 _IMPORT = re.compile(rf"^(\s*(?:from|import) )({'|'.join(map(re.escape, _INSIDE))})\b", re.MULTILINE)
 
 
@@ -78,14 +86,42 @@ def build(folder: Path) -> Image:
     try:
         make_folder(folder)
         check_owner(folder)
-        root = made_once(folder / f"python-{_interpreter_hash()}", _copy_interpreter)
-        guest = made_once(folder / f"guest-{_guest_hash()}", _copy_guest)
+        root = _used(folder / f"python-{_interpreter_hash()}", _copy_interpreter)
+        guest = _used(folder / f"guest-{_guest_hash()}", _copy_guest)
     except OSError as error:
         raise IsolationUnavailable(
             f"the image of the sandbox cannot be made in {folder}: {error}. "
             "Name a folder of your own with GRADEBOX_IMAGE_DIR."
         ) from error
+    _remove_unused(folder)
     return Image(root, guest)
+
+
+def _used(target: Path, make: Callable[[Path], None]) -> Path:
+    """Returns the folder `target`, made once, which no process removes as long as this one lives."""
+    while True:
+        made_once(target, make)
+        with suppress(FileNotFoundError):  # another process has just removed it
+            _in_use.enter_context(in_use(target))
+            with suppress(OSError):  # in a container, the folder may be read-only
+                os.utime(target)
+            return target
+
+
+def _remove_unused(folder: Path) -> None:
+    """Removes old copies that no process uses, and what killed processes left."""
+    now = time.time()
+    with suppress(OSError):  # in a container, the folder may be read-only
+        old = [
+            path
+            for path in folder.iterdir()
+            if (_COPY.fullmatch(path.name) and now - path.stat().st_mtime > _UNUSED_S)
+            or (path.name.startswith(NEW) and now - path.stat().st_mtime > STALE_S)
+        ]
+        if old:
+            with temporary_folder(folder, NEW) as aside:
+                for path in old[:_MOST_REMOVED]:
+                    set_aside(path, aside)
 
 
 def make_folder(folder: Path) -> None:
@@ -114,8 +150,8 @@ def made_once(target: Path, make: Callable[[Path], None], lock: str = _LOCK) -> 
         return target
     with locked(target.parent, lock):
         if not target.is_dir():
-            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".new-") as new:
-                content = Path(new) / "content"
+            with temporary_folder(target.parent, NEW) as new:
+                content = new / "content"
                 content.mkdir()
                 make(content)
                 content.chmod(0o755)
@@ -129,6 +165,55 @@ def locked(folder: Path, name: str = _LOCK) -> Iterator[None]:
     with (folder / name).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def temporary_folder(parent: Path, prefix: str) -> Iterator[Path]:
+    """Creates a folder and removes it afterwards with `rm`, however deep its content: shutil stops at Python's
+    recursion limit.
+    """
+    folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+    try:
+        with in_use(folder):
+            yield folder
+    finally:
+        subprocess.run(["rm", "-rf", "--", folder], check=False)
+
+
+@contextmanager
+def in_use(folder: Path) -> Iterator[None]:
+    """Keeps other processes from removing a folder by `set_aside`. The kernel releases the lock of a killed process.
+
+    Raises:
+        FileNotFoundError: another process has removed it.
+    """
+    lock = os.open(folder, _FOLDER)
+    try:
+        with suppress(OSError):  # on a file system without such locks, `set_aside` fails too
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        if not os.path.samestat(os.fstat(lock), folder.stat()):
+            raise FileNotFoundError(folder)
+        yield
+    finally:
+        os.close(lock)
+
+
+def set_aside(folder: Path, aside: Path) -> bool:
+    """Moves a folder below `aside`, to be removed there: one that is partly removed must never be taken for a complete
+    one. Returns False if a process uses it, or has just removed it.
+    """
+    try:
+        lock = os.open(folder, _FOLDER)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        folder.rename(aside / folder.name)
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return True
 
 
 def interpreter() -> Path:

@@ -136,6 +136,20 @@ def test_what_nobody_uses_is_removed(folder: Path, archives: Archives) -> None:
     assert own.find(unused.name) == unused  # it is unpacked again
 
 
+def test_what_a_killed_build_left_is_removed_within_hours(folder: Path, archives: Archives) -> None:
+    own = folders(folder, archives)
+    left, others = folder / ".build-left", folder / "of-the-operator"
+    with own.staging() as staged:
+        for path in (left, others, staged):
+            path.mkdir(exist_ok=True)
+            os.utime(path, (1, time.time() - 2 * 3600))
+        assert own.sweep() == [left.name]
+        assert staged.is_dir()
+    os.utime(others, (1, 1))
+    assert own.sweep() == []
+    assert others.is_dir()
+
+
 @pytest.fixture
 def small_pool(folder: Path, archives: Archives) -> Iterator[Pool]:
     """A pool of at most two sandboxes."""

@@ -1,7 +1,10 @@
 import ast
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -35,6 +38,43 @@ def test_it_is_made_once(folder: Path, built: image.Image) -> None:
     assert [(path.name, path.stat().st_ino) for path in folder.iterdir()] == before
     names = sorted(path.name.partition("-")[0] for path in folder.iterdir())
     assert names == [".lock", "guest", "python"]
+
+
+@contextmanager
+def process_that_uses(folder: Path) -> Iterator[None]:
+    """Another process, which uses a folder until it is killed."""
+    script = "import sys; from sandbox import image; from pathlib import Path\n"
+    script += "with image.in_use(Path(sys.argv[1])):\n    print(flush=True)\n    sys.stdin.read()"
+    command = [sys.executable, "-c", script, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        yield
+        process.kill()
+
+
+def test_what_no_process_uses_is_removed_at_a_start(folder: Path, built: image.Image) -> None:
+    old = {name: folder / name for name in ("python-0123456789abcdef", "guest-0123456789abcdef", ".new-left", "mine")}
+    young = [folder / "guest-fedcba9876543210", folder / ".new-young"]
+    for path in (*old.values(), *young):
+        (path / "content").mkdir(parents=True)
+    for path in old.values():
+        os.utime(path, (1, 1))
+    os.utime(built.root, (1, 1))
+
+    with process_that_uses(old["guest-0123456789abcdef"]), process_that_uses(old[".new-left"]):
+        image.build(folder)
+        assert [name for name, path in old.items() if path.exists()] == ["guest-0123456789abcdef", ".new-left", "mine"]
+        assert built.root.stat().st_mtime > 1
+    image.build(folder)
+    assert [name for name, path in old.items() if path.exists()] == ["mine"]
+    assert all((path / "content").is_dir() for path in young)
+    for path in (old["mine"], *young):
+        shutil.rmtree(path)
+
+
+def test_a_process_keeps_its_copy_from_others(built: image.Image, tmp_path: Path) -> None:
+    assert [image.set_aside(path, tmp_path) for path in (built.root, built.guest)] == [False, False]
 
 
 def test_it_holds_the_standard_library_and_nothing_of_this_machine(built: image.Image) -> None:

@@ -7,7 +7,7 @@ from typing import IO, Protocol
 
 from gradebox.schemas import EnvironmentPackage
 from sandbox import image
-from sandbox.environments import DATA, PYTHON, temporary_folder
+from sandbox.environments import DATA, PYTHON
 from sandbox.limits import MIB
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
@@ -46,7 +46,7 @@ def build(
     """
     most_mb = SandboxSettings().environment_mb
     with pool.environments.staging() as staged:
-        packages = _install(requirements, staged, settings, most_mb, report_step) if requirements else []
+        packages = _install(requirements, staged, pool, settings, most_mb, report_step) if requirements else []
         contents.tidy(staged)
         if data is not None:
             try:
@@ -66,9 +66,14 @@ def build(
 
 
 def _install(
-    requirements: Sequence[str], staged: Path, settings: EnvironmentSettings, most_mb: int, report_step: ReportStep
+    requirements: Sequence[str],
+    staged: Path,
+    pool: Pool,
+    settings: EnvironmentSettings,
+    most_mb: int,
+    report_step: ReportStep,
 ) -> list[EnvironmentPackage]:
-    with temporary_folder(staged.parent) as folder:
+    with pool.environments.temporary() as folder:
         uv = Uv(folder, settings, most_mb)
         packages = uv.resolve(requirements, lambda: report_step("resolving"))
         _check_allowed(packages, settings)
