@@ -7,6 +7,7 @@ Pending builds stay in Redis until they end, so a worker that dies loses nothing
 import threading
 import time
 from contextlib import ExitStack
+from functools import partial
 
 import structlog
 from redis.exceptions import RedisError
@@ -19,6 +20,7 @@ from worker.environments.build_steps import build
 from worker.environments.data import fetched
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed
+from worker.redis_retry import retry_redis
 
 _LOOK_S = 1.0
 _RENEW_S = 2.0
@@ -65,18 +67,21 @@ class EnvironmentBuilder(threading.Thread):
         try:
             made = self._make(claim, progress)
         except (BuildFailed, NotFound) as failed:
-            self._builds.fail(claim, str(failed))
+            self._fail(claim, str(failed))
             _log.info("an environment cannot be built", environment=label, project=claim.project)
         except _NotWanted:
             if self._context.stopping.is_set():
                 self._builds.give_back(claim)
         except (OSError, SandboxError) as error:
             _log.warning("an environment could not be built", environment=label, error=str(error))
-            self._builds.fail(claim, f"the service could not build it: {_reason(error)}. Update it to try again")
+            self._fail(claim, f"the service could not build it: {_reason(error)}. Update it to try again")
         else:
-            self._builds.finish(claim, made)
+            retry_redis(self._context, partial(self._builds.finish, claim, made))
             took = round(time.monotonic() - began, 1)
             _log.info("an environment is ready", environment=label, project=claim.project, seconds=took)
+
+    def _fail(self, claim: Claim, reason: str) -> None:
+        retry_redis(self._context, partial(self._builds.fail, claim, reason))
 
     def _make(self, claim: Claim, progress: "_Progress") -> Made:
         pool, store = self._context.pool, self._context.store
@@ -127,5 +132,5 @@ class _Progress:
         if now - self._began > _LONGEST_S:
             raise BuildFailed(f"it was not built within {_LONGEST_S:g} s: ask for fewer packages")
         self._step, self._recorded_at = step, now
-        if not self._context.store.builds.renew(self._claim, step):
+        if not retry_redis(self._context, partial(self._context.store.builds.renew, self._claim, step)):
             raise _NotWanted

@@ -7,16 +7,20 @@ from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from gradebox.schemas import Environment
 from storage import redis_keys
+from storage.environment_builds import Claim, Made
 from storage.settings import StorageSettings
 from storage.store import Store
 from tests.waiting import eventually
 from tests.wheels import folder_for_environments, make_wheel
 from tests.worker.conftest import Worker, workers
+from worker.context import WorkerContext
 from worker.environments.builder import EnvironmentBuilder
 from worker.environments.settings import EnvironmentSettings
+from worker.environments.uv import BuildFailed
 
 pytestmark = pytest.mark.sandbox
 
@@ -66,6 +70,37 @@ def test_a_tenant_is_told_no_path_of_this_machine(monkeypatch: pytest.MonkeyPatc
     context.store.builds.fail.assert_called_once_with(
         claim, "the service could not build it: No space left on device. Update it to try again"
     )
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_build_outlasts_an_outage_of_redis(
+    context: WorkerContext, store: Store, monkeypatch: pytest.MonkeyPatch, is_made: bool
+) -> None:
+    store.environments.create("default", "small", ["small"])
+    claim = store.builds.claim()
+    assert claim is not None
+
+    def make(_: Claim, progress: Callable[[str], None]) -> Made:
+        progress("resolving")
+        if not is_made:
+            raise BuildFailed("there is no such package")
+        return Made([], "0" * 64, "3.11", 1, 1)
+
+    for name in ("renew", "finish", "fail"):
+        method, away = getattr(store.builds, name), iter((True,))
+
+        def after_an_outage(*given: object, method: Callable[..., bool] = method, away: Iterator[bool] = away) -> bool:
+            if next(away, False):
+                raise RedisConnectionError("it is away")
+            return method(*given)
+
+        monkeypatch.setattr(store.builds, name, after_an_outage)
+    builder = EnvironmentBuilder(context, EnvironmentSettings())
+    monkeypatch.setattr(builder, "_make", make)
+    builder.build(claim)
+
+    (build,) = _now(store, "small").builds
+    assert (build.state, build.reason) == (("ready", None) if is_made else ("failed", "there is no such package"))
 
 
 def test_what_a_killed_worker_was_building_is_built_by_another(
