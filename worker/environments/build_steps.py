@@ -1,5 +1,6 @@
 """The steps of one build."""
 
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from sandbox.limits import MIB
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
 from storage.environment_builds import Made
+from storage.settings import StorageSettings
 from storage.spool import Readable
 from worker.environments import bytecode, contents
 from worker.environments.data import DataRefused, unpack
@@ -45,22 +47,32 @@ def build(
         OSError: there is no room for it.
     """
     most_mb = SandboxSettings().environment_mb
+    reserve = StorageSettings().reserve_mb * MIB
     with pool.environments.staging() as staged:
-        packages = _install(requirements, staged, pool, settings, most_mb, report_step) if requirements else []
+
+        def goes_on(step: str, wanted: int = 0) -> None:
+            report_step(step)
+            if shutil.disk_usage(staged).free < reserve + wanted:
+                raise BuildFailed(
+                    "the disk of the machine that builds it is nearly full: have the operator free some of it"
+                )
+
+        packages = _install(requirements, staged, pool, settings, most_mb, goes_on) if requirements else []
         contents.tidy(staged)
         if data is not None:
             try:
-                unpack(data, staged / DATA, most_mb, lambda: report_step("unpacking the data"))
+                unpack(data, staged / DATA, most_mb, lambda: goes_on("unpacking the data"))
             except DataRefused as refused:
                 raise BuildFailed(str(refused)) from refused
         size, _ = contents.measure(staged, most_mb)
-        bytecode.compile_all(pool, staged, most_mb * MIB - size, lambda: report_step("compiling"))
+        bytecode.compile_all(pool, staged, most_mb * MIB - size, lambda: goes_on("compiling"))
         image.open_to_read(staged)
         size, files = contents.measure(staged, most_mb)
+        goes_on("packing", size)
         with tempfile.TemporaryFile(dir=staged.parent) as archive:
-            sha256 = contents.pack(staged, archive, lambda: report_step("packing"))
+            sha256 = contents.pack(staged, archive, lambda: goes_on("packing"))
             archive.seek(0)
-            archives.keep(sha256, _Read(archive, lambda: report_step("storing")))
+            archives.keep(sha256, _Read(archive, lambda: goes_on("storing")))
         pool.environments.adopt(staged, sha256)
     return Made(packages, sha256, PYTHON, size, files)
 

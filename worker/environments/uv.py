@@ -4,10 +4,10 @@ uv gets a separate environment. Of the service's environment, it receives only t
 or how to reach one.
 """
 
+import errno
 import os
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import time
@@ -22,7 +22,6 @@ from gradebox.schemas import EnvironmentPackage
 from runtime.supervised import killed_with_parent
 from sandbox import image
 from sandbox.limits import ENVIRONMENT_FILES, MIB
-from storage.settings import StorageSettings
 from worker.environments.settings import EnvironmentSettings
 
 MOST_PACKAGES = 100
@@ -49,6 +48,7 @@ _LIKE_PIP = {
 _LONGEST_FOLDER = 500  # characters below uv's folder: deeply nested folders would overflow Python's stack
 _TRUE = {"1", "on", "t", "true", "y", "yes"}  # the values that pip reads as true
 _SHA256 = re.compile("[0-9a-f]{64}")
+_FILE_TOO_LARGE = f"(os error {errno.EFBIG})"  # uv met the limit of one file's size
 _PATH = re.compile(r"(?<![\w/])/[^\s`'\"):,]+")  # a path of this machine, such as a folder in PIP_FIND_LINKS
 _URL = re.compile(r"\b(?:https?|file)://[^\s`'\")]+")
 
@@ -66,7 +66,6 @@ class Uv:
     def __init__(self, folder: Path, settings: EnvironmentSettings, most_mb: int) -> None:
         self._folder = folder
         self._most_mb = most_mb
-        self._reserve = StorageSettings().reserve_mb * MIB
         self._until = time.monotonic() + _PATIENCE_S
         self._environment = environment_of(os.environ, settings) | {
             "PATH": os.defpath,
@@ -161,10 +160,6 @@ class Uv:
     def _check(self, watched: Path | None) -> None:
         if time.monotonic() > self._until:
             raise BuildFailed(f"it was not downloaded within {_PATIENCE_S:g} s: ask for less, or try again later")
-        if shutil.disk_usage(self._folder).free < self._reserve:
-            raise BuildFailed(
-                "the disk of the machine that builds it is nearly full: have the operator free some of it"
-            )
         size, files = _measure(self._folder)
         if watched is not None and not watched.is_relative_to(self._folder):
             more, number = _measure(watched)
@@ -179,6 +174,8 @@ class Uv:
     def _failure_message(self, output: Path, status: int) -> str:
         with output.open("rb") as file:
             said = file.read(_OUTPUT_BYTES).decode("utf-8", "replace").strip()
+        if _FILE_TOO_LARGE in said:
+            return f"it is larger than {self._too_large()}"
         told = _PATH.sub("(a path)", _URL.sub("(the package index)", said).replace(str(self._folder), "(folder)"))
         if not told:
             return f"uv ended with {status} and printed nothing: see the worker's log, or try again"

@@ -15,7 +15,7 @@ from gradebox.schemas import Isolation
 from sandbox.grader_source import GraderSource
 from sandbox.limits import MIB
 from sandbox.pool import Pool
-from tests.wheels import list_files, make_wheel
+from tests.wheels import list_files, make_wheel, zip_of
 from tests.worker.environments.conftest import Builds, Kept
 from worker.environments import contents, uv
 from worker.environments.compiler import PART
@@ -104,7 +104,7 @@ def test_the_operator_names_the_packages(builds: Builds, wheels: Path) -> None:
 def test_too_large_is_refused(builds: Builds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_wheel(tmp_path, "bomb", {"bomb/__init__.py": "", "bomb/zeros.txt": "0" * (64 * MIB)})  # 64 KiB as a wheel
     monkeypatch.setenv("GRADEBOX_ENVIRONMENT_MB", "8")
-    with pytest.raises(BuildFailed):
+    with pytest.raises(BuildFailed, match=r"larger than the 8 MiB .* \(GRADEBOX_ENVIRONMENT_MB\)"):
         builds(tmp_path, ["bomb"])
 
 
@@ -121,6 +121,8 @@ def test_a_disk_that_is_nearly_full_is_left_alone(
     monkeypatch.setenv("GRADEBOX_RESERVE_MB", str(1 << 40))
     with pytest.raises(BuildFailed, match="nearly full"):
         builds(wheels, ["beta"])
+    with pytest.raises(BuildFailed, match="nearly full"):
+        builds(wheels, [], zip_of({"words.txt": "a"}))
 
 
 def test_a_package_takes_the_place_of_no_module_of_python(builds: Builds, builder: Pool, tmp_path: Path) -> None:
