@@ -23,7 +23,7 @@ from worker.unit_watch import SLICE_S, UnitWatch
 _LONGEST_PAUSE_S = 15.0
 _SPOOL_PAUSE_S = 2.0
 _LOOK_S = 1.0  # between two checks whether sandboxes are available again: the pool retries at this interval
-_LOG_S = 30.0  # between two log lines that report that they are not
+_LOG_S = 30.0  # between two log lines that report that they, or the spool, are not
 _OTHER_LOOP_S = SLICE_S + 2.0  # enough for the other loop to leave its unit for a waiting one, and to take that
 
 _log = structlog.get_logger(__name__)
@@ -120,13 +120,25 @@ class ScoringLoop:
         if self._context.stopping.is_set():
             self._queue.give_back(lease, tried=False)
         elif isinstance(error, OSError | PayloadLost) and (trouble := self._context.store.spool.trouble()) is not None:
-            _log.warning("waiting for the spool", again_in_s=_SPOOL_PAUSE_S, error=str(trouble))
             self._queue.give_back(lease, tried=False)
-            self._context.stopping.wait(_SPOOL_PAUSE_S)
+            self._await_spool(trouble)
         elif isinstance(error, PayloadLost) and self._is_spool_there(lease.batch):
             self._queue.give_back(lease, tried=True)  # at once, because the payload never comes back
         else:
             self._queue.postpone(lease, min(2.0**lease.tries, _LONGEST_PAUSE_S))
+
+    def _await_spool(self, trouble: OSError | None) -> None:
+        """Waits until the spool can be used. No unit is taken meanwhile: each time is an attempt, and their numbers are
+        limited to two bytes.
+        """
+        log_at = monotonic()
+        while trouble is not None:
+            if monotonic() >= log_at:
+                _log.warning("taking no units: waiting for the spool", error=str(trouble))
+                log_at += _LOG_S
+            if self._context.stopping.wait(_SPOOL_PAUSE_S):
+                return
+            trouble = self._context.store.spool.trouble()
 
     def _is_spool_there(self, batch: str) -> bool:
         try:

@@ -114,16 +114,20 @@ def test_a_spool_that_cannot_be_used_for_a_while_costs_no_try(
     monkeypatch.setattr(scoring_loop, "_SPOOL_PAUSE_S", 0.01)
     batch = submit(store, dispatch, 3, SOURCE)
     root = Path(store.spool._root)
-    with ScoringLoop(context) as loop:
+    with ScoringLoop(context) as loop, ThreadPoolExecutor(1) as thread:
         root.rename(root.with_name("away"))
         root.write_bytes(b"a file where the folder is to be")
-        for _ in range(store.leases.attempts + 2):
-            assert loop.work()
-        root.unlink()
-        root.with_name("away").rename(root)
-        assert loop.work()
+        worked = thread.submit(lambda: [loop.work() for _ in range(2)])
+        try:
+            time.sleep(0.5)
+            assert not worked.done()
+        finally:
+            root.unlink()
+            root.with_name("away").rename(root)
+        assert worked.result(5) == [True, True]
         loop.flush()
     assert scores(store, batch) == [0.0, 1.0, 2.0]
+    assert store.batches.settled(batch) == [2]  # the first try after the outage, however long it was
 
 
 def test_a_chunk_whose_spool_cannot_be_asked_is_given_back(
