@@ -4,6 +4,7 @@ A folder is made once, from an archive, and is named by the SHA-256 of that arch
 see the same folder, so the kernel caches its pages once.
 """
 
+import ctypes
 import hashlib
 import math
 import os
@@ -33,6 +34,8 @@ _TOUCH_S = 3600.0
 _UNUSED_S = 14 * 24 * 3600.0  # a folder unused for this long is removed: it can be made again
 _LOCK = ".lock-"  # prefix; followed by the name of the environment being made
 _LOCK_S = 24 * 3600.0  # after which a lock file is removed: nothing takes this long to make
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 Fetch = Callable[[str], IO[bytes]]
 """Opens the archive with this SHA-256. Raises FileNotFoundError if there is none."""
@@ -100,7 +103,7 @@ class EnvironmentFolders:
 
     def adopt(self, staged: Path, sha256: str) -> None:
         """Makes a folder that was built here the folder of an environment, so that it need not be unpacked again."""
-        os.sync()  # as in `_unpack`
+        _sync(staged)  # as in `_unpack`
         with image.locked(self.folder, _LOCK + sha256):
             if not (self.folder / sha256).is_dir():
                 staged.rename(self.folder / sha256)
@@ -155,7 +158,7 @@ class EnvironmentFolders:
         if hashed.sha256 != sha256:
             raise OSError(f"the archive {sha256} was changed or cut off: it has the hash {hashed.sha256}")
         image.open_to_read(target)
-        os.sync()  # otherwise a power failure may leave the folder's name with empty files in it
+        _sync(target)  # otherwise a power failure may leave the folder's name with empty files in it
 
 
 def _kept_s(name: str) -> float:
@@ -163,6 +166,18 @@ def _kept_s(name: str) -> float:
     if _HASH.fullmatch(name):
         return _UNUSED_S
     return image.STALE_S if name.startswith((_STAGED, image.NEW)) else math.inf
+
+
+def _sync(folder: Path) -> None:
+    """Writes the disk of a folder. `os.sync` would also wait for every other one, such as a network disk that does not
+    answer.
+    """
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if _libc.syncfs(opened):
+            raise OSError(ctypes.get_errno(), "the disk cannot be written", str(folder))
+    finally:
+        os.close(opened)
 
 
 class Hashed:

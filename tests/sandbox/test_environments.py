@@ -76,6 +76,15 @@ def test_it_is_unpacked_once(folder: Path, archives: Archives) -> None:
     assert modes == {0o755, 0o644}
 
 
+def test_it_waits_for_no_other_disk(folder: Path, archives: Archives, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sync", lambda: pytest.fail("a network disk that is away would not answer"))
+    own = folders(folder, archives)
+    own.find(archives.add(FILES))
+    with own.staging() as staged:
+        own.adopt(staged, "0" * 64)
+    assert (folder / ("0" * 64)).is_dir()
+
+
 def test_what_was_changed_or_cut_off_is_not_used(folder: Path, archives: Archives) -> None:
     sha256, other = archives.add(FILES), archives.add({**FILES, "one.py": "VALUE = 9.0\n"})
     archives.kept[sha256] = archives.kept[other]
