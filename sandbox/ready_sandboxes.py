@@ -3,11 +3,12 @@
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from math import inf
 from pathlib import Path
 from time import monotonic
 
+from sandbox import image
 from sandbox.backends.base import Backend
 from sandbox.counts import Counts
 from sandbox.errors import InfrastructureError, StillRunning, Stopped
@@ -289,9 +290,14 @@ class ReadySandboxes:
 
     def _start(self, order: _Order | None) -> None:
         """Starts an empty sandbox, or the sandbox of an order."""
+        environment = order.environment if order else None
+        used = ExitStack()
         try:
-            session = Session(self._backend.start(order.environment if order else None))
+            if environment is not None:
+                used.enter_context(image.in_use(environment))
+            session = Session(self._backend.start(environment), used)
         except Exception as error:  # noqa: BLE001  # the caller gets any error, and the next attempt may succeed
+            used.close()
             self._fail(error, order)
             return
         self._counts.started.inc()

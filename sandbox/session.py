@@ -7,6 +7,7 @@ import re
 import select
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from math import inf
 from time import monotonic, sleep
 from typing import Literal, NamedTuple
@@ -98,8 +99,10 @@ class Session:
         starved: for the last records: set if the sandbox got too little processor time while they were waited for.
     """
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Sandbox, used: ExitStack | None = None) -> None:
+        """`used` is closed once the sandbox has ended."""
         self.sandbox = sandbox
+        self._used = used or ExitStack()
         self.source: GraderSource | None = None
         self.loaded: Loaded | None = None
         self.used_at = monotonic()
@@ -305,6 +308,7 @@ class Session:
     def end(self) -> None:
         """Ends the sandbox. Raises StillRunning if it has not exited yet; another call waits for it again."""
         self.sandbox.end()
+        self._used.close()
         if self._shared is not None:
             self._shared.close()
 

@@ -228,3 +228,16 @@ def test_one_that_cannot_be_mounted_troubles_no_other(
         score(small_pool, GraderSource(ONE, environment="0" * 64))
     assert small_pool.trouble() is None
     assert score(small_pool, GraderSource("async def grade(thread): return 0.5")) == 0.5
+
+
+@pytest.mark.sandbox
+def test_one_that_a_sandbox_uses_is_not_removed(folder: Path, archives: Archives) -> None:
+    """The clock may have jumped, for example because the machine was suspended."""
+    own, sha256 = folders(folder, archives), archives.add(FILES)
+    settings = SandboxSettings(environments_dir=folder, load_s=20)
+    with Pool(backend_of("bubblewrap")(settings), settings) as pool:
+        pool.environments.fetch_from(archives.fetch)
+        score(pool, GraderSource(ONE, environment=sha256))
+        os.utime(folder / sha256, (1, 1))
+        assert own.sweep() == []
+    assert own.sweep() == [sha256]
