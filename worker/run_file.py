@@ -36,7 +36,9 @@ _SLICE_LINES, _SLICE_BYTES = 1000, 8 << 20
 
 
 def main() -> int:
-    """Returns 0 if the grader is valid and a completion has a score, 1 if not, 2 if the grader could not be tried."""
+    """Returns 0 if the grader is valid and a completion has a score, 1 if not, 2 if the grader could not be tried, 130
+    after Ctrl-C.
+    """
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     arguments = _parser().parse_args()
     try:
@@ -51,6 +53,9 @@ def main() -> int:
     except (OSError, ValueError, GradeboxError, BuildFailed, InfrastructureError, IsolationUnavailable) as error:
         output.note(f"gradebox: {error}")
         return 2
+    except KeyboardInterrupt:
+        output.note("gradebox: interrupted")
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:

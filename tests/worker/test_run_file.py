@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from gradebox.cli import app
 from gradebox.service import server_programs
 from sandbox.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
+from tests.waiting import eventually
 from tests.wheels import folder_for_environments, make_wheel
 from worker import run_file
 
@@ -81,6 +83,19 @@ def test_a_file_is_checked_and_scored(folder: Path) -> None:
     assert [outcome["index"] for outcome in outcomes] == list(range(1202))
     assert [outcome["score"] for outcome in outcomes] == [1.0, 0.0] * 600 + [None, 1.0]
     assert sorted(path.name for path in folder.iterdir()) == ["out.jsonl", "reads.py", "threads.jsonl"]
+
+
+def test_ctrl_c_ends_it_in_a_line(folder: Path) -> None:
+    slow = "import time\nasync def grade(thread: StringThread) -> float:\n    time.sleep(4)\n    return 1.0\n"
+    (folder / "slow.py").write_text(slow)
+    (folder / "threads.jsonl").write_text(threads("4"))
+    command = [sys.executable, "-m", "gradebox", "run", "slow.py", "--threads", "threads.jsonl", "-o", "out.jsonl"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, env=environment, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+        eventually((folder / "out.jsonl").exists, 20.0)  # it scores
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (130, "gradebox: interrupted\n")
 
 
 def test_a_program_reads_json_or_outcomes(folder: Path, run: Run) -> None:
