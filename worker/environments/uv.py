@@ -31,12 +31,15 @@ _CPU_S = 600
 _OUTPUT_BYTES = 64 * 1024
 _LOCK_BYTES = 1024 * 1024
 _MEMORY_BYTES = 4 << 30
-# Variables of the service's environment that name an index, or how to reach one.
+# Variables of the service's environment that tell how to reach any index, and those that name one.
+_REACHES = (
+    "HOME", "NETRC", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+    "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+)  # fmt: skip
 _INDEX = (
-    "UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_INDEX_STRATEGY",
-    "UV_OFFLINE", "UV_CONFIG_FILE", "UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "UV_INSECURE_HOST", "HOME",
-    "NETRC", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY",
-    "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+    *_REACHES, "UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS",
+    "UV_INDEX_STRATEGY", "UV_OFFLINE", "UV_CONFIG_FILE", "UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "UV_INSECURE_HOST",
+    "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS",
 )  # fmt: skip
 _OF_INDEX = re.compile(r"UV_INDEX_[A-Z0-9_]+_(USERNAME|PASSWORD)")
 _LIKE_PIP = {
@@ -188,7 +191,7 @@ class Uv:
 def environment_of(service: Mapping[str, str], settings: EnvironmentSettings) -> dict[str, str]:
     """The variables that configure uv's indexes: from the operator's setting, else from the service's environment."""
     if settings.environments_index:
-        kept = {name: service[name] for name in ("HOME", "NETRC", "SSL_CERT_FILE", "SSL_CERT_DIR") if name in service}
+        kept = {name: service[name] for name in _REACHES if name in service}
         return kept | {"UV_DEFAULT_INDEX": settings.environments_index, "UV_NO_CONFIG": "1"}
     found = {uv: service[pip] for pip, uv in _LIKE_PIP.items() if pip in service}
     if "UV_FIND_LINKS" in found:  # pip separates several by spaces, uv by commas

@@ -297,6 +297,12 @@ def test_uv_hears_of_indexes_and_of_nothing_else() -> None:
     assert named == {"HOME": "/home/a", "UV_DEFAULT_INDEX": "https://own", "UV_NO_CONFIG": "1"}
 
 
+@pytest.mark.parametrize("index", ["", "https://own"])
+@pytest.mark.parametrize("name", ["HTTPS_PROXY", "https_proxy", "NO_PROXY"])
+def test_any_index_is_reached_by_the_proxy(index: str, name: str) -> None:
+    assert environment_of({name: "a"}, EnvironmentSettings(environments_index=index))[name] == "a"
+
+
 def test_each_folder_that_pip_is_told_of_is_one_for_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = [make_wheel(tmp_path / name, name, {f"{name}.py": ""}).parent for name in ("one", "two")]
     for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
