@@ -6,7 +6,8 @@ Pending builds stay in Redis until they end, so a worker that dies loses nothing
 
 import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
 import structlog
@@ -24,6 +25,7 @@ from worker.redis_retry import retry_redis
 
 _LOOK_S = 1.0
 _RENEW_S = 2.0
+_LONG_STEP_S = 15.0
 _SWEEP_S = 3600.0
 _LONGEST_S = 1800.0  # for one build
 
@@ -65,7 +67,8 @@ class EnvironmentBuilder(threading.Thread):
         _log.info("building an environment", environment=label, project=claim.project, tries=claim.tries)
         progress = _Progress(self._context, claim)
         try:
-            made = self._make(claim, progress)
+            with self._renewing(claim):
+                made = self._make(claim, progress)
         except (BuildFailed, NotFound) as failed:
             self._fail(claim, str(failed))
             _log.info("an environment cannot be built", environment=label, project=claim.project)
@@ -79,6 +82,23 @@ class EnvironmentBuilder(threading.Thread):
             retry_redis(self._context, partial(self._builds.finish, claim, made))
             took = round(time.monotonic() - began, 1)
             _log.info("an environment is ready", environment=label, project=claim.project, seconds=took)
+
+    @contextmanager
+    def _renewing(self, claim: Claim) -> Iterator[None]:
+        """Keeps the lease through steps that report nothing for long, such as a sync of a slow disk."""
+        ended = threading.Event()
+
+        def renew() -> None:
+            until = time.monotonic() + _LONGEST_S
+            while not ended.wait(_LONG_STEP_S) and time.monotonic() < until:
+                with suppress(RedisError):
+                    self._builds.renew(claim)
+
+        threading.Thread(target=renew, name="environment-lease", daemon=True).start()
+        try:
+            yield
+        finally:
+            ended.set()
 
     def _fail(self, claim: Claim, reason: str) -> None:
         retry_redis(self._context, partial(self._builds.fail, claim, reason))

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest.mock import MagicMock
@@ -10,7 +11,7 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from gradebox.schemas import Environment
-from storage import redis_keys
+from storage import environment_builds, redis_keys
 from storage.environment_builds import Claim, Made
 from storage.settings import StorageSettings
 from storage.store import Store
@@ -18,6 +19,7 @@ from tests.waiting import eventually
 from tests.wheels import folder_for_environments, make_wheel
 from tests.worker.conftest import Worker, workers
 from worker.context import WorkerContext
+from worker.environments import builder
 from worker.environments.builder import EnvironmentBuilder
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed
@@ -64,9 +66,9 @@ def test_a_worker_builds_and_keeps_what_it_built(store: Store, start: Callable[[
 
 def test_a_tenant_is_told_no_path_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     context, claim = MagicMock(), MagicMock()
-    builder = EnvironmentBuilder(context, EnvironmentSettings())
-    monkeypatch.setattr(builder, "_make", MagicMock(side_effect=OSError(28, "No space left on device", "/srv/secret")))
-    builder.build(claim)
+    told = EnvironmentBuilder(context, EnvironmentSettings())
+    monkeypatch.setattr(told, "_make", MagicMock(side_effect=OSError(28, "No space left on device", "/srv/secret")))
+    told.build(claim)
     context.store.builds.fail.assert_called_once_with(
         claim, "the service could not build it: No space left on device. Update it to try again"
     )
@@ -95,12 +97,32 @@ def test_a_build_outlasts_an_outage_of_redis(
             return method(*given)
 
         monkeypatch.setattr(store.builds, name, after_an_outage)
-    builder = EnvironmentBuilder(context, EnvironmentSettings())
-    monkeypatch.setattr(builder, "_make", make)
-    builder.build(claim)
+    made = EnvironmentBuilder(context, EnvironmentSettings())
+    monkeypatch.setattr(made, "_make", make)
+    made.build(claim)
 
     (build,) = _now(store, "small").builds
     assert (build.state, build.reason) == (("ready", None) if is_made else ("failed", "there is no such package"))
+
+
+def test_no_other_worker_takes_a_build_whose_disk_is_slow(
+    context: WorkerContext, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment_builds, "LEASE_S", 0.5)
+    monkeypatch.setattr(builder, "_LONG_STEP_S", 0.1)
+    store.environments.create("default", "small", ["small"])
+    claim = store.builds.claim()
+    assert claim is not None
+
+    def make(*_: object) -> Made:
+        time.sleep(1.2)
+        assert store.builds.claim() is None
+        return Made([], "0" * 64, "3.11", 1, 1)
+
+    made = EnvironmentBuilder(context, EnvironmentSettings())
+    monkeypatch.setattr(made, "_make", make)
+    made.build(claim)
+    assert _now(store, "small").state == "ready"
 
 
 def test_what_a_killed_worker_was_building_is_built_by_another(
