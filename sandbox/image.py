@@ -76,6 +76,21 @@ class Image:
     guest: Path
 
 
+class Seen:
+    """Folders that a sandbox sees. Somebody may remove them while it lives, such as a cleaner of `~/.cache`."""
+
+    def __init__(self, *folders: Path) -> None:
+        """Raises OSError if one does not exist."""
+        self._folders = [(folder, folder.stat()) for folder in folders]
+
+    def are_there(self) -> bool:
+        """Whether all of them still exist. Others of the same names do not count."""
+        try:
+            return all(os.path.samestat(folder.stat(), before) for folder, before in self._folders)
+        except OSError:
+            return False
+
+
 def build(folder: Path) -> Image:
     """Makes the image below `folder`, or returns the existing one.
 

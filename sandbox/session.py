@@ -139,10 +139,10 @@ class Session:
         self._ready = True
 
     def is_gone(self) -> bool:
-        """Whether the sandbox has ended, according to its channel."""
+        """Whether the sandbox has ended, according to its channel, or its files were removed."""
         closed = select.poll()
         closed.register(self._channel, select.POLLRDHUP)
-        return bool(closed.poll(0))
+        return bool(closed.poll(0)) or not self.sandbox.seen.are_there()
 
     def _share(self, kind: int) -> None:
         """Shares new memory with the guest, in a frame of this kind. The guest can read it, but can neither write nor
@@ -172,7 +172,7 @@ class Session:
 
         Raises:
             Ended: the sandbox ended meanwhile.
-            InfrastructureError: the sandbox had not even started.
+            InfrastructureError: the sandbox had not even started, or its files were removed.
             Stopped: `stopping` returned True.
         """
         self.source, self.limits = source, limits
@@ -193,6 +193,7 @@ class Session:
                 raise
             number = min(len(checks), 3)
             self.loaded = Loaded([*checks[:number], CheckResult(number, False, 0, 0, 0, _MEMORY, "")], None, [])
+        self._check_files()
         if self.loaded.isolation is None and monotonic() - began >= limits.load_ms / 1000:
             self.loaded = self.loaded._replace(overdue=True)
         return self.loaded
@@ -231,6 +232,7 @@ class Session:
 
         Raises:
             Ended: the sandbox ended meanwhile. The records yielded before count.
+            InfrastructureError: its files were removed. The records yielded before count.
             Stopped: `stopping` returned True. The records yielded before count.
         """
         if not payload.endswith(b"\n"):
@@ -265,12 +267,21 @@ class Session:
             done += records.number
             if done > lines or not records.number:
                 raise Ended(f"the guest reported {done} outcomes for {lines} threads")
+            self._check_files()
             if self._before is not None:  # otherwise these directly follow others, and the earlier result holds
                 wanted = sum(self._looks) / max(1, len(self._looks))
                 self.starved = starved(self._before, measure(self.sandbox.pid), wanted)
             yield records
             deadline = monotonic() + patience
             self._wait_for_records(moment)
+
+    def _check_files(self) -> None:
+        """Raises InfrastructureError if files that the sandbox sees were removed: its answer may be due to that."""
+        if not self.sandbox.seen.are_there():
+            raise InfrastructureError(
+                "somebody removed the files of a sandbox in use: let the service alone change GRADEBOX_IMAGE_DIR and "
+                "GRADEBOX_ENVIRONMENTS_DIR"
+            )
 
     def _wait_for_records(self, moment: float) -> None:
         """Schedules a measurement of usage a moment from now, in case no records arrive until then."""

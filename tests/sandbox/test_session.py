@@ -33,6 +33,7 @@ from sandbox.guest.protocol.frames import (
     pack_record,
     pack_records,
 )
+from sandbox.image import Seen
 from sandbox.limits import limits_of
 from sandbox.session import Ended, Session, after, count_lines
 
@@ -45,6 +46,7 @@ class Stand:
 
     takes_descriptors = True
     pid = 0
+    seen = Seen()
 
     def __init__(self) -> None:
         self.channel, self.guest = socket.socketpair()

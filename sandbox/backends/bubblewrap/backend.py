@@ -22,6 +22,7 @@ from sandbox.backends.bubblewrap.sandbox import BubblewrapSandbox
 from sandbox.backends.bubblewrap.zygote import Zygote
 from sandbox.cgroups import Cgroup, Cgroups
 from sandbox.errors import InfrastructureError, IsolationUnavailable, SandboxError
+from sandbox.image import Seen
 from sandbox.memory_monitor import Monitor
 from sandbox.settings import SandboxSettings
 from sandbox.user_ids import USER_IDS, UserIds
@@ -104,9 +105,20 @@ class Bubblewrap:
         try:
             return self._start(environment)
         except InfrastructureError:
-            if self.zygote is None or not self.zygote.has_ended(_DYING_MS):
+            if not self._has_new_image() and (self.zygote is None or not self.zygote.has_ended(_DYING_MS)):
                 raise
         return self._start(environment)  # from a new zygote
+
+    def _has_new_image(self) -> bool:
+        """Makes the image again if somebody has removed it, and ends the sandboxes that lack its files."""
+        with self._replacing:
+            if self._closed or (self._image.root.is_dir() and self._image.guest.is_dir()):
+                return False
+            _log.warning("the sandboxes' copy of the interpreter was removed: making it again")
+            self._image = image.build(self._settings.image_dir)
+            if self.zygote is not None:
+                self.zygote.end()
+            return True
 
     def _start(self, environment: Path | None) -> BubblewrapSandbox:
         make = self._fork if self.zygote else self._execute
@@ -117,6 +129,7 @@ class Bubblewrap:
                 cgroup = self._make_cgroup()
                 if cgroup is not None:
                     failing.callback(cgroup.remove)
+                seen = Seen(self._image.root, self._image.guest, *([environment] if environment else []))
                 ours, theirs = socket.socketpair()
                 failing.callback(ours.close)
                 with theirs:
@@ -124,7 +137,7 @@ class Bubblewrap:
             except OSError as error:
                 raise InfrastructureError(f"a sandbox could not be started: {error}") from error
             failing.pop_all()
-        return BubblewrapSandbox(ours, first, cgroup, self._monitor, lambda: self._give_back(uid))
+        return BubblewrapSandbox(ours, first, cgroup, self._monitor, seen, lambda: self._give_back(uid))
 
     def _give_back(self, uid: int) -> None:
         if self._user_ids is not None:

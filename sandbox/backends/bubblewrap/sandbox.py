@@ -6,6 +6,7 @@ from collections.abc import Callable
 from sandbox.backends.bubblewrap.first_process import First
 from sandbox.cgroups import Cgroup
 from sandbox.errors import StillRunning
+from sandbox.image import Seen
 from sandbox.memory_monitor import Monitor
 
 END_S = 10.0
@@ -22,11 +23,13 @@ class BubblewrapSandbox:
         first: First,
         cgroup: Cgroup | None,
         monitor: Monitor,
+        seen: Seen,
         ended: Callable[[], None],
     ) -> None:
         """`ended` is called once, when the whole sandbox has ended."""
         self.channel = channel
         self.pid = first.pid
+        self.seen = seen
         self.memory_bytes = 0
         self._first = first
         self._cgroup = cgroup

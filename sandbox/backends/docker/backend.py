@@ -23,6 +23,7 @@ from sandbox.cgroups import Cgroup, of_process
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.guest.protocol.channel import STREAMS
 from sandbox.guest.protocol.frames import FILTER, FRAME
+from sandbox.image import Seen
 from sandbox.limits import MIB
 from sandbox.settings import SandboxSettings
 from sandbox.user_ids import USER_IDS, UserIds
@@ -54,11 +55,12 @@ def _engine(doing: str) -> Iterator[None]:
 class DockerSandbox:
     """One running container."""
 
-    def __init__(self, client: docker.APIClient, name: str, forget: Callable[[str, bool], None]) -> None:
+    def __init__(self, client: docker.APIClient, name: str, seen: Seen, forget: Callable[[str, bool], None]) -> None:
         self.channel: socket.socket
         self.takes_descriptors = False
         self.pid = 0
         self.name = name
+        self.seen = seen
         self._client = client
         self._forget = forget
         self._stream: Attached | None = None
@@ -214,6 +216,7 @@ class Docker:
         return self._run(STREAMS, None, environment)
 
     def _run(self, where: str, listener: Listener | None, environment: Path | None) -> DockerSandbox:
+        seen = Seen(*([environment] if environment else []))
         uid = self._user_ids.take()
         try:
             container = self._container(uid, where, listener.path if listener else None, environment)
@@ -225,7 +228,7 @@ class Docker:
             raise
         name: str = made["Id"]
         self._uids[name] = uid
-        sandbox = DockerSandbox(self.client, name, self._forget)
+        sandbox = DockerSandbox(self.client, name, seen, self._forget)
         try:
             stream = None if listener else self._attach(name)
             self.client.start(name)

@@ -4,6 +4,7 @@ import errno
 import os
 import random
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,6 +30,7 @@ from sandbox.settings import SandboxSettings
 from tests.processes import runs
 from tests.sandbox.contract.conftest import GRADER, Grader, started
 from tests.waiting import eventually
+from tests.wheels import folder_for_environments
 
 pytestmark = pytest.mark.sandbox
 
@@ -691,3 +693,24 @@ def test_root_needs_no_more_capabilities_than_it_uses() -> None:
     kept = ",".join(("-all", *(f"+{name}" for name in _NEEDED)))
     command = ["setpriv", f"--bounding-set={kept}", "--", sys.executable, "-c", _STARTS_ONE]
     subprocess.run(command, cwd=_ROOT, check=True, timeout=120)
+
+
+@pytest.mark.parametrize("zygote", [True, False])
+def test_files_that_somebody_removes_make_no_score_and_are_made_again(zygote: bool) -> None:
+    imports = "try:\n        import decimal\n    except ImportError:\n        return 0.0\n    return 1.0"
+    source = GraderSource(f"async def grade(thread):\n    {imports}", "completion")
+    with folder_for_environments() as folder:
+        settings = SandboxSettings(image_dir=folder, zygote=zygote)
+        with Pool(Bubblewrap(settings), settings) as pool, pool.grading(source) as grading:
+            grading.load()
+            for path in (*folder.glob("python-*"), *folder.glob("guest-*")):
+                shutil.rmtree(path)
+            scores: list[float | None] = []
+
+            def is_scored() -> bool:
+                with suppress(InfrastructureError):
+                    scores.append(grading.score(b'{"completion": ""}', 0, "a@1")[0].score)
+                return bool(scores)
+
+            eventually(is_scored, 60.0)
+    assert scores == [1.0]
