@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import shutil
 import tarfile
 import time
 from collections.abc import Iterator
@@ -241,3 +242,18 @@ def test_one_that_a_sandbox_uses_is_not_removed(folder: Path, archives: Archives
         os.utime(folder / sha256, (1, 1))
         assert own.sweep() == []
     assert own.sweep() == [sha256]
+
+
+@pytest.mark.sandbox
+def test_one_that_somebody_removes_makes_no_score_and_is_unpacked_again(
+    small_pool: Pool, archives: Archives, folder: Path
+) -> None:
+    imports = "try:\n        import two\n    except ImportError:\n        return 0.0\n    return two.VALUE"
+    sha256 = archives.add(FILES)
+    source = GraderSource(f"async def grade(thread):\n    {imports}", "completion", environment=sha256)
+    with small_pool.grading(source) as grading:
+        grading.load()
+        shutil.rmtree(folder / sha256)
+        with pytest.raises(InfrastructureError, match="removed the files"):
+            grading.score(b'{"completion": ""}', 0, "a@1")
+        assert grading.score(b'{"completion": ""}', 0, "a@1")[0].score == 2.0
