@@ -80,6 +80,7 @@ class OnceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_f
 
     name: Annotated[str, msgspec.Meta(max_length=300)]
     value: msgspec.Raw
+    used: list[str] = []
 
 
 Request = ModelRequest | EndpointRequest | GraderRequest | OnceRequest

@@ -41,6 +41,7 @@ class Pause:
 
 _encode = JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _asker: ContextVar[Answerer | None] = ContextVar("asker", default=None)
+_used: ContextVar[list[str] | None] = ContextVar("used", default=None)
 _named: set[str] = set()
 _is_settled = False  # whether the module body has run: names added later would be missing from the version
 
@@ -53,6 +54,24 @@ def using(asker: Answerer) -> Iterator[None]:
         yield
     finally:
         _asker.reset(token)
+
+
+@contextmanager
+def noting_used() -> Iterator[list[str]]:
+    """Collect the names of what is used inside the block, also by tasks that it starts; see `note_used`."""
+    used: list[str] = []
+    token = _used.set(used)
+    try:
+        yield used
+    finally:
+        _used.reset(token)
+        note_used(*used)
+
+
+def note_used(*names: str) -> None:
+    """Note that an answer, named by the digest of its request, or a stored value of a name is used here."""
+    if (used := _used.get()) is not None:
+        used += names
 
 
 def asker_of() -> Answerer | None:

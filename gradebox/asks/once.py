@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
-from gradebox.asks.asking import current, encoded
+from gradebox.asks.asking import current, encoded, note_used, noting_used
 
 T = TypeVar("T")
 
@@ -11,8 +11,8 @@ T = TypeVar("T")
 async def once(fn: Callable[[], T | Awaitable[T]]) -> T:
     """Call `fn` and return its result, which JSON must be able to hold.
 
-    Later runs of the same completion do not call `fn`: they get its result after a round trip through JSON. Return
-    values that survive the round trip: no tuples, and only strings as keys.
+    `fn` may ask. Later runs of the same completion do not call it: they get its result after a round trip through JSON.
+    Return values that survive the round trip: no tuples, and only strings as keys.
 
     Raises:
         Exception: what `fn` raises; it is not stored.
@@ -23,8 +23,10 @@ async def once(fn: Callable[[], T | Awaitable[T]]) -> T:
     known, value = asker.remembered(name)
     if known:
         return cast("T", value)
-    result: Any = fn()
-    if hasattr(result, "__await__"):
-        result = await result
-    asker.remember(encoded({"ask": "once", "name": name, "value": result}))
+    with noting_used() as used:
+        result: Any = fn()
+        if hasattr(result, "__await__"):
+            result = await result
+    asker.remember(encoded({"ask": "once", "name": name, "used": used, "value": result}))
+    note_used(name)
     return cast("T", result)

@@ -186,6 +186,29 @@ def test_what_is_done_once_is_remembered(pool: Pool) -> None:
     assert outcome.score == 1.0
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "plan = await once(drafted)",
+        "plan = await once(lambda: once(drafted))",
+        "plan, _ = await asyncio.gather(once(drafted), judge.chat('draft'))",
+    ],
+)
+def test_what_is_done_once_may_ask(pool: Pool, body: str) -> None:
+    source = asks(f"""
+    async def drafted():
+        return f"{{(await judge.chat('draft')).text}} of {{time.time_ns()}}"
+
+    {body}
+    assert (await judge.chat(plan)).text == "draft of"
+    return float((await judge.chat("score")).text == "score")
+""")
+    (outcome,) = scored(
+        pool, source, Scripted(lambda asked: text(" ".join(asked["messages"][0]["content"].split()[:2]))), lines("x")
+    )
+    assert outcome.score == 1.0, outcome.error
+
+
 def test_what_a_grader_sends_and_stores_keeps_its_order(pool: Pool) -> None:
     source = (
         asks("""

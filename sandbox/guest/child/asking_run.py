@@ -15,7 +15,7 @@ from hashlib import sha256
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from gradebox.asks.asking import MOST_ASKS, Answer, Pause, using
+from gradebox.asks.asking import MOST_ASKS, Answer, Pause, note_used, using
 from gradebox.asks.errors import ModelError
 from sandbox.guest.child.encode_outcome import read_exception, read_return
 from sandbox.guest.child.main import RunnableGrader
@@ -68,13 +68,9 @@ class Replay:
 
         The pair of a kept value is an empty digest and the request that kept the value.
         """
-        self._answers: dict[str, list[Answer]] = {}
-        self._values: dict[str, list[Any]] = {}
+        self._known: dict[str, list[Answer]] = {}
         for digest, answer in json.loads(answers) if answers != b"[]" else ():
-            if digest:
-                self._answers.setdefault(digest, []).append(answer)
-            else:
-                self._values.setdefault(answer["name"], []).append(answer["value"])
+            self._known.setdefault(digest or answer["name"], []).append(answer)
         self._made = 0
         self._held: list[tuple[Future[Answer], Answer]] = []
         self.in_loop = False
@@ -84,7 +80,7 @@ class Replay:
     @property
     def is_used_up(self) -> bool:
         """Whether this run has used all known answers and values."""
-        return not any(self._answers.values()) and not any(self._values.values())
+        return not any(self._known.values())
 
     @property
     def is_asking(self) -> bool:
@@ -94,7 +90,8 @@ class Replay:
     async def answer(self, request: bytes) -> Answer:
         """Returns a known answer when the grader waits for nothing else; waits for another until this run is ended."""
         self._count()
-        if self._answers and (known := self._answers.get(sha256(request).hexdigest())):
+        if self._known and (known := self._known.get(digest := sha256(request).hexdigest())):
+            note_used(digest)
             return await self._held_until_idle(known.pop(0))
         self.requests.append(request)
         self.waiting += 1
@@ -129,10 +126,19 @@ class Replay:
         return await future
 
     def remembered(self, name: str) -> tuple[bool, Any]:
-        """Whether an earlier run has kept a value of this name that this run has not used yet, and the value."""
+        """Whether an earlier run has kept a value of this name that this run has not used yet, and the value. With it,
+        the answers count as used that led to it.
+        """
         self._count()
-        known = self._values.get(name)
-        return (True, known.pop(0)) if known else (False, None)
+        known = self._known.get(name)
+        if not known:
+            return False, None
+        kept = known.pop(0)
+        note_used(name, *kept["used"])
+        for used in kept["used"]:
+            if self._known.get(used):
+                self._known[used].pop(0)
+        return True, kept["value"]
 
     def remember(self, request: bytes) -> None:
         """Keeps a value for later runs."""
