@@ -69,6 +69,9 @@ async def show(request: Request) -> Response:
     batch = await _batch(request, who)
     view = _view(request, batch)
     table = await _table(request, who, batch, view)
+    last_page = max(1, -(-table.total // _PAGE))
+    if view.number > last_page:
+        return RedirectResponse("?" + query.with_changes(request, {"page": last_page}), 303)
     errors = await _errors(request, who, batch, view) if table.is_over else None
     summary = next((one for one in batch.summary if one.grader == view.grader), None)
     graders, _ = await who.services.read(request, who.services.store.graders.page, who.project)
@@ -86,17 +89,18 @@ async def show(request: Request) -> Response:
         summary=summary,
         bars=histogram.bars(summary) if summary else [],
         graders=[grader.key for grader in graders[:_SUGGESTED]],
-        last_page=max(1, -(-table.total // _PAGE)),
+        last_page=last_page,
         link=lambda **changes: "?" + query.with_changes(request, changes),
     )
 
 
 def _view(request: Request, batch: Batch) -> _View:
     asked = request.query_params.get("grader") or str(batch.graders[0])
+    kind, bar = query.one_of(request, "kind", KindFilter), query.number(request, "bin", 0, 9)
     return _View(
         side(batch, asked).grader,
-        kind=query.one_of(request, "kind", KindFilter),
-        bin=query.number(request, "bin", 0, 9),
+        kind=kind,
+        bin=bar if kind in (None, "scored") else None,  # errors are in no bar, and the form sends it
         low=query.decimal(request, "low"),
         high=query.decimal(request, "high"),
         text=request.query_params.get("text", "")[: tables.TEXT_LENGTH],

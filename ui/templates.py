@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from gradebox.number_text import number_text
+from gradebox.number_text import money_text, number_text
 
 _FOLDER = Path(__file__).parent
 STATIC = _FOLDER / "static"
@@ -54,7 +54,7 @@ _environment = Environment(
     lstrip_blocks=True,
 )
 _environment.globals["static"] = static
-_environment.filters |= {"number": _number, "time": _time, "as_json": as_json}
+_environment.filters |= {"number": _number, "money": money_text, "time": _time, "as_json": as_json}
 
 
 def rendered(template: str, **values: Any) -> bytes:

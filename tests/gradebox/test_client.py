@@ -301,6 +301,12 @@ def test_a_batch_is_cancelled_and_keeps_what_it_has(client: Client) -> None:
     batch.delete()
     with pytest.raises(NotFound):
         batch.refresh()
+    with pytest.raises(NotFound):
+        client.batches.delete(batch.id)
+    another = client.batches.create("sleeps", [quick])
+    client.batches.delete(another.id)
+    with pytest.raises(NotFound):
+        another.refresh()
 
 
 def test_the_client_that_awaits_does_the_same(service: Service) -> None:

@@ -364,6 +364,22 @@ def test_a_view_that_is_none_says_why(browse: httpx.Client, client: httpx.Client
         assert said in answer.text
 
 
+def test_a_page_beyond_the_last_leads_to_the_last(browse: httpx.Client, client: httpx.Client) -> None:
+    batch = scored(client, 60, "exact", GOOD)
+    beyond = browse.get(f"{BATCHES}/{batch}?page=999&sort=score")
+    assert beyond.status_code == 303
+    shown = browse.get(str(beyond.url.join(beyond.headers["Location"])))
+    assert "page 2 of 2" in shown.text
+    assert shown.text.count("<tr data-row>") == 10
+    assert "No outcome matches" in browse.get(f"{BATCHES}/{batch}?kind=error").text
+
+
+def test_a_bar_of_the_histogram_does_not_hide_errors(browse: httpx.Client, client: httpx.Client) -> None:
+    batch = scored(client, 20)
+    assert "4 outcomes</span>" in browse.get(f"{BATCHES}/{batch}?bin=0&kind=error").text
+    assert "2 outcomes in bar 1</span>" in browse.get(f"{BATCHES}/{batch}?bin=0&kind=scored").text
+
+
 def test_a_query_may_have_any_names(browse: httpx.Client, client: httpx.Client) -> None:
     batch = scored(client, 3, "exact", GOOD)
     shown = browse.get(f"{BATCHES}/{batch}?self=1&a%26b=ü%26&sort=score")

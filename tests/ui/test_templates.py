@@ -2,12 +2,22 @@
 
 import pytest
 
-from ui.templates import MOST_SHOWN, _number, as_json
+from gradebox.schemas import Spending
+from ui.templates import MOST_SHOWN, _environment, _number, as_json
 
 
 @pytest.mark.parametrize(("value", "shown"), [(None, "–"), (1 / 3, "0.3333"), (12346.7, "12,346.7")])
 def test_numbers_are_as_on_the_command_line(value: float | None, shown: str) -> None:
     assert _number(value) == shown
+
+
+def test_costs_have_no_exponent() -> None:
+    total = Spending(asks=1, kept=0, input_tokens=1, output_tokens=0, costs={"USD": 1.5e-05})
+    main = _environment.get_template("models.html").blocks["main"]
+    context = _environment.get_template("models.html").new_context(
+        {"total": total, "models": [], "endpoints": [], "visit": {"project": "p"}}
+    )
+    assert "1 asks, 0 answered with kept replies, 0.000015 USD" in "".join(main(context))
 
 
 def test_what_is_nested_deeply_is_shown_in_part() -> None:

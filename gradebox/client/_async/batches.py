@@ -367,6 +367,10 @@ class AsyncBatches:
         """The batch of this id."""
         return AsyncBatchHandle(self._transport, await self._transport.send(calls.get_batch(self._project, batch)))
 
+    async def delete(self, batch: str) -> None:
+        """Deletes the batch of this id with its threads and outcomes."""
+        await self._transport.send(calls.delete_batch(self._project, batch))
+
     async def list(
         self, limit: int = 50, before: str | None = None, grader: str | None = None
     ) -> Listing[AsyncBatchHandle]:

@@ -364,6 +364,10 @@ class Batches:
         """The batch of this id."""
         return BatchHandle(self._transport, self._transport.send(calls.get_batch(self._project, batch)))
 
+    def delete(self, batch: str) -> None:
+        """Deletes the batch of this id with its threads and outcomes."""
+        self._transport.send(calls.delete_batch(self._project, batch))
+
     def list(self, limit: int = 50, before: str | None = None, grader: str | None = None) -> Listing[BatchHandle]:
         """The newest batches, without summaries: `refresh()` requests the summary of one.
 
