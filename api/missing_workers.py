@@ -4,6 +4,7 @@ import logging
 import time
 
 from storage.batch_plan import Lane
+from storage.connection import is_full_now
 from storage.processes import ROLES
 from storage.store import Store
 
@@ -17,6 +18,7 @@ _MISSING: dict[Lane, str] = {
         "--queue asking`; `gradebox serve` starts its own, so see the log of that worker"
     ),
 }
+_FULL = "batches wait, because Redis has reached its `maxmemory`: free memory, or raise it"
 
 
 class MissingWorkers:
@@ -37,6 +39,8 @@ class MissingWorkers:
         lacking = [lane for lane in ROLES if self._store.queue.waits(lane) and not self._store.processes.workers(lane)]
         self._since = {lane: self._since.get(lane, now) for lane in lacking}
         found = tuple(_MISSING[lane] for lane, since in self._since.items() if now - since >= GRACE_S)
+        if found and is_full_now(self._store.redis):
+            found = (_FULL,)
         for missing in found:
             if missing not in self.known:
                 _log.warning(missing)

@@ -19,7 +19,7 @@ from storage.audit import Audit
 from storage.backlog import Backlog, Usage, Waiting
 from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of
 from storage.chunks import Chunk, pack, unpack
-from storage.connection import lua, read_together, script, text
+from storage.connection import is_full_now, lua, read_together, script, text
 from storage.errors import CutOff, KeyReused, NotFound, OutcomesLost, QuotaExceeded, Refused
 from storage.frozen_batch import Frozen, part
 from storage.idempotency import MOST, Once, answered, read
@@ -436,6 +436,8 @@ class Batches:
         """The reason why batches of this lane make no progress, if there is one."""
         if self._processes.workers(lane):
             return None
+        if is_full_now(self._redis):  # workers cannot report then
+            return "the service's Redis has reached its `maxmemory`: tell its operator"
         queue = lane or "plain"
         return f"no worker of the queue `{queue}` is running: see its log, or start `gradebox worker --queue {queue}`"
 

@@ -41,6 +41,12 @@ def is_full(error: RedisError) -> bool:
     return isinstance(error, OutOfMemoryError) or str(error).startswith("MISCONF")
 
 
+def is_full_now(redis: Redis) -> bool:
+    """Whether Redis has reached its `maxmemory`. Commands that only read still work then."""
+    memory: Any = redis.info("memory")
+    return bool(0 < memory["maxmemory"] <= memory["used_memory"])
+
+
 def is_away(error: RedisError) -> bool:
     """Whether a later retry may succeed: Redis does not answer, or does not write now."""
     return is_full(error) or isinstance(error, RedisConnectionError | RedisTimeoutError | ReadOnlyError)

@@ -11,7 +11,7 @@ from storage.batch_plan import Lane
 from storage.processes import ROLES, ProcessRecord
 from storage.store import Store
 from tests.api.conftest import Service
-from tests.storage.making import accept, wanted
+from tests.storage.making import accept, full, wanted
 
 ASKS = ("model:small-judge",)
 
@@ -50,6 +50,9 @@ def test_batches_that_wait_for_no_worker_are_told_with_what_to_start(
         missing.look()
     assert [to_start in said for said in told(missing)] == [True]
     assert [to_start in record.message for record in caplog.records if record.levelname == "WARNING"] == [True]
+    with full(store.redis):  # workers cannot report
+        missing.look()
+    assert ["`maxmemory`" in said for said in told(missing)] == [True]
     store.processes.report(ProcessRecord(ROLES[lane], "host:2"))
     missing.look()
     assert told(missing) == []

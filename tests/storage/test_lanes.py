@@ -12,7 +12,7 @@ from storage.model_limits import AskLimits, Demand, arguments
 from storage.processes import ProcessRecord
 from storage.store import Store
 from storage.uploads import Upload
-from tests.storage.making import accept, claim, line, wanted
+from tests.storage.making import accept, claim, full, line, wanted
 
 ASKS = ("model:small-judge",)
 
@@ -85,6 +85,8 @@ def test_a_batch_says_that_no_worker_of_its_lane_is_there(store: Store, monkeypa
     trouble = store.batches.get("default", batch).trouble
     assert trouble is not None
     assert "gradebox worker --queue asking" in trouble
+    with full(store.redis):  # workers cannot report
+        assert "`maxmemory`" in str(store.batches.get("default", batch).trouble)
     store.processes.report(ProcessRecord("asking-worker", "here:2"))
     assert store.batches.get("default", batch).trouble is None
 
