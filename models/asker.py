@@ -60,6 +60,8 @@ class Who(NamedTuple):
         patience: of a validation; None if servers are waited for as long as an ask may take.
         since: when the call that scores began, as `time.monotonic()`: servers are asked with settings that were read
             then or later.
+        has_asked: whether earlier asks of the completion were answered. Asks of such completions get the next places:
+            if a budget is used up or the batch is cancelled, as many as possible of the paid replies become scores.
     """
 
     project: str
@@ -73,6 +75,7 @@ class Who(NamedTuple):
     patience: Patience | None = None
     since: float = 0.0
     number: int = 0
+    has_asked: bool = False
 
 
 Wanted = Callable[[], bool]

@@ -141,6 +141,7 @@ class _Call:
         self._stop = stop
         self._asker = asker
         self._who = who
+        self._who_has_asked = who._replace(has_asked=True)
         self._held = 0
         self._first_left = 0
         self._is_over = False
@@ -260,12 +261,13 @@ class _Call:
                 self._begin_asks(line, requests)
 
     def _begin_asks(self, line: _Line, requests: Sequence[bytes]) -> None:
+        who = self._who if line.rounds == 1 else self._who_has_asked
         asked = sum(not request.startswith(_ONCE) for request in requests)
         line.pending += asked * _ANSWER_BYTES
         self._held += asked * _ANSWER_BYTES
         self._asking[line.position] = line
         line.waiting = [
-            (request, None if request.startswith(_ONCE) else self._asker.ask(request, self._who, self._is_wanted))
+            (request, None if request.startswith(_ONCE) else self._asker.ask(request, who, self._is_wanted))
             for request in requests
         ]
         for _, future in line.waiting:

@@ -80,14 +80,14 @@ class Gate:
         return self._failing_since is not None and monotonic() - self._failing_since > self.ask_s
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """Hold a place among the asks that may be sent at once; waits without a timeout.
+    async def place(self, next_one: bool = False) -> AsyncIterator[None]:
+        """Hold a place among the asks that may be sent at once; waits without a timeout. `next_one` gets the next.
 
         Raises:
             AskFailed: the server requires a longer pause than an ask may take, or has been away for as long.
             RedisError: Redis does not answer.
         """
-        await self._enter()
+        await self._enter(next_one)
         is_trial = False
         try:
             is_trial = await self._is_trial()
@@ -153,7 +153,7 @@ class Gate:
             nothing = Demand(0, 0, 0, self._guess, self._missed)
             await self._ask_for(nothing)
 
-    async def _enter(self) -> None:
+    async def _enter(self, next_one: bool) -> None:
         self._most = max(self._most, self._sent + len(self._waiting) + 1)
         if self._sharing is None:
             self._sharing = asyncio.create_task(self._share_until_idle())
@@ -161,7 +161,7 @@ class Gate:
             self._take()
             return
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
+        self._waiting.insert(0 if next_one else len(self._waiting), place)
         self._wants_more.set()
         try:
             await place

@@ -47,6 +47,7 @@ def scoring(
                 budget=asked_by.budget,
                 keep=asked_by.keep,
                 number=asked_by.number,
+                has_asked=asked_by.has_asked,
             )
         yield AskingScorer(partial(pool.grading, source), asker, asking)
         return

@@ -253,7 +253,7 @@ class ServerAsks:
 
         used.asks += 1
         try:
-            async with gate.place():
+            async with gate.place(who.has_asked):
                 if who.patience is not None:
                     who.patience.check(asked.asked)
                 has_budget = await self._check_standing(asked, who)

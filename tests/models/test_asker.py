@@ -618,6 +618,16 @@ def test_no_more_are_sent_at_once_than_the_model_may_have(store: Store) -> None:
         assert 8 < done[:60].count("one") < 52  # neither asker waits until the other is done
 
 
+def test_who_has_asked_gets_the_next_place(store: Store) -> None:
+    with ModelServer(Script(latency_s=0.3)) as server, asking(store) as asker:
+        register(store, server, max_concurrency=1)
+        futures = [asker.ask(request(f"first {number}"), WHO, lambda: True) for number in range(5)]
+        eventually(lambda: server.bodies)
+        futures.append(asker.ask(request("second"), WHO._replace(has_asked=True), lambda: True))
+        assert not any(future.result(60).is_error for future in futures)
+        assert "second" in [body["messages"][0]["content"] for body in server.bodies[1:3]]
+
+
 def test_it_says_how_many_more_asks_would_be_sent_soon(store: Store) -> None:
     with ModelServer(Script(latency_s=0.2)) as server, asking(store) as asker:
         register(store, server, max_concurrency=4)
