@@ -100,16 +100,16 @@ def _lines(
     batches: Batches, spool: Spool, batch: Batch, of: FeedbackOf, given: _Given, line_bytes: int
 ) -> Iterator[tuple[bytes | None, int]]:
     """For each thread, its line if it has one, and the number of bytes scanned."""
-    threads = lines_of(batch_threads.read(batches, spool, batch.id))
-    items = groupby(lines_of(outcomes.read(batches, spool, batch.id)), _index)  # fewer than threads if it was cancelled
-    for (_, content), thread in zip(items, threads, strict=False):
+    threads = enumerate(lines_of(batch_threads.read(batches, spool, batch.id)))
+    for index, content in groupby(lines_of(outcomes.read(batches, spool, batch.id)), _index):
+        thread = next(line for number, line in threads if number == index)  # if cancelled, some have no outcomes
         lines = list(content)
         yield _line(of, lines, thread, given, line_bytes), len(thread) + sum(map(len, lines))
 
 
-def _index(line: bytes) -> bytes:
+def _index(line: bytes) -> int:
     """The index of an outcome's thread, which comes first in the line."""
-    return line[: line.index(b",")]
+    return int(line[len(b'{"index":') : line.index(b",")])
 
 
 def _line(of: FeedbackOf, lines: list[bytes], thread: bytes, given: _Given, line_bytes: int) -> bytes | None:

@@ -14,10 +14,10 @@ from storage.spool import Spool
 
 
 def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: int | None = None) -> Iterator[bytes]:
-    """Whole lines of the threads after number `after`, at most `limit` threads if it is given, in blocks.
+    """Whole lines of the threads after number `after`, only of the next `limit` threads if it is given, in blocks.
 
-    It ends before the first thread that is not done by every grader. Only the last block may be shorter than
-    `BLOCK_BYTES`.
+    It ends before the first thread that is not done by every grader; of a batch that is over, it leaves these out. Only
+    the last block may be shorter than `BLOCK_BYTES`.
 
     With several graders, each thread has one line for each, in the batch's order. These are followed by one line for
     each score of the thread that was recorded from outside.
@@ -55,13 +55,17 @@ def _chunks(
 ) -> Iterator[bytes]:
     plan, attempts = batches.standing(batch_id)
     files = OutcomeFiles(batches, spool, batch_id, plan)
+    is_over = False
     first = max(holding(plan.chunks, after + 1), 0)
     for number in range(first, len(plan.chunks)):
         if limit is not None and plan.chunks[number].first_index > after + limit:
             return
         counting = _counting(plan, attempts, number)
         if counting is None:
-            return
+            is_over = is_over or batches.settled(batch_id) == attempts
+            if not is_over:
+                return
+            continue
         chunk = plan.chunks[number]
         lines = wanted_lines(chunk, after, limit)
         if lines:
@@ -69,7 +73,7 @@ def _chunks(
 
 
 def wanted_lines(chunk: Chunk, after: int, limit: int | None) -> range:
-    """The lines of a chunk with threads after number `after`, at most `limit` threads after it if it is given."""
+    """The lines of a chunk with threads after number `after`, only the next `limit` threads if it is given."""
     end = chunk.lines if limit is None else min(after + 1 + limit - chunk.first_index, chunk.lines)
     return range(max(after + 1 - chunk.first_index, 0), end)
 

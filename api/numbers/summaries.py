@@ -72,7 +72,7 @@ def _wanted(store: Store, batch: Batch, resamples: int) -> _Wanted:
     """
     attempts = store.batches.settled(batch.id)
     batch = store.batches.get(batch.project, batch.id)
-    # Reading the outcomes stops at the first thread without one, but a summary covers all.
+    # Of a cancelled batch, threads that some grader has not scored are not read, but a summary covers all outcomes.
     is_whole = attempts is not None and attempts == store.batches.settled(batch.id) and batch.done == batch.total
     if not (is_whole and resamples):
         return _Wanted(batch, [], "", resamples)

@@ -166,7 +166,9 @@ async def read_outcomes(
     limit: Limit = None,
     accept_encoding: AcceptEncoding = "",
 ) -> Response:
-    """Read the outcomes as JSON lines in input order, up to the first thread that is not done."""
+    """Read the outcomes as JSON lines in input order, up to the first thread that is not done; of a cancelled batch,
+    without the threads that are not done.
+    """
     read = partial(outcomes.read, after=after, limit=limit)
     return await _streamed(request, services, project, batch_id, accept_encoding, read)
 

@@ -120,6 +120,17 @@ def test_of_a_cancelled_batch_labels_may_be_of_threads_that_have_no_outcome(stor
     assert [one["id"] for one in found] == [2]
 
 
+def test_of_a_cancelled_batch_outcomes_keep_their_threads(store: Store) -> None:
+    batch = accept(store, LINES, wanted(store, "exact"))
+    _, lease = claim(store), claim(store)
+    finish(store, lease, [scores(one) for one in outcomes_of(store, lease)])
+    store.batches.cancel("default", batch)
+    cancelled = store.batches.get("default", batch)
+    found = read(store, cancelled, of(cancelled, on="all", threshold=None))
+    assert len(found) == cancelled.scored > 0
+    assert all(one["metadata"]["thread"]["id"] == one["metadata"]["outcome"]["index"] >= CHUNK_LINES for one in found)
+
+
 def test_threads_of_any_look_are_moved_and_too_long_ones_are_left_out(store: Store) -> None:
     threads = [
         b'\xef\xbb\xbf{"completion": "a"} \r\n',

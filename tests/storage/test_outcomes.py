@@ -26,6 +26,19 @@ def test_outcomes_come_in_input_order_whoever_finished_first(store: Store) -> No
     assert [index for index, _ in read(store, batch)] == list(range(2500))
 
 
+def test_of_a_cancelled_batch_all_threads_that_are_done_are_read(store: Store) -> None:
+    batch = accept(store, 3500)
+    leases = [claim(store) for _ in range(4)]
+    for lease in (leases[1], leases[3]):
+        finish(store, lease)
+    assert read(store, batch) == []  # in order, while it runs
+    assert store.batches.cancel("default", batch).done == 1500
+    done = [*range(1000, 2000), *range(3000, 3500)]
+    assert [index for index, _ in read(store, batch)] == done
+    assert [index for index, _ in read(store, batch, after=1998)] == done[999:]
+    assert [index for index, _ in read(store, batch, after=1998, limit=1003)] == done[999:1002]
+
+
 def test_several_graders_have_a_line_each_in_the_order_of_the_batch(store: Store) -> None:
     batch = accept(store, 1200, wanted(store, "b"), wanted(store, "a"))
     leases = [claim(store) for _ in range(4)]

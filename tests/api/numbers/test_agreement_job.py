@@ -63,6 +63,13 @@ def test_kappa_accuracy_confusion_and_base_rates_by_hand() -> None:
     assert (found.spent.asks, found.spent.kept, found.spent.cost) == (4, 1, 0.25)
 
 
+def test_threads_without_outcomes_do_not_count() -> None:
+    outcomes = [outcome(index, "judge@2", float(index % 2)) for index in (2, 3, 5)]
+    found = agreed(outcomes, [thread("4" * index, good=index % 2) for index in range(7)], "metadata.good")
+    assert (found.rows, found.scored, found.only_label, found.accuracy) == (3, 3, 0, 1.0)
+    assert [(one.shortest, one.longest) for one in found.length.quarters] == [(2, 2), (3, 3), (5, 5)]
+
+
 def test_kappa_of_three_values_by_hand() -> None:
     labels = np.array([0.0, 0.0, 0.5, 0.5, 1.0, 1.0])
     scores = np.array([0.0, 0.5, 0.5, 0.5, 1.0, 0.0])
