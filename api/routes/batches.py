@@ -258,7 +258,9 @@ async def change(request: Request, services: Served, project: ScoresIn, batch: O
 
 @router.post("/{batch_id}/cancel")
 def cancel(services: Served, project: ScoresIn, batch: Own) -> Batch:
-    """Cancel a batch that is not over; its outcomes so far stay readable. Another key's batch needs the role manage."""
+    """Cancel a batch that is not over; the outcomes of its finished chunks stay readable. Another key's batch needs the
+    role manage.
+    """
     now = services.store.batches.cancel(project, batch.id)
     if now.state == "cancelled":
         if batch.finished_at is None:

@@ -78,7 +78,7 @@ def watch(invocation: Invocation, batch: Id) -> None:
 
 @client_command(app)
 def cancel(invocation: Invocation, batch: Id) -> None:
-    """Stops a batch; its outcomes so far can be read."""
+    """Stops a batch; the outcomes of its finished chunks can be read."""
     from gradebox.schemas import ENDED
 
     handle = invocation.client.batches.get(batch)

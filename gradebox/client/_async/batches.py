@@ -302,7 +302,7 @@ class AsyncBatchHandle(BatchRecord):
         return self.status
 
     async def cancel(self) -> Batch:
-        """Stops the batch. Its outcomes so far can be read."""
+        """Stops the batch. The outcomes of its finished chunks can be read."""
         self.status = await self._transport.send(calls.cancel_batch(self.status.project, self.id))
         return self.status
 

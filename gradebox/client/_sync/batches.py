@@ -299,7 +299,7 @@ class BatchHandle(BatchRecord):
         return self.status
 
     def cancel(self) -> Batch:
-        """Stops the batch. Its outcomes so far can be read."""
+        """Stops the batch. The outcomes of its finished chunks can be read."""
         self.status = self._transport.send(calls.cancel_batch(self.status.project, self.id))
         return self.status
 
