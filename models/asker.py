@@ -124,6 +124,7 @@ class Asker:
         self._running: tuple[ServerAsks, asyncio.AbstractEventLoop] | None = None
         self._thread: threading.Thread | None = None
         self._is_closed = False
+        self._sends_no_more = False
         self._level = threading.local()
         self._graders: dict[int, FairThreads[None]] = {}
         self._under_way: Counter[tuple[str, str]] = Counter()
@@ -133,6 +134,8 @@ class Asker:
 
         The future is cancelled when the answer is no longer needed, and when the asker is closed.
         """
+        if self._sends_no_more:
+            return Future()
         try:
             parsed = parse(request)
         except RequestTooLarge as error:
@@ -171,12 +174,27 @@ class Asker:
 
     def room(self, who: Who) -> int:
         """Return how many more asks of this grader are useful. Further asks would wait and only use memory."""
+        if self._sends_no_more:
+            return 0
         return max(min((self._room(who.project, asked) for asked in who.asks), default=_AHEAD), 0)
 
     def _room(self, project: str, asked: str) -> int:
         running = self._running
         places = running[0].places(project, asked) if running is not None else 0
         return places + _AHEAD - self._under_way[project, asked]
+
+    @property
+    def has_sent(self) -> bool:
+        """Whether servers have asks that they have not answered yet."""
+        running = self._running
+        return running is not None and running[0].has_sent
+
+    def send_no_more(self) -> None:
+        """Send servers nothing more: asks wait until they are cancelled, except those that are sent already."""
+        self._sends_no_more = True
+        running = self._running
+        if running is not None:
+            running[0].sends_no_more = True
 
     def close(self) -> None:
         """Cancel all asks, and close all connections."""

@@ -65,7 +65,11 @@ class _Changed(Exception):
 
 
 class ServerAsks:
-    """All asks of servers of one process."""
+    """All asks of servers of one process.
+
+    Attributes:
+        sends_no_more: whether asks that are not sent yet wait until they are cancelled.
+    """
 
     def __init__(
         self, store: Store, settings: ModelSettings, ask_s: float, counts: AskCounts, *, waits_for_store: bool
@@ -86,6 +90,8 @@ class ServerAsks:
         self._tasks: dict[asyncio.Task[Any], Callable[[], bool]] = {}
         self._ended = asyncio.Event()
         self._is_closed = False
+        self._sent: set[asyncio.Task[Any] | None] = set()
+        self.sends_no_more = False
 
     async def serve(self) -> None:
         """Cancel asks that are no longer needed, and close idle clients, until `end` is called."""
@@ -101,6 +107,11 @@ class ServerAsks:
     def end(self) -> None:
         """End `serve`."""
         self._ended.set()
+
+    @property
+    def has_sent(self) -> bool:
+        """Whether a sent ask is not answered yet. Thread-safe."""
+        return bool(self._sent)
 
     def places(self, project: str, asked: str) -> int:
         """Return how many asks of this model or endpoint may be sent at once. Thread-safe."""
@@ -242,6 +253,7 @@ class ServerAsks:
         """
         host, secret = used.client.host, used.access.api_key
         currency = price.currency if price else ""
+        task = asyncio.current_task()
         lost = Spent()  # what tries cost that failed; the first of them counts the ask
 
         async def pay(usage: TokenUsage) -> None:
@@ -257,6 +269,9 @@ class ServerAsks:
                 if who.patience is not None:
                     who.patience.check(asked.asked)
                 has_budget = await self._check_standing(asked, who)
+                if self.sends_no_more:
+                    await asyncio.Event().wait()
+                self._sent.add(task)
                 began = monotonic()
                 try:
                     async with self._connections.of(asked.project):
@@ -280,6 +295,7 @@ class ServerAsks:
             return failed_by(error, host, secret, Spent(asks=1))
         finally:
             used.asks -= 1
+            self._sent.discard(task)
 
     async def _check_standing(self, asked: CountedAsk, who: "Who") -> bool:
         """Return whether there is a budget. Raises _OverBudget if it is spent, and _Ended if the batch has ended.

@@ -39,7 +39,12 @@ class UnitWatch:
         if now - self._looked >= LOOK_S:
             self._looked = now
             self._look(outcomes, now)
-        return self.over or (self.leaving and (outcomes > self._done or self._is_late(now)))
+        return self.over or (self.leaving and (self._is_done(outcomes) or self._is_late(now)))
+
+    def _is_done(self, outcomes: int) -> bool:
+        """Whether a unit that is to be left has what it waits for: an outcome, or the answers that are paid for."""
+        asker = self._context.asker
+        return outcomes > self._done if asker is None else not asker.has_sent
 
     def _look(self, outcomes: int, now: float) -> None:
         standing = self._standing(outcomes)
@@ -53,6 +58,8 @@ class UnitWatch:
     def _leave(self, outcomes: int, now: float) -> None:
         if not self.leaving:
             self.leaving, self._done, self._left_at = True, outcomes, now
+            if self._context.asker is not None:
+                self._context.asker.send_no_more()
 
     def _is_late(self, now: float) -> bool:
         return self._context.stopping.is_set() and now - self._left_at > _STOP_SHARE * self._context.stop_s

@@ -118,6 +118,33 @@ def test_what_a_worker_has_paid_for_is_told_when_it_was_stopped(
         assert summary.spent.input_tokens == 10 * paid
 
 
+class Uneven(ModelServer):
+    """Answers each request a second later than the one before."""
+
+    @property
+    def script(self) -> Script:
+        return Script(latency_s=float(len(self.bodies)))
+
+    @script.setter
+    def script(self, _: Script) -> None:
+        pass
+
+
+def test_a_worker_that_stops_waits_for_the_answers_that_are_paid_for(
+    store: Store, dispatch: Dispatch, asking: None, start: Callable[[], Worker]
+) -> None:
+    with Uneven() as server:
+        register(store, server)
+        first = start()
+        batch = submit(store, dispatch, 3, SLOW, asks=["model:slow-judge"])
+        eventually(lambda: len(server.bodies) == 3)
+        first.send_signal(signal.SIGTERM)
+        first.wait()
+        start()
+        assert over(store, batch).scored == 3
+        assert len(server.bodies) == 3
+
+
 def test_the_thread_that_answers_calls_survives_any_error(
     context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
