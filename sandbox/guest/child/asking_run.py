@@ -134,8 +134,9 @@ class Replay:
         if not known:
             return False, None
         kept = known.pop(0)
-        note_used(name, *kept["used"])
-        for used in kept["used"]:
+        led_to_it = kept.get("used", ())  # a run that began before an upgrade has none
+        note_used(name, *led_to_it)
+        for used in led_to_it:
             if self._known.get(used):
                 self._known[used].pop(0)
         return True, kept["value"]
