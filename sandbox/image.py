@@ -363,9 +363,9 @@ def _copy_interpreter(target: Path) -> None:
     for_wheels = _libraries_for_wheels()
     for needed in {*for_wheels, *_shared_libraries(executable, inside, *decoder.glob("*.so"), *for_wheels)}:
         _copy_library(needed, target)
-    for packages in site.getsitepackages([str(_PREFIX)]):  # so that programs of a grader have its packages
-        (target / packages.lstrip("/")).mkdir(parents=True, exist_ok=True)
-        (target / packages.lstrip("/") / "environment.pth").write_text(f"{PACKAGES}\n")
+    for_programs = target / site.getsitepackages([str(_PREFIX)])[-1].lstrip("/")
+    for_programs.mkdir(parents=True)
+    (for_programs / "environment.pth").write_text(f"{PACKAGES}\n")  # so that programs of a grader have its packages
     for folder in ("tmp", "dev", "dev/shm", str(GUEST).lstrip("/"), str(PACKAGES).lstrip("/")):
         (target / folder).mkdir(parents=True, exist_ok=True)
     (target / "dev/null").touch()

@@ -81,8 +81,9 @@ def test_it_holds_the_standard_library_and_nothing_of_this_machine(built: image.
     names = {path.name for path in _all(built)}
     assert {"json", "os.py", "asyncio", "adaptive_harmony.py", "zygote", "thread.py"} <= names
     assert not names & {"test", "tests", "pydantic", "session.py", "idlelib"}
-    folders = [path for path in _all(built) if path.name in ("site-packages", "dist-packages")]
-    assert {path.name for folder in folders for path in folder.iterdir()} == {"environment.pth"}
+    (folder,) = [path for path in _all(built) if path.name in ("site-packages", "dist-packages")]
+    assert [path.name for path in folder.iterdir()] == ["environment.pth"]
+    assert folder.parent == built.root / "usr/lib" / f"python{sys.version_info.major}.{sys.version_info.minor}"
     # only compiled code is checked: the interpreter's configuration may contain paths of its build
     here = str(Path(image.__file__).parent.parent).encode()
     assert not [path for path in _all(built) if path.suffix == ".pyc" and here in path.read_bytes()]
