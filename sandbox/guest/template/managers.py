@@ -73,9 +73,13 @@ def connect(address: Hashable, authkey: bytes | None = None, **_: object) -> "Co
 
 
 def _make_pair(address: Hashable) -> Hashable:
+    from errno import EADDRINUSE
     from socket import socketpair
 
-    address = address or f"manager {os.getpid()}.{next(_numbers)}"
+    if not address or (isinstance(address, tuple) and not address[-1]):  # any address, or any port
+        address = f"manager {os.getpid()}.{next(_numbers)}"
+    if address in _connecting:
+        raise OSError(EADDRINUSE, f"there is a manager at {address!r} already")
     _accepting[address], _connecting[address] = socketpair()
     return address
 
@@ -90,9 +94,9 @@ def _use_pairs(managers: ModuleType) -> None:
     start, finalize = manager.start, manager._finalize_manager
 
     def start_with_pair(self: Any, *arguments: Any, **named: Any) -> None:
-        if self._address not in _accepting:
-            self._address = _make_pair(self._address)
-        address = self._address
+        if self._state.value != managers.State.INITIAL:
+            start(self)  # says that it was started, or has ended
+        self._address = address = _make_pair(self._address)
         try:
             start(self, *arguments, **named)
         except BaseException:

@@ -81,6 +81,24 @@ with Counters(address=("127.0.0.1", 5000), authkey=b"secret") as counters:
     assert _run(code) == "5 7\nrefused"
 
 
+def test_a_manager_that_is_started_twice_still_serves() -> None:
+    code = """
+with managers.SyncManager(address=("127.0.0.1", 0)) as one, managers.SyncManager(address=("127.0.0.1", 0)) as other:
+    shared = one.list(), other.list()
+    try:
+        one.start()
+    except multiprocessing.ProcessError as error:
+        print(error)
+    shared[0].append(1)
+    print(len(one.list(shared[0])), len(shared[1]), one.address != other.address)
+    try:
+        managers.SyncManager(address=one.address).start()
+    except OSError as error:
+        print("in use")
+"""
+    assert _run(code) == "Already started server\n1 0 True\nin use"
+
+
 @pytest.mark.parametrize(
     "how", ["manager.shutdown()", "os.kill(manager._process.pid, signal.SIGKILL); time.sleep(0.2)"]
 )
