@@ -35,6 +35,7 @@ _LONG = 1000  # of a container with as many plain items, a digest stands for all
 _MOST_DIGESTED = 1_000_000  # items; of longer containers, only the length is compared
 _DEPTH = 12
 _CHARS = 60
+_ADDRESS = re.compile(r":\d{9,}")  # in the references of pydantic's schemas
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, range, slice)
 _VALUES = (
     *(decimal.Decimal, fractions.Fraction, datetime.date, datetime.time, datetime.timedelta, datetime.timezone),
@@ -189,6 +190,8 @@ class Snapshot:
             default = getattr(value, "default_factory", None)
             read = MAY_CHANGE if isinstance(default, FunctionType) else ""  # reading may have added items
             for key, item in items:
+                if key in ("ref", "schema_ref") and type(item) is str and _ADDRESS.search(item):
+                    continue
                 if type(item) is not default or item:
                     yield from ((f"{read}[{text}]", item) for text in self._key(key))
             if len(items) > 1 and not default:

@@ -1,18 +1,28 @@
 """Compares the current values of a module's names with its text."""
 
 import ast
+import gc
 import inspect
+import logging
+import re
 import sys
 from collections.abc import Iterator
-from types import FunctionType, ModuleType
+from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
 
 from gradebox.errors import SourceError
 from gradebox.source import imports
 from gradebox.source.module import Module, Statement
-from gradebox.source.names import is_definition
+from gradebox.source.names import is_definition, root
 
-VALUES = (type(None), bool, int, float, complex, str, bytes, tuple, frozenset, FunctionType)
+_ATOMS = (type(None), bool, int, float, complex, str, bytes)
+VALUES = (*_ATOMS, tuple, frozenset, FunctionType)
 """Types of which equal values may be one object, though nothing changes it."""
+# The parents of a logger write files, which a sandbox need not.
+_NO_PARTS = (*_ATOMS, FunctionType, ModuleType, type, logging.Logger)
+_MOST_PARTS = 20_000
+# Functions that change their first argument: `random.shuffle(ORDER)`, and `nx.add_path(GRAPH, …)` of its own package.
+_OF_ARGUMENT = re.compile(r"shuffle|heap(ify|pop|push)|insort(_left|_right)?|SubElement")
+_OF_PACKAGE = re.compile(r"(add|fill|register|remove|set|update)[a-z_]*")
 _RESTART = "Start Python (or the kernel) again, or pass the source as a string"
 
 
@@ -36,10 +46,57 @@ def changes(name: str, module: Module) -> Iterator[Statement]:
     names = {name}
     if not isinstance(live, VALUES):
         names |= {other for other, value in module.globals.items() if value is live}
+        names |= _sharing(name, module)
     for statement in module.changing:
         called = names & statement.names.calls and (is_definition(statement.node) or not isinstance(live, FunctionType))
-        if called or names & statement.names.stores or _fills(statement.node, names, module):
+        if called or names & statement.names.stores or _fills(statement, names, module):
             yield statement
+
+
+def _sharing(name: str, module: Module) -> set[str]:
+    """The names of parts of an object, and of those that work on it: `child = SubElement(root, "a")`,
+    `ruler = nlp.add_pipe("entity_ruler")`, `cursor = connection.cursor()`, `define = units.define`.
+    """
+    live = module.globals.get(name)
+    changing = {other for each in module.changing for other in (*each.names.stores, *each.names.calls, _called(each))}
+    others = {
+        other: module.globals[other]
+        for other in (changing & module.globals.keys()) - {name}
+        if not isinstance(module.globals[other], _NO_PARTS)
+    }
+    if not others:
+        return set()
+    if id(live) not in module.parts:
+        module.parts[id(live)] = _parts(live, module)
+    return {
+        other
+        for other, value in others.items()
+        if id(value) in module.parts[id(live)]
+        or (_is_made_by(other, name, module) and any(part is live for part in gc.get_referents(value)))
+    }
+
+
+def _called(statement: Statement) -> str:
+    """The name of the function that a statement does nothing but call; empty if there is none."""
+    call = statement.node.value if isinstance(statement.node, ast.Expr) else None
+    return call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
+
+
+def _parts(live: object, module: Module) -> set[int]:
+    """The ids of the objects that this one holds, and of those in them."""
+    found, todo = {id(module.globals)}, [live]
+    while todo and len(found) < _MOST_PARTS:
+        for part in gc.get_referents(todo.pop()):
+            if id(part) not in found and not isinstance(part, _NO_PARTS):
+                found.add(id(part))
+                todo.append(part)
+    return found
+
+
+def _is_made_by(other: str, name: str, module: Module) -> bool:
+    """Whether a method of the object made the other one: `cursor = connection.cursor()`."""
+    nodes = [statement.node for statement in module.binders.get(other, [])[-1:]]
+    return any(isinstance(node, ast.Assign) and root(node.value) == name for node in nodes)
 
 
 def _stores_in_package(node: ast.stmt, live: ModuleType) -> bool:
@@ -49,19 +106,39 @@ def _stores_in_package(node: ast.stmt, live: ModuleType) -> bool:
     return is_package and isinstance(node, ast.Assign | ast.AugAssign) and not calls
 
 
-def _fills(node: ast.stmt, names: set[str], module: Module) -> bool:
-    """Whether this is a call of `setattr`, or of a function of the module, that changes an argument in `names`."""
-    call = node.value if isinstance(node, ast.Expr) else None
+def _fills(statement: Statement, names: set[str], module: Module) -> bool:
+    """Whether this is a call of `setattr`, of a method by a name of its own, or of a function that changes an argument
+    in `names`.
+    """
+    if is_definition(statement.node):
+        return False
+    if any(_changes_argument(part, names, module) for part in ast.walk(statement.node) if isinstance(part, ast.Call)):
+        return True
+    call = statement.node.value if isinstance(statement.node, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         return False
-    if call.func.id in ("setattr", "delattr") and call.args:
-        return isinstance(call.args[0], ast.Name) and call.args[0].id in names
+    if call.func.id in names:
+        return isinstance(module.globals.get(call.func.id), MethodType | BuiltinMethodType)
     for binder in module.binders.get(call.func.id, [])[-1:]:
         if isinstance(binder.node, ast.FunctionDef):
             given = zip(binder.node.args.args, call.args, strict=False)
             filled = {value.id for to, value in given if isinstance(value, ast.Name) and to.arg in binder.names.mutates}
             return bool(filled & names)
     return False
+
+
+def _changes_argument(call: ast.Call, names: set[str], module: Module) -> bool:
+    """Whether a function, as known by its name and package, changes its first argument, which is in `names`."""
+    first = call.args[0] if call.args else None
+    if not isinstance(first, ast.Name) or first.id not in names:
+        return False
+    function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if function in ("setattr", "delattr") or _OF_ARGUMENT.fullmatch(function):
+        return True
+    owner = getattr(module.globals.get(root(call.func) or ""), "__name__", "")
+    owner = getattr(module.globals.get(function), "__module__", None) or owner
+    kind = type(module.globals.get(first.id)).__module__
+    return bool(_OF_PACKAGE.fullmatch(function)) and owner.partition(".")[0] == kind.partition(".")[0]
 
 
 def own_contents(value: object, module: Module, grader: FunctionType, depth: int = 4) -> Iterator[FunctionType | type]:

@@ -85,7 +85,8 @@ class Module:
         for text in _texts(function):
             self._read(text)
         # Statements that may change a value in place.
-        self.changing = [s for s in self.statements if s.names.stores or s.names.calls or isinstance(s.node, ast.Expr)]
+        self.changing = [s for s in self.statements if s.names.stores or s.names.calls or _calls(s.node)]
+        self.parts: dict[int, set[int]] = {}  # of the objects that were searched
         self.binders: dict[str, list[Statement]] = {}
         self._definitions: dict[tuple[str, int], list[tuple[Statement, Definition]]] = {}
         for statement in self.statements:
@@ -220,6 +221,11 @@ def _inside_strings(node: ast.stmt) -> set[int]:
         if isinstance(part, ast.JoinedStr) or (isinstance(part, ast.Constant) and isinstance(part.value, str | bytes))
     )
     return {line for part in strings for line in range(part.lineno + 1, (part.end_lineno or part.lineno) + 1)}
+
+
+def _calls(node: ast.stmt) -> bool:
+    is_simple = isinstance(node, ast.Expr | ast.Assign | ast.AnnAssign)
+    return is_simple and any(isinstance(part, ast.Call) for part in ast.walk(node))
 
 
 def _definitions(node: ast.stmt) -> Iterator[Definition]:

@@ -351,6 +351,16 @@ def test_equal_values_are_no_difference(tmp_path: Path, what: str) -> None:
     same(tmp_path, load(tmp_path, _EQUAL[what]).g)
 
 
+def test_models_of_pydantic_are_no_difference(tmp_path: Path) -> None:
+    text = (
+        "from pydantic import BaseModel\nclass Sub(BaseModel): a: int = 1\nclass Item(BaseModel): sub: Sub = Sub()\n"
+        "async def g(thread): return Item.model_validate_json(thread.completion()).sub.a"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GraderWarning)
+        extract(load(tmp_path, text).g, allowed=imports.of_packages("pydantic"))
+
+
 def test_what_trials_of_a_helper_left_in_a_cache_is_not_uploaded(tmp_path: Path) -> None:
     text = dedent("""
         import re

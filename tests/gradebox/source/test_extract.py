@@ -259,6 +259,44 @@ async def g(thread):
     same(tmp_path, module.g, "a1", "b", "")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import xml.etree.ElementTree as ET\nX = ET.Element('a')\nchild = ET.SubElement(X, 'b')\nchild.text = '4'\n"
+        "async def grade(thread): return float(X.findtext('b') == '4')",
+        "from xml.etree.ElementTree import Element, SubElement\nX = Element('a')\nSubElement(X, 'b').text = '4'\n"
+        "async def grade(thread): return float(X.findtext('b') == '4')",
+        "import sqlite3\nX = sqlite3.connect(':memory:')\ncursor = X.cursor()\ncursor.execute('create table t(a)')\n"
+        "async def grade(thread): return float(X.execute('select count(*) + 1 from t').fetchone()[0])",
+        "import sqlite3\nX = sqlite3.connect(':memory:')\nrows = X.execute('create table t(a)')\n"
+        "async def grade(thread): return float(X.execute('select count(*) + 1 from t').fetchone()[0])",
+        "import configparser\nX = configparser.ConfigParser()\nX.read_string('[a]')\nsection = X['a']\n"
+        "section['b'] = '1'\nasync def grade(thread): return float(X['a'].get('b', '0'))",
+        "import configparser\nX = configparser.ConfigParser()\nadd = X.read_string\nadd('[a]')\n"
+        "async def grade(thread): return float(len(X.sections()))",
+        "import random\nR = random.Random(5)\nX = [4, 3, 2, 1]\nR.shuffle(X)\nN = R.random()\n"
+        "async def grade(thread): return N + X[0] + R.random() * 0",
+    ],
+)
+def test_objects_come_along_as_other_names_changed_them(tmp_path: Path, text: str) -> None:
+    same(tmp_path, load(tmp_path, text).grade)
+
+
+def test_what_a_program_does_to_other_objects_stays_here(tmp_path: Path) -> None:
+    source = same(
+        tmp_path,
+        load(
+            tmp_path,
+            "import logging, types\nLOG = logging.getLogger('a')\nroot = logging.getLogger()\n"
+            "handler = logging.NullHandler()\nroot.addHandler(handler)\nroot.removeHandler(handler)\n"
+            "X = types.SimpleNamespace(a=1)\ntrainer = types.SimpleNamespace(x=X, log=[])\n"
+            "trainer.log.append('trained')\nasync def grade(thread):\n  LOG.info('a')\n  return X.a\n",
+        ).grade,
+    )
+    assert "Handler" not in source
+    assert "train" not in source
+
+
 def test_computed_and_changed_constants_are_uploaded_as_they_are_now(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("a\nb\n")
     module = load(
