@@ -7,7 +7,7 @@ class does not count.
 import _ast
 from collections.abc import Iterator
 
-from validators import files, imports, programs, variables
+from validators import downloads, files, imports, programs, variables
 from validators.candidate import Candidate, CheckFailed
 from validators.signature import trl_form, wrong_parameters
 from validators.syntax_tree import nodes
@@ -30,6 +30,8 @@ def check(candidate: Candidate) -> str:
     candidate.warnings += imports.warnings(candidate.tree, candidate.packages)
     if "environ" in candidate.text or "getenv" in candidate.text:
         candidate.warnings += variables.warnings(candidate.tree)
+    if any(hint in candidate.text for hint in downloads.HINTS):
+        candidate.warnings += downloads.warnings(candidate.tree, candidate.packages)
     if any(hint in candidate.text for hint in files.HINTS):
         runs_programs = "subprocess" in candidate.text or "exec" in candidate.text
         candidate.warnings += files.warnings(candidate.tree, runs_programs)

@@ -54,3 +54,9 @@ def test_a_source_without_grade(text: str, message: str, line: int) -> None:
         structure.check(_parsed(text))
     assert message in raised.value.message
     assert raised.value.line == line
+
+
+def test_files_that_a_package_looks_for_are_warned_of() -> None:
+    candidate = _parsed(f"import tiktoken\nX = tiktoken.get_encoding('o200k_base')\n{GRADE}")
+    structure.check(candidate)
+    assert any("`tiktoken.get_encoding` downloads files" in warning for warning in candidate.warnings)
