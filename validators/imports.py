@@ -33,6 +33,10 @@ _ITSELF = (
     "line {line}: `grader` is the grader's own module, which hides the environment's package of that name: the grader "
     "goes on without the package. Use a package with another import name"
 )
+_OWN = (
+    "line {line}: the sandbox has no module of yours for `from {name} import`: where the error is caught, the grader "
+    "goes on without it. Copy what you use of it into the source"
+)
 _NO_NETWORK = (
     "line {line}: `{name}` needs a network, and the sandbox has none: where the error is caught, the grader goes on "
     "without an answer"
@@ -51,7 +55,9 @@ def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
     for line, name in _imported(tree):
         top = name.partition(".")[0]
         on_network = name if name in _NEED_NETWORK else top
-        if on_network in _NEED_NETWORK:
+        if not top:
+            told.setdefault(name, _OWN.format(line=line, name=name[:100]))
+        elif on_network in _NEED_NETWORK:
             told.setdefault(on_network, _NO_NETWORK.format(line=line, name=on_network))
         elif top == "psutil" and _is_there(top, packages):
             told.setdefault(top, _NO_PROC.format(line=line))
@@ -79,9 +85,18 @@ def _imported(tree: _ast.Module) -> Iterator[tuple[int, str]]:
         if isinstance(node, _ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, _ast.ImportFrom):
-            if node.module and not node.level:
+            if node.level:
+                yield node.lineno, "." * node.level + (node.module or "")
+            elif node.module:
                 yield node.lineno, node.module
                 yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, _ast.If) and _is_for_types(node.test):
+            waiting.extend(reversed(node.orelse))
         else:
             for field in reversed(_BLOCKS):
                 waiting.extend(reversed(getattr(node, field, None) or ()))
+
+
+def _is_for_types(test: _ast.expr) -> bool:
+    """Whether this is `TYPE_CHECKING`, which is false where a program runs."""
+    return "TYPE_CHECKING" in (getattr(test, "id", ""), getattr(test, "attr", ""))

@@ -29,6 +29,13 @@ def test_a_package_is_warned_of_wherever_its_import_stands(text: str, line: int,
     assert warning.startswith(f"line {line}: `{name}` cannot be imported in the sandbox")
 
 
+@pytest.mark.parametrize("name", [".", ".helper", "..pkg.helper"])
+def test_a_module_of_the_author_is_warned_of(name: str) -> None:
+    text = f"try:\n    from {name} import check\nexcept ImportError:\n    check = len"
+    (warning,) = imports.warnings(ast.parse(text))
+    assert warning.startswith(f"line 2: the sandbox has no module of yours for `from {name} import`")
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -52,8 +59,9 @@ def test_what_needs_a_network_is_warned_of(text: str) -> None:
         "from gradebox import StringThread",
         "from adaptive_harmony import StringThread",
         "from urllib.parse import urlsplit",
-        "from . import helper",
         "import grader",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from sympy import Expr\n    from .helper import Kind",
+        "import typing\nif typing.TYPE_CHECKING:\n    import sympy\nelse:\n    import json",
     ],
 )
 def test_what_is_there_is_not(text: str) -> None:
