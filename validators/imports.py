@@ -41,10 +41,11 @@ _NO_NETWORK = (
     "line {line}: `{name}` needs a network, and the sandbox has none: where the error is caught, the grader goes on "
     "without an answer"
 )
-_NO_PROC = (
-    "line {line}: `psutil` reads /proc, and the sandbox has none: where the error is caught, the grader goes on "
+_NOT_THERE = (
+    "line {line}: `{name}` needs {what}, and the sandbox has none: where the error is caught, the grader goes on "
     "without an answer"
 )
+_NEEDS = {"polars": "epoll", "psutil": "/proc"}
 
 
 def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
@@ -59,8 +60,8 @@ def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
             told.setdefault(name, _OWN.format(line=line, name=name[:100]))
         elif on_network in _NEED_NETWORK:
             told.setdefault(on_network, _NO_NETWORK.format(line=line, name=on_network))
-        elif top == "psutil" and _is_there(top, packages):
-            told.setdefault(top, _NO_PROC.format(line=line))
+        elif top in _NEEDS and _is_there(top, packages):
+            told.setdefault(top, _NOT_THERE.format(line=line, name=top, what=_NEEDS[top]))
         elif top == MODULE:
             if _is_among(top, packages):
                 told.setdefault(top, _ITSELF.format(line=line))

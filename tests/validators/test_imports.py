@@ -82,10 +82,12 @@ def test_each_package_is_told_once() -> None:
     assert len(imports.warnings(ast.parse("import sympy\nimport sympy.core\nfrom sympy import x, y"))) == 1
 
 
-def test_a_package_that_reads_proc_is_warned_of(tmp_path: Path) -> None:
-    (warning,) = imports.warnings(ast.parse("import psutil\nfrom psutil import Process"))
-    assert "line 1: `psutil` cannot be imported" in warning
-    (tmp_path / "psutil.py").touch()
+@pytest.mark.parametrize(("name", "what"), [("psutil", "/proc"), ("polars", "epoll")])
+def test_a_package_that_needs_what_is_not_there_is_warned_of(tmp_path: Path, name: str, what: str) -> None:
+    text = f"import {name}\nfrom {name} import Process"
+    (warning,) = imports.warnings(ast.parse(text))
+    assert f"line 1: `{name}` cannot be imported" in warning
+    (tmp_path / f"{name}.py").touch()
     importlib.invalidate_caches()
-    (warning,) = imports.warnings(ast.parse("import os\nimport psutil\nfrom psutil import Process"), str(tmp_path))
-    assert warning.startswith("line 2: `psutil` reads /proc, and the sandbox has none")
+    (warning,) = imports.warnings(ast.parse(f"import os\n{text}"), str(tmp_path))
+    assert warning.startswith(f"line 2: `{name}` needs {what}, and the sandbox has none")
