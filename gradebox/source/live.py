@@ -68,11 +68,11 @@ def _sharing(name: str, module: Module) -> set[str]:
         return set()
     if id(live) not in module.parts:
         module.parts[id(live)] = _parts(live, module)
+    parts = module.parts[id(live)]
     return {
         other
         for other, value in others.items()
-        if id(value) in module.parts[id(live)]
-        or (_is_made_by(other, name, module) and any(part is live for part in gc.get_referents(value)))
+        if id(value) in parts or (_is_made_by(other, name, module) and _held(value) & {id(live), *parts})
     }
 
 
@@ -93,10 +93,22 @@ def _parts(live: object, module: Module) -> set[int]:
     return found
 
 
+def _held(value: object) -> set[int]:
+    """The ids of what an object holds: a cursor its connection, an element of lxml the document of all, a view of an
+    array the array.
+    """
+    held = gc.get_referents(value)
+    if type(value).__module__ == "numpy":
+        held.append(getattr(value, "base", None))
+    return {id(part) for part in held if not isinstance(part, (*_NO_PARTS, tuple, frozenset))}
+
+
 def _is_made_by(other: str, name: str, module: Module) -> bool:
-    """Whether a method of the object made the other one: `cursor = connection.cursor()`."""
-    nodes = [statement.node for statement in module.binders.get(other, [])[-1:]]
-    return any(isinstance(node, ast.Assign) and root(node.value) == name for node in nodes)
+    """Whether a method of the object made the other one: `cursor = connection.cursor()`; or `SubElement`."""
+    for statement in module.binders.get(other, [])[-1:]:
+        if isinstance(statement.node, ast.Assign):
+            return root(statement.node.value) == name or _fills(statement, {name}, module)
+    return False
 
 
 def _stores_in_package(node: ast.stmt, live: ModuleType) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 import gradebox
 from gradebox.errors import SourceError
-from gradebox.source import extract
+from gradebox.source import extract, imports
 from tests.gradebox.source.extracted import load, run, same
 
 
@@ -280,6 +280,20 @@ async def g(thread):
 )
 def test_objects_come_along_as_other_names_changed_them(tmp_path: Path, text: str) -> None:
     same(tmp_path, load(tmp_path, text).grade)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from lxml import etree\nX = etree.Element('a')\nchild = etree.SubElement(X, 'b')\nchild.text = '4'\n",
+        "from lxml import etree\nX = etree.fromstring('<a><b/></a>')\nchild = X.find('b')\nchild.text = '4'\n",
+        "import numpy as np\nX = np.zeros(3)\nview = X[1:]\nview[:] = 4\n",
+    ],
+)
+def test_objects_of_packages_come_along_as_other_names_changed_them(tmp_path: Path, text: str) -> None:
+    fn = load(tmp_path, text + "async def grade(thread): return float(len(X))").grade
+    lines = text.splitlines()
+    assert lines[-1] in extract(fn, allowed=imports.of_packages("lxml", "numpy"))
 
 
 def test_what_a_program_does_to_other_objects_stays_here(tmp_path: Path) -> None:
