@@ -33,6 +33,7 @@ from sandbox.errors import IsolationUnavailable
 from sandbox.guest.child import thread_decoder
 
 GUEST = Path("/usr/lib/gradebox")  # the guest's code, inside a sandbox
+_PROGRAMS = GUEST / ".programs"  # what programs of graders import; no module, because graders could import that
 PACKAGES = Path("/usr/lib/environment")  # the packages of an environment, inside a sandbox; empty if there is none
 PYTHON = Path("/usr/bin/python3")
 _ZONES = Path("/usr/lib/zoneinfo")  # another folder that `zoneinfo` searches; a sandbox has no /usr/share
@@ -302,6 +303,11 @@ def _guest_files() -> list[tuple[Path, Path]]:
     return files
 
 
+# Modules of the guest that programs of graders have too: they need the standard library alone.
+_FOR_PROGRAMS = (
+    *("kernel/standard_streams.py", "kernel/usual_limits.py"),
+    *("child/after_import.py", "template/managers.py", "template/start_methods.py"),
+)
 # Modules of the package gradebox that graders see.
 _SHOWN = (
     *("__init__.py", "evaluators.py", "group_forms.py", "langfuse.py", "same_json.py", "score.py", "sync_call.py"),
@@ -323,6 +329,18 @@ def _copy_guest(target: Path) -> None:
         '"""So that graders written for Adaptive run unchanged."""\n\n'
         "from gradebox.thread import StringThread, StringTurn\n\n"
         '__all__ = ["StringThread", "StringTurn"]\n'
+    )
+    for name in _FOR_PROGRAMS:
+        copy = target / _PROGRAMS.name / "_gradebox" / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        text = (_ROOMS / "sandbox/guest" / name).read_text("utf-8")
+        copy.write_text(text.replace("from sandbox.guest.", "from _gradebox."), "utf-8")
+    (target / _PROGRAMS.name / "sitecustomize.py").write_text(  # Python runs it at its start
+        "from _gradebox.kernel.standard_streams import open_by_name\n"
+        "from _gradebox.kernel.usual_limits import accept_usual_limits\n"
+        "from _gradebox.template.managers import connect_by_pairs\n"
+        "from _gradebox.template.start_methods import fork_always\n\n"
+        "open_by_name()\naccept_usual_limits()\nfork_always()\nconnect_by_pairs()\n"
     )
     for program, module in (("start", "supervisor.main"), ("zygote", "zygote")):
         (target / program).write_text(  # no `.py`: graders could import it
@@ -365,7 +383,8 @@ def _copy_interpreter(target: Path) -> None:
         _copy_library(needed, target)
     for_programs = target / site.getsitepackages([str(_PREFIX)])[-1].lstrip("/")
     for_programs.mkdir(parents=True)
-    (for_programs / "environment.pth").write_text(f"{PACKAGES}\n")  # so that programs of a grader have its packages
+    # so that programs of a grader have its packages, and what makes limits and `multiprocessing` work
+    (for_programs / "environment.pth").write_text(f"{PACKAGES}\n{_PROGRAMS}\n")
     for folder in ("tmp", "dev", "dev/shm", str(GUEST).lstrip("/"), str(PACKAGES).lstrip("/")):
         (target / folder).mkdir(parents=True, exist_ok=True)
     (target / "dev/null").touch()

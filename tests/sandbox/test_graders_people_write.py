@@ -44,6 +44,23 @@ def body(name: str, lines: str, expected: float | str, **more: Any) -> Row:
     return Row(name, f"{top}\nasync def judge(thread):\n{indented}\n", expected, **more)
 
 
+# `run` gives the number that a program prints.
+_RUN = """
+import subprocess, sys
+def run(program, **more):
+    command = [sys.executable, '-c', program]
+    done = subprocess.run(command, capture_output=True, text=True, input='2 3', timeout=6, **more)
+    print(done.stderr)
+    return float(done.stdout or 0)
+---
+"""
+
+
+def program(name: str, text: str, expected: float) -> Row:
+    """A row whose `judge` runs this program and returns the number that it prints."""
+    return body(name, f"{_RUN}return run({text!r})", expected)
+
+
 WORKING = [
     body(
         "dataclass",
@@ -150,6 +167,45 @@ WORKING = [
         "with context.Pool(2) as pool:\n    pool.starmap(add, [(shared, lock, n) for n in range(5)])\n"
         "return shared['sum']",
         10.0,
+    ),
+    body(
+        "limits of a program, set before it starts",
+        "import os, resource\n"
+        "def limit():\n    os.setsid()\n    os.nice(10)\n    os.sched_setaffinity(0, {0})\n"
+        "    for which, most in (('AS', 1 << 40), ('NOFILE', 4096), ('NPROC', 64), ('FSIZE', 1 << 30), ('CORE', 0)):\n"
+        "        resource.setrlimit(getattr(resource, f'RLIMIT_{which}'), (most, most))\n"
+        f"{_RUN}return run('print(7)', preexec_fn=limit)",
+        7.0,
+    ),
+    program(
+        "limits that a program sets for itself, and the stack of its thread",
+        "import resource, sys, threading\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, resource.RLIM_INFINITY))\n"
+        "resource.setrlimit(resource.RLIMIT_STACK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))\n"
+        "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
+        "threading.stack_size(512 << 20)\nsys.setrecursionlimit(10**6)\n"
+        "def depth(n):\n    return n and 1 + depth(n - 1)\n"
+        "thread = threading.Thread(target=lambda: print(depth(50000)))\nthread.start()\nthread.join()\n",
+        50000.0,
+    ),
+    body(
+        "a large stack of a thread of the grader",
+        "import threading\n---\nthreading.stack_size(512 << 20)\nseen = []\n"
+        "t = threading.Thread(target=seen.append, args=(3,))\nt.start()\nt.join()\nreturn seen[0]",
+        3.0,
+    ),
+    program(
+        "a program that starts a manager and a fork server",
+        "import multiprocessing\n"
+        "with multiprocessing.Manager() as manager, multiprocessing.get_context('forkserver').Pool(1) as pool:\n"
+        "    print(sum(manager.list(pool.map(abs, [-1, -2]))))\n",
+        3.0,
+    ),
+    program(
+        "a program that reads /dev/stdin and writes to /dev/stdout",
+        "from pathlib import Path\nn = sum(map(int, open('/dev/stdin').read().split()))\n"
+        "Path('/dev/stdout').write_text(str(n))\n",
+        5.0,
     ),
     body(
         "sqlite3 in memory",

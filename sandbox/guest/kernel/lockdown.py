@@ -142,25 +142,6 @@ def refuse_cores() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
 
 
-def accept_usual_limits() -> None:
-    """Makes `resource.setrlimit` accept what many graders request in the process of a program that they run: no core
-    dumps, of which there are none, and a limit of memory. One above that of the sandbox has no effect.
-
-    Where these requests failed, each program seemed to be wrong.
-    """
-    set_limit = resource.setrlimit
-    of_memory = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_STACK)
-
-    def setrlimit(which: int, limits: tuple[int, int], /) -> None:
-        if which in of_memory and type(limits) is tuple:
-            _, most = resource.getrlimit(which)
-            limits = tuple(min(limit, most) for limit in limits)  # type: ignore[assignment]  # still of two
-        if which != resource.RLIMIT_CORE or type(limits) is not tuple or not {*limits} <= {0, 1}:
-            set_limit(which, limits)
-
-    resource.setrlimit = setrlimit
-
-
 def set_rlimits(limits: GraderLimits) -> None:
     """Sets the limits that the kernel enforces for each process."""
     # RLIMIT_DATA counts memory that is really writable; RLIMIT_AS also counts memory that threads only reserve.

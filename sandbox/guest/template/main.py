@@ -25,6 +25,7 @@ from sandbox.guest.child.thread_decoder import hidden_decoder
 from sandbox.guest.kernel import lockdown, signals
 from sandbox.guest.kernel.open_fds import close_all_but, opened, renew
 from sandbox.guest.kernel.reap import reap_all
+from sandbox.guest.kernel.usual_limits import accept_usual_limits
 from sandbox.guest.protocol.frames import (
     AUTO,
     BATCH,
@@ -89,7 +90,7 @@ class TemplateProcess:
     def run(self, source: bytes) -> NoReturn:
         """Loads the grader, then serves the supervisor until it is killed."""
         lockdown.set_rlimits(self._limits)
-        lockdown.accept_usual_limits()
+        accept_usual_limits()
         reading, writing = make_pipe()
         self._output.lead_to(reading, writing, _MOST_AT_IMPORT, watch_descriptors=False)
         if self._limits.has_packages:

@@ -5,22 +5,25 @@ connects by making another pair and sending one of its ends through the first pa
 process that starts it and from processes that are forked later, which is what graders of programs need.
 """
 
+from __future__ import annotations
+
 import os
 import sys
-from collections.abc import Hashable
 from itertools import count
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 from sandbox.guest.child.after_import import AfterImport
 
+TYPE_CHECKING = False  # see `after_import`
 if TYPE_CHECKING:
+    from collections.abc import Hashable
     from multiprocessing.connection import Connection
     from socket import socket
+    from types import ModuleType
+    from typing import Any
 
 # The two ends of each manager's pair, by its address.
-_accepting: dict[Hashable, "socket"] = {}
-_connecting: dict[Hashable, "socket"] = {}
+_accepting: dict[Hashable, socket] = {}
+_connecting: dict[Hashable, socket] = {}
 _numbers = count(1)
 
 
@@ -36,7 +39,7 @@ class PairListener:
         self.address = address if address in _accepting else _make_pair(address)
         self._end = _accepting[self.address]
 
-    def accept(self) -> "Connection":
+    def accept(self) -> Connection:
         """Waits for the next connection."""
         from multiprocessing.connection import Connection
         from socket import recv_fds
@@ -47,7 +50,7 @@ class PairListener:
         return Connection(descriptors[0])
 
 
-def connect(address: Hashable, authkey: bytes | None = None, **_: object) -> "Connection":
+def connect(address: Hashable, authkey: bytes | None = None, **_: object) -> Connection:
     """Connects to a manager. Replaces `multiprocessing.connection.Client`.
 
     Raises:
@@ -84,7 +87,7 @@ def _make_pair(address: Hashable) -> Hashable:
     return address
 
 
-def _close(ends: dict[Hashable, "socket"], address: Hashable) -> None:
+def _close(ends: dict[Hashable, socket], address: Hashable) -> None:
     if end := ends.pop(address, None):
         end.close()
 

@@ -5,10 +5,15 @@ The other methods start a Python that would run the zygote as its main module an
 wrong score.
 """
 
+from __future__ import annotations
+
 import sys
-from types import ModuleType
 
 from sandbox.guest.child.after_import import AfterImport
+
+TYPE_CHECKING = False  # see `after_import`
+if TYPE_CHECKING:
+    from types import ModuleType
 
 
 def fork_always() -> None:

@@ -226,7 +226,7 @@ with open("/tmp/file", "w") as file:
     assert inside.ask(works) == [3, 3, "locked"]
 
 
-def test_a_limit_of_memory_above_that_of_the_sandbox_has_no_effect(inside: Grader) -> None:
+def test_a_limit_above_that_of_the_sandbox_has_no_effect(inside: Grader) -> None:
     """As EvalPlus' `reliability_guard` requests it. Where it failed, each program seemed to be wrong."""
     asked = """
 import resource
@@ -237,27 +237,22 @@ for which in (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_STACK):
     answer.append(resource.getrlimit(which) == before)
     resource.setrlimit(which, (before[0] - 4096, 1 << 40))
     answer.append(resource.getrlimit(which) == (before[0] - 4096, before[1]))
-for which in (resource.RLIMIT_AS, resource.RLIMIT_NOFILE):
-    try:
-        answer.append(resource.setrlimit(which, (resource.RLIM_INFINITY,) * 2))
-    except ValueError:
-        answer.append("refused")
+for which in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE, resource.RLIMIT_CPU):
+    before = resource.getrlimit(which)
+    resource.setrlimit(which, [resource.RLIM_INFINITY, resource.RLIM_INFINITY])
+    answer.append(resource.getrlimit(which) == (before[1], before[1]))
 """
-    assert inside.ask(asked) == [*[True] * 6, "refused", "refused"]
+    assert inside.ask(asked) == [True] * 10
 
 
 def test_whoever_wants_no_cores_has_none(inside: Grader) -> None:
     asked = """
 import resource
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_CORE, (0, resource.RLIM_INFINITY))
 answer = [list(resource.getrlimit(resource.RLIMIT_CORE))]
-for wanted in ((2, 2), (resource.RLIM_INFINITY,) * 2):
-    try:
-        answer.append(resource.setrlimit(resource.RLIMIT_CORE, wanted))
-    except ValueError:
-        answer.append("refused")
 """
-    assert inside.ask(asked) == [[1, 1], "refused", "refused"]
+    assert inside.ask(asked) == [[1, 1]]
 
 
 def test_user_locale_and_time_zones_are_as_usual(inside: Grader) -> None:
