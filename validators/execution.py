@@ -1,17 +1,24 @@
 """Check 4: the module body runs and leaves `grade` a coroutine function."""
 
+import os
 import sys
+from _thread import _count as count_threads
 from types import FunctionType, MethodType, ModuleType
 
 from validators.candidate import FILENAME, MODULE, Candidate, CheckFailed
 from validators.explain import explain
 
 _CO_COROUTINE = 0x80
+_LEFT = (
+    "the module body leaves {what} running, which ends before `grade` is called: what waits for it gets no answer, and "
+    "where that is caught, the grader goes on. Start it inside `grade`: a pool, for example, at its first use"
+)
 
 
 def check(candidate: Candidate) -> str:
     """Runs the body in a module in `sys.modules`, because dataclasses and multiprocessing import it by name."""
     module = _module(candidate)
+    threads, parent = count_threads(), _has_process()
     try:
         exec(candidate.code, module.__dict__)  # noqa: S102  # the purpose of this check, in an isolated process
     except BaseException as error:  # noqa: BLE001  # any exception of the module body is the result
@@ -29,9 +36,20 @@ def check(candidate: Candidate) -> str:
             "A decorator must return an `async def`, and `grade` must not be bound again.",
             candidate.definition.lineno,
         )
+    if count_threads() > threads:
+        candidate.warnings.append(_LEFT.format(what="a thread"))
+    if _has_process() and not parent:
+        candidate.warnings.append(_LEFT.format(what="a process"))
     candidate.grade = grade
     candidate.asks = _asks()
     return "the module body runs"
+
+
+def _has_process() -> bool:
+    try:
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    except ChildProcessError:
+        return False
 
 
 def _asks() -> tuple[str, ...]:

@@ -169,6 +169,12 @@ def _of_recursion(_: BaseException) -> str:
     return ". A function calls itself without an end, or the data is nested too deeply."
 
 
+def _of_processes(error: BaseException) -> str:
+    if type(error) is RuntimeError and _text_of(error, _MOST_LINE) != "can't start new thread":
+        return ""
+    return ". A grader has at most 32 processes and threads, and a thread's stack counts as memory: make smaller pools."
+
+
 _HINTS: tuple[tuple[type, Callable[[BaseException], str]], ...] = (
     (NameError, _of_name),
     (ModuleNotFoundError, _of_module),
@@ -178,4 +184,6 @@ _HINTS: tuple[tuple[type, Callable[[BaseException], str]], ...] = (
     (KeyError, _of_key),
     (FileNotFoundError, _of_file),
     (RecursionError, _of_recursion),
+    (RuntimeError, _of_processes),
+    (BlockingIOError, _of_processes),
 )

@@ -236,6 +236,12 @@ WORKING = [
         1.0,
         told="raw bytes",
     ),
+    body(
+        "standard output with another encoding",
+        "import sys\n---\nsys.stdout.reconfigure(encoding='utf-8', line_buffering=True)\nprint('é')\nreturn 1",
+        1.0,
+        told="é",
+    ),
     body("printing to stderr", "import sys\n---\nprint('to stderr', file=sys.stderr)\nreturn 1", 1.0, told="to stderr"),
     body(
         "modules of the standard library",

@@ -42,6 +42,25 @@ def test_a_good_grader_passes_all_five(pool: Pool) -> None:
     assert [outcome.score for outcome in report.outcomes] == [0.25]
 
 
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        ("import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()", ["a thread"]),
+        (
+            "from concurrent.futures import ThreadPoolExecutor as T\nP = T(1)\nP.submit(len, '')",
+            ["a thread"],
+        ),
+        ("from concurrent.futures import ThreadPoolExecutor as T\nP = T(1)", []),
+        ("import multiprocessing\nP = multiprocessing.Process(target=input)\nP.start()\nP.join()", []),
+        ("import subprocess, sys\nP = subprocess.Popen([sys.executable, '-c', 'while True: pass'])", ["a process"]),
+    ],
+)
+def test_a_warning_tells_of_what_does_not_outlive_the_module_body(pool: Pool, body: str, left: list[str]) -> None:
+    report = prove(pool, f"{body}\nasync def grade(thread):\n    return 1.0\n")
+    told = [warning.partition(" leaves ")[2].partition(" running")[0] for warning in report.warnings]
+    assert [what for what in told if what in ("a thread", "a process")] == left
+
+
 REFUSED = {
     "syntax": ("x = 1\nasync def grade(thread)\n    return 1\n", "syntax", 2, ""),
     "no grade": ("async def score(thread):\n    return 1\n", "structure", None, "grade"),

@@ -81,6 +81,9 @@ class _Capped(io.FileIO):
         super().__init__(descriptor, "w", closefd=False)
         self.left = 0
 
+    def seekable(self) -> bool:
+        return False  # a pipe from the first completion on. `reconfigure` would ask for a position in it
+
     def write(self, data: Buffer) -> int:
         view = memoryview(data).cast("B")
         if self.left > 0:

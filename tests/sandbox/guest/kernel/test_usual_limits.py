@@ -1,0 +1,19 @@
+import _thread
+import os
+import resource
+import threading
+
+import pytest
+
+from sandbox.guest.kernel.usual_limits import accept_usual_limits
+
+
+def test_pools_fit_into_a_sandbox_on_a_machine_with_many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in ((resource, "setrlimit"), (os, "nice"), (_thread, "stack_size"), (threading, "stack_size")):
+        monkeypatch.setattr(module, name, getattr(module, name))
+    for name in ("cpu_count", "process_cpu_count"):
+        if hasattr(os, name):
+            monkeypatch.setattr(os, name, lambda: 192)
+    accept_usual_limits()
+    assert os.cpu_count() == 4
+    assert getattr(os, "process_cpu_count", os.cpu_count)() == 4
