@@ -15,6 +15,8 @@ _STARTERS = frozenset(("run", "Popen", "call", "check_call", "check_output", "cr
 _SHELLS = frozenset(("system", "popen", "getoutput", "getstatusoutput", "create_subprocess_shell"))
 _MODULES = frozenset(("subprocess", "asyncio", "os"))
 
+_Commands = dict[str, list[_ast.expr]]
+
 _NO_SHELL = (
     "`{call}` needs a shell, and the sandbox has none: {comes_to}. Start a program without a shell: "
     "`subprocess.run([sys.executable, ...])`"
@@ -26,34 +28,51 @@ _NO_PROGRAM = (
 
 def warnings(tree: _ast.Module) -> list[str]:
     """A warning for each program that the source names and the sandbox lacks, and for each way to use a shell."""
-    known = _names(tree)
+    known, commands = _names(tree), _commands(tree)
     first: dict[str, int] = {}
     for node in nodes(tree):
-        if isinstance(node, _ast.Call) and (call := _started(node.func, known)) and (missing := _missing(node, call)):
+        call = _started(node.func, known) if isinstance(node, _ast.Call) else None
+        if isinstance(node, _ast.Call) and call and (missing := _missing(node, call, commands)):
             first[missing] = min(node.lineno, first.get(missing, node.lineno))
     return [f"line {line}: {missing}" for missing, line in sorted(first.items(), key=lambda each: each[1])]
 
 
-def _missing(node: _ast.Call, call: str) -> str | None:
+def _missing(node: _ast.Call, call: str, commands: _Commands) -> str | None:
     """What the sandbox lacks for a call, and what to do."""
     function = call.rpartition(".")[2]
     if function in _SHELLS or any(_is_shell(each) for each in node.keywords):
         comes_to = "it returns 32512" if call == "os.system" else "where the error is caught, the grader goes on"
         return _NO_SHELL.format(call=call if function in _SHELLS else f"{call}(..., shell=True)", comes_to=comes_to)
-    name = _program(node)
-    return None if name is None or _is_there(name) else _NO_PROGRAM.format(name=name[:100])
+    first = node.args[0] if node.args else None
+    for command in commands.get(first.id, []) if isinstance(first, _ast.Name) else [first]:
+        name = _program(command)
+        if name is not None and not _is_there(name):
+            return _NO_PROGRAM.format(name=name[:100])
+    return None
 
 
 def _is_shell(keyword: _ast.keyword) -> bool:
     return keyword.arg == "shell" and isinstance(keyword.value, _ast.Constant) and keyword.value.value is True
 
 
-def _program(node: _ast.Call) -> str | None:
-    """The program that a call names in its text: `run(["name", ...])`, `create_subprocess_exec("name", ...)`."""
-    first = node.args[0] if node.args else None
+def _program(first: _ast.expr | None) -> str | None:
+    """The program that a first argument names in its text, as in `run(["name", ...])` and
+    `create_subprocess_exec("name", ...)`.
+    """
     if isinstance(first, _ast.List | _ast.Tuple) and first.elts:
         first = first.elts[0]
     return first.value if isinstance(first, _ast.Constant) and isinstance(first.value, str) else None
+
+
+def _commands(tree: _ast.Module) -> _Commands:
+    """All lists and tuples that are assigned to each name."""
+    commands: _Commands = {}
+    for node in nodes(tree):
+        if isinstance(node, _ast.Assign) and isinstance(node.value, _ast.List | _ast.Tuple):
+            for target in node.targets:
+                if isinstance(target, _ast.Name):
+                    commands.setdefault(target.id, []).append(node.value)
+    return commands
 
 
 def _is_there(name: str) -> bool:

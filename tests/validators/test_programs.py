@@ -20,6 +20,10 @@ from validators import programs
         ("import subprocess as s\ns.getoutput('ls')", "`subprocess.getoutput` needs a shell"),
         ("import subprocess\nsubprocess.run(['no-such-program', '-c'])", "no program 'no-such-program', only `python`"),
         ("from subprocess import Popen as P\nP(('no-such-{program}',))", "no program 'no-such-{program}'"),
+        (
+            "import subprocess, sys\nsubprocess.run(how)\nhow = ['no-such-program']\nif x:\n    how = [sys.executable]",
+            "no program 'no-such-program'",
+        ),
         ("import asyncio\nasyncio.create_subprocess_exec('no-such-program', '-c')", "no program 'no-such-program'"),
     ],
 )
@@ -41,6 +45,7 @@ def test_each_is_told_once_with_its_first_line() -> None:
         "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'pass'], shell=False)",
         "import subprocess\nsubprocess.run(['python3', '-c', 'pass'])\nsubprocess.run(command)",
         "import subprocess\nsubprocess.run([])\nsubprocess.run()",
+        "import subprocess, sys\ncommand = [sys.executable]\nother = ['no-such-program']\nsubprocess.run(command)",
         "import asyncio\nasyncio.run(main())",
         "import typer\ntyper.run(['no-such-program'])\nrun(['no-such-program'])\nself.popen('x')",
         "import platform\nplatform.system()",
