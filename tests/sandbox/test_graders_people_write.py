@@ -203,7 +203,8 @@ WORKING = [
     ),
     program(
         "a program that reads /dev/stdin and writes to /dev/stdout",
-        "from pathlib import Path\nn = sum(map(int, open('/dev/stdin').read().split()))\n"
+        "from os.path import exists\nfrom pathlib import Path\n"
+        "n = exists('/dev/stdin') * sum(map(int, open('/dev/stdin').read().split()))\n"
         "Path('/dev/stdout').write_text(str(n))\n",
         5.0,
     ),
