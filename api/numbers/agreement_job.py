@@ -147,9 +147,12 @@ def _quarters(scores: Array, lengths: Array) -> Iterator[LengthQuarter]:
 def _read(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]) -> _Rows:
     scores: dict[int, float] = {}
     labels: dict[int, float] = {}
+    rows: list[int] = []  # of a cancelled batch, some threads have no outcomes
     checked = detected = 0
     for line in outcomes:
         outcome = decode(line)
+        if outcome.index not in rows[-1:]:
+            rows.append(outcome.index)
         if outcome.grader == job.of.grader:
             scores[outcome.index] = NO_SCORE if outcome.score is None else outcome.score
             bias = [*decisions(outcome)]
@@ -159,7 +162,6 @@ def _read(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]
             labels[outcome.index] = outcome.score
     of_metadata = MetadataLabels(job.label) if job.label.startswith(METADATA) else None
     lengths, read = _of_threads(threads, of_metadata)
-    rows = [*scores]  # of a cancelled batch, some threads have no outcomes
     return _Rows(
         np.array([scores.get(row, NO_SCORE) for row in rows], dtype=np.float64),
         np.array([read[row] if read else labels.get(row, NO_SCORE) for row in rows], dtype=np.float64),
