@@ -35,7 +35,6 @@ _LONG = 1000  # of a container with as many plain items, a digest stands for all
 _MOST_DIGESTED = 1_000_000  # items; of longer containers, only the length is compared
 _DEPTH = 12
 _CHARS = 60
-_ADDRESS = re.compile(r":\d{9,}")  # in the references of pydantic's schemas
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, range, slice)
 _VALUES = (
     *(decimal.Decimal, fractions.Fraction, datetime.date, datetime.time, datetime.timedelta, datetime.timezone),
@@ -65,12 +64,13 @@ _OF_ATTRIBUTES = {
     *("argparse.Namespace", "collections.ChainMap", "collections.UserDict", "statistics.NormalDist", "string.Template"),
     "types.SimpleNamespace",
 }
-# Attributes of classes that Python writes itself, and that say nothing of what the class does.
+# Attributes of classes that Python or pydantic writes, and that say nothing of what the class does.
 _OF_PYTHON = {
     *("__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__firstlineno__", "__static_attributes__"),
     *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__dataclass_params__"),
     *("__dataclass_fields__", "__parameters__", "__orig_bases__", "__slots__", "_abc_impl"),
     "_value2member_map_",  # it is also a cache of combined flags
+    "__pydantic_core_schema__",  # made of the fields, which are compared; it contains addresses of classes
 }
 
 
@@ -190,8 +190,6 @@ class Snapshot:
             default = getattr(value, "default_factory", None)
             read = MAY_CHANGE if isinstance(default, FunctionType) else ""  # reading may have added items
             for key, item in items:
-                if key in ("ref", "schema_ref") and type(item) is str and _ADDRESS.search(item):
-                    continue
                 if type(item) is not default or item:
                     yield from ((f"{read}[{text}]", item) for text in self._key(key))
             if len(items) > 1 and not default:

@@ -361,6 +361,15 @@ def test_models_of_pydantic_are_no_difference(tmp_path: Path) -> None:
         extract(load(tmp_path, text).g, allowed=imports.of_packages("pydantic"))
 
 
+def test_a_reference_with_a_long_number_is_compared(tmp_path: Path) -> None:
+    """It was taken for an address in a schema of pydantic."""
+    text = "class Case:\n  def __init__(self): self.table = {'ref': 'doc:123456789'}\nCASE = Case()\n"
+    module = load(tmp_path, text + "async def g(thread): return float(CASE.table['ref'] == thread.completion())")
+    module.CASE.table["ref"] = "doc:987654321"
+    with pytest.warns(GraderWarning, match="g may score differently once it is uploaded"):
+        extract(module.g)
+
+
 def test_what_trials_of_a_helper_left_in_a_cache_is_not_uploaded(tmp_path: Path) -> None:
     text = dedent("""
         import re
