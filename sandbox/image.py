@@ -78,7 +78,7 @@ class Image:
 
 
 class Seen:
-    """Folders that a sandbox sees. Somebody may remove them while it lives, such as a cleaner of `~/.cache`."""
+    """Folders of this machine that a sandbox sees. They may be removed while it lives, for example with `~/.cache`."""
 
     def __init__(self, *folders: Path) -> None:
         """Raises OSError if one does not exist."""

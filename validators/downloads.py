@@ -43,11 +43,11 @@ def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
             text = _missing(node, _full_name(node.func, known), packages)
             if text:
                 first[text] = min(node.lineno, first.get(text, node.lineno))
-    has_cache = any(isinstance(node, _ast.Constant) and node.value == "TIKTOKEN_CACHE_DIR" for node in nodes(tree))
+    sets_cache = any(isinstance(node, _ast.Constant) and node.value == "TIKTOKEN_CACHE_DIR" for node in nodes(tree))
     return [
         f"line {line}: {text}"
         for text, line in sorted(first.items(), key=lambda each: each[1])
-        if not (has_cache and "TIKTOKEN_CACHE_DIR" in text)
+        if not (sets_cache and "TIKTOKEN_CACHE_DIR" in text)
     ]
 
 

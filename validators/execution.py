@@ -18,7 +18,7 @@ _LEFT = (
 def check(candidate: Candidate) -> str:
     """Runs the body in a module in `sys.modules`, because dataclasses and multiprocessing import it by name."""
     module = _module(candidate)
-    threads, parent = count_threads(), _has_process()
+    threads, had_process = count_threads(), _has_process()
     try:
         exec(candidate.code, module.__dict__)  # noqa: S102  # the purpose of this check, in an isolated process
     except BaseException as error:  # noqa: BLE001  # any exception of the module body is the result
@@ -38,7 +38,7 @@ def check(candidate: Candidate) -> str:
         )
     if count_threads() > threads:
         candidate.warnings.append(_LEFT.format(what="a thread"))
-    if _has_process() and not parent:
+    if _has_process() and not had_process:
         candidate.warnings.append(_LEFT.format(what="a process"))
     candidate.grade = grade
     candidate.asks = _asks()
@@ -46,6 +46,7 @@ def check(candidate: Candidate) -> str:
 
 
 def _has_process() -> bool:
+    """Whether this process has a child that runs."""
     try:
         return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
     except ChildProcessError:

@@ -105,12 +105,15 @@ class Bubblewrap:
         try:
             return self._start(environment)
         except InfrastructureError:
-            if not self._has_new_image() and (self.zygote is None or not self.zygote.has_ended(_DYING_MS)):
+            if not self._renew_image() and (self.zygote is None or not self.zygote.has_ended(_DYING_MS)):
                 raise
         return self._start(environment)  # from a new zygote
 
-    def _has_new_image(self) -> bool:
-        """Makes the image again if somebody has removed it, and ends the sandboxes that lack its files."""
+    def _renew_image(self) -> bool:
+        """Makes the image again if it was removed, and ends the zygote with its sandboxes, which lack its files.
+
+        Returns False if the image is there.
+        """
         with self._replacing:
             if self._closed or (self._image.root.is_dir() and self._image.guest.is_dir()):
                 return False

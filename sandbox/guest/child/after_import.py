@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False  # not that of `typing`, nor other modules: each program of a grader imports this at its start
+# Not imported from `typing`: each program that a grader starts imports this module, and would wait for that one.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from importlib.machinery import ModuleSpec

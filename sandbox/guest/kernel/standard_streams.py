@@ -1,4 +1,4 @@
-"""Makes `open("/dev/stdin")` work, by which programs read their input. It leads to /proc, which a sandbox has not."""
+"""Makes `open("/dev/stdin")` work, by which programs read their input. It leads to /proc, which sandboxes lack."""
 
 import builtins
 import io
@@ -8,7 +8,9 @@ _DESCRIPTORS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2, "/dev/fd/0"
 
 
 def open_by_name() -> None:
-    """From now on, `open` accepts the names of the standard streams, and `os.path.exists` knows them, as for numpy."""
+    """From now on, `open` accepts the names of the standard streams. `os.path.exists` is true of them: `numpy.loadtxt`
+    calls it first.
+    """
     open_file, exists = io.open, os.path.exists
 
     def open(file: object, *arguments: object, **named: object) -> object:  # noqa: A001  # it replaces that one
