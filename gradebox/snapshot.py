@@ -90,6 +90,7 @@ class Snapshot:
         names: Mapping[str, str],
         changing: Collection[str] = (),
         changed: Collection[str] = (),
+        others: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         """Describes nothing yet.
 
@@ -98,9 +99,11 @@ class Snapshot:
             names: other names that its functions have in the texts.
             changing: attributes that the grader may change.
             changed: names at module level that it may change.
+            others: the globals of the author's other modules, by name.
         """
         self.texts: dict[str, str] = {}
         self._module = module
+        self._others = others or {}
         self._names = names
         self._changing = changing
         self._changed = changed
@@ -111,10 +114,18 @@ class Snapshot:
         """Describes the value of a name, if the module has it under this name or the other one."""
         other = {name: key for key, name in self._names.items()}.get(name, name)
         value = self._module.get(other, self._module.get(name, self))
-        if value is self:
-            return
+        if value is not self:
+            self._name(name, name, value)
+
+    def add_of(self, module: str, name: str) -> None:
+        """Describes the value of a name of another module, if it has it."""
+        if name in self._others.get(module, {}):
+            self._name(f"{module}:{name}", name, self._others[module][name])
+
+    def _name(self, path: str, name: str, value: object) -> None:
         self._most = len(self.texts) + _MOST_PARTS
-        path = name + MAY_CHANGE if name in self._changed else name
+        start = path
+        path = path + MAY_CHANGE if name in self._changed else path
         if isinstance(value, FunctionType) and self._is_own(value):
             self._function(path, value)
         elif isinstance(value, type) and self._is_own(value):
@@ -122,7 +133,7 @@ class Snapshot:
         else:
             self._value(path, value)
         if len(self.texts) >= self._most:
-            self.texts[name + CUT] = UNKNOWN
+            self.texts[start + CUT] = UNKNOWN
 
     def add_settings(self, module: str) -> None:
         """Describes what a module of the standard library was set to, if it is one of those below."""
@@ -174,7 +185,7 @@ class Snapshot:
     def _reference(self, value: FunctionType | type) -> str:
         name = self._names.get(value.__qualname__, value.__qualname__)
         kind = "class" if isinstance(value, type) else "function"
-        if not self._is_own(value):
+        if not self._is_own(value) or value.__module__ in self._others:
             return f"{kind} {value.__module__}.{name}"
         return f"{kind} {name}" if name.isidentifier() else kind
 
@@ -230,7 +241,7 @@ class Snapshot:
         """Of a function: what it carries, unless it is found by its name."""
         if not self._is_own(function):
             yield from ((f".{name}", item) for name, item in vars(function).items())
-        elif self._module.get(function.__qualname__) is not function:
+        elif function.__globals__.get(function.__qualname__) is not function:
             yield from self._carried(function)
 
     def _carried(self, function: FunctionType) -> Iterator[tuple[str, object]]:
@@ -276,8 +287,8 @@ class Snapshot:
 
     def _is_own(self, value: FunctionType | type) -> bool:
         if isinstance(value, FunctionType):
-            return value.__globals__ is self._module
-        return value.__module__ == self._module.get("__name__")
+            return any(value.__globals__ is module for module in (self._module, *self._others.values()))
+        return value.__module__ == self._module.get("__name__") or value.__module__ in self._others
 
 
 def code_text(code: CodeType) -> str:

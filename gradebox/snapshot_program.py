@@ -4,11 +4,12 @@ Each upload of a function starts it up to five times. So it imports little, and 
 import takes as long again.
 """
 
+import importlib
 import json
 import os
 import sys
 import types
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from gradebox.hidden_files import hide_files
@@ -24,6 +25,7 @@ class ComparedNames(NamedTuple):
         changed: those of them that the grader may change while it runs.
         changing: attributes that it may change.
         modules: modules of the standard library whose settings are compared.
+        others: names at module level of the author's other modules, by module.
     """
 
     grader: str
@@ -31,6 +33,7 @@ class ComparedNames(NamedTuple):
     changed: Collection[str]
     changing: Collection[str]
     modules: Collection[str]
+    others: Mapping[str, Collection[str]]
 
 
 def run(request: dict[str, Any]) -> None:
@@ -47,16 +50,25 @@ def run(request: dict[str, Any]) -> None:
     # The author's own code, in a process of the author.
     exec(compile(request["source"], "<grader>", "exec", dont_inherit=True), module.__dict__)  # noqa: S102
     compared = ComparedNames(*request["compared"])
-    snapshot = Snapshot(module.__dict__, {"grade": compared.grader}, compared.changing, compared.changed)
+    snapshot = snapshot_of(module.__dict__, {"grade": compared.grader}, compared)
     with os.fdopen(stdout, "wb") as file:
         file.write(b"\n" + json.dumps(texts(snapshot, compared)).encode())
     os._exit(0)  # without what the source does at exit
+
+
+def snapshot_of(module: Mapping[str, Any], names: Mapping[str, str], compared: ComparedNames) -> Snapshot:
+    """A snapshot of a module, and of the author's other modules."""
+    others = {name: vars(importlib.import_module(name)) for name in compared.others}
+    return Snapshot(module, names, compared.changing, compared.changed, others)
 
 
 def texts(snapshot: Snapshot, compared: ComparedNames) -> dict[str, str]:
     """The texts of the compared values."""
     for name in sorted(compared.names):
         snapshot.add(name)
+    for other, names in sorted(compared.others.items()):
+        for name in sorted(names):
+            snapshot.add_of(other, name)
     for module in sorted(compared.modules):
         snapshot.add_settings(module)
     return snapshot.texts

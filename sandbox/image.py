@@ -310,7 +310,16 @@ _FOR_PROGRAMS = (
 )
 # Modules of the package gradebox that graders see.
 _SHOWN = (
-    *("__init__.py", "evaluators.py", "group_forms.py", "langfuse.py", "same_json.py", "score.py", "sync_call.py"),
+    *(
+        "__init__.py",
+        "evaluators.py",
+        "group_forms.py",
+        "langfuse.py",
+        "modules.py",
+        "same_json.py",
+        "score.py",
+        "sync_call.py",
+    ),
     *("thread.py", "thread_forms.py"),
 )
 

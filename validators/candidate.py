@@ -22,6 +22,7 @@ class Candidate:
         self.groups = False  # whether `grade` takes a list of threads that belong together
         self.text: str
         self.tree: _ast.Module
+        self.modules: dict[str, _ast.Module] = {}  # of the author, in the source; by path
         self.code: CodeType
         self.definition: _ast.AsyncFunctionDef
         self.grade: Callable[[object], object]

@@ -3,7 +3,7 @@
 import os
 import resource
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from types import FunctionType, TracebackType
 from typing import Any, NamedTuple
@@ -31,22 +31,37 @@ _MOST_TEXT_INSIDE = 300
 
 
 class Explained(NamedTuple):
-    """A formatted exception. `line` is 0 if no frame belongs to the grader."""
+    """A formatted exception.
+
+    Attributes:
+        message: the exception, and a hint.
+        line: the line of the grader's source, 0 if no frame belongs to it.
+        trace: the traceback.
+        where: the line as a text, or that of a module of the author; empty if there is none.
+    """
 
     message: str
     line: int
     trace: str
+    where: str
+
+
+class _Frame(NamedTuple):
+    filename: str
+    line: int
+    function: str
 
 
 def explain(error: BaseException, text: str) -> Explained:
     """Never raises: `error.__str__` may be hostile, so call this only in a sandbox."""
-    frames = _frames(error)
-    line = frames[-1][0] if frames else 0
+    texts = _texts(text)
+    frames = _frames(error, texts)
+    line = next((frame.line for frame in reversed(frames) if frame.filename == FILENAME), 0)
     headline = _headline(error)
     if issubclass(type(error), BaseExceptionGroup):
         inside = [_headline(each, _MOST_TEXT_INSIDE) for each in islice(leaves(error), _MOST_INSIDE)]
         headline = f"{headline}: {'; '.join(inside)}"
-    return Explained(headline + _hint(error), line, _trace(frames, headline, text))
+    return Explained(headline + _hint(error), line, _trace(frames, headline, texts), _where(frames, line))
 
 
 def name_of(kind: type) -> str:
@@ -79,30 +94,45 @@ def _text_of(error: BaseException, most: int) -> str:
     return text if len(text) <= most else text[:most] + "…"
 
 
-def _frames(error: BaseException) -> list[tuple[int, str]]:
-    """(line, function) of each frame of the grader, outermost first. Omits the middle of a long recursion."""
-    frames: list[tuple[int, str]] = []
+def _texts(text: str) -> Mapping[str, str]:
+    """The source `text`, and the modules of the author that it added, by the names of their files."""
+    added = getattr(sys.modules.get("gradebox.modules"), "sources", None)
+    own = {path: each for path, each in added.items() if type(each) is str} if type(added) is dict else {}
+    return {**own, FILENAME: text}
+
+
+def _frames(error: BaseException, texts: Mapping[str, str]) -> list[_Frame]:
+    """The frames of the grader and of its author's modules, outermost first, without the middle of a long recursion."""
+    frames: list[_Frame] = []
     trace: TracebackType | None = _TRACEBACK.__get__(error)
     while trace is not None:
         code = trace.tb_frame.f_code
-        if code.co_filename == FILENAME:
-            frames.append((trace.tb_lineno or 0, code.co_name))
+        if code.co_filename in texts:
+            frames.append(_Frame(code.co_filename, trace.tb_lineno or 0, code.co_name))
         trace = trace.tb_next
     if len(frames) > _MOST_FRAMES:
         half = _MOST_FRAMES // 2
-        frames = [*frames[:half], (0, f"… {len(frames) - _MOST_FRAMES} more frames …"), *frames[-half:]]
+        left_out = _Frame("", 0, f"… {len(frames) - _MOST_FRAMES} more frames …")
+        frames = [*frames[:half], left_out, *frames[-half:]]
     return frames
 
 
-def _trace(frames: list[tuple[int, str]], headline: str, text: str) -> str:
+def _where(frames: list[_Frame], line: int) -> str:
+    here = f"line {line}" if line else ""
+    if not frames or frames[-1].filename == FILENAME:
+        return here
+    return f"{frames[-1].filename[:100]}, line {frames[-1].line}" + (f", from {here}" if here else "")
+
+
+def _trace(frames: list[_Frame], headline: str, texts: Mapping[str, str]) -> str:
     if not frames:
         return ""
-    lines = text.splitlines()
+    lines = {filename: texts[filename].splitlines() for filename in {each.filename for each in frames if each.line}}
     shown = ["Traceback (most recent call last):"]
-    for number, function in frames:
-        shown.append(f'  File "{FILENAME}", line {number}, in {function[:100]}' if number else f"  {function}")
-        if 0 < number <= len(lines):
-            shown.append(f"    {lines[number - 1].strip()[:_MOST_LINE]}")
+    for filename, number, function in frames:
+        shown.append(f'  File "{filename}", line {number}, in {function[:100]}' if number else f"  {function}")
+        if 0 < number <= len(lines[filename]):
+            shown.append(f"    {lines[filename][number - 1].strip()[:_MOST_LINE]}")
     return "\n".join([*shown, headline])
 
 
@@ -128,7 +158,10 @@ def _of_name(error: Any) -> str:
 def _of_module(error: Any) -> str:
     own = ""
     if type(error.name) is str:
-        own = f" If `{error.name.partition('.')[0][:100]}` is a file of yours, copy what you use into the source."
+        own = (
+            f" If `{error.name.partition('.')[0][:100]}` is a file of yours, copy what you use into the source, or "
+            "pass the function itself to the Python client, which does that."
+        )
     return (
         ". A grader has the standard library, `StringThread`, and the packages of its environment, if it has one: "
         f"do without this package, or name an environment that has it (`gradebox environments create`).{own}"

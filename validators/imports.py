@@ -35,7 +35,8 @@ _ITSELF = (
 )
 _OWN = (
     "line {line}: the sandbox has no module of yours for `from {name} import`: where the error is caught, the grader "
-    "goes on without it. Copy what you use of it into the source"
+    "goes on without it. Pass the function itself to the Python client, which uploads what it uses of your modules, or "
+    "copy that into the source"
 )
 _NO_NETWORK = (
     "line {line}: `{name}` needs a network, and the sandbox has none: where the error is caught, the grader goes on "
@@ -48,16 +49,24 @@ _NOT_THERE = (
 _NEEDS = {"polars": "epoll", "psutil": "/proc"}
 
 
-def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
-    """A warning for each module that is missing in the sandbox or needs a network. `packages`: the folder of the
-    packages that the grader may import; empty if there are none.
+def warnings(tree: _ast.Module, packages: str = "", own: frozenset[str] = frozenset()) -> list[str]:
+    """A warning for each module that is missing in the sandbox or needs a network.
+
+    Args:
+        tree: the source.
+        packages: the folder of the packages that the grader may import; empty if there are none.
+        own: the names of the author's modules that are in the source.
     """
+    own_tops = {name.partition(".")[0] for name in own}
     told: dict[str, str] = {}
     for line, name in _imported(tree):
         top = name.partition(".")[0]
         on_network = name if name in _NEED_NETWORK else top
+        if top in own_tops:
+            continue
         if not top:
-            told.setdefault(name, _OWN.format(line=line, name=name[:100]))
+            if not own:  # else they are relative to a package in the source
+                told.setdefault(name, _OWN.format(line=line, name=name[:100]))
         elif on_network in _NEED_NETWORK:
             told.setdefault(on_network, _NO_NETWORK.format(line=line, name=on_network))
         elif top in _NEEDS and _is_there(top, packages):

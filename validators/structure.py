@@ -7,7 +7,7 @@ class does not count.
 import _ast
 from collections.abc import Iterator
 
-from validators import downloads, files, imports, programs, variables
+from validators import downloads, files, imports, own_modules, programs, variables
 from validators.candidate import Candidate, CheckFailed
 from validators.signature import trl_form, wrong_parameters
 from validators.syntax_tree import nodes
@@ -27,17 +27,25 @@ def check(candidate: Candidate) -> str:
     if isinstance(last, _ast.ClassDef):
         raise CheckFailed(f"`grade` is a class. {_EXAMPLE}", last.lineno, last.col_offset + 1)
     candidate.definition = last
-    candidate.warnings += imports.warnings(candidate.tree, candidate.packages)
-    if "environ" in candidate.text or "getenv" in candidate.text:
-        candidate.warnings += variables.warnings(candidate.tree)
-    if any(hint in candidate.text for hint in downloads.HINTS):
-        candidate.warnings += downloads.warnings(candidate.tree, candidate.packages)
-    if any(hint in candidate.text for hint in files.HINTS):
-        runs_programs = "subprocess" in candidate.text or "exec" in candidate.text
-        candidate.warnings += files.warnings(candidate.tree, runs_programs)
-    if any(hint in candidate.text for hint in programs.HINTS):
-        candidate.warnings += programs.warnings(candidate.tree)
+    candidate.warnings += _warnings(candidate, candidate.tree)
+    for path, tree in candidate.modules.items():
+        candidate.warnings += (f"{path[:100]}, {warning}" for warning in _warnings(candidate, tree))
     return f"has `async def grade` on line {last.lineno}"
+
+
+def _warnings(candidate: Candidate, tree: _ast.Module) -> list[str]:
+    """The warnings of the source, or of a module of the author in it."""
+    text, packages = candidate.text, candidate.packages
+    found = imports.warnings(tree, packages, own_modules.names(candidate.modules))
+    if "environ" in text or "getenv" in text:
+        found += variables.warnings(tree)
+    if any(hint in text for hint in downloads.HINTS):
+        found += downloads.warnings(tree, packages)
+    if any(hint in text for hint in files.HINTS):
+        found += files.warnings(tree, runs_programs="subprocess" in text or "exec" in text)
+    if any(hint in text for hint in programs.HINTS):
+        found += programs.warnings(tree)
+    return found
 
 
 _Definition = _ast.FunctionDef | _ast.AsyncFunctionDef | _ast.ClassDef

@@ -7,6 +7,7 @@ take 9 s and 3.2 GB.
 from _ast import Module, PyCF_ONLY_AST
 from typing import cast
 
+from validators import own_modules
 from validators.candidate import FILENAME, Candidate, CheckFailed
 
 
@@ -25,12 +26,14 @@ def check(candidate: Candidate) -> str:
         line = candidate.text.count("\n", 0, candidate.text.index("\0")) + 1
         raise CheckFailed(f"the source has a null byte on line {line}. Remove it: Python source cannot hold one.", line)
     try:
-        candidate.tree = cast("Module", compile(candidate.text, FILENAME, "exec", PyCF_ONLY_AST, dont_inherit=True))
+        candidate.tree = _parsed(candidate.text, FILENAME)
         candidate.code = compile(candidate.tree, FILENAME, "exec", dont_inherit=True)
+        candidate.modules = {path: _parsed(text, path) for path, text in own_modules.texts(candidate.tree).items()}
     except SyntaxError as error:
-        raise CheckFailed(
-            f"{type(error).__name__}: {_short(error.msg)}{_shown(error)}", error.lineno or 0, error.offset or 0
-        ) from None
+        message = f"{type(error).__name__}: {_short(error.msg)}{_shown(error)}"
+        if error.filename != FILENAME:  # a module of the author, in the source
+            raise CheckFailed(f"{_short(str(error.filename))}: {message}") from None
+        raise CheckFailed(message, error.lineno or 0, error.offset or 0) from None
     except (RecursionError, MemoryError, OverflowError) as error:
         raise CheckFailed(
             f"the source is nested too deeply to be compiled ({type(error).__name__}). "
@@ -39,6 +42,10 @@ def check(candidate: Candidate) -> str:
     except (ValueError, UnicodeError) as error:
         raise CheckFailed(f"the source cannot be compiled: {_short(str(error))}") from None
     return "compiles"
+
+
+def _parsed(text: str, filename: str) -> Module:
+    return cast("Module", compile(text, filename, "exec", PyCF_ONLY_AST, dont_inherit=True))
 
 
 def _shown(error: SyntaxError) -> str:

@@ -1,7 +1,6 @@
 """Extracts a function into a source that stands alone and can be uploaded."""
 
 import ast
-import re
 from collections.abc import Callable, Collection
 from time import monotonic
 from types import FunctionType
@@ -9,22 +8,18 @@ from types import FunctionType
 from gradebox.errors import SourceError
 from gradebox.limits import SOURCE_BYTES
 from gradebox.source import imports
-from gradebox.source.closure import Closure, Need, refuse_imports, refuse_own_module
+from gradebox.source.closure import Need, refuse_imports, refuse_own_module
+from gradebox.source.copy import Copy
 from gradebox.source.difference import Difference, differences
 from gradebox.source.function import original
 from gradebox.source.module import Module, Statement
-from gradebox.source.names import Definition, is_definition, names_of
+from gradebox.source.names import Definition, names_of
+from gradebox.source.render import rendered
 from gradebox.warn import warn
 
 _COMPARISON_S = 20.0  # for all runs of the copies
 _LONGER_S = 5.0  # of these, for a copy with more statements: a sandbox has to load it too
 _SHOWN = 3  # differences in a warning
-_OWN_NAME = re.compile(r"[.\"']__(qual)?name__\b")
-# For code that reads the name of the grader, as a decorator may.
-_NAMED = """def _gradebox_named(function):
-    function.__name__ = function.__qualname__ = "{name}"
-    return function"""
-_HEAD = re.compile(r"((?:async[ \t\\\n]+)?def[ \t\\\n]+)[^\s(\[\\]+")
 
 
 def grader_source(fn: Callable[..., object], *, without: Collection[str] = ()) -> str:
@@ -63,18 +58,18 @@ def extract(
         SourceError: `fn` cannot stand alone; the message gives the reason and the remedy.
     """
     grader = original(fn, plain)
-    module = Module(grader)
+    module = Module.of_function(grader)
     statement, node = module.definition(grader.__code__, grader.__name__)
     _refuse_lost_decorators(fn, grader, module, node)
     deadline = monotonic() + _COMPARISON_S
-    closure = Closure(module, grader, allowed)
-    source = _source(closure, statement, node)
-    compared = closure.compared(node)
+    copy = Copy(module, grader, allowed)
+    source = _source(copy, statement, node)
+    compared = copy.compared(node)
     found = (differences(source, module.globals, compared, deadline) if compared else None) or []
     for widely in (False, True):
         if not compared or not found:
             break
-        longer = _longer(Closure(module, grader, allowed, _differing_names(found), widely), statement, node)
+        longer = _longer(Copy(module, grader, allowed, _differing_names(found), widely), statement, node)
         if longer is not None and longer != source:
             still = differences(longer, module.globals, compared, min(deadline, monotonic() + _LONGER_S))
             if still is not None and _is_closer(still, found):
@@ -85,16 +80,19 @@ def extract(
     return source
 
 
-def _differing_names(found: list[Difference]) -> dict[str, bool]:
-    """The names that differ; false if the grader itself may have changed all that differs."""
-    sure = {each.name for each in found if not each.may_change}
-    return {each.name: each.name in sure for each in found}
+def _differing_names(found: list[Difference]) -> dict[str, dict[str, bool]]:
+    """The names that differ, by module; false if the grader itself may have changed all that differs."""
+    names: dict[str, dict[str, bool]] = {}
+    for each in found:
+        of_module = names.setdefault(each.module, {})
+        of_module[each.name] = of_module.get(each.name, False) or not each.may_change
+    return names
 
 
-def _longer(closure: Closure, statement: Statement, node: Definition) -> str | None:
+def _longer(copy: Copy, statement: Statement, node: Definition) -> str | None:
     """As `_source`; None if it is too long, or has a part that cannot be uploaded."""
     try:
-        return _source(closure, statement, node)
+        return _source(copy, statement, node)
     except SourceError:
         return None
 
@@ -106,16 +104,16 @@ def _is_closer(new: list[Difference], old: list[Difference]) -> bool:
     return new_sure < old_sure or (new_sure <= old_sure and new_all < old_all)
 
 
-def _source(closure: Closure, statement: Statement, node: Definition) -> str:
+def _source(copy: Copy, statement: Statement, node: Definition) -> str:
     """The source of the grader in `node`."""
-    module, grader = closure.module, closure.grader
+    closure, module, grader = copy.main, copy.main.module, copy.main.user
     text = module.slice(statement, node)
     names = names_of(node, text, module.features)
-    refuse_imports(node, Need("", grader.__name__), statement.text.label, closure.allowed)
-    refuse_own_module(node, Need("", grader.__name__))
-    closure.follow(names, statement.index)
-    source = _render(closure, statement, _rename(text, node, closure))
-    _check(source, grader.__name__)
+    refuse_imports(node, Need("", grader), statement.text.label, closure.allowed)
+    refuse_own_module(node, Need("", grader))
+    copy.follow(names, statement, node)
+    source = rendered(copy, statement, node)
+    _check(source, grader)
     return source
 
 
@@ -141,43 +139,6 @@ def _refuse_lost_decorators(fn: object, grader: FunctionType, module: Module, no
             f"{name} was wrapped by a call outside of its `def`, which would stay behind: "
             f"write the wrapper as a decorator, in the line above `async def {name}`"
         )
-
-
-def _rename(text: str, node: Definition, closure: Closure) -> str:
-    name = closure.grader.__name__
-    if name == "grade":
-        return text
-    decorators = "\n".join(
-        text.split("\n")[: node.lineno - min([node.lineno, *(d.lineno for d in node.decorator_list)])]
-    )
-    renamed = decorators + _HEAD.sub(r"\1grade", text[len(decorators) :], count=1)
-    if any(_OWN_NAME.search(each) for each in (text, *(statement.source for statement in closure.taken))):
-        named = _NAMED.format(name=name)
-        head = f"{decorators}\n" if decorators else ""
-        renamed = f"{named}\n\n\n{head}@_gradebox_named\n{renamed[len(decorators) :].lstrip()}"
-    return f"{renamed}\n\n\n{name} = grade" if closure.calls_itself else renamed
-
-
-def _render(closure: Closure, statement: Statement, grader: str) -> str:
-    pieces = [(each.index, 0, _text(each, names), is_definition(each.node)) for each, names in closure.taken.items()]
-    pieces += [
-        (place.index if place else -1, 1, f"{name} = {value}", False) for name, (place, value) in closure.values.items()
-    ]
-    pieces.append((statement.index, 2, grader, True))
-    pieces.sort(key=lambda piece: piece[:2])
-    source, after_definition = closure.module.features, bool(closure.module.features)
-    for n, (_, _, text, definition) in enumerate(pieces):
-        gap = "" if n == 0 else "\n\n\n" if definition or after_definition else "\n"
-        source += gap + text
-        after_definition = definition
-    return source + "\n"
-
-
-def _text(statement: Statement, names: set[str]) -> str:
-    node = statement.node
-    if isinstance(node, ast.Import | ast.ImportFrom) and not statement.names.binds <= names:
-        return ast.unparse(imports.only(node, names))
-    return statement.source
 
 
 def _check(source: str, name: str) -> None:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+import importlib
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any, NamedTuple
 
 from gradebox.errors import SourceError
 from gradebox.snapshot import SETTINGS
-from gradebox.snapshot_program import ComparedNames
 from gradebox.source import imports
-from gradebox.source.literal import literal, written
-from gradebox.source.live import VALUES, changes, check_definition, own_contents, wraps
+from gradebox.source.literal import is_constant, literal, written
+from gradebox.source.live import (
+    VALUES,
+    changes,
+    check_definition,
+    contents_of_others,
+    is_of_another,
+    own_contents,
+    wraps,
+)
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import Names, first_line, is_definition
+from gradebox.source.own_modules import Use, absolute, find, resolved, sets_up_modules, uses
 from gradebox.source.state import changed_names, changed_parts, statements_changing
 
 _FROM_OUTSIDE = {"environ", "environb", "getenv", "getpass"}
@@ -30,77 +40,139 @@ class Need(NamedTuple):
     before: int | None = None
 
 
+class Reach(NamedTuple):
+    """What a grader runs: the functions where it starts, and the definitions in which the others are found."""
+
+    start: Sequence[ast.AST]
+    definitions: Sequence[ast.stmt] = ()
+
+
 class Closure:
-    """The statements that a grader needs, and the constants that are uploaded as their current values.
+    """The statements of a module that a grader needs, and the constants that are uploaded as their current values.
 
     Attributes:
+        module: the grader's module, or another one of the author.
+        grader: the function that is uploaded; None in another module.
         taken: the statements, with the names for which they are needed.
         values: assignments of values, each with the statement that it replaces, or None.
         calls_itself: whether the uploaded source uses the grader by name.
         state: names whose values the uploaded functions change. They start with the value in the text.
+        filled_by: the functions and classes of other modules of the author that values here contain, such as a
+            registry, by the names of these modules.
     """
 
     def __init__(
         self,
         module: Module,
-        grader: FunctionType,
+        grader: FunctionType | None,
         allowed: imports.Allowed = imports.nothing,
         differing: Mapping[str, bool] | None = None,
         widely: bool = False,
+        refused: Collection[str] = (),
     ) -> None:
         """Has nothing yet.
 
         Args:
             module: the module.
-            grader: its function that is uploaded.
+            grader: its function that is uploaded, if it has it.
             allowed: decides which imports may be uploaded although the sandbox's standard library lacks them.
             differing: names whose values depend on functions that the module ran; false if the grader itself may have
                 changed them. The statements that ran them are taken, if all they need can be uploaded.
             widely: take all statements that run a function and use one of these names.
+            refused: modules of the author that cannot be uploaded.
         """
-        self.allowed = allowed
+        self._allowed = allowed
         self.module = module
         self.grader = grader
         self.taken: dict[Statement, set[str]] = {}
         self.values: dict[str, tuple[Statement | None, str]] = {}
         self.calls_itself = False
+        self.filled_by: dict[str, set[str]] = {}
         self._differing = differing or {}
         self._widely = widely
+        self._refused = refused
         self._set_up: set[str] = set()
         self.state: set[str] = set()
         self._unbound: dict[str, Need] = {}
         self._done: set[tuple[str, int | None]] = set()
+        self._submodules: set[str] = set()
 
-    def follow(self, names: Names, at: int) -> None:
+    @property
+    def user(self) -> str:
+        """The name of what needs the statements, for error messages."""
+        return self.grader.__name__ if self.grader else str(self.module.globals["__name__"])
+
+    def follow(self, names: Names, at: int, user: Reach, changed: Collection[str] = ()) -> None:
         """Takes everything that a statement with these names needs; `at` is its index.
+
+        Args:
+            names: the names.
+            at: the index of the statement; of one in another module, the number of statements.
+            user: what the grader runs outside of `taken`.
+            changed: names that other modules change.
 
         Raises:
             SourceError: a part cannot be uploaded.
         """
-        self.state = self._with_aliases(changed_names(names, self.module))
+        self.state = self._with_aliases(changed_names(names, self.module) | set(changed))
         while True:
             self._clear()
-            self._follow(self._needs(names, self.grader.__name__, at))
+            self._follow(self._needs(names, self.user, at))
             self._follow_settings()
             self._follow_annotations(names)
-            changed = {name for name in self.values if self._changes_in_source(name)}
-            changed |= self._changed_by_grader() & self.values.keys()
-            if not changed:
+            self._take_calls_of_others()
+            changing = {name for name in self.values if self._changes_in_source(name)}
+            definitions = [*user.definitions, *(statement.node for statement in self.taken)]
+            changing |= changed_parts(user.start, definitions)[0] & self.values.keys()
+            if not changing:
                 break
-            self.state |= self._with_aliases(changed)
+            self.state |= self._with_aliases(changing)
         for need in self._unbound.values():
             self._bind_by_value(need)
+
+    def uses(self) -> dict[str, Use]:
+        """What the taken statements, and the grader, use of the author's other modules."""
+        nodes = [self.shown(statement, names) for statement, names in self.taken.items()]
+        if self.grader:
+            nodes.append(self.module.definition(self.grader.__code__, self.user)[1])
+        found = uses(nodes, self.module.package, self.module.globals, self._refused)
+        for name, filling in self.filled_by.items():
+            found[name] = found.get(name, Use()) | Use(set(filling))
+        return found
+
+    def shown(self, statement: Statement, names: set[str]) -> ast.stmt:
+        """The statement as it is uploaded: an import of these names alone."""
+        node = statement.node
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            return node
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            if find(resolved(node, self.module.package)) is None:
+                return node
+            aliases = [ast.alias(name) for name in sorted(names)]
+            return ast.ImportFrom(node.module, aliases, node.level, lineno=node.lineno, col_offset=node.col_offset)
+        return node if statement.names.binds <= names else imports.only(node, names)
+
+    def imported_last(self) -> list[str]:
+        """The modules that this one has to import after its statements: those that fill its values, and submodules.
+
+        They are in the order in which they were imported here.
+        """
+        own = str(self.module.globals["__name__"])
+        names = {*self.filled_by, *(f"{own}.{name}" for name in self._submodules)}
+        return [name for name in list(sys.modules) if name in names]
 
     def _clear(self) -> None:
         self.taken.clear()
         self.values.clear()
         self._unbound.clear()
         self._done.clear()
+        self.filled_by.clear()
+        self._submodules.clear()
 
-    def _changed_by_grader(self) -> set[str]:
-        """The names that the grader and taken functions change, also by arguments and by other names of a part."""
-        _, node = self.module.definition(self.grader.__code__, self.grader.__name__)
-        return changed_parts(node, [statement.node for statement in self.taken])[0]
+    def allowed(self, name: str) -> bool:
+        """Whether an import of this module may be uploaded; the name may be relative to the package."""
+        full = absolute(name, self.module.package)
+        return self._allowed(full) or (full not in self._refused and find(full) is not None)
 
     def _with_aliases(self, names: set[str]) -> set[str]:
         """These names, and those of the same objects."""
@@ -130,13 +202,13 @@ class Closure:
 
     def _take(self, need: Need) -> Iterator[Need]:
         name = need.name
-        if name in ("grade", self.grader.__name__) and self._is_grader(name):
+        if self.grader and name in ("grade", self.user) and wraps(self.module.globals.get(name), self.grader):
             self.calls_itself = True
             yield from self._take_changes(name, after=-1)
             return
-        if name == "grade" and (name in self.module.globals or name in self.module.binders):
+        if self.grader and name == "grade" and (name in self.module.globals or name in self.module.binders):
             raise SourceError(
-                f"{need.user} uses something else that is called `grade`, which is what {self.grader.__name__} "
+                f"{need.user} uses something else that is called `grade`, which is what {self.user} "
                 "is called once it is uploaded: give the other one a different name"
             )
         if name == "__file__":
@@ -156,9 +228,6 @@ class Closure:
             yield from self._take_changes(name, after=binders[0].index)
             self._take_calls(name, after=binders[0].index)
 
-    def _is_grader(self, name: str) -> bool:
-        return wraps(self.module.globals.get(name), self.grader)
-
     def _binders(self, name: str, before: int | None) -> list[Statement]:
         """The statements that give `name` its value: the last that rebinds it, and those that change it after that."""
         found = [s for s in self.module.binders.get(name, []) if before is None or s.index < before]
@@ -172,10 +241,22 @@ class Closure:
             return None
         if len(binders) > 1 or binders != self._binders(name, None):
             return None
-        if isinstance(node, ast.Import | ast.ImportFrom) and not imports.is_missing(node, self.allowed):
+        if isinstance(node, ast.Import | ast.ImportFrom) and self._is_found(node, name):
             return None
         value = literal(self.module.globals[name])
         return None if value is None or value == written(node, name) else value
+
+    def _is_found(self, node: imports.Import, name: str) -> bool:
+        """Whether the import works in the sandbox, and gives the name its current value there.
+
+        A constant of another module of the author needs no import: its value is enough.
+        """
+        if imports.is_missing(node, self.allowed):
+            return False
+        own = find(resolved(node, self.module.package)) if isinstance(node, ast.ImportFrom) else None
+        alias = next((each.name for each in node.names if imports.bound_name(each, node) == name), name)
+        value = self.module.globals[name]
+        return own is None or (getattr(own, alias, None) is value and not is_constant(value))
 
     def _take_statement(self, statement: Statement, need: Need) -> Iterator[Need]:
         first = statement not in self.taken
@@ -190,7 +271,7 @@ class Closure:
         _refuse_environment(statement, need)
         _refuse_command_line(statement, need)
         refuse_own_module(node, user)
-        check_definition(statement, need.name, self.module, self.grader)
+        check_definition(statement, need.name, self.module)
         yield from self._needs(statement.names, need.name, statement.index)
         yield from self._take_contents(need.name)
 
@@ -202,14 +283,24 @@ class Closure:
     def _take_calls(self, name: str, after: int) -> None:
         if name not in self._differing:
             return
-        for statement in statements_changing(name, self.module, self.grader.__name__, widely=self._widely):
+        grader = self.user if self.grader else ""
+        for statement in statements_changing(name, self.module, grader, widely=self._widely):
             # `results = [helper(one) for one in data]` probably only filled a cache of the helper.
             is_trial = isinstance(statement.node, ast.Assign | ast.AnnAssign) and not self._differing[name]
             if statement.index > after and statement not in self.taken and not is_trial:
                 self._try(self._take_statement(statement, Need(name, name)))
 
+    def _take_calls_of_others(self) -> None:
+        """Takes the statements that ran functions of other modules if values of these differ: `rules.configure(5)`."""
+        for name in self._differing:
+            if is_of_another(self.module.globals.get(name), self.module):
+                self._take_calls(name, after=-1)
+
     def _take_contents(self, name: str) -> Iterator[Need]:
-        """Takes the module's functions and classes in a container, such as one that a decorator filled."""
+        """Takes the author's functions and classes in a container, such as one that a decorator filled."""
+        if not self.grader:
+            for item in contents_of_others(self.module.globals.get(name), self.module):
+                self.filled_by.setdefault(item.__module__, set()).add(item.__name__)
         for item in own_contents(self.module.globals.get(name), self.module, self.grader):
             item_name = item.__name__
             if isinstance(item, FunctionType):
@@ -223,6 +314,8 @@ class Closure:
             for subclass in subclasses:
                 if self.module.globals.get(subclass.__name__) is subclass:
                     yield Need(subclass.__name__, name)
+                elif not self.grader and is_of_another(subclass, self.module):
+                    self.filled_by.setdefault(subclass.__module__, set()).add(subclass.__name__)
 
     def _take_unbound(self, need: Need) -> None:
         if need.name == "globals" and need.before is None:
@@ -235,6 +328,9 @@ class Closure:
             return  # a builtin, or a name that is known only at run time
         if need.before is not None and need.name in self.module.binders:
             return  # the reading statement itself binds it, as in `with open(path) as file: text = file.read()`
+        if f"{self.module.globals.get('__name__')}.{need.name}" == getattr(live, "__name__", None) and not self.grader:
+            self._submodules.add(need.name)  # another module has imported it
+            return
         star = self._star_import(need.name)
         if star is None:
             self._unbound[need.name] = need
@@ -250,7 +346,7 @@ class Closure:
                     source = getattr(self.module.globals[name], "__module__", None)
                     if source == node.module:
                         return statement
-                elif hasattr(__import__(node.module or "", fromlist=["*"]), name):
+                elif hasattr(importlib.import_module(resolved(node, self.module.package)), name):
                     return statement
         return None
 
@@ -270,15 +366,25 @@ class Closure:
         """Takes statements such as `getcontext().prec = 50`, if the module that they configure is used."""
         known = imports.full_names(statement.node for statement in self.module.statements)
         for statement in self.module.statements:
+            if statement not in self.taken and self._imports_settings(statement.node):
+                for name in statement.names.binds:
+                    self._try(self._take_statement(statement, Need(name, self.user)))
             if isinstance(statement.node, ast.Expr | ast.Assign) and statement not in self.taken:
                 module = (imports.sets_up(statement.node, known) or "").rpartition(".")[0]
                 if module in imports.OF_ALL_CODE:
                     self._try(self._take_statement(statement, Need(module, module)))
-                elif module and self._uses(module):
+                elif module and (self._uses(module) or not self.grader):
                     self._follow(self._take_statement(statement, Need(module, module)))
                     self._set_up.add(module)
                     for name in statement.names.binds:  # `context = getcontext()` and then `context.prec = 50`
                         self._follow(self._take_changes(name, after=statement.index))
+
+    def _imports_settings(self, node: ast.stmt) -> bool:
+        """Whether this imports a module of the author that has such a statement."""
+        if not isinstance(node, ast.Import | ast.ImportFrom) or imports.is_missing(node, self.allowed):
+            return False
+        found = uses([node], self.module.package, self.module.globals, self._refused)
+        return any(sets_up_modules(name) for name in found)
 
     def _uses(self, module: str) -> bool:
         """Whether the module, or a package that it is in, is imported."""
@@ -306,22 +412,26 @@ class Closure:
     def _copy(self) -> dict[str, Any]:
         copied: dict[str, Any] = {key: value for key, value in vars(self).items() if not isinstance(value, dict | set)}
         copied["taken"] = {statement: set(names) for statement, names in self.taken.items()}
-        return copied | {key: vars(self)[key].copy() for key in ("values", "state", "_unbound", "_done")}
+        copied["filled_by"] = {name: set(filling) for name, filling in self.filled_by.items()}
+        return copied | {key: vars(self)[key].copy() for key in ("values", "state", "_unbound", "_done", "_submodules")}
 
     def _restore(self, copied: dict[str, Any]) -> None:
         vars(self).update(copied)
 
-    def compared(self, node: ast.stmt) -> ComparedNames | None:
-        """What has to be equal here and in the copy; `node` is the grader's definition. None if nothing can differ."""
-        modules = (self._imported() & SETTINGS.keys()) - self._set_up
-        if not modules and not any(self._computes(statement) for statement in self.taken):
-            return None
+    def compared_names(self) -> set[str]:
+        """The names at module level whose values have to be equal here and in the copy."""
         names = {name for name, before in self._done if before is None and name in self.module.binders}
         names |= {statement.node.name for statement in self.taken if isinstance(statement.node, ast.ClassDef)}
         names &= self.module.globals.keys()
-        names |= {self.grader.__name__, *self.values}
-        changed, attributes = changed_parts(node, [statement.node for statement in self.taken])
-        return ComparedNames(self.grader.__name__, names, changed & names, attributes, modules)
+        return {*names, *self.values, *([self.user] if self.grader else [])}
+
+    def compared_settings(self) -> set[str]:
+        """The modules of the standard library whose settings have to be equal."""
+        return (self._imported() & SETTINGS.keys()) - self._set_up
+
+    def computes(self) -> bool:
+        """Whether a value may differ: one that is computed, or imported from another module of the author."""
+        return any(self._computes(statement) for statement in self.taken)
 
     def _computes(self, statement: Statement) -> bool:
         node = statement.node
@@ -330,7 +440,7 @@ class Closure:
             given = node.decorator_list or node.args.defaults or node.args.kw_defaults
             return bool(given) or getattr(code, "co_firstlineno", None) != first_line(node)
         if isinstance(node, ast.Import | ast.ImportFrom):
-            return False
+            return bool(uses([node], self.module.package, self.module.globals, self._refused))
         return isinstance(node, ast.ClassDef) or any(
             name not in self.values and not self._is_written(name, node) for name in self.taken[statement]
         )

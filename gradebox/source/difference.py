@@ -5,15 +5,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from time import monotonic
 from typing import Any, NamedTuple
 
-from gradebox.snapshot import CODE, CUT, MAY_CHANGE, ORDER, UNKNOWN, Snapshot
-from gradebox.snapshot_program import ComparedNames, texts
+from gradebox.snapshot import CODE, CUT, MAY_CHANGE, ORDER, UNKNOWN
+from gradebox.snapshot_program import ComparedNames, snapshot_of, texts
 
 _START = "import json, sys; request = json.load(sys.stdin); sys.path[:] = request['path']; "
 _OF_A_RUN = ("datetime.", "UUID(")  # they tell runs apart, and are no part of a score
@@ -35,9 +35,19 @@ class Difference(NamedTuple):
     varies: bool = False
 
     @property
+    def module(self) -> str:
+        """The module, if it is another one than the grader's; else empty."""
+        return self._start()[0] or ""
+
+    @property
     def name(self) -> str:
         """The name at module level."""
-        return re.split(r"\W", self.path, maxsplit=1)[0]
+        return self._start()[1]
+
+    def _start(self) -> tuple[str | None, str]:
+        found = re.match(r"(?:([\w.]+):)?(\w*)", self.path)
+        assert found is not None  # it matches every text
+        return found[1], found[2]
 
     @property
     def place(self) -> str:
@@ -66,7 +76,7 @@ def differences(
     there = _texts_of_source(source, module, compared, deadline, seed=1)
     if there is None:
         return None
-    found = _differing(texts(Snapshot(module, {}, compared.changing, compared.changed), compared), there)
+    found = _differing(texts(snapshot_of(module, {}, compared), compared), there)
     if all(each.may_change for each in found):
         return found
     with ThreadPoolExecutor() as threads:  # together, because each may import for seconds
@@ -82,16 +92,23 @@ def differences(
     ]
 
 
+def _plain(part: str | Collection[str] | Mapping[str, Collection[str]]) -> object:
+    """The part as JSON has it."""
+    if isinstance(part, Mapping):
+        return {name: sorted(names) for name, names in part.items()}
+    return part if isinstance(part, str) else sorted(part)
+
+
 def _differing(here: Mapping[str, str], there: Mapping[str, str]) -> list[Difference]:
     both = [
         Difference(path.replace(MAY_CHANGE, ""), here.get(path), there.get(path), may_change=MAY_CHANGE in path)
         for path in dict.fromkeys([*here, *there])
     ]
-    cut = {each.name for each in both if each.path.endswith(CUT)}
+    cut = {(each.module, each.name) for each in both if each.path.endswith(CUT)}
     return [
         each
         for each in both
-        if each.here != each.there and UNKNOWN not in each and not (None in each and each.name in cut)
+        if each.here != each.there and UNKNOWN not in each and not (None in each and (each.module, each.name) in cut)
     ]
 
 
@@ -102,7 +119,7 @@ def _texts_of_source(
         "path": [str(Path(entry).absolute()) for entry in sys.path],
         "source": source,
         "module": module.get("__name__", "__main__"),
-        "compared": [part if isinstance(part, str) else sorted(part) for part in compared],
+        "compared": [_plain(part) for part in compared],
     }
     if not sys.executable:  # an embedded Python
         return None

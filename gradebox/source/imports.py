@@ -91,7 +91,7 @@ def missing(node: ast.AST, allowed: Allowed = nothing) -> Iterator[tuple[Import,
             if not _is_there(name) and not allowed(name):
                 yield node, name
         return
-    if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+    if isinstance(node, ast.If) and is_for_types(node):
         children: list[ast.AST] = list(node.orelse)
     elif isinstance(node, ast.Try) and _catches_import_error(node):
         children = [*node.handlers, *node.orelse, *node.finalbody]
@@ -101,12 +101,17 @@ def missing(node: ast.AST, allowed: Allowed = nothing) -> Iterator[tuple[Import,
         yield from missing(child, allowed)
 
 
+def is_for_types(node: ast.If) -> bool:
+    """Whether what follows is for type checkers alone."""
+    return ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
 def explain(name: str) -> str:
     """The reason why `name` cannot be imported in a sandbox, and the remedy."""
     top = name.partition(".")[0]
     if top == "gradebox":
         return f"{name} is not there in the sandbox: of gradebox, graders are given {_LISTED} alone"
-    if _is_installed(top):
+    if is_installed(top):
         return (
             f"the package {top} is not there in the sandbox, which has the standard library alone: write the grader "
             "without it, make an environment that has it (client.environments.create) and name it (environment=), or "
@@ -128,10 +133,11 @@ def may_be_package(name: str) -> bool:
         found = importlib.util.find_spec(top) is not None
     except (ImportError, ValueError):
         found = True
-    return _is_installed(top) or not found
+    return is_installed(top) or not found
 
 
-def _is_installed(top: str) -> bool:
+def is_installed(top: str) -> bool:
+    """Whether this is an installed package."""
     try:
         spec = importlib.util.find_spec(top) if top else None
     except (ImportError, ValueError):

@@ -23,6 +23,17 @@ def literal(value: object) -> str | None:
     return text if len(text) <= MAX_CHARS else None
 
 
+def is_constant(value: object) -> bool:
+    """Whether this is a plain value that nothing can change, nor anything in it."""
+    if literal(value) is None:
+        return False
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
 class _NotPlain(Exception):  # never leaves this module
     pass
 

@@ -13,6 +13,7 @@ from gradebox.errors import SourceError
 from gradebox.source import imports
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import is_definition, root
+from gradebox.source.own_modules import is_own
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
 VALUES = (*_ATOMS, tuple, frozenset, FunctionType)
@@ -41,7 +42,8 @@ def changes(name: str, module: Module) -> Iterator[Statement]:
     if isinstance(live, ModuleType):
         # `string.punctuation += "…"`, `mpmath.mp.dps = 50`
         stores = (s for s in module.changing if name in s.names.stores)
-        yield from (s for s in stores if imports.only_computes(live.__name__) or _stores_in_package(s.node, live))
+        own_or_computing = is_own(live.__name__) or imports.only_computes(live.__name__)
+        yield from (s for s in stores if own_or_computing or _stores_in_package(s.node, live))
         return
     names = {name}
     if not isinstance(live, VALUES):
@@ -153,8 +155,30 @@ def _changes_argument(call: ast.Call, names: set[str], module: Module) -> bool:
     return bool(_OF_PACKAGE.fullmatch(function)) and owner.partition(".")[0] == kind.partition(".")[0]
 
 
-def own_contents(value: object, module: Module, grader: FunctionType, depth: int = 4) -> Iterator[FunctionType | type]:
-    """The module's functions and classes in a container, or in containers and objects in it.
+def is_of_another(value: object, module: Module) -> bool:
+    """Whether this is another module of the author, or a function or class of one."""
+    if isinstance(value, ModuleType):
+        return vars(value) is not module.globals and is_own(value.__name__)
+    name = value.__module__ if isinstance(value, FunctionType | type) else ""
+    return bool(name) and name != module.globals.get("__name__") and is_own(name)
+
+
+def contents_of_others(value: object, module: Module) -> Iterator[FunctionType | type]:
+    """The functions and classes in a container that are named in another module of the author."""
+    for item in _contents(value, module, 4):
+        if is_of_another(item, module) and getattr(sys.modules.get(item.__module__), item.__name__, None) is item:
+            yield item
+
+
+def own_contents(value: object, module: Module, grader: FunctionType | None) -> Iterator[FunctionType | type]:
+    """The module's functions and classes in a container, or in containers and objects in it."""
+    for item in _contents(value, module, 4):
+        if _is_own(item, module) and not (grader and wraps(item, grader)):
+            yield item
+
+
+def _contents(value: object, module: Module, depth: int) -> Iterator[FunctionType | type]:
+    """The functions and classes in a container or object, and the classes of the other objects in it.
 
     Attributes are searched only if `value` is a class of the module or an instance of one.
     """
@@ -172,10 +196,9 @@ def own_contents(value: object, module: Module, grader: FunctionType, depth: int
         places += set.__iter__(value)
     for item in places:
         kind = item if isinstance(item, FunctionType | type) else type(item)
-        if _is_own(kind, module) and not wraps(kind, grader):
-            yield kind
+        yield kind
         if depth and not isinstance(item, FunctionType | type):
-            yield from own_contents(item, module, grader, depth - 1)
+            yield from _contents(item, module, depth - 1)
 
 
 def _is_own(item: FunctionType | type, module: Module) -> bool:
@@ -183,7 +206,7 @@ def _is_own(item: FunctionType | type, module: Module) -> bool:
     return item.__module__ == module.globals.get("__name__") and item.__name__ == item.__qualname__ != "<lambda>"
 
 
-def check_definition(statement: Statement, name: str, module: Module, grader: FunctionType) -> None:
+def check_definition(statement: Statement, name: str, module: Module) -> None:
     """Checks that an undecorated `def` or `class` is still the value of its name.
 
     Raises:
@@ -196,7 +219,7 @@ def check_definition(statement: Statement, name: str, module: Module, grader: Fu
         return
     live = module.globals[name]
     if isinstance(node, ast.ClassDef) and isinstance(live, type):
-        _check_methods(live, statement, grader.__code__.co_filename)
+        _check_methods(live, statement, module.filename)
     elif isinstance(live, FunctionType) and not isinstance(node, ast.ClassDef):
         module.definition(live.__code__, name)
     else:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from gradebox.errors import SourceError
@@ -71,18 +71,15 @@ class Statement:
 
 
 class Module:
-    """The statements of a function's module, in the order in which they ran."""
+    """The statements of a module, in the order in which they ran."""
 
-    def __init__(self, function: FunctionType) -> None:
-        """Reads the text in which `function` was defined.
-
-        Raises:
-            SourceError: the text does not exist, or has changed.
-        """
-        self.globals: dict[str, Any] = function.__globals__
-        self.features = _features(function.__code__)
+    def __init__(self, globals_: dict[str, Any], texts: list[Text], filename: str) -> None:
+        """Reads `texts`, which defined what is in `globals_`. `filename` is that of the code which was compiled."""
+        self.globals = globals_
+        self.filename = filename
+        self.features = _features(texts[0].flags if texts else 0)
         self.statements: list[Statement] = []
-        for text in _texts(function):
+        for text in texts:
             self._read(text)
         # Statements that may change a value in place.
         self.changing = [s for s in self.statements if s.names.stores or s.names.calls or _calls(s.node)]
@@ -94,6 +91,36 @@ class Module:
                 self.binders.setdefault(name, []).append(statement)
             for node in _definitions(statement.node):
                 self._definitions.setdefault((node.name, first_line(node)), []).append((statement, node))
+
+    @classmethod
+    def of_function(cls, function: FunctionType) -> "Module":
+        """The module of a function, from the text in which it was defined.
+
+        Raises:
+            SourceError: the text does not exist, or has changed.
+        """
+        return cls(function.__globals__, _texts(function), function.__code__.co_filename)
+
+    @classmethod
+    def of_file(cls, module: ModuleType) -> "Module":
+        """A module of the author; one without a file, as a package may be, has no statements.
+
+        Raises:
+            SourceError: the file is not Python any more.
+        """
+        path = getattr(module, "__file__", None) or ""
+        linecache.checkcache(path)
+        source = "".join(linecache.getlines(path, vars(module)))
+        if not _parses(source):
+            raise _changed_on_disk(Path(path), module.__name__)
+        return cls(vars(module), [Text(Path(path).name, source, _flags(source))], path)
+
+    @property
+    def package(self) -> str | None:
+        """The package that its relative imports start from."""
+        spec = self.globals.get("__spec__")
+        package: str | None = self.globals.get("__package__") or getattr(spec, "parent", None)
+        return package
 
     def definition(self, code: CodeType, name: str) -> tuple[Statement, Definition]:
         """The statement that contains the `def` of `code`, and the `def` itself.
@@ -126,8 +153,15 @@ class Module:
                 self.statements.append(Statement(len(self.statements), node, text, source, names, in_main))
 
 
-def _features(code: CodeType) -> str:
-    names = [name for name, flag in _FEATURES.items() if flag & code.co_flags]
+def _flags(source: str) -> int:
+    """The flags of the `from __future__` imports in a file."""
+    nodes = (node for node in ast.parse(source).body if isinstance(node, ast.ImportFrom))
+    names = {alias.name for node in nodes if node.module == "__future__" for alias in node.names}
+    return functools.reduce(int.__or__, (flag for name, flag in _FEATURES.items() if name in names), 0)
+
+
+def _features(flags: int) -> str:
+    names = [name for name, flag in _FEATURES.items() if flag & flags]
     return f"from __future__ import {', '.join(names)}\n" if names else ""
 
 
@@ -152,11 +186,15 @@ def _texts(function: FunctionType) -> list[Text]:
         )
     source = "".join(lines)
     if not _parses(source):
-        raise SourceError(
-            f"{Path(code.co_filename).name}, where {name} was defined, is not Python any more: it was changed on disk "
-            "since it was imported. Mend it and start Python again, or pass the source as a string"
-        )
+        raise _changed_on_disk(Path(code.co_filename), name)
     return [Text(Path(code.co_filename).name, source, flags)]
+
+
+def _changed_on_disk(path: Path, name: str) -> SourceError:
+    return SourceError(
+        f"{path.name}, where {name} was defined, is not Python any more: it was changed on disk since it was imported. "
+        "Mend it and start Python again, or pass the source as a string"
+    )
 
 
 def _inputs() -> list[tuple[int, str]]:

@@ -4,8 +4,10 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from gradebox.source import imports
+from gradebox.source.live import is_of_another
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import MUTATORS, Names, is_definition, root
+from gradebox.source.own_modules import is_own
 
 _CONSTRUCTORS = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"}
 # Functions that reach outside of the process, or whose effect no reader of the text knows.
@@ -43,7 +45,7 @@ def statements_changing(name: str, module: Module, grader: str, *, widely: bool)
         if not statement.is_main and _calls(statement.node):
             changed, used = _effects(statement, module)
             is_program = used & _PROGRAM or not all(
-                imports.only_computes(imported[each]) for each in used & imported.keys()
+                imports.only_computes(imported[each]) or is_own(imported[each]) for each in used & imported.keys()
             )
             if name in (changed | used if widely else changed) and grader not in used and not is_program:
                 yield statement
@@ -76,17 +78,18 @@ def _objects_used(statement: Statement, module: Module) -> set[str]:
     methods = [part.func for part in ast.walk(statement.node) if isinstance(part, ast.Call)]
     names = {name for method in methods if isinstance(method, ast.Attribute) and (name := root(method))}
     own = module.globals.get("__name__")
-    return {name for name in names if type(module.globals.get(name)).__module__ == own}
+    objects = {name: module.globals.get(name) for name in names}
+    return {name for name, each in objects.items() if type(each).__module__ == own or is_of_another(type(each), module)}
 
 
-def changed_parts(grader: ast.stmt, definitions: Iterable[ast.stmt]) -> tuple[set[str], set[str]]:
-    """The names, and the attributes, that the grader changes in place, also by functions and methods of definitions.
+def changed_parts(start: Iterable[ast.AST], definitions: Iterable[ast.stmt]) -> tuple[set[str], set[str]]:
+    """The names, and the attributes, that functions change in place, also by functions and methods of definitions.
 
     A method counts if its name is used as an attribute, a constructor if that of its class is used. An argument counts
     if the function changes its parameter.
     """
     functions = _functions(definitions)
-    todo: list[ast.AST] = [grader]
+    todo = list(start)
     reached: list[ast.AST] = []
     for name in list(functions):
         if name.startswith("__"):

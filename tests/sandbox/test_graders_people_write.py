@@ -45,6 +45,19 @@ def body(name: str, lines: str, expected: float | str, **more: Any) -> Row:
 
 
 # `run` gives the number that a program prints.
+_OWN = '''
+from gradebox.modules import add_modules
+add_modules({"tools/__init__.py": "", "tools/text.py": r"""
+from .low import low
+
+def count(text):
+    return len(low(text))
+
+def fail(text):
+    raise ValueError(text)
+""", "tools/low.py": "def low(text):\\n    return text.lower()\\n"})
+__package__ = "tools"
+'''
 _RUN = """
 import subprocess, sys
 def run(program, **more):
@@ -62,6 +75,9 @@ def program(name: str, text: str, expected: float) -> Row:
 
 
 WORKING = [
+    body("modules of the author", _OWN + "from .text import count\n---\nreturn count('ABC')", 3.0),
+    body("modules of the author, by name", _OWN + "import tools.text\n---\nreturn tools.text.count('ABC')", 3.0),
+    body("modules of the author, late", _OWN + "---\nfrom tools.text import count\nreturn count('ABC')", 3.0),
     body(
         "dataclass",
         "from dataclasses import dataclass, asdict\n@dataclass(frozen=True)\nclass P:\n    x: int\n    y: int = 2\n"
@@ -342,6 +358,12 @@ WORKING = [
 ]
 
 FAILING = [
+    body(
+        "exception in a module of the author",
+        _OWN + "from tools.text import fail\n---\nfail('no such word')",
+        "exception",
+        told="ValueError: no such word (tools/text.py, line 8, from line 1",
+    ),
     body("exception", "raise LookupError('no such key')", "exception", told="LookupError: no such key"),
     body("sys.exit", "import sys\n---\nsys.exit(0)", "exception", told="SystemExit"),
     body("KeyboardInterrupt", "raise KeyboardInterrupt", "exception", told="KeyboardInterrupt"),

@@ -126,6 +126,15 @@ def test_a_call_of_exec_isolates_completions_unless_told_otherwise(pool: Pool) -
     assert prove(pool, text, isolation="batch").isolation == "batch"
 
 
+def test_a_call_of_exec_in_a_module_of_the_author_does_so_too(pool: Pool) -> None:
+    text = (
+        "from gradebox.modules import add_modules\nadd_modules({'tools.py': 'def run(text):\\n    return {}(text)'})\n"
+        "import tools\nasync def grade(thread):\n    return tools.run('4')\n"
+    )
+    assert prove(pool, text.replace("{}", "eval")).isolation == "completion"
+    assert prove(pool, text.replace("{}", "float")).isolation == "batch"
+
+
 _ANSWER = "async def grade(thread):\n    return float(thread.metadata['answer'] == thread.completion())\n"
 
 

@@ -1,9 +1,11 @@
 import re
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
 import gradebox.asks
+import gradebox.modules
 import validators.explain as explain_module
 from gradebox import StringThread
 from validators.candidate import FILENAME
@@ -34,6 +36,30 @@ def test_name_text_and_innermost_line(text: str, message: str, line: int) -> Non
     assert explained.trace.endswith(message)
 
 
+def test_lines_of_the_authors_modules_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(gradebox.modules.sources, "a/b.py", "def f():\n    1 / 0")
+    code = compile("def f():\n    1 / 0", "a/b.py", "exec")
+    scope: dict[str, Any] = {}
+    exec(code, scope)
+    try:
+        exec(compile("\n\nf()", FILENAME, "exec"), scope)
+    except ZeroDivisionError as error:
+        explained = explain(error, "\n\nf()")
+    assert (explained.line, explained.where) == (3, "a/b.py, line 2, from line 3")
+    assert '  File "a/b.py", line 2, in f\n    1 / 0\n' in explained.trace
+
+
+@pytest.mark.parametrize("forged", [None, 1, {1: 2}, {"a.py": 3}, {FILENAME: "other"}])
+def test_forged_texts_of_modules(forged: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradebox.modules, "sources", forged)
+    explained = _raised("1 / 0")
+    assert explained.trace.splitlines()[1:] == [
+        '  File "grader.py", line 1, in <module>',
+        "    1 / 0",
+        explained.message,
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
@@ -41,7 +67,10 @@ def test_name_text_and_innermost_line(text: str, message: str, line: int) -> Non
         ("Score(1.0)", "name 'Score' is not defined. `Score` is not imported: add `from gradebox import Score`."),
         ("helper()", "define it inside `grade`, or upload the whole file."),
         ("import numpy_not_there", "do without this package"),
-        ("from utils.text import extract", "If `utils` is a file of yours, copy what you use into the source."),
+        (
+            "from utils.text import extract",
+            "If `utils` is a file of yours, copy what you use into the source, or pass the function itself to",
+        ),
         ("StringThread([]).turns", "'turns'. A `StringThread` has the methods `completion()`, "),
         ("'4' in StringThread([]).completion", "`completion()` is a method. A `StringThread` has the methods"),
         ("StringThread([]).completion.lower()", "`completion()` is a method. A `StringThread` has the methods"),
@@ -104,7 +133,7 @@ def test_frames_of_ours_are_not_shown() -> None:
         int("x")
     except ValueError as error:
         explained = explain(error, "")
-    assert explained == ("ValueError: invalid literal for int() with base 10: 'x'", 0, "")
+    assert explained == ("ValueError: invalid literal for int() with base 10: 'x'", 0, "", "")
 
 
 @pytest.mark.parametrize(

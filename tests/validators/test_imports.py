@@ -29,6 +29,12 @@ def test_a_package_is_warned_of_wherever_its_import_stands(text: str, line: int,
     assert warning.startswith(f"line {line}: `{name}` cannot be imported in the sandbox")
 
 
+@pytest.mark.parametrize("text", ["import a.b", "from a.b import c", "from .b import c"])
+def test_modules_in_the_source_are_there(text: str) -> None:
+    assert not imports.warnings(ast.parse(text), own=frozenset(("a", "a.b")))
+    assert imports.warnings(ast.parse(text))
+
+
 @pytest.mark.parametrize("name", [".", ".helper", "..pkg.helper"])
 def test_a_module_of_the_author_is_warned_of(name: str) -> None:
     text = f"try:\n    from {name} import check\nexcept ImportError:\n    check = len"

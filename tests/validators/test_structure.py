@@ -60,3 +60,13 @@ def test_files_that_a_package_looks_for_are_warned_of() -> None:
     candidate = _parsed(f"import tiktoken\nX = tiktoken.get_encoding('o200k_base')\n{GRADE}")
     structure.check(candidate)
     assert any("`tiktoken.get_encoding` downloads files" in warning for warning in candidate.warnings)
+
+
+def test_modules_of_the_author_are_searched_too() -> None:
+    text = f"add_modules({{'a/b.py': 'import os, sympy\\nx = os.environ[\"KEY\"]'}})\nfrom a import b\n{GRADE}"
+    candidate = Candidate(text.encode())
+    syntax.check(candidate)
+    structure.check(candidate)
+    missing, variable = candidate.warnings
+    assert missing.startswith("a/b.py, line 1: `sympy` cannot be imported in the sandbox")
+    assert variable.startswith("a/b.py, line 2: the sandbox has no environment variable 'KEY'")

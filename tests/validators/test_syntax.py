@@ -23,6 +23,19 @@ BAD: list[tuple[bytes, str, int]] = [
 ]
 
 
+def test_modules_of_the_author_are_parsed() -> None:
+    candidate = Candidate(b"add_modules({'a/b.py': 'x = 1', 'c.py': \"\"\"y = 2\"\"\", name: '', 'd.py': 1 + 1})")
+    syntax.check(candidate)
+    assert sorted(candidate.modules) == ["a/b.py", "c.py"]
+
+
+def test_a_module_of_the_author_that_does_not_compile() -> None:
+    with pytest.raises(CheckFailed) as raised:
+        syntax.check(Candidate(b"add_modules({'a/b.py': 'x = ('})"))
+    assert raised.value.message == "a/b.py: SyntaxError: '(' was never closed, line 1: x = ("
+    assert raised.value.line == 0
+
+
 @pytest.mark.parametrize("source", GOOD)
 def test_a_source_that_compiles(source: bytes) -> None:
     candidate = Candidate(source)

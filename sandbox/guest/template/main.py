@@ -132,7 +132,7 @@ class TemplateProcess:
 
     def _settle(self, candidate: Candidate, leaves_open: bool) -> None:
         if self._limits.isolation == AUTO:
-            mode = COMPLETION if runs_code(candidate.tree) else BATCH
+            mode = COMPLETION if any(map(runs_code, (candidate.tree, *candidate.modules.values()))) else BATCH
             self._limits = self._limits._replace(isolation=mode)
         self.text = candidate.text
         self.grade = cast("Callable[[object], Coroutine[Any, Any, object]]", candidate.grade)
@@ -149,7 +149,7 @@ class TemplateProcess:
             self._take_groups()
         seed_at_import()
         warnings = "\n".join(candidate.warnings)
-        del candidate.tree, candidate.code
+        del candidate.tree, candidate.modules, candidate.code
         gc.collect()
         gc.freeze()  # children then keep sharing these pages
         head = bytes([self._limits.isolation, leaves_open])

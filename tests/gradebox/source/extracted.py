@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import gradebox.modules
 import gradebox.score
 import gradebox.thread
 import gradebox.thread_forms
@@ -57,7 +58,7 @@ def run(folder: Path, source: str, completions: list[str], metadata: dict[str, A
     """The scores of `source` in an interpreter with only the standard library and the modules for graders."""
     package = folder / "given" / "gradebox"
     package.mkdir(parents=True, exist_ok=True)
-    for module in (gradebox.score, gradebox.thread, gradebox.thread_forms):
+    for module in (gradebox.modules, gradebox.score, gradebox.thread, gradebox.thread_forms):
         shutil.copy(str(module.__file__), package)
     (package / "__init__.py").write_text(
         "from gradebox.score import Score\nfrom gradebox.thread import StringThread, StringTurn\n"

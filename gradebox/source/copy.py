@@ -1,0 +1,154 @@
+"""The statements that are uploaded with a grader: of its own module, and of the author's modules that it imports."""
+
+import ast
+from collections.abc import Iterable, Mapping
+from types import FunctionType
+
+from gradebox.errors import SourceError
+from gradebox.snapshot_program import ComparedNames
+from gradebox.source import imports
+from gradebox.source.closure import Closure, Reach
+from gradebox.source.module import Module, Statement
+from gradebox.source.names import Definition, Names
+from gradebox.source.own_modules import Use, find
+from gradebox.source.state import changed_parts
+
+Differing = Mapping[str, Mapping[str, bool]]
+"""By module ("" is the grader's): as `differing` of a `Closure`."""
+
+
+class _Refused(Exception):  # never leaves this module
+    def __init__(self, module: str, reason: SourceError) -> None:
+        super().__init__(module)
+        self.module = module
+        self.reason = reason
+
+
+class Copy:
+    """A grader and what it needs.
+
+    Attributes:
+        main: the statements of the grader's module.
+        own: those of the author's modules, by their full names.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        grader: FunctionType,
+        allowed: imports.Allowed,
+        differing: Differing | None = None,
+        widely: bool = False,
+    ) -> None:
+        """Has nothing yet. The arguments are those of `Closure`."""
+        self._allowed = allowed
+        self._differing = differing or {}
+        self._widely = widely
+        self._uses: dict[str, Use] = {}
+        self._refused: set[str] = set()
+        self.main = self._closure(module, "", grader)
+        self.own: dict[str, Closure] = {}
+
+    def follow(self, names: Names, statement: Statement, node: Definition) -> None:
+        """Takes everything that the grader needs.
+
+        Args:
+            names: the names that it uses.
+            statement: the statement that defines it.
+            node: its definition.
+
+        Raises:
+            SourceError: a part cannot be uploaded.
+        """
+        first: SourceError | None = None
+        while True:
+            try:
+                self._follow(names, statement, node)
+            except _Refused as error:  # go on without the module, which may be needed in annotations alone
+                first = first or error.reason
+                self._refused.add(error.module)
+            except SourceError as error:
+                raise first or error from None
+            else:
+                return
+
+    def closures(self) -> list[Closure]:
+        """Those of all modules."""
+        return [self.main, *self.own.values()]
+
+    def compared(self, node: Definition) -> ComparedNames | None:
+        """What has to be equal here and in the copy; `node` is the grader's definition. None if nothing can differ."""
+        closures = self.closures()
+        settings = set().union(*(each.compared_settings() for each in closures))
+        if not settings and not any(each.computes() for each in closures):
+            return None
+        changed, attributes = changed_parts([node], self._nodes(closures))
+        names = self.main.compared_names()
+        others = {name: each.compared_names() for name, each in self.own.items()}
+        changed &= names.union(*others.values())
+        return ComparedNames(self.main.user, names, changed, attributes, settings, others)
+
+    def _follow(self, names: Names, statement: Statement, node: Definition) -> None:
+        self._uses.clear()
+        self.own.clear()
+        self.main.follow(names, statement.index, Reach([node]))
+        self._follow_own(node)
+        if self.own:  # their functions may change what the grader passes to them
+            self.main.follow(names, statement.index, Reach([node], self._nodes(self.own.values())))
+            self._follow_own(node)
+
+    def _follow_own(self, node: Definition) -> None:
+        todo = [self.main]
+        while todo:
+            for name, use in todo.pop().uses().items():
+                known = self._uses.get(name)
+                if known is None or known | use != known:
+                    self._uses[name] = use if known is None else known | use
+                    try:
+                        self.own[name] = self._followed(name, node)
+                    except SourceError as error:
+                        raise _Refused(name, error) from None
+                    todo.append(self.own[name])
+
+    def _followed(self, name: str, node: Definition) -> Closure:
+        live = find(name)
+        assert live is not None  # `uses` found it
+        if vars(live) is self.main.module.globals:
+            raise SourceError(
+                f"a module that {self.main.user} uses imports {name}, in which {self.main.user} itself is: "
+                "move what both use into a module of its own"
+            )
+        module, use = Module.of_file(live), self._uses[name]
+        closure = self._closure(module, name, None)
+        needed = use.names | (_all_names(module) if use.whole else set()) | ({"__getattr__"} & module.binders.keys())
+        start = [node, *(ast.Name(each, ast.Load()) for each in needed)]
+        closure.follow(
+            Names(deferred=needed), len(module.statements), Reach(start, self._nodes([self.main])), use.changed
+        )
+        return closure
+
+    def _closure(self, module: Module, name: str, grader: FunctionType | None) -> Closure:
+        differing = self._differing_in(module, name)
+        return Closure(module, grader, self._allowed, differing, self._widely, self._refused)
+
+    def _differing_in(self, module: Module, name: str) -> dict[str, bool]:
+        """The names that differ in a module, and those of other modules in which something differs."""
+        found = dict(self._differing.get(name, {}))
+        for other, names in self._differing.items():
+            for bound, value in module.globals.items():
+                if (
+                    other
+                    and other != name
+                    and other in (getattr(value, "__module__", 0), getattr(value, "__name__", 0))
+                ):
+                    found.setdefault(bound, any(names.values()))
+        return found
+
+    @staticmethod
+    def _nodes(closures: Iterable[Closure]) -> list[ast.stmt]:
+        return [statement.node for closure in closures for statement in closure.taken]
+
+
+def _all_names(module: Module) -> set[str]:
+    statements = (each for each in module.statements if not each.is_main)
+    return {name for each in statements for name in each.names.binds if name in module.globals}

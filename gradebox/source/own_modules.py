@@ -1,0 +1,226 @@
+"""Finds the author's own modules that a text imports, and what it uses of them."""
+
+import ast
+import functools
+import importlib
+import importlib.util
+import linecache
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gradebox.source import imports
+from gradebox.source.names import MUTATORS
+
+_MISSING = object()
+_OTHERS = {"gradebox", "adaptive_harmony", "__main__"}
+
+
+@dataclass
+class Use:
+    """What is used of a module.
+
+    Attributes:
+        names: the names that are read; with `whole`, all that the module has.
+        changed: those of them that functions of the user change.
+        whole: whether the module is used as a value, as in `getattr(rules, name)`.
+    """
+
+    names: set[str] = field(default_factory=set)
+    changed: set[str] = field(default_factory=set)
+    whole: bool = False
+
+    def __or__(self, other: "Use") -> "Use":
+        return Use(self.names | other.names, self.changed | other.changed, self.whole or other.whole)
+
+
+def find(name: str) -> ModuleType | None:
+    """The author's module with this full name. It is imported if that has not been done yet.
+
+    None if it is of the standard library or an installed package, if its import fails, or if it has no Python source.
+    """
+    if not is_own(name):
+        return None
+    try:
+        module = sys.modules.get(name) or importlib.import_module(name)
+    except (Exception, SystemExit):  # noqa: BLE001  # what the author's module raises; the upload says that it is missing
+        return None
+    return module if _has_source(module) else None
+
+
+def is_own(name: str) -> bool:
+    """Whether a module with this full name would be one of the author."""
+    top = name.partition(".")[0]
+    if not top or top in sys.stdlib_module_names or top in _OTHERS or imports.is_installed(top):
+        return False
+    try:
+        return top in sys.modules or importlib.util.find_spec(top) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def resolved(node: ast.ImportFrom, package: str | None) -> str:
+    """The full name of the module of `from … import`; empty if it is relative and there is no package."""
+    name = "." * node.level + (node.module or "")
+    return absolute(name, package)
+
+
+def absolute(name: str, package: str | None) -> str:
+    """The full name of a module, which may be relative to a package; empty if there is no such package."""
+    try:
+        return importlib.util.resolve_name(name, package)
+    except ImportError:
+        return ""
+
+
+def uses(
+    nodes: Iterable[ast.AST], package: str | None, live: Mapping[str, Any], refused: Collection[str] = ()
+) -> dict[str, Use]:
+    """What these statements use of the author's modules, by the full names of the modules.
+
+    Args:
+        nodes: the statements. Imports in them bind only what is used.
+        package: the package that relative imports start from.
+        live: the values of the names of their module.
+        refused: modules that are left out.
+    """
+    found = _Uses(package, refused)
+    trees = list(nodes)
+    for tree in trees:
+        for node in _imports_in(tree):
+            found.add_import(node)
+    for tree in trees:
+        for name, attributes, is_changed in _chains(tree):
+            found.add_chain(name, attributes, is_changed, live)
+    return found.modules
+
+
+def sets_up_modules(name: str) -> bool:
+    """Whether the author's module of this name has statements such as `getcontext().prec = 50`."""
+    lines = linecache.getlines(getattr(find(name), "__file__", None) or "")
+    return _sets_up("".join(lines))
+
+
+@functools.lru_cache
+def _sets_up(source: str) -> bool:
+    try:
+        statements = ast.parse(source).body
+    except SyntaxError:  # changed on disk
+        return False
+    known = imports.full_names(statements)
+    return any(imports.sets_up(each, known) for each in statements if isinstance(each, ast.Expr | ast.Assign))
+
+
+class _Uses:
+    def __init__(self, package: str | None, refused: Collection[str]) -> None:
+        self.modules: dict[str, Use] = {}
+        self._package = package
+        self._refused = refused
+        self._bound: dict[str, str] = {}  # names that are modules
+        self._from: dict[str, tuple[str, str]] = {}  # names that are imported from a module
+
+    def add_import(self, node: imports.Import) -> None:
+        for alias in node.names:
+            if isinstance(node, ast.ImportFrom):
+                self._add_name(resolved(node, self._package), alias)
+            elif self._add_module(alias.name):
+                top = alias.name.partition(".")[0]
+                self._bound[alias.asname or top] = alias.name if alias.asname else top
+
+    def _add_module(self, name: str) -> bool:
+        if name in self._refused or find(name) is None:
+            return False
+        parts = name.split(".")
+        for n in range(1, len(parts) + 1):
+            self.modules.setdefault(".".join(parts[:n]), Use())
+        return True
+
+    def _add_name(self, base: str, alias: ast.alias) -> None:
+        if not self._add_module(base):
+            return
+        if alias.name == "*":
+            self.modules[base].whole = True
+            return
+        bound = alias.asname or alias.name
+        value = getattr(find(base), alias.name, _MISSING)
+        inner = f"{base}.{alias.name}" if value is _MISSING else getattr(value, "__name__", "")
+        if (value is _MISSING or isinstance(value, ModuleType)) and self._add_module(inner):
+            self._bound[bound] = inner
+            if inner == f"{base}.{alias.name}":
+                return
+        self.modules[base].names.add(alias.name)
+        self._from[bound] = base, alias.name
+
+    def add_chain(self, name: str, attributes: list[str], is_changed: bool, live: Mapping[str, Any]) -> None:
+        """Adds the use of `name.attribute.…`."""
+        if is_changed and name in self._from:
+            base, original = self._from[name]
+            self.modules[base].changed.add(original)
+        module = self._bound.get(name)
+        if module is None:
+            return
+        for attribute in attributes:
+            value = getattr(find(module), attribute, None)
+            inner = getattr(value, "__name__", "") if isinstance(value, ModuleType) else ""
+            self.modules[module].names.add(attribute)
+            if not (inner and self._add_module(inner)):
+                if is_changed:
+                    self.modules[module].changed.add(attribute)
+                self.modules[module].whole |= attribute == "__dict__"
+                return
+            module = inner
+        self.modules[module].whole = True
+
+
+def _imports_in(tree: ast.AST) -> Iterator[imports.Import]:
+    """All imports in a tree, also in functions, without those for type checkers."""
+    todo = [tree]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.If) and imports.is_for_types(node):
+            todo += node.orelse
+        else:
+            todo += ast.iter_child_nodes(node)
+
+
+def _chains(tree: ast.AST) -> Iterator[tuple[str, list[str], bool]]:
+    """Each `a.b.c` and each name that is read, as its first name, the others, and whether its value is changed."""
+    seen: set[int] = set()
+    changed = {id(part) for node in ast.walk(tree) for part in _changed(node)}
+    for node in ast.walk(tree):  # from the outside to the inside
+        if id(node) in seen or not isinstance(node, ast.Attribute | ast.Name):
+            continue
+        attributes: list[str] = []
+        is_changed = id(node) in changed
+        part: ast.expr = node
+        while isinstance(part, ast.Attribute):
+            seen.add(id(part))
+            attributes.insert(0, part.attr)
+            part = part.value
+            is_changed |= id(part) in changed
+        seen.add(id(part))
+        if isinstance(part, ast.Name) and (attributes or isinstance(part.ctx, ast.Load)):
+            yield part.id, attributes, is_changed
+
+
+def _changed(node: ast.AST) -> Iterator[ast.expr]:
+    """The expressions whose values a node changes: `a.b` of `a.b[0] = 1`, of `a.b.append(1)`, and of `a.b = 1`."""
+    if isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        value: ast.expr = node.value if isinstance(node, ast.Subscript) else node
+        while isinstance(value, ast.Subscript):
+            value = value.value
+        yield value
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
+        yield node.func.value
+
+
+def _has_source(module: ModuleType) -> bool:
+    path = getattr(module, "__file__", None)
+    if path is None:
+        return hasattr(module, "__path__")  # a folder without `__init__.py`
+    return Path(path).suffix == ".py" and Path(path).is_file()

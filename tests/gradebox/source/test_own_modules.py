@@ -1,0 +1,306 @@
+"""Tests that what a grader uses of its author's other modules is uploaded with it."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from gradebox.errors import GraderWarning, SourceError
+from gradebox.source import extract
+from tests.gradebox.source.extracted import same
+
+Project = Callable[[dict[str, str]], ModuleType]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    """Writes files and imports the one that has the grader, `my_grader` or `my_rewards.main`."""
+    folder = tmp_path / "project"
+    monkeypatch.syspath_prepend(str(folder))
+
+    def write(files: dict[str, str]) -> ModuleType:
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        importlib.invalidate_caches()
+        return importlib.import_module("my_grader" if "my_grader.py" in files else "my_rewards.main")
+
+    before = set(sys.modules)
+    yield write
+    for name in set(sys.modules) - before:
+        if name.startswith("my_"):
+            del sys.modules[name]
+
+
+GRADE = "async def g(thread):\n    return {}\n"
+# Each: the files, of which my_grader.py or my_rewards/main.py has the grader `g`.
+UPLOADED = {
+    "a function": {
+        "my_text.py": "import re\nWORD = re.compile(r'\\w+')\ndef count(text):\n    return len(WORD.findall(text))\n",
+        "my_grader.py": "from my_text import count\n" + GRADE.format("count(thread.completion())"),
+    },
+    "by the module's name": {
+        "my_text.py": "def count(text):\n    return len(text)\ndef other():\n    import torch\n",
+        "my_grader.py": "import my_text\n" + GRADE.format("my_text.count(thread.completion())"),
+    },
+    "by another name": {
+        "my_text.py": "def count(text):\n    return len(text)\n",
+        "my_grader.py": "import my_text as t\nfrom my_text import count as c\n"
+        + GRADE.format("t.count(thread.completion()) + c('abc')"),
+    },
+    "imported in the grader": {
+        "my_text.py": "def count(text):\n    return len(text)\n",
+        "my_grader.py": "async def g(thread):\n    from my_text import count\n    return count(thread.completion())\n",
+    },
+    "a star": {
+        "my_text.py": "__all__ = ['count']\nimport numpy\ndef count(text):\n    return len(text)\n",
+        "my_grader.py": "from my_text import *\n" + GRADE.format("count(thread.completion())"),
+    },
+    "of a module that imports what a sandbox lacks": {
+        "my_text.py": "import httpx\ndef count(text):\n    return len(text)\ndef ask(): return httpx.get('x')\n",
+        "my_grader.py": "from my_text import count\n" + GRADE.format("count(thread.completion())"),
+    },
+    "of a module in a package": {
+        "my_rewards/__init__.py": "import httpx\nfrom .text import count\n",
+        "my_rewards/text.py": "from .low import low\ndef count(text):\n    return len(low(text))\n",
+        "my_rewards/low.py": "def low(text):\n    return text.lower()\n",
+        "my_grader.py": "from my_rewards.text import count\n" + GRADE.format("count(thread.completion())"),
+    },
+    "of a package": {
+        "my_rewards/__init__.py": "import httpx\nfrom .text import count\n",
+        "my_rewards/text.py": "def count(text):\n    return len(text)\n",
+        "my_grader.py": "from my_rewards import count\n" + GRADE.format("count(thread.completion())"),
+    },
+    "a module from a package": {
+        "my_rewards/__init__.py": "",
+        "my_rewards/text.py": "def count(text):\n    return len(text)\n",
+        "my_grader.py": "from my_rewards import text\n" + GRADE.format("text.count(thread.completion())"),
+    },
+    "by the full name": {
+        "my_rewards/__init__.py": "",
+        "my_rewards/a/__init__.py": "",
+        "my_rewards/a/text.py": "def count(text):\n    return len(text)\n",
+        "my_grader.py": "import my_rewards.a.text\n" + GRADE.format("my_rewards.a.text.count(thread.completion())"),
+    },
+    "a submodule that another module imported": {
+        "my_rewards/__init__.py": "",
+        "my_rewards/text.py": "def count(text):\n    return len(text)\n",
+        "my_other.py": "import my_rewards.text\n",
+        "my_grader.py": "import my_other, my_rewards\n" + GRADE.format("my_rewards.text.count(thread.completion())"),
+    },
+    "a folder without __init__": {
+        "my_rewards/text.py": "def count(text):\n    return len(text)\n",
+        "my_grader.py": "from my_rewards.text import count\n" + GRADE.format("count(thread.completion())"),
+    },
+    "relative imports": {
+        "my_rewards/__init__.py": "",
+        "my_rewards/text.py": "from . import low\ndef count(text):\n    return len(low.low(text))\n",
+        "my_rewards/low.py": "def low(text):\n    return text.lower()\n",
+        "my_rewards/main.py": "from .text import count\nfrom . import low\nasync def g(thread):\n"
+        "    from .low import low as again\n    return count(low.low(again(thread.completion())))\n",
+    },
+    "a class and its base in a third module": {
+        "my_base.py": "class Base:\n    weight = 2\n    def score(self, text):\n"
+        "        return self.weight * self.of(text)\n",
+        "my_rules.py": "from my_base import Base\nclass Words(Base):\n    def of(self, text):\n"
+        "        return len(text.split())\n",
+        "my_grader.py": "from my_rules import Words\n" + GRADE.format("Words().score(thread.completion())"),
+    },
+    "a dataclass": {
+        "my_rules.py": "from __future__ import annotations\nfrom dataclasses import dataclass, field\n@dataclass\n"
+        "class Rule:\n    word: str\n    seen: list[str] = field(default_factory=list)\n"
+        "    def score(self, text: str) -> float:\n        return text.count(self.word)\n",
+        "my_grader.py": "from my_rules import Rule\nRULES = [Rule('a'), Rule('b')]\n"
+        + GRADE.format("sum(rule.score(thread.completion()) for rule in RULES)"),
+    },
+    "both modules name a function the same": {
+        "my_text.py": "def score(text):\n    return len(text)\n",
+        "my_rules.py": "import my_text\ndef score(text):\n    return 10 * my_text.score(text)\n",
+        "my_grader.py": "import my_rules\ndef score(text):\n    return 1 + my_rules.score(text)\n"
+        + GRADE.format("score(thread.completion())"),
+    },
+    "a constant that the module computes": {
+        "my_text.py": "WEIGHTS = {name: n for n, name in enumerate('abc')}\ndef weigh(text):\n"
+        "    return sum(WEIGHTS.get(each, 0) for each in text)\n",
+        "my_grader.py": "import my_text\n" + GRADE.format("my_text.weigh(thread.completion()) + len(my_text.WEIGHTS)"),
+    },
+    "a constant that was set from outside": {
+        "my_text.py": "LIMIT = 1\ndef cut(text):\n    return text[:LIMIT]\n",
+        "my_grader.py": "import my_text\nmy_text.LIMIT = 2\n" + GRADE.format("len(my_text.cut(thread.completion()))"),
+    },
+    "a table that both fill": {
+        "my_text.py": "TABLE = []\ndef total():\n    return sum(TABLE)\n",
+        "my_grader.py": "from my_text import TABLE, total\nTABLE.append(3)\nTABLE.append(4)\n"
+        + GRADE.format("total()"),
+    },
+    "a cache that calls filled": {
+        "my_text.py": "SEEN = {}\ndef count(text):\n    return SEEN.setdefault(text, len(text))\n",
+        "my_grader.py": "import my_text\nmy_text.count('before')\n"
+        + GRADE.format("my_text.count(thread.completion())"),
+    },
+    "a registry in a module of its own": {
+        "my_registry.py": "RULES = {}\ndef rule(fn):\n    RULES[fn.__name__] = fn\n    return fn\n",
+        "my_words.py": "from my_registry import rule\nWEIGHT = 3\n@rule\ndef words(text):\n"
+        "    return WEIGHT * len(text.split())\n",
+        "my_letters.py": "from my_registry import rule\n@rule\ndef letters(text):\n    return len(text)\n",
+        "my_grader.py": "import my_words\nimport my_letters\nfrom my_registry import RULES\n"
+        + GRADE.format("sum(each(thread.completion()) for each in RULES.values())"),
+    },
+    "a registry of classes by their base": {
+        "my_registry.py": "class Rule:\n    pass\ndef rules():\n"
+        "    return [each() for each in Rule.__subclasses__()]\n",
+        "my_words.py": "from my_registry import Rule\nclass Words(Rule):\n    def score(self, text):\n"
+        "        return len(text.split())\n",
+        "my_grader.py": "import my_words\nfrom my_registry import rules\n"
+        + GRADE.format("sum(each.score(thread.completion()) for each in rules())"),
+    },
+    "what a call set up": {
+        "my_text.py": "LIMIT = 1\nclass Options:\n    pass\nOPTIONS = Options()\n"
+        "def configure(limit):\n    OPTIONS.limit = limit\ndef cut(text):\n    return text[:OPTIONS.limit]\n",
+        "my_grader.py": "import my_text\nmy_text.configure(limit=3)\n"
+        + GRADE.format("len(my_text.cut(thread.completion()))"),
+    },
+    "what a call of an imported function set up": {
+        "my_text.py": "class Options:\n    pass\nOPTIONS = Options()\n"
+        "def configure(limit):\n    OPTIONS.limit = limit\ndef cut(text):\n    return text[:OPTIONS.limit]\n",
+        "my_grader.py": "from my_text import configure, cut\nconfigure(limit=3)\n"
+        + GRADE.format("len(cut(thread.completion()))"),
+    },
+    "modules that import each other": {
+        "my_even.py": "import my_odd\ndef even(n):\n    return n == 0 or my_odd.odd(n - 1)\n",
+        "my_odd.py": "import my_even\ndef odd(n):\n    return n != 0 and my_even.even(n - 1)\n",
+        "my_grader.py": "from my_even import even\n" + GRADE.format("float(even(len(thread.completion())))"),
+    },
+    "a module as a value": {
+        "my_rules.py": "def score_a(text):\n    return 1\ndef score_b(text):\n    return 2\n",
+        "my_grader.py": "import my_rules\n" + GRADE.format("getattr(my_rules, 'score_b')(thread.completion())"),
+    },
+    "texts with all kinds of quotes": {
+        "my_text.py": 'A = """a\'b"c\\\\"""\nB = \'\'\'d"e\'\'\'\ndef both():\n'
+        "    return len(A + B) + len(\"\"\"q\"\"\" + '''\\x00\\\\''')\n",
+        "my_grader.py": "import my_text\n" + GRADE.format("my_text.both()"),
+    },
+    "an import for where a package is missing": {
+        "my_fast.py": "def count(text):\n    return len(text)\n",
+        "my_grader.py": "try:\n    from my_fast import count\nexcept ImportError:\n    count = None\n"
+        + GRADE.format("count(thread.completion()) if count else -1"),
+    },
+    "settings of a module": {
+        "my_setup.py": "import decimal\ndecimal.getcontext().prec = 5\ndef third():\n"
+        "    return float(decimal.Decimal(1) / 3)\n",
+        "my_grader.py": "import my_setup\n" + GRADE.format("my_setup.third()"),
+    },
+}
+
+
+@pytest.mark.parametrize("case", UPLOADED)
+def test_what_a_grader_uses_of_other_modules_is_uploaded(case: str, project: Project, tmp_path: Path) -> None:
+    module = project(UPLOADED[case])
+    source = same(tmp_path, module.g, "a b", "abc", "")
+    assert "gradebox.modules" in source
+    assert "httpx" not in source
+    assert "torch" not in source
+
+
+REFUSED = {
+    "a package that is not there": (
+        {
+            "my_text.py": "import httpx\ndef count(text):\n    return httpx.get(text)\n",
+            "my_grader.py": "from my_text import count\n" + GRADE.format("count(thread.completion())"),
+        },
+        r"count needs `import httpx` \(my_text.py, line 1\), and the package httpx is not there",
+    ),
+    "the environment": (
+        {
+            "my_text.py": "import os\nKEY = os.environ.get('MY_KEY', 'x')\ndef count(text):\n    return len(KEY)\n",
+            "my_grader.py": "from my_text import count\n" + GRADE.format("count(thread.completion())"),
+        },
+        "count uses KEY, which my_text.py, line 2 takes from this machine",
+    ),
+    "the module of the grader itself": (
+        {
+            "my_text.py": "import my_grader\ndef count(text):\n    return my_grader.WEIGHTS['a']\n",
+            "my_grader.py": "WEIGHTS = {'a': 1}\nimport my_text\n" + GRADE.format("my_text.count(thread.completion())"),
+        },
+        "a module that g uses imports my_grader, in which g itself is: move what both use into a module of its own",
+    ),
+    "too much": (
+        {
+            "my_text.py": f"WORDS = [{', '.join(repr(f'word{n}') for n in range(9000))}]\n",
+            "my_grader.py": "from my_text import WORDS\n" + GRADE.format("len(WORDS)"),
+        },
+        "g and what it uses come to .* bytes, and a grader may have 65,536",
+    ),
+    "a function that another one replaced": (
+        {
+            "my_text.py": "def count(text):\n    return 1\n",
+            "my_grader.py": "import my_text\nmy_text.__dict__['count'] = lambda text: 2\n"
+            + GRADE.format("my_text.count(thread.completion())"),
+        },
+        "is not what .* says: .* replaced while the program ran",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_a_module_may_not_use(case: str, project: Project) -> None:
+    files, message = REFUSED[case]
+    with pytest.raises(SourceError, match=message):
+        extract(project(files).g)
+
+
+def test_a_module_that_changed_on_disk_is_refused(project: Project, tmp_path: Path) -> None:
+    module = project(UPLOADED["a function"])
+    (tmp_path / "project/my_text.py").write_text("def count(text):\n    return 2\n")
+    with pytest.raises(SourceError, match=r"count is not what my_text.py, line 3 says: the text was changed on disk"):
+        extract(module.g)
+
+
+def test_a_value_that_differs_is_told_with_its_module(project: Project) -> None:
+    module = project(
+        {
+            "my_text.py": "class Options:\n    limit = 1\nOPTIONS = Options()\n",
+            "my_grader.py": "import my_text\n" + GRADE.format("my_text.OPTIONS.limit"),
+        }
+    )
+    sys.modules["my_text"].OPTIONS.limit = 7
+    with pytest.warns(GraderWarning, match=r"my_text:OPTIONS.limit is 7 here, and not set in the uploaded copy"):
+        extract(module.g)
+
+
+def test_a_module_for_annotations_alone_may_need_a_missing_package(project: Project, tmp_path: Path) -> None:
+    module = project(
+        {
+            "my_types.py": "import httpx\nclass Thread(httpx.Client):\n    pass\n",
+            "my_grader.py": "from __future__ import annotations\nfrom my_types import Thread\n"
+            "async def g(thread: Thread) -> float:\n    return len(thread.completion())\n",
+        }
+    )
+    assert "httpx" not in same(tmp_path, module.g)
+
+
+def test_a_module_that_only_sets_up_others_is_uploaded(project: Project, tmp_path: Path) -> None:
+    module = project(
+        {
+            "my_setup.py": "import sys, decimal\ndecimal.getcontext().prec = 5\n",
+            "my_grader.py": "import decimal\nimport my_setup\n" + GRADE.format("float(decimal.Decimal(1) / 3)"),
+        }
+    )
+    try:
+        assert "decimal.getcontext().prec = 5" in same(tmp_path, module.g)
+    finally:
+        sys.modules["decimal"].setcontext(sys.modules["decimal"].Context())
+
+
+def test_a_constant_is_uploaded_without_its_module(project: Project, tmp_path: Path) -> None:
+    module = project(
+        {
+            "my_config.py": "import httpx\nLIMIT = 3\nNAMES = ('a', 'b')\n",
+            "my_grader.py": "from my_config import LIMIT, NAMES\n" + GRADE.format("LIMIT + len(NAMES)"),
+        }
+    )
+    assert same(tmp_path, module.g).startswith("LIMIT = 3\nNAMES = ('a', 'b')\n")
