@@ -5,7 +5,7 @@ If the grader catches the error, its scores may differ from those on its author'
 
 import _ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.machinery import PathFinder
 
 from validators.candidate import MODULE
@@ -49,12 +49,12 @@ _NOT_THERE = (
 _NEEDS = {"polars": "epoll", "psutil": "/proc"}
 
 
-def warnings(tree: _ast.Module, packages: str = "", own: frozenset[str] = frozenset()) -> list[str]:
+def warnings(tree: _ast.Module, folders: Sequence[str] = (), own: frozenset[str] = frozenset()) -> list[str]:
     """A warning for each module that is missing in the sandbox or needs a network.
 
     Args:
         tree: the source.
-        packages: the folder of the packages that the grader may import; empty if there are none.
+        folders: those of the packages that the grader may import.
         own: the names of the author's modules that are in the source.
     """
     own_tops = {name.partition(".")[0] for name in own}
@@ -69,22 +69,22 @@ def warnings(tree: _ast.Module, packages: str = "", own: frozenset[str] = frozen
                 told.setdefault(name, _OWN.format(line=line, name=name[:100]))
         elif on_network in _NEED_NETWORK:
             told.setdefault(on_network, _NO_NETWORK.format(line=line, name=on_network))
-        elif top in _NEEDS and _is_there(top, packages):
+        elif top in _NEEDS and _is_there(top, folders):
             told.setdefault(top, _NOT_THERE.format(line=line, name=top, what=_NEEDS[top]))
         elif top == MODULE:
-            if _is_among(top, packages):
+            if _is_among(top, folders):
                 told.setdefault(top, _ITSELF.format(line=line))
-        elif top not in told and not _is_there(top, packages):
-            told[top] = (_NOT_AMONG if packages else _ALONE).format(line=line, name=top[:100])
+        elif top not in told and not _is_there(top, folders):
+            told[top] = (_NOT_AMONG if folders else _ALONE).format(line=line, name=top[:100])
     return list(told.values())
 
 
-def _is_there(top: str, packages: str) -> bool:
-    return top in _GIVEN or top in sys.stdlib_module_names or _is_among(top, packages)
+def _is_there(top: str, folders: Sequence[str]) -> bool:
+    return top in _GIVEN or top in sys.stdlib_module_names or _is_among(top, folders)
 
 
-def _is_among(top: str, packages: str) -> bool:
-    return bool(packages) and PathFinder.find_spec(top, [packages]) is not None
+def _is_among(top: str, folders: Sequence[str]) -> bool:
+    return bool(folders) and PathFinder.find_spec(top, folders) is not None
 
 
 def _imported(tree: _ast.Module) -> Iterator[tuple[int, str]]:

@@ -5,6 +5,7 @@ class does not count.
 """
 
 import _ast
+import os
 from collections.abc import Iterator
 
 from validators import downloads, files, imports, own_modules, programs, variables
@@ -36,7 +37,10 @@ def check(candidate: Candidate) -> str:
 def _warnings(candidate: Candidate, tree: _ast.Module) -> list[str]:
     """The warnings of the source, or of a module of the author in it."""
     text, packages = candidate.text, candidate.packages
-    found = imports.warnings(tree, packages, own_modules.names(candidate.modules))
+    folders = [packages] if packages else []
+    if "sys.path" in text and "ENVIRONMENT_DATA" in text:  # packages among the data of the environment
+        folders.append(os.environ.get("ENVIRONMENT_DATA", packages))
+    found = imports.warnings(tree, folders, own_modules.names(candidate.modules))
     if "environ" in text or "getenv" in text:
         found += variables.warnings(tree)
     if any(hint in text for hint in downloads.HINTS):

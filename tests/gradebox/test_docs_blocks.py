@@ -148,7 +148,17 @@ def _of_reward(names: Names, _: Client) -> None:
     assert names["response"].reward == 1.0
 
 
-def _of_environments(_: Names, client: Client) -> None:
+def _of_environments(names: Names, client: Client) -> None:
+    package = Path("packages/langdetect")  # stands for the package, whose index has no wheel
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "class DetectorFactory: pass\ndef detect(text): return 'en' * ('the' in text)\n"
+    )
+    client.environments.create("english", data="packages")
+    grader = client.graders.create.function(key="is-english", fn=names["is_english"], environment="english")
+    assert [each.score for each in grader.score([{"completion": "the cat"}, {"completion": "le chat"}])] == [1.0, 0.0]
+    assert grader.warnings == []
+    client.graders.delete("is-english")
     environment = client.graders.get("close-enough").environment
     assert environment is not None
     assert environment.label == "fuzzy@1"

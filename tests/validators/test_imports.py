@@ -76,11 +76,11 @@ def test_what_is_there_is_not(text: str) -> None:
 
 def test_a_package_that_the_grader_itself_hides_is_warned_of(tmp_path: Path) -> None:
     tree = ast.parse("import os\nfrom grader import grade_answer\nimport grader")
-    assert imports.warnings(tree, str(tmp_path)) == []
+    assert imports.warnings(tree, [str(tmp_path)]) == []
     (tmp_path / "grader").mkdir()
     (tmp_path / "grader" / "__init__.py").touch()
     importlib.invalidate_caches()
-    (warning,) = imports.warnings(tree, str(tmp_path))
+    (warning,) = imports.warnings(tree, [str(tmp_path)])
     assert warning.startswith("line 2: `grader` is the grader's own module, which hides the environment's package")
 
 
@@ -95,5 +95,5 @@ def test_a_package_that_needs_what_is_not_there_is_warned_of(tmp_path: Path, nam
     assert f"line 1: `{name}` cannot be imported" in warning
     (tmp_path / f"{name}.py").touch()
     importlib.invalidate_caches()
-    (warning,) = imports.warnings(ast.parse(f"import os\n{text}"), str(tmp_path))
+    (warning,) = imports.warnings(ast.parse(f"import os\n{text}"), [str(tmp_path)])
     assert warning.startswith(f"line 2: `{name}` needs {what}, and the sandbox has none")

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from validators import structure, syntax
@@ -70,3 +72,14 @@ def test_modules_of_the_author_are_searched_too() -> None:
     missing, variable = candidate.warnings
     assert missing.startswith("a/b.py, line 1: `sympy` cannot be imported in the sandbox")
     assert variable.startswith("a/b.py, line 2: the sandbox has no environment variable 'KEY'")
+
+
+def test_packages_among_the_data_of_an_environment_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "langdetect").mkdir()
+    (tmp_path / "langdetect/__init__.py").touch()
+    monkeypatch.setenv("ENVIRONMENT_DATA", str(tmp_path))
+    text = f"import os, sys\n{{}}(0, os.environ['ENVIRONMENT_DATA'])\nimport langdetect, sympy\n{GRADE}"
+    for added, missing in (("sys.path.insert", ["sympy"]), ("print", ["langdetect", "sympy"])):
+        candidate = _parsed(text.format(added))
+        structure.check(candidate)
+        assert [warning.split("`")[1] for warning in candidate.warnings] == missing
