@@ -31,19 +31,11 @@ _MOST_TEXT_INSIDE = 300
 
 
 class Explained(NamedTuple):
-    """A formatted exception.
-
-    Attributes:
-        message: the exception, and a hint.
-        line: the line of the grader's source, 0 if no frame belongs to it.
-        trace: the traceback.
-        where: the line as a text, or that of a module of the author; empty if there is none.
-    """
+    """A formatted exception. `line` is that of the grader's source, 0 if no frame belongs to it."""
 
     message: str
     line: int
     trace: str
-    where: str
 
 
 class _Frame(NamedTuple):
@@ -61,7 +53,7 @@ def explain(error: BaseException, text: str) -> Explained:
     if issubclass(type(error), BaseExceptionGroup):
         inside = [_headline(each, _MOST_TEXT_INSIDE) for each in islice(leaves(error), _MOST_INSIDE)]
         headline = f"{headline}: {'; '.join(inside)}"
-    return Explained(headline + _hint(error), line, _trace(frames, headline, texts), _where(frames, line))
+    return Explained(headline + _hint(error) + _own_place(frames), line, _trace(frames, headline, texts))
 
 
 def name_of(kind: type) -> str:
@@ -117,11 +109,11 @@ def _frames(error: BaseException, texts: Mapping[str, str]) -> list[_Frame]:
     return frames
 
 
-def _where(frames: list[_Frame], line: int) -> str:
-    here = f"line {line}" if line else ""
+def _own_place(frames: list[_Frame]) -> str:
+    """The line that raised, if it is one of a module of the author."""
     if not frames or frames[-1].filename == FILENAME:
-        return here
-    return f"{frames[-1].filename[:100]}, line {frames[-1].line}" + (f", from {here}" if here else "")
+        return ""
+    return f" ({frames[-1].filename[:100]}:{frames[-1].line})"
 
 
 def _trace(frames: list[_Frame], headline: str, texts: Mapping[str, str]) -> str:
@@ -159,8 +151,8 @@ def _of_module(error: Any) -> str:
     own = ""
     if type(error.name) is str:
         own = (
-            f" If `{error.name.partition('.')[0][:100]}` is a file of yours, copy what you use into the source, or "
-            "pass the function itself to the Python client, which does that."
+            f" If `{error.name.partition('.')[0][:100]}` is a file of yours, upload what you use with "
+            "`grade`: pass the function itself to the Python client, or its name by `--function` in the shell."
         )
     return (
         ". A grader has the standard library, `StringThread`, and the packages of its environment, if it has one: "

@@ -35,8 +35,8 @@ _ITSELF = (
 )
 _OWN = (
     "line {line}: the sandbox has no module of yours for `from {name} import`: where the error is caught, the grader "
-    "goes on without it. Pass the function itself to the Python client, which uploads what it uses of your modules, or "
-    "copy that into the source"
+    "goes on without it. Upload what you use with `grade`: pass the function itself to the Python client, or its name "
+    "by `--function` in the shell"
 )
 _NO_NETWORK = (
     "line {line}: `{name}` needs a network, and the sandbox has none: where the error is caught, the grader goes on "

@@ -42,7 +42,7 @@ def main() -> int:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     arguments = _parser().parse_args()
     try:
-        source = from_bytes(read_source(arguments.file, arguments.contract).encode())
+        source = from_bytes(read_source(arguments.file, arguments.contract, arguments.function).encode())
         with open_pool(settings_or_exit(warm_sandboxes=0)) as pool:
             return _run(pool, *_grader(source, pool, arguments), arguments)
     except SourceRefused as refused:
@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--package", action="append", default=[])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--contract", default="gradebox")
+    parser.add_argument("--function")
     parser.add_argument("--json", action="store_true")
     return parser
 

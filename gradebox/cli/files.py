@@ -23,6 +23,14 @@ ContractChoice = Annotated[
     Contract,
     typer.Option("--contract", help="What FILE defines: `grade(thread)`, or `grade(sample, item)` as for OpenAI."),
 ]
+FunctionChoice = Annotated[
+    str | None,
+    typer.Option(
+        "--function",
+        metavar="NAME",
+        help="Import FILE here, and take this function of it, with what it uses of your other modules.",
+    ),
+]
 ThreadsFile = Annotated[
     Path | None,
     typer.Option(
@@ -40,12 +48,22 @@ ColumnChoice = Annotated[
 ]
 
 
-def read_source(path: Path, contract: Contract = "gradebox") -> str:
+def read_source(path: Path, contract: Contract = "gradebox", function: str | None = None) -> str:
     """A grader's source, without a byte order mark. With OpenAI's contract, a JSON grader gives its `source`.
+
+    Args:
+        path: the file.
+        contract: what the file or the function is.
+        function: a function of the file, which is imported. Prints how the copy that is uploaded differs from it.
 
     Raises:
         ValueError: the file is not UTF-8, or a JSON grader that has no source.
+        SourceError: the file cannot be imported, or the function cannot stand alone.
     """
+    if function is not None:
+        from gradebox.cli.functions import source_of_function
+
+        return source_of_function(path, function, plain=contract == "openai")
     source = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     try:
         text = source.decode("utf-8")

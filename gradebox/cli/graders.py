@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 import typer
 
 from gradebox.cli.command import Invocation, Yes, client_command, confirm_deletion
-from gradebox.cli.files import ColumnChoice, Contract, ContractChoice, ThreadsFile, read_source, read_threads
+from gradebox.cli.files import (
+    ColumnChoice,
+    Contract,
+    ContractChoice,
+    FunctionChoice,
+    ThreadsFile,
+    read_source,
+    read_threads,
+)
 from gradebox.cli.output import as_json, fail, note, say, table
 
 if TYPE_CHECKING:
@@ -137,6 +145,7 @@ def create(
     environment: EnvironmentKey = None,
     ask: AskChoice = None,
     contract: ContractChoice = "gradebox",
+    function: FunctionChoice = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="If the grader exists, create a new version of it.")
     ] = False,
@@ -162,7 +171,7 @@ def create(
         raise typer.BadParameter("name the FILE of a source; or a --kind, with its --config or its own options")
     else:
         keep = invocation.client.graders.put if replace else invocation.client.graders.create.function
-        grader = keep(key=key, fn=_source(file, contract), **options)
+        grader = keep(key=key, fn=_source(file, contract, function), **options)
     _report(invocation, grader, "kept" if replace else "created")
     _note_proof(grader, tried_on)
 
@@ -190,6 +199,7 @@ def update(
     environment: EnvironmentKey = None,
     ask: AskChoice = None,
     contract: ContractChoice = "gradebox",
+    function: FunctionChoice = None,
     if_version: Annotated[
         int | None,
         typer.Option(min=1, help="The newest version that you know; the update is refused if there is a newer one."),
@@ -208,7 +218,7 @@ def update(
     tried_on = read_threads(threads, column)
     grader = invocation.client.graders.update(
         key,
-        fn=_source(file, contract) if file else None,
+        fn=_source(file, contract, function) if file else None,
         kind=new_kind,
         config=new_config,
         name=name,
@@ -318,9 +328,9 @@ def _versions(invocation: Invocation, key: str, number: int | None) -> "list[Ver
     return found
 
 
-def _source(file: Path, contract: Contract) -> str:
+def _source(file: Path, contract: Contract, function: str | None) -> str:
     try:
-        return read_source(file, contract)
+        return read_source(file, contract, function)
     except ValueError as error:
         fail(str(error), 1)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gradebox.cli.environments import Data, RequirementsFile, requirements_of
-from gradebox.cli.files import ColumnChoice, ContractChoice, GraderFile
+from gradebox.cli.files import ColumnChoice, ContractChoice, FunctionChoice, GraderFile
 from gradebox.cli.graders import IsolationChoice, MemoryMb, TimeoutS
 from gradebox.cli.server import RoleBackend
 
@@ -29,6 +29,7 @@ def run(
     requirements: RequirementsFile = None,
     data: Data = None,
     contract: ContractChoice = "gradebox",
+    function: FunctionChoice = None,
     backend: RoleBackend = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
@@ -48,6 +49,7 @@ def run(
         "--timeout-s": timeout_s,
         "--memory-mb": memory_mb,
         "--contract": contract,
+        "--function": function,
         "--data": data,
     }
     options = [f"{name}={value}" for name, value in given.items() if value is not None]

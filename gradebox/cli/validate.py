@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gradebox.cli.command import Invocation
-from gradebox.cli.files import ColumnChoice, ContractChoice, GraderFile, ThreadsFile, read_source, read_threads
+from gradebox.cli.files import (
+    ColumnChoice,
+    ContractChoice,
+    FunctionChoice,
+    GraderFile,
+    ThreadsFile,
+    read_source,
+    read_threads,
+)
 from gradebox.cli.graders import AskChoice, EnvironmentKey
 from gradebox.cli.output import as_json, cell, fail, say
 
@@ -22,6 +30,7 @@ def validate(
     threads: ThreadsFile = None,
     column: ColumnChoice = None,
     contract: ContractChoice = "gradebox",
+    function: FunctionChoice = None,
     grader: Annotated[
         str | None, typer.Option("--grader", metavar="KEY", help="Try it on the test threads of this grader.")
     ] = None,
@@ -30,7 +39,7 @@ def validate(
 ) -> None:
     """Runs the five checks on a grader; saves nothing. Exits 0 when valid, 1 when not or when refused, else 2."""
     try:
-        source = read_source(file, contract)
+        source = read_source(file, contract, function)
     except ValueError as error:
         fail(str(error), 1)
     tried_on = read_threads(threads, column)

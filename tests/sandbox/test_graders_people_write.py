@@ -362,7 +362,7 @@ FAILING = [
         "exception in a module of the author",
         _OWN + "from tools.text import fail\n---\nfail('no such word')",
         "exception",
-        told="ValueError: no such word (tools/text.py, line 8, from line 1",
+        told="ValueError: no such word (tools/text.py:8) (line 1",
     ),
     body("exception", "raise LookupError('no such key')", "exception", told="LookupError: no such key"),
     body("sys.exit", "import sys\n---\nsys.exit(0)", "exception", told="SystemExit"),

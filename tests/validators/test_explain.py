@@ -45,7 +45,7 @@ def test_lines_of_the_authors_modules_are_shown(monkeypatch: pytest.MonkeyPatch)
         exec(compile("\n\nf()", FILENAME, "exec"), scope)
     except ZeroDivisionError as error:
         explained = explain(error, "\n\nf()")
-    assert (explained.line, explained.where) == (3, "a/b.py, line 2, from line 3")
+    assert (explained.message, explained.line) == ("ZeroDivisionError: division by zero (a/b.py:2)", 3)
     assert '  File "a/b.py", line 2, in f\n    1 / 0\n' in explained.trace
 
 
@@ -69,7 +69,7 @@ def test_forged_texts_of_modules(forged: object, monkeypatch: pytest.MonkeyPatch
         ("import numpy_not_there", "do without this package"),
         (
             "from utils.text import extract",
-            "If `utils` is a file of yours, copy what you use into the source, or pass the function itself to",
+            "If `utils` is a file of yours, upload what you use with `grade`: pass the function itself to the Python",
         ),
         ("StringThread([]).turns", "'turns'. A `StringThread` has the methods `completion()`, "),
         ("'4' in StringThread([]).completion", "`completion()` is a method. A `StringThread` has the methods"),
@@ -133,7 +133,7 @@ def test_frames_of_ours_are_not_shown() -> None:
         int("x")
     except ValueError as error:
         explained = explain(error, "")
-    assert explained == ("ValueError: invalid literal for int() with base 10: 'x'", 0, "", "")
+    assert explained == ("ValueError: invalid literal for int() with base 10: 'x'", 0, "")
 
 
 @pytest.mark.parametrize(

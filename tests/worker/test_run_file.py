@@ -117,6 +117,19 @@ def test_without_threads_it_is_checked_alone(folder: Path, run: Run) -> None:
     assert "KeyError: 'answer'" in failed.stdout
 
 
+def test_a_function_of_a_file_is_run_with_its_modules(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    (folder / "my_run_tools.py").write_text("def weigh(text):\n    return len(text)\n")
+    (folder / "my_run_graders.py").write_text(
+        "from my_run_tools import weigh\nasync def weight(thread):\n    return weigh(thread.completion())\n"
+    )
+    (folder / "threads.jsonl").write_text(threads("44"))
+    done = run("my_run_graders.py", "--function", "weight", "--threads", "threads.jsonl", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["summary"]["mean"] == 2.0
+
+
 def test_what_is_not_valid_or_never_scores_exits_1(folder: Path, run: Run) -> None:
     (folder / "bad.py").write_text("async def grade(")
     (folder / "long.py").write_text("#" * 100_000)

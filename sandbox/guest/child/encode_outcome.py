@@ -166,7 +166,7 @@ def read_exception(error: BaseException, text: str, most_bytes: int) -> tuple[in
     explained = explain(error, text)
     if failed is not None:
         return MODEL, [*_fields_of(failed, most_bytes), (TRACE, encode(explained.trace, most_bytes)), *details]
-    where = f" ({explained.where})" if explained.where else ""
+    where = f" (line {explained.line})" if explained.line else ""
     fields = [(MESSAGE, encode(explained.message + where, most_bytes)), (TRACE, encode(explained.trace, most_bytes))]
     return MEMORY if type(error) is MemoryError else EXCEPTION, fields
 

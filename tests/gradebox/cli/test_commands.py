@@ -624,3 +624,35 @@ def test_batches_are_compared_and_a_grader_with_labels(service: Service, grader:
     assert "it has no grader 'label'" in refused.stderr
     shown = service.run("batches", "show", batch, "--bootstrap")
     assert shown.returncode == 0, shown.stderr
+
+
+def test_a_function_is_uploaded_with_its_modules(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "my_words").mkdir()
+    (tmp_path / "my_words/__init__.py").touch()
+    (tmp_path / "my_words/count.py").write_text("def count(text):\n    return len(text.split())\n")
+    file = tmp_path / "my_words/graders.py"
+    file.write_text(
+        "from .count import count\n\n\nclass Options:\n    weight = 1\n\n\nOPTIONS = Options()\n\n\n"
+        "async def words(thread):\n    return OPTIONS.weight * count(thread.completion())\n"
+    )
+    threads = tmp_path / "threads.jsonl"
+    threads.write_text('{"completion": "a b c"}\n')
+    key = f"words-{uuid4().hex[:8]}"
+
+    made = service.run("graders", "create", key, str(file), "--function", "words", "--threads", str(threads))
+    assert made.returncode == 0, made.stderr
+    assert service.run("score", key, str(threads), "-o", "-").stdout.count('"score":3.0') == 1
+
+    file.write_text(file.read_text() + "\n\nglobals()['OPTIONS'].weight = 2\n")
+    report = service.run("validate", str(file), "--function", "words", "--threads", str(threads))
+    assert report.returncode == 0
+    assert "`grade` returned 3.0" in report.stdout
+    assert "warning: words may score differently once it is uploaded: OPTIONS.weight is 2 here" in report.stderr
+
+    for name, said in (("letters", "has no function 'letters'"), ("Options", "Options is a class")):
+        refused = service.run("graders", "update", key, str(file), "--function", name)
+        assert refused.returncode == 1
+        assert said in refused.stderr
+    file.write_text("import sys\nsys.exit(3)\n")
+    refused = service.run("graders", "update", key, str(file), "--function", "words")
+    assert "graders.py cannot be imported: SystemExit: 3" in refused.stderr

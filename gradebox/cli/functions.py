@@ -1,0 +1,53 @@
+"""Takes a function of a file, which is imported, with what it uses of the author's modules."""
+
+import importlib
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from gradebox._openai import openai_grader
+from gradebox.cli.output import note
+from gradebox.errors import GraderWarning, SourceError
+from gradebox.source import extract, imports
+
+
+def source_of_function(path: Path, name: str, *, plain: bool) -> str:
+    """The source to upload. Its imports of packages stay, and the checks tell which of them the sandbox lacks.
+
+    Args:
+        path: the file.
+        name: the function's name.
+        plain: whether it is `grade(sample, item)`, as for OpenAI.
+
+    Raises:
+        SourceError: the file cannot be imported, or the function cannot stand alone.
+    """
+    function = _imported(path, name)
+    with warnings.catch_warnings(record=True) as differences:
+        warnings.simplefilter("always", GraderWarning)
+        source = openai_grader(function, packages=True) if plain else extract(function, allowed=imports.may_be_package)
+    for each in differences:
+        note(f"warning: {each.message}")
+    return source
+
+
+def _imported(path: Path, name: str) -> Callable[..., object]:
+    folder, module = _module(path.resolve())
+    sys.path.insert(0, str(folder))
+    try:
+        function: object = getattr(importlib.import_module(module), name, None)
+    except (Exception, SystemExit) as error:  # what the author's file raises
+        raise SourceError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    if not callable(function):
+        raise SourceError(f"{path} has no function {name!r}")
+    return function
+
+
+def _module(path: Path) -> tuple[Path, str]:
+    """The folder from which a file is imported, and its full name. Folders with `__init__.py` are its packages."""
+    folder, names = path.parent, [path.stem]
+    while (folder / "__init__.py").is_file() and folder.parent != folder:
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(names)
