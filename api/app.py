@@ -39,7 +39,14 @@ _STRICT = [Depends(known_alone)]  # not for dialects and health checks, whose cl
 
 def create_app(services: Services) -> FastAPI:
     """Create the ASGI application; its handlers use `services`."""
-    app = FastAPI(title="gradebox", version="1", redirect_slashes=False, openapi_url=None)
+    app = FastAPI(
+        title="gradebox",
+        version="1",
+        redirect_slashes=False,
+        openapi_url=None,
+        # It would look for providers of OpenTelemetry at each request, and send them the messages of exceptions.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+    )
     app.state.services = services
     # Routes are tried in order, so the most latency-sensitive ones come first.
     read_first = (score, batches, recorded_scores, validate, graders, numbers, tables, feedback, environments, models)
