@@ -12,6 +12,10 @@ from storage.store import Store
 
 LOOK_S = 1.0
 LATE_S = 10.0  # a check that takes longer, e.g. on a hanging file system, is itself a problem
+_EMPTIED = (
+    "Redis has no API key, so every request gets 401: it was emptied, or is another one. Stop the service and restore "
+    "its data; or restart the service, which begins with the first API key alone"
+)
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +58,8 @@ class Readiness:
     def _look(self) -> list[str]:
         found = []
         try:
-            self._store.redis.ping()
+            if not self._store.api_keys.has_any():
+                found.append(_EMPTIED)
         except RedisError as error:
             found.append(f"Redis does not answer: {error}")
         try:

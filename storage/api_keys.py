@@ -55,6 +55,10 @@ class ApiKeys:
         records = (msgspec.json.decode(value, type=_Record) for value in self._redis.hvals(redis_keys.API_KEYS))
         return [_shown(record) for record in sorted(records, key=lambda record: record.created_at)]
 
+    def has_any(self) -> bool:
+        """Whether there is a key, if only a revoked one. There is one after the first start."""
+        return bool(self._redis.exists(redis_keys.API_KEYS))
+
     def revoke(self, key_id: str) -> None:
         """Revokes a key, at once and permanently.
 
@@ -112,7 +116,7 @@ class ApiKeys:
         is killed halfway and restarted, all end up with the one key in the file.
         """
         self._recover(path.with_name(NEW_KEY_FILE), path)
-        if self._redis.hlen(redis_keys.API_KEYS):
+        if self.has_any():
             return
         create_private(path, f"{new_token()}\n".encode("ascii"))
         record = _record(path.read_text("ascii").strip(), "first", [EVERY_PROJECT], "manage")

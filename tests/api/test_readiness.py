@@ -18,6 +18,13 @@ from tests.api.in_process import asked, without_redis
 pytestmark = pytest.mark.sandbox
 
 
+@pytest.fixture
+def store(store: Store) -> Store:
+    """A store with an API key, as after the first start."""
+    store.api_keys.create("first", ["*"])
+    return store
+
+
 def test_a_thousand_calls_look_once(store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
     monkeypatch.setattr(store.spool, "check", lambda: looks.append(1))
@@ -73,6 +80,14 @@ def test_sandboxes_that_cannot_be_had_make_it_not_ready(
 ) -> None:
     monkeypatch.setattr(pool, "trouble", lambda: "the disk is full")
     assert Readiness(store, pool).troubles() == ("sandboxes cannot be started: the disk is full",)
+
+
+def test_a_redis_that_was_emptied_makes_it_not_ready(store: Store, pool: Pool) -> None:
+    store.redis.flushdb()
+    (trouble,) = Readiness(store, pool).troubles()
+    assert "no API key" in trouble and "restart" in trouble
+    store.api_keys.create("restored", ["*"])
+    assert Readiness(store, pool).troubles() == ()
 
 
 @pytest.mark.parametrize(
