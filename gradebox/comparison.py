@@ -74,6 +74,9 @@ class Comparison(Schema):
     flipped_down: int = Field(description="pairs that pass only in a")
     pair_counts: PairCounts | None = Field(None, description="null if all scores are equal, or there are none")
     flips: list[Flip] = Field(description="the first flipped pairs, by descending difference")
+    note: str | None = Field(
+        None, description="why no pair has two scores; or that rows stay unpaired because their ids differ in type"
+    )
 
     def _repr_html_(self) -> str:
         sides = (self.a, self.b)
@@ -89,4 +92,6 @@ class Comparison(Schema):
             f"{self.scored:,} of {self.pairs:,} pairs: difference {difference}; "
             f"{self.flipped_up:,} flipped up, {self.flipped_down:,} down"
         )
+        if self.note is not None:
+            caption += f"; {self.note}"
         return table(("", "mean of pairs", "passed", "scored", "errors", "not applicable"), rows, caption)

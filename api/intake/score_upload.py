@@ -15,6 +15,7 @@ from storage.blocks import lines_of
 
 MOST_SCORES = 100_000  # per request
 _NOTHING = "nothing of this request was recorded"
+_TYPES = ' (the number 1 and the text "1" are two ids)'
 _TWO = 2
 
 Id = str | int
@@ -101,7 +102,8 @@ def _index(number: int, one: _Line, count: int, there: _Threads) -> int:
     assert one.id is not None
     of = there.indices.get(one.id, [])
     if not of:
-        raise invalid(f"line {number}: the batch has no thread with the id {one.id!r:.80}: {_NOTHING}")
+        types = _TYPES if isinstance(one.id, int) or one.id.removeprefix("-").isdigit() else ""
+        raise invalid(f"line {number}: the batch has no thread with the id {one.id!r:.80}{types}: {_NOTHING}")
     if len(of) == _TWO:
         raise invalid(
             f"line {number}: the id {one.id!r:.80} is that of threads {of[0]} and {of[1]}: {_NOTHING}; name them by "

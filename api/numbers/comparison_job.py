@@ -1,6 +1,6 @@
 """Compares the scores of the same rows in two batches."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +17,15 @@ _Key = str | int | tuple[str | int, int]
 
 
 class _Pairs:
-    """The rows of two columns that belong together, as positions in each column, in the order of a."""
+    """The rows of two columns that belong together, as positions in each column, in the order of a.
+
+    Attributes:
+        by: what rows are paired by.
+        repeated: number of rows, in both columns, with an id that an earlier row of the column has.
+        a: the paired positions in the first column.
+        b: those in the second.
+        unlike: number of pairs that there would be if a number and its text were one id.
+    """
 
     def __init__(self, a: OutcomeColumn, b: OutcomeColumn) -> None:
         has_ids = all(any(one is not None for one in column.ids) for column in (a, b))
@@ -27,6 +35,7 @@ class _Pairs:
         found = [(position, keys_b[key]) for key, position in keys_a.items() if key in keys_b]
         self.a: Positions = np.array([one for one, _ in found], dtype=np.int64)
         self.b: Positions = np.array([other for _, other in found], dtype=np.int64)
+        self.unlike = len(_texts(keys_a, keys_b) & _texts(keys_b, keys_a)) if has_ids else 0
 
 
 def _numbers(indices: Positions) -> dict[_Key, int]:
@@ -43,6 +52,11 @@ def _keys(ids: Sequence[str | int | None]) -> dict[_Key, int]:
             seen[one] = before + 1
             keys[(one, before) if before else one] = position
     return keys
+
+
+def _texts(keys: Collection[_Key], others: Collection[_Key]) -> set[_Key]:
+    """The keys that are not in `others`, with their ids as text."""
+    return {(str(key[0]), key[1]) if isinstance(key, tuple) else str(key) for key in keys if key not in others}
 
 
 def run(job: ComparisonJob, a: OutcomeColumn, b: OutcomeColumn) -> Comparison:
@@ -86,6 +100,25 @@ def run(job: ComparisonJob, a: OutcomeColumn, b: OutcomeColumn) -> Comparison:
             _flip(a, b, int(at), int(other), scores_a[number], scores_b[number])
             for number, at, other in zip(largest, pairs.a[both][largest], pairs.b[both][largest], strict=True)
         ],
+        note=_note(job, pairs, scored=len(scores_a)),
+    )
+
+
+def _note(job: ComparisonJob, pairs: _Pairs, *, scored: int) -> str | None:
+    """What the user should know before relying on the numbers."""
+    if pairs.unlike:
+        return (
+            f"rows whose id is a number in one batch and text in the other: {pairs.unlike:,}. The number 1 and the "
+            'text "1" are two ids, so these rows are not paired: send the threads of one batch again, with ids of the '
+            "other's type"
+        )
+    if scored:
+        return None
+    if pairs.a.size:
+        return "no pair has a score on both sides"
+    of = "ids" if pairs.by == "id" else "positions"
+    return (
+        f"the rows of batch {job.a.batch} have other {of} than those of {job.b.batch}: compare batches of equal threads"
     )
 
 

@@ -29,6 +29,10 @@ def compare(
     """The scores of the same rows in two batches: their difference, and which rows flipped."""
     found = invocation.client.compare(a, b, grader, grader_b, threshold=threshold, limit=limit)
     as_json(found) if invocation.json else _show_comparison(found)
+    if found.note is not None and not found.scored:
+        fail(f"none of {found.pairs:,} pairs has two scores: {found.note}", 1)
+    if found.note is not None:
+        note(f"note: {found.note}")
 
 
 def agreement(

@@ -14,7 +14,7 @@ from gradebox.agreement import Agreement
 from gradebox.client.call import Call, Params, encode, nothing
 from gradebox.client.line_readers import read_threads
 from gradebox.client.threads import Thread, Threads, each_of, to_line
-from gradebox.client.warned_answers import noted_agreement, proved_grader
+from gradebox.client.warned_answers import noted_agreement, noted_comparison, proved_grader
 from gradebox.comparison import Comparison
 from gradebox.errors import GradeboxError
 from gradebox.outcome import Outcome
@@ -387,8 +387,7 @@ def compare(
 ) -> Call[Comparison]:
     """Compares the scores of the same rows in two batches."""
     params = _query(a=a, b=b, threshold=float(threshold), limit=limit, grader=grader, grader_b=grader_b)
-    path, read = _path(project, "compare"), Comparison.model_validate_json
-    return Call("GET", path, read, params=params, work_s=STATISTICS_S)
+    return Call("GET", _path(project, "compare"), noted_comparison, params=params, work_s=STATISTICS_S)
 
 
 def agreement(project: str, batch: str, grader: str | None, label: str, threshold: float | None) -> Call[Agreement]:

@@ -1,6 +1,9 @@
-"""Reads answers that have warnings, and issues these: about a grader that passed the checks, and an agreement."""
+"""Reads answers that have warnings, and issues these: about a grader that passed the checks, a comparison, and an
+agreement.
+"""
 
 from gradebox.agreement import Agreement
+from gradebox.comparison import Comparison
 from gradebox.schemas import GraderRecord, on_scores
 from gradebox.warn import warn
 
@@ -14,6 +17,14 @@ def proved_grader(body: bytes) -> GraderRecord:
     for warning in on_scores(grader.warnings):
         warn(f"{grader.key}@{grader.version}: {warning}")
     return grader
+
+
+def noted_comparison(body: bytes) -> Comparison:
+    """Reads the comparison, and issues its note as a GraderWarning if it has one."""
+    found = Comparison.model_validate_json(body)
+    if found.note is not None:
+        warn(f"{found.scored:,} pairs of batches {found.a.batch} and {found.b.batch} have two scores: {found.note}")
+    return found
 
 
 def noted_agreement(body: bytes) -> Agreement:

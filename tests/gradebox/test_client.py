@@ -579,6 +579,10 @@ def test_batches_are_compared_and_a_grader_with_labels(client: Client, service: 
     assert (compared.pairs, compared.only_a, compared.flipped_down) == (1, 3, 1)
     assert [(flip.id, flip.score_a, flip.score_b) for flip in compared.flips] == [(2, 1.0, 0.0)]
     assert "1 of 1 pairs" in compared._repr_html_()
+    of_text = client.batches.create(contains, [{**thread, "id": str(thread["id"])} for thread in threads])
+    of_text.wait(progress=False)
+    with pytest.warns(GraderWarning, match=r"id is a number in one batch and text in the other: 4\."):
+        assert client.compare(a, of_text).pairs == 0
     agreed = client.agreement(a, contains, "metadata.good")
     assert (agreed.only_grader, agreed.kappa, agreed.confusion) == (2, 1.0, [[1, 0], [0, 1]])
     assert "kappa 1.000" in agreed._repr_html_()
@@ -593,8 +597,10 @@ def test_batches_are_compared_and_a_grader_with_labels(client: Client, service: 
     assert len(a.rewards()) == 4
     assert len(a.to_pandas()) == 6
     assert human in a._repr_html_()
-    with pytest.raises(ApiError, match="no thread with the id 'x'"):
+    with pytest.raises(ApiError, match="no thread with the id 'x': "):
         a.record(human, {"x": 1})
+    with pytest.raises(ApiError, match=r"no thread with the id '2' \(the number 1 and the text \"1\" are two ids\)"):
+        a.record(human, {"2": 1})
 
     async def in_a_loop() -> tuple[float | None, float | None]:
         async with AsyncClient(service.url, service.key) as other:

@@ -132,6 +132,9 @@ class AsyncClient:
             grader_b: the grader of b, if it is another one.
             threshold: scores from this one on pass.
             limit: how many flipped rows are listed, at most 1,000.
+
+        If no pair has two scores, or rows are not paired because their ids differ in type, a GraderWarning says so, as
+        does `note`.
         """
         call = calls.compare(self.project, _id(a), _id(b), grader, grader_b, threshold, limit)
         return await self._transport.send(call)

@@ -86,7 +86,20 @@ def test_ids_that_come_again_are_paired_in_order_and_counted() -> None:
 
 
 def test_a_number_and_a_text_are_two_ids() -> None:
-    assert compared(lines([(1, 0.0)]), lines([("1", 0.0)])).pairs == 0
+    found = compared(lines([(1, 0.0), (2, 0.0)]), lines([("1", 0.0), ("2", 1.0)]))
+    assert found.pairs == 0
+    assert found.note is not None
+    assert found.note.startswith("rows whose id is a number in one batch and text in the other: 2. ")
+
+
+def test_some_ids_that_differ_in_type_are_noted_also_if_others_are_paired() -> None:
+    a = lines([(1, 0.0), (1, 0.5), ("x", 1.0), ("y", 1.0)])
+    found = compared(a, lines([("1", 0.0), ("1", 0.5), ("x", 1.0), (2, 1.0)]))
+    assert (found.pairs, found.scored, found.only_a, found.only_b) == (1, 1, 3, 3)
+    assert (found.note or "").startswith("rows whose id is a number in one batch and text in the other: 2.")
+    assert found.note is not None
+    assert found.note in found._repr_html_().replace("&quot;", '"').replace("&#x27;", "'")
+    assert compared(lines([(1, 0.0), ("1", 1.0)]), lines([("1", 0.0), (1, 0.5)])).note is None
 
 
 def test_flips_follow_the_threshold_and_the_largest_come_first() -> None:
@@ -101,6 +114,9 @@ def test_nothing_to_compare_has_no_numbers() -> None:
     for a, b in (([], []), (lines([("x", 1.0)]), lines([("y", 1.0)]))):
         found = compared(a, b)
         assert (found.pairs, found.scored, found.difference, found.interval, found.mean_a) == (0, 0, None, None, None)
+        assert "compare batches of equal threads" in (found.note or "")
+    unscored = compared(lines([("x", 1.0)]), lines([("x", "timeout")]))
+    assert (unscored.pairs, unscored.note) == (1, "no pair has a score on both sides")
 
 
 def test_differences_that_overflow_are_none() -> None:

@@ -609,6 +609,15 @@ def test_batches_are_compared_and_a_grader_with_labels(service: Service, grader:
     assert "difference: 0\n" in compared.stdout
     assert "pairs: 0 higher, 0 lower, 6 same" in compared.stdout
     assert json.loads(service.run("compare", batch, batch, "--json").stdout)["pairs"] == 6
+    ids = []
+    for name in ("1", '"1"'):
+        path.write_text(f'{{"id": {name}, "completion": "a"}}\n')
+        ids.append(service.run("score", grader, str(path), "--detach").stdout.strip())
+        assert service.run("batches", "watch", ids[-1]).returncode == 0
+    for output in ((), ("--json",)):
+        none = service.run("compare", *ids, *output)
+        assert none.returncode == 1
+        assert "none of 0 pairs has two scores: rows whose id is a number in one batch and text in" in none.stderr
     agreed = service.run("agreement", batch, grader, "metadata.label", "--threshold", "0.5")
     assert agreed.returncode == 0, agreed.stderr
     assert ["kappa", "0"] in [line.split() for line in agreed.stdout.splitlines()]
