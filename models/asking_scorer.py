@@ -98,6 +98,7 @@ class AskingScorer:
 
     Attributes:
         traces: the traces of the last call, by index.
+        later: the outcomes of the last call that it did not return, because an earlier thread has none.
     """
 
     def __init__(self, lend: Lend, asker: Asker, who: Who) -> None:
@@ -105,6 +106,7 @@ class AskingScorer:
         self._asker = asker
         self._who = who
         self.traces: dict[int, str] = {}
+        self.later: list[Outcome] = []
 
     def score(
         self, payload: bytes, first_index: int, label: str, lines: int | None = None, *, stop: Stop | None = None
@@ -120,6 +122,7 @@ class AskingScorer:
         finally:
             call.give_up()
         self.traces = call.traces
+        self.later = call.later()
         return call.outcomes()
 
 
@@ -151,6 +154,11 @@ class _Call:
     def outcomes(self) -> list[Outcome]:
         """The outcomes of the leading threads that all have one."""
         return [self._outcomes[number] for number in range(self._done())]
+
+    def later(self) -> list[Outcome]:
+        """The outcomes of the other threads."""
+        done = self._done()
+        return [outcome for position, outcome in self._outcomes.items() if position > done]
 
     def run(self, lend: Lend) -> None:
         """Run until each thread has an outcome, or no more are needed."""

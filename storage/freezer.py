@@ -35,8 +35,9 @@ class Freezer:
         because the cause may be fixed later. If it is retried meanwhile, it stays as the retry leaves it.
         """
         ended_at: Any = self._redis.hget(redis_keys.batch(batch_id), "finished_at")
-        batch = self._batches.find(batch_id)
+        # Before the batch: a chunk of a cancelled batch that counts after this read prevents freezing.
         tables = self._batches.tables(batch_id)
+        batch = self._batches.find(batch_id)
         if batch is None or tables is None:
             self._freeze(args=[batch_id, b"", b"", b""])  # nothing is left to freeze
             return

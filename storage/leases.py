@@ -61,8 +61,10 @@ class Beat(msgspec.Struct, frozen=True):
 class UnitStanding(IntEnum):
     """The state of a unit that is being scored, and whether other projects wait."""
 
+    CANCELLED = -1
+    """The batch was cancelled: no more outcomes are needed, and those that there are can still count."""
     OVER = 0
-    """No more outcomes are needed: the lease was lost, or the batch has ended."""
+    """No more outcomes are needed: the lease was lost, or the batch has ended otherwise."""
     ALONE = 1
     SHARED = 2
     """A project with fewer leases than this one waits."""

@@ -9,6 +9,7 @@ import msgspec
 import structlog
 
 from gradebox.outcome import Outcome, OutcomeError
+from models.asking_scorer import AskingScorer
 from runtime import tracing
 from sandbox.errors import InfrastructureError
 from sandbox.thread_ids import read_ids
@@ -31,6 +32,7 @@ _NO_ROOM = (
     "the project's batches take as much room as they may, so this thread was not scored: delete some batches and send "
     "it again, or have the operator raise GRADEBOX_PROJECT_SPOOL_GB"
 )
+_CANCELLED = "the batch was cancelled before this thread was scored: send it again in a new batch"
 _log = structlog.get_logger(__name__)
 
 
@@ -168,11 +170,25 @@ class _Unit:
             if len(outcomes) < chunk.lines:
                 self.watch.is_enough(len(outcomes))
                 if self.watch.over:
-                    return False
+                    return self.watch.cancelled and self._fill_up(outcomes, loaded)
                 if self.watch.leaving:
                     return True
             if len(outcomes) != first + lines:
                 raise InfrastructureError(f"{len(outcomes) - first} outcomes came back for {lines} threads")
+        return True
+
+    def _fill_up(self, outcomes: list[Outcome], loaded: LoadedGrader) -> bool:
+        """Completes the unit of a cancelled batch if its grader asks, because its outcomes are paid for: adds those
+        that follow an unfinished thread, and an error for each unfinished thread. False if there are no outcomes.
+
+        A unit counts only as a whole: its file has a line for each of its threads.
+        """
+        if not isinstance(loaded.grading, AskingScorer):
+            return False
+        later = {one.index: one for one in loaded.grading.later}
+        if not outcomes and not later:
+            return False
+        outcomes += [later.get(one.index, one) for one in self.given_up(len(outcomes), _CANCELLED)]
         return True
 
     def _lines(self, places: list[int] | None) -> tuple[Chunk, bytes]:

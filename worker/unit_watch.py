@@ -19,6 +19,7 @@ class UnitWatch:
 
     Attributes:
         over: no more outcomes of the unit are wanted.
+        cancelled: they are not wanted because the batch was cancelled: those that there are can still count.
         leaving: the unit is to be left, with its outcomes kept, now or once the current completion is done.
     """
 
@@ -29,6 +30,7 @@ class UnitWatch:
         self._done = 0
         self._left_at = 0.0
         self.over = False
+        self.cancelled = False
         self.leaving = False
 
     def is_enough(self, outcomes: int) -> bool:
@@ -48,7 +50,8 @@ class UnitWatch:
 
     def _look(self, outcomes: int, now: float) -> None:
         standing = self._standing(outcomes)
-        self.over = standing == UnitStanding.OVER
+        self.cancelled = standing == UnitStanding.CANCELLED
+        self.over = self.cancelled or standing == UnitStanding.OVER
         if standing == UnitStanding.STARVING and now - self._began > UNSERVED_LOOP_S:
             self._context.starving.set()
         # An abandoned ask is paid for, so a chunk that waits for models is not left; it uses no processor meanwhile.

@@ -1,4 +1,5 @@
--- Counts one unit, once; if it is scored again, only its new outcomes.
+-- Counts one unit, once; if it is scored again, only its new outcomes. A unit that was leased when its batch was
+-- cancelled counts too, until the batch is frozen.
 -- ARGV: batch, unit, attempt, grader, the current time as text, the size of its file, its tally, and from the tally:
 -- outcomes, scored, kind of error, count, ….
 -- Returns two values. The first is 0 if this attempt's outcomes do not count, because the lease was lost; 1 if they do;
@@ -12,7 +13,10 @@ if redis.call('GETRANGE', batch .. ':done', unit * 2, unit * 2 + 1) == mark then
   return {redis.call('HGET', batch, 'state') == 'finished' and 2 or 1, 0}
 end
 local held = redis.call('ZREM', LEASES, id .. ':' .. ARGV[2] .. ':' .. ARGV[3]) == 1
-if redis.call('HGET', batch, 'state') ~= 'running' then
+local state = redis.call('HGET', batch, 'state')
+-- Within a minute of the end: later, the janitor may have removed the file (TIDY_S in storage/janitor.py).
+local is_late = state == 'cancelled' and held and now_ms() / 1000 - (redis.call('ZSCORE', UNTIDY, id) or 0) < 60
+if state ~= 'running' and not is_late then
   if is_known(id) then redis.call('ZADD', UNTIDY, now_ms() / 1000, id) end
   return {3, 0}
 end
@@ -28,9 +32,11 @@ redis.call('HINCRBY', batch, 'bytes', size)
 for i = 10, #ARGV, 2 do redis.call('HINCRBY', batch, 'error:' .. ARGV[i], ARGV[i + 1]) end
 local tallies = redis.call('RPUSH', tallies_key(id, grader), ARGV[7])
 local project = redis.call('HGET', batch, 'project')
-count(project, -outcomes, 0)
 store(project, size)
-if redis.call('HINCRBY', batch, 'done', outcomes) == tonumber(redis.call('HGET', batch, 'total')) then
+local done = redis.call('HINCRBY', batch, 'done', outcomes)
+if is_late then return {1, tallies} end  -- the project had nothing of this batch waiting any more
+count(project, -outcomes, 0)
+if done == tonumber(redis.call('HGET', batch, 'total')) then
   end_batch(id, batch, 'finished', ARGV[5])
   return {2, tallies}
 end

@@ -134,6 +134,29 @@ def test_a_batch_that_runs_is_not_frozen_and_a_cancelled_one_with_what_it_has(st
     assert before[0].done == 1000
 
 
+@pytest.mark.parametrize("name", ["find", "tables"])
+def test_a_chunk_that_counts_while_its_cancelled_batch_is_frozen_is_not_lost(
+    store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    batch = accept(store, 2500)
+    lease = claim(store)
+    store.batches.cancel("default", batch)
+    read = getattr(store.batches, name)
+
+    def reading(batch_id: str) -> object:
+        found = read(batch_id)
+        finish(store, lease)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store.batches, name, reading)
+        store.freezer.freeze(batch)
+    store.freezer.freeze(batch)
+    assert redis.hexists(redis_keys.FROZEN, batch)
+    found = store.batches.get("default", batch)
+    assert (found.done, found.summary[0].count) == (1000, 1000)
+
+
 def test_a_frozen_batch_can_be_kept_and_let_go_and_deleted(store: Store, redis: Redis) -> None:
     batch = finished(store, 900)
     stored = int(redis.hget(redis_keys.STORED, "default") or 0)

@@ -1,5 +1,6 @@
 import time
 
+import pytest
 from redis import Redis
 
 from storage import redis_keys
@@ -93,7 +94,8 @@ def test_nobody_goes_on_with_a_unit_that_is_lost_or_not_wanted(store: Store) -> 
     assert not store.leases.advance(lost, 1)
     assert store.leases.advance(unwanted, 1)
     store.batches.cancel("default", batch)
-    assert not store.leases.advance(unwanted, 2)
+    assert store.leases.advance(unwanted, 2) == UnitStanding.CANCELLED
+    assert store.leases.advance(lost, 2) == UnitStanding.OVER
     assert store.batches.get("default", batch).underway == 0
 
 
@@ -227,14 +229,37 @@ def test_a_question_repeated_after_the_end_says_no_more_than_that_it_is_over(sto
     assert complete_again(store, lease) == Completed.OVER
 
 
-def test_a_cancelled_batch_takes_no_more(store: Store) -> None:
+def test_of_a_cancelled_batch_only_what_was_under_way_still_counts(store: Store, redis: Redis) -> None:
     batch = accept(store, 2500)
-    lease = claim(store)
+    lease, lost = claim(store), claim(store)
     assert finish(store, claim(store))
-    assert store.batches.cancel("default", batch).state == "cancelled"
+    store.leases.release(lost)
+    assert store.batches.cancel("default", batch).done == 500
     assert store.leases.claim() is None
-    assert not finish(store, lease)
-    assert store.batches.get("default", batch).done == 1000
+    assert not finish(store, lost)
+    assert finish(store, lease)
+    assert complete_again(store, lease) == Completed.COUNTED
+    found = store.batches.get("default", batch)
+    assert (found.state, found.done, found.summary[0].count) == ("cancelled", 1500, 1500)
+    assert store.backlog.usage("default").waiting == Waiting(0, 0)
+    assert int(redis.hget(redis_keys.STORED, "default") or 0) > 1500
+
+
+@pytest.mark.parametrize("end", ["done", "frozen", "tidied"])
+def test_what_was_under_way_counts_no_more_when_it_is_too_late(store: Store, redis: Redis, end: str) -> None:
+    batch = accept(store, 1500)
+    lease = claim(store)
+    if end == "done":
+        assert finish(store, claim(store))
+    assert store.batches.cancel("default", batch).state == "cancelled"
+    if end == "frozen":
+        store.freezer.freeze(batch)
+    elif end == "tidied":
+        redis.zadd(redis_keys.UNTIDY, {batch: time.time() - 61})
+    counts = finish(store, lease)
+    found = store.batches.get("default", batch)
+    assert (found.state, found.done) == ("cancelled", 1500 if end == "done" else 0)
+    assert counts == (end == "done")
 
 
 def test_a_deleted_batch_leaves_nothing_in_redis(store: Store, redis: Redis) -> None:

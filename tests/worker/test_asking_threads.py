@@ -1,5 +1,6 @@
 """Tests of a worker of graders that ask, with slow models."""
 
+import json
 import signal
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from gradebox.schemas import ModelDefaults
 from storage import redis_keys
 from storage.spending import Budget
 from storage.store import Store
+from tests.storage.making import lines_of
 from tests.waiting import eventually
 from tests.worker.conftest import Worker, end_leases, over, scores, submit
 from worker import asking_calls
@@ -91,6 +93,45 @@ def test_a_cancelled_batch_says_what_its_unfinished_chunks_cost(
         assert summary.spent is not None
         assert len(server.bodies) - 20 <= summary.spent.asks <= len(server.bodies)  # twenty were under way
         assert summary.spent.output_tokens > 0
+
+
+UNEVEN = """
+import asyncio
+
+from gradebox import Model
+
+judge = Model("slow-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    number = int(thread.completion())
+    await judge.chat(thread.completion())
+    if number % 3 == 0:
+        for again in range(7):
+            await asyncio.gather(*(judge.chat(f"{number} {again} {each}") for each in range(8)))
+    return float(number)
+"""
+
+
+def test_outcomes_that_are_finished_when_a_batch_is_cancelled_stay(
+    store: Store, dispatch: Dispatch, asking: None, start: Callable[[], Worker]
+) -> None:
+    with ModelServer(Script(latency_s=0.5)) as server:
+        register(store, server, keep_replies=False)
+        start()
+        batch = submit(store, dispatch, 10, UNEVEN, asks=["model:slow-judge"])
+        eventually(lambda: len(server.bodies) > 10 + 4 * 8)  # the six others are done
+        assert store.batches.cancel("default", batch).done == 0
+        eventually(lambda: store.batches.get("default", batch).done == 10)
+    found = store.batches.get("default", batch)
+    assert (found.state, found.scored, found.errors, found.underway) == ("cancelled", 6, {"infrastructure": 4}, 0)
+    assert scores(store, batch) == [None if number % 3 == 0 else float(number) for number in range(10)]
+    errors = [error for line in lines_of(store, batch) if (error := json.loads(line).get("error"))]
+    assert [(error["retryable"], "was cancelled" in error["message"]) for error in errors] == [(True, True)] * 4
+    store.freezer.freeze(batch)
+    assert store.batches.frozen(batch) is not None
+    assert store.batches.get("default", batch) == found
+    assert store.backlog.usage("default").waiting.completions == 0
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
