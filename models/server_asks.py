@@ -148,8 +148,7 @@ class ServerAsks:
                         raise
                     await asyncio.sleep(store_calls.AGAIN_S)
         except NotFound:
-            kind = request.asked.partition(":")[0]
-            return failed("unknown", f"the project has no {kind} {request.name!r}: register it, or name another")
+            return _missing(request, who)
         except SecretKeyError:
             return failed("unreachable", f"the API key of {request.name!r} cannot be decrypted: give it again", True)
         except RedisError as error:
@@ -432,6 +431,20 @@ def _pause(error: AskFailed, tries: int) -> float:
     """
     longest = 1.0 if error.fault.kind == "rate_limited" else min(2.0 ** (tries - 1), _LONGEST_PAUSE_S)
     return random.uniform(longest / 2, longest)  # noqa: S311 - no secret
+
+
+def _missing(request: ModelRequest | EndpointRequest, who: "Who") -> Answer:
+    """The error of a model or endpoint that was there at the test run and is not now. Outcomes of a batch can be scored
+    again once it is back; any other caller would repeat the request at once, and in vain.
+    """
+    kind = request.asked.partition(":")[0]
+    if not who.batch:
+        return failed("unknown", f"the project has no {kind} {request.name!r}: register it, or name another")
+    message = (
+        f"the project no longer has the {kind} {request.name!r}, which was deleted: create it again with this key, and "
+        "retry the batch"
+    )
+    return failed("unknown", message, retryable=True)
 
 
 def _counted_ask(request: ModelRequest | EndpointRequest, who: "Who") -> CountedAsk:

@@ -84,6 +84,33 @@ def test_a_batch_is_judged_and_no_other_waits_behind_it(service: Service, tmp_pa
         client.models.delete("small-judge")
 
 
+def test_a_batch_whose_model_is_deleted_in_the_middle_is_retried_when_it_is_back(service: Service) -> None:
+    with ModelServer(Script(reply=REPLY, latency_s=0.2)) as server, service.client() as client:
+
+        def create() -> None:
+            client.models.create("small-judge", base_url=server.base_url, model="m", max_concurrency=8)
+
+        create()
+        client.graders.put("polite", fn=JUDGE)
+        before = len(server.bodies)
+        batch = client.batches.create("polite", threads(150, "deleted"))
+        eventually(lambda: len(server.bodies) >= before + 6, 20)
+        client.models.delete("small-judge")
+        batch.wait(progress=False, timeout=60)
+        errors = [one.error for one in batch.outcomes() if one.error is not None]
+        assert 0 < len(errors) < 150
+        assert {(one.kind, one.cause, one.retryable) for one in errors} == {("model", "unknown", True)}
+        assert "no longer has the model 'small-judge', which was deleted: create it again" in errors[0].message
+        (alone,) = client.score("polite", threads(1, "alone"))
+        assert alone.error is not None
+        assert not alone.error.retryable
+        create()
+        batch.retry()
+        batch.wait(progress=False, timeout=60)
+        assert (batch.scored, batch.errors) == (150, {})
+        client.models.delete("small-judge")
+
+
 @contextmanager
 def server_process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server that can be killed, and its base URL."""
