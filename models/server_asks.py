@@ -17,6 +17,7 @@ from gradebox.outcome import Spent, sum_of
 from gradebox.schemas import Price
 from models import store_calls
 from models.answer_json import Answer, failed, failed_by, replied
+from models.ask_cost import spent_by
 from models.ask_counts import AskCounts
 from models.chat import chat
 from models.client import ModelClient
@@ -198,7 +199,7 @@ class ServerAsks:
             gate.note_reply(sum(reply.usage))
             usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
             reported = {"text": reply.text, "finish_reason": reply.finish_reason, "usage": usage}
-            answer = replied(reported, _spent(model.price, reply.usage), api_key)
+            answer = replied(reported, spent_by(model.price, reply.usage), api_key)
             if not digest or answer.is_error:
                 return answer
             return answer._replace(is_fitting=fits(reply.text, request.schema))
@@ -257,7 +258,7 @@ class ServerAsks:
 
         async def pay(usage: TokenUsage) -> None:
             nonlocal lost
-            spent = replace(_spent(price, usage), asks=1 - lost.asks)
+            spent = replace(spent_by(price, usage), asks=1 - lost.asks)
             lost = sum_of((lost, spent))
             await self._wait_for(self._count(asked, spent, currency))
             await self._check_standing(asked, who)
@@ -277,7 +278,7 @@ class ServerAsks:
                         answer = await _retried(send, look, gate, who.patience, pay)
                 except AskFailed as error:
                     reported = error if who.patience is None else who.patience.spent_by(asked.asked, error)
-                    answer = failed_by(reported, host, secret, _spent(price, error.usage))
+                    answer = failed_by(reported, host, secret, spent_by(price, error.usage))
                 finally:
                     self._counts.waited(asked.project, asked.asked, monotonic() - began)
                 keep = digest if answer.is_fitting and not answer.is_error else b""
@@ -309,8 +310,7 @@ class ServerAsks:
         if who.budget is not None and (limit := known.batch.used_up(who.budget)):
             raise _OverBudget(f"the batch's budget of {limit} is used up: send the rest with a larger one")
         if known.budget is not None and (limit := known.project.used_up(known.budget)):
-            each = "" if known.budget.period == "total" else f" a {known.budget.period}"
-            message = f"the project's budget of {limit}{each} is used up: raise it, and send the rest as a new batch"
+            message = f"the project's budget of {limit} is used up: raise it, and send the rest as a new batch"
             raise _OverBudget(message)
         return who.budget is not None or known.budget is not None
 
@@ -450,9 +450,3 @@ def _missing(request: ModelRequest | EndpointRequest, who: "Who") -> Answer:
 def _counted_ask(request: ModelRequest | EndpointRequest, who: "Who") -> CountedAsk:
     currency = "" if who.budget is None else who.budget.currency
     return CountedAsk(who.project, request.asked, who.grader, who.batch, currency, who.number)
-
-
-def _spent(price: Price | None, usage: TokenUsage) -> Spent:
-    """The cost of one ask."""
-    cost = (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1e6 if price else 0.0
-    return Spent(1, 0, usage.input_tokens, usage.output_tokens, cost)

@@ -3,12 +3,16 @@
 Importing this module is slow, as `models/client.py`.
 """
 
+from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Any, Literal
 
 import msgspec
 
-from gradebox.schemas import EndpointTrial, ModelTrial
+from gradebox.outcome import Spent
+from gradebox.schemas import EndpointTrial, ModelTrial, Price
+from models.ask_cost import spent_by
+from models.chat_completion import ServerReply
 from models.client import ModelClient
 from models.endpoint_client import EndpointClient
 from models.errors import AskFailed
@@ -16,6 +20,8 @@ from models.parse_ask import Message, Thread
 from models.settings import ModelSettings
 from storage.models import RegisteredModel
 from storage.registry import Access, RegisteredServer
+
+Count = Callable[[Spent], Awaitable[None]]
 
 _THREAD = Thread([Message("user", "What is 2+2?"), Message("assistant", "4")])
 _QUESTION = [{"role": "user", "content": 'Is the sky blue on a clear day? Answer as JSON: {"answer": "yes"}'}]
@@ -52,14 +58,36 @@ async def of_endpoint(access: Access[RegisteredServer], settings: ModelSettings)
     return EndpointTrial(passed=True, reward=found.reward, duration_ms=_since(began))
 
 
-async def of_model(access: Access[RegisteredModel], settings: ModelSettings) -> ModelTrial:
-    """Ask three times: plainly as every grader does, with a schema, and with log probabilities."""
+class _Asking:
+    """Asks the question, and passes the cost of each ask to `count`, also of one that failed."""
+
+    def __init__(self, client: ModelClient, price: Price | None, count: Count) -> None:
+        self._client = client
+        self._price = price
+        self._count = count
+
+    async def ask(self, **options: Any) -> ServerReply:
+        """Ask with these further fields of the request. Raises AskFailed."""
+        try:
+            reply = await self._client.chat(_QUESTION, **options)
+        except AskFailed as error:
+            await self._count(spent_by(self._price, error.usage))
+            raise
+        await self._count(spent_by(self._price, reply.usage))
+        return reply
+
+
+async def of_model(access: Access[RegisteredModel], settings: ModelSettings, count: Count) -> ModelTrial:
+    """Ask three times: plainly as every grader does, with a schema, and with log probabilities. `count` is called with
+    the cost of each ask once it is answered.
+    """
     began = monotonic()
     try:
         async with ModelClient(access, settings) as client:
-            reply = await client.chat(_QUESTION)
-            structured = await _fits(client)
-            logprobs = await _has_logprobs(client)
+            asking = _Asking(client, access.server.price, count)
+            reply = await asking.ask()
+            structured = await _fits(asking)
+            logprobs = await _has_logprobs(asking)
     except AskFailed as error:
         return ModelTrial(passed=False, error=error.fault, duration_ms=_since(began))
     return ModelTrial(
@@ -71,9 +99,9 @@ async def of_model(access: Access[RegisteredModel], settings: ModelSettings) -> 
     )
 
 
-async def _fits(client: ModelClient) -> bool:
+async def _fits(asking: _Asking) -> bool:
     try:
-        reply = await client.chat(_QUESTION, response_format=_SCHEMA)
+        reply = await asking.ask(response_format=_SCHEMA)
         _verdict.decode(reply.text)
     except AskFailed as error:
         return _cannot(error)
@@ -82,9 +110,9 @@ async def _fits(client: ModelClient) -> bool:
     return True
 
 
-async def _has_logprobs(client: ModelClient) -> bool:
+async def _has_logprobs(asking: _Asking) -> bool:
     try:
-        return (await client.chat(_QUESTION, logprobs=True)).has_logprobs
+        return (await asking.ask(logprobs=True)).has_logprobs
     except AskFailed as error:
         return _cannot(error)
 

@@ -45,11 +45,12 @@ class Totals(NamedTuple):
     cost: float
 
     def used_up(self, budget: Budget) -> str | None:
-        """The limit of the budget that is spent, such as `5 USD`, so that no further ask is allowed; or None."""
+        """The limit of the budget that is spent, such as `5 USD a month`, so that no more asks are allowed; or None."""
+        each = "" if budget.period == "total" else f" a {budget.period}"
         if budget.cost is not None and self.cost >= budget.cost:
-            return f"{money_text(budget.cost)} {budget.currency}"
+            return f"{money_text(budget.cost)} {budget.currency}{each}"
         if budget.tokens is not None and self.tokens >= budget.tokens:
-            return f"{budget.tokens:,} tokens"
+            return f"{budget.tokens:,} tokens{each}"
         return None
 
 
@@ -72,7 +73,8 @@ class BudgetStanding(NamedTuple):
 
 
 class CountedAsk(NamedTuple):
-    """The keys that an ask is counted under. `asked` is for example `model:small-judge`; `number` is that of the grader
+    """The keys that an ask is counted under. `asked` is for example `model:small-judge`; `grader` is "" for the test of
+    a model; `number` is that of the grader
     of the batch for which it is made, perhaps by a grader that it asks; `currency` is that of the batch's budget.
     """
 
@@ -120,12 +122,7 @@ class SpendingStore:
     def standing_of(self, project: str) -> ProjectBudget:
         """A project's budget and the amounts spent in its period; without a budget, the total amounts."""
         budget = self.budget(project) or Budget()
-        today = datetime.now(UTC).date()
-        period = {"total": "", "day": f"{today:%Y-%m-%d}", "month": f"{today:%Y-%m}"}[budget.period]
-        counts = ["input_tokens", "output_tokens", f"cost:{budget.currency}"]
-        found = self._redis.hmget(redis_keys.spent(project, period), counts)
-        input_tokens, output_tokens, cost = (int(count or 0) for count in found)
-        spent = Totals(input_tokens + output_tokens, cost / NANO)
+        spent = self._totals(project, budget)
         return ProjectBudget(
             cost=budget.cost,
             tokens=budget.tokens,
@@ -135,6 +132,27 @@ class SpendingStore:
             spent_tokens=spent.tokens,
             is_spent=spent.used_up(budget) is not None,
         )
+
+    def used_up(self, project: str) -> str | None:
+        """The limit of the project's budget that is spent, such as `5 USD a month`; or None."""
+        budget = self.budget(project)
+        return None if budget is None else self._totals(project, budget).used_up(budget)
+
+    def count_trial(self, project: str, model: str, currency: str, spent: Spent) -> None:
+        """Counts the cost of an ask that tests a model, which no grader makes. `currency` is that of the model's price,
+        "" without one.
+        """
+        asked = CountedAsk(project, f"model:{model}", "", "", currency)
+        self.count(args=arguments(asked, Keeping(0, 0), spent, currency))
+
+    def _totals(self, project: str, budget: Budget) -> Totals:
+        """The amounts spent in the period of a budget, in its currency."""
+        today = datetime.now(UTC).date()
+        period = {"total": "", "day": f"{today:%Y-%m-%d}", "month": f"{today:%Y-%m}"}[budget.period]
+        counts = ["input_tokens", "output_tokens", f"cost:{budget.currency}"]
+        found = self._redis.hmget(redis_keys.spent(project, period), counts)
+        input_tokens, output_tokens, cost = (int(count or 0) for count in found)
+        return Totals(input_tokens + output_tokens, cost / NANO)
 
     def told(self, project: str, period: str = "") -> ProjectSpending:
         """The spending of a project in total, or in a day (`2026-11-23`) or month (`2026-11`). The total is also broken

@@ -16,7 +16,7 @@ from api.intake import bodies
 from api.intake.money import Currency
 from api.routes.registered import NewServer, PerMinute, ServerChanges, Url, allowed, given
 from api.services import Served
-from gradebox.schemas import ModelDefaults, ModelTrial, Price, ProjectModel
+from gradebox.schemas import ModelDefaults, ModelFault, ModelTrial, Price, ProjectModel
 from storage.models import Changes
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
@@ -98,15 +98,27 @@ async def update(request: Request, services: Served, project: ManagesIn, key: st
 @router.post("/{key}/test")
 async def test(request: Request, services: Served, project: ManagesIn, key: str) -> ModelTrial:
     """Send the model three requests: a plain one, one with a schema, and one with log probabilities. The capabilities
-    found are stored. If the model does not answer, the request still succeeds: `error` describes what happened and what
-    to do.
+    found are stored. If the model does not answer, or the project's budget is spent, the request still succeeds:
+    `error` describes what happened and what to do. The requests count as spending of the project.
     """
+    spending = services.store.spending
     access = await run_sync(services.store.models.access, project, key)
+    if (limit := await run_sync(spending.used_up, project)) is not None:
+        return _over_budget(limit)
+    currency = access.server.price.currency if access.server.price else ""
+    count = partial(run_sync, partial(spending.count_trial, project, key, currency))
     async with watched(request) as client, client.place(services.trials, project):
         trials = await run_sync(import_module, "models.trials")  # takes a second: not at the start, and in a thread
-        found: ModelTrial = await trials.of_model(access, services.models)
+        found: ModelTrial = await trials.of_model(access, services.models, count)
     await run_sync(services.store.models.note_trial, project, key, access.server.revision, found)
     return found
+
+
+def _over_budget(limit: str) -> ModelTrial:
+    message = f"the project's budget of {limit} is used up, so the model was not asked: raise it, and test again"
+    return ModelTrial(
+        passed=False, error=ModelFault(kind="over_budget", message=message, retryable=False), duration_ms=0.0
+    )
 
 
 @router.delete("/{key}", status_code=204)

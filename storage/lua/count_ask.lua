@@ -69,7 +69,8 @@ end
 
 local function count(counts)
   if ARGV[5] and not is_first() then return end
-  for _, prefix in ipairs({'', ask.asked .. ':', 'grader:' .. ask.grader .. ':'}) do count_in(spent, prefix, counts) end
+  for _, prefix in ipairs({'', ask.asked .. ':'}) do count_in(spent, prefix, counts) end
+  if ask.grader ~= '' then count_in(spent, 'grader:' .. ask.grader .. ':', counts) end
   for _, period in ipairs({{ask.day, 40}, {ask.month, 400}}) do
     count_in(spent .. ':' .. period[1], '', counts)
     redis.call('EXPIRE', spent .. ':' .. period[1], period[2] * 86400)

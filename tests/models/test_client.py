@@ -9,6 +9,7 @@ from time import monotonic
 import pytest
 
 from examples.model_server import ModelServer, Script
+from gradebox.outcome import Spent
 from gradebox.schemas import ModelFault
 from models.chat_completion import ServerReply
 from models.client import ModelClient
@@ -195,6 +196,27 @@ def test_a_key_that_a_server_repeats_is_in_no_log(server: ModelServer, caplog: p
     assert KEY not in repr(access(server))
 
 
+async def uncounted(_: Spent) -> None:
+    """Counts nothing."""
+
+
+def test_a_trial_counts_each_ask_that_was_answered_or_failed() -> None:
+    for script, usages in [
+        (Script(), [(10, 5)] * 3),
+        (Script(schemas=False), [(10, 5), (0, 0), (10, 5)]),
+        (Script(api_key="another"), [(0, 0)]),
+    ]:
+        counted: list[Spent] = []
+
+        async def count(spent: Spent, counted: list[Spent] = counted) -> None:
+            counted.append(spent)
+
+        with ModelServer(script) as server:
+            asyncio.run(of_model(access(server), HERE, count))
+        assert [(one.input_tokens, one.output_tokens) for one in counted] == usages
+        assert all(one.asks == 1 for one in counted)
+
+
 def test_a_trial_tells_what_a_server_can_do() -> None:
     for script, able in [
         (Script(), (True, True)),
@@ -202,14 +224,14 @@ def test_a_trial_tells_what_a_server_can_do() -> None:
         (Script(reply="yes", logprobs=False), (True, False)),
     ]:
         with ModelServer(script) as server:
-            found = asyncio.run(of_model(access(server), HERE))
+            found = asyncio.run(of_model(access(server), HERE, uncounted))
             assert found.passed, found
             assert (found.structured_output, found.logprobs) == able
 
 
 def test_a_reply_that_repeats_the_key_is_not_shown_whole() -> None:
     with ModelServer(Script(behave="say-key")) as server:
-        found = asyncio.run(of_model(access(server), HERE))
+        found = asyncio.run(of_model(access(server), HERE, uncounted))
     assert (found.passed, found.reply, found.structured_output) == (True, "Bearer [API key]", False)
 
 
@@ -222,11 +244,11 @@ def test_a_part_of_the_key_at_an_end_is_not_told() -> None:
 
 def test_a_trial_that_failed_says_why() -> None:
     with ModelServer(Script(api_key="another")) as server:
-        found = asyncio.run(of_model(access(server), HERE))
+        found = asyncio.run(of_model(access(server), HERE, uncounted))
     assert not found.passed
     assert found.error is not None
     assert found.error.kind == "refused"
     assert "check the API key" in found.error.message
     with ModelServer(Script(behave="prose")) as server:
-        found = asyncio.run(of_model(access(server), HERE))
+        found = asyncio.run(of_model(access(server), HERE, uncounted))
     assert (found.passed, found.structured_output) == (True, False)

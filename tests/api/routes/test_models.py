@@ -52,6 +52,31 @@ def test_one_is_made_tested_changed_and_removed(client: httpx.Client, server: Mo
 
 
 @pytest.mark.usefixtures("here")
+def test_a_test_is_spending_of_the_project_and_refused_when_the_budget_is_spent(
+    client: httpx.Client, server: ModelServer
+) -> None:
+    body = {"key": "judge", "base_url": server.base_url, "model": "m", "api_key": SECRET}
+    client.post(PATH, json={**body, "price": {"input": 1_000, "output": 2_000, "currency": "EUR"}}).raise_for_status()
+    assert client.post(f"{PATH}/judge/test").json()["passed"]
+    spent = client.get(f"{PROJECT}/spending").json()
+    assert (spent["total"]["asks"], spent["total"]["input_tokens"], spent["total"]["output_tokens"]) == (3, 30, 15)
+    assert spent["total"]["costs"] == {"EUR": pytest.approx(0.06)}
+    assert spent["by"] == {"model:judge": spent["total"]}
+
+    budget = {"cost": 0.05, "currency": "EUR", "period": "day"}
+    assert client.put(f"{PROJECT}/budget", json=budget).json()["is_spent"]
+    refused = client.post(f"{PATH}/judge/test").json()
+    assert (refused["passed"], refused["error"]["kind"], refused["error"]["retryable"]) == (False, "over_budget", False)
+    assert (
+        "the project's budget of 0.05 EUR a day is used up, so the model was not asked" in refused["error"]["message"]
+    )
+    assert len(server.bodies) == 3
+    assert client.get(f"{PATH}/judge").json()["structured_output"] is True
+    client.put(f"{PROJECT}/budget", json={**budget, "cost": 0.07}).raise_for_status()
+    assert client.post(f"{PATH}/judge/test").json()["passed"]
+
+
+@pytest.mark.usefixtures("here")
 def test_how_much_it_is_asked_and_what_that_costs(client: httpx.Client, server: ModelServer) -> None:
     price = {"input": 0.15, "output": 0.6, "currency": "EUR"}
     limits = {"max_concurrency": 4, "requests_per_minute": 60, "tokens_per_minute": 90_000}
