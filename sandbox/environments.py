@@ -32,6 +32,7 @@ _HASH = re.compile("[0-9a-f]{64}")
 _NAME = re.compile(rf"{_HASH.pattern}|{re.escape(_STAGED)}\w+")
 _TOUCH_S = 3600.0
 _UNUSED_S = 14 * 24 * 3600.0  # a folder unused for this long is removed: it can be made again
+_DELETED_S = 24 * 3600.0  # the same, if its environment was deleted
 _LOCK = ".lock-"  # prefix; followed by the name of the environment being made
 _LOCK_S = 24 * 3600.0  # after which a lock file is removed: nothing takes this long to make
 
@@ -108,9 +109,9 @@ class EnvironmentFolders:
             if not (self.folder / sha256).is_dir():
                 staged.rename(self.folder / sha256)
 
-    def sweep(self) -> list[str]:
-        """Removes the folders unused for two weeks and the remains of interrupted builds. Returns the names of the
-        folders.
+    def sweep(self, is_needed: Callable[[str], bool] = lambda _: True) -> list[str]:
+        """Removes the folders unused for two weeks and the remains of interrupted builds. An environment for which
+        `is_needed` is false is removed after a day without use. Returns the names of the folders.
         """
         if not self.folder.is_dir():
             return []
@@ -122,7 +123,7 @@ class EnvironmentFolders:
                     if path.name.startswith(_LOCK):
                         if age_s > _LOCK_S:
                             path.unlink()
-                    elif age_s > _kept_s(path.name) and image.set_aside(path, aside):
+                    elif age_s > _kept_s(path.name, is_needed) and image.set_aside(path, aside):
                         swept.append(path.name)
         return swept
 
@@ -161,10 +162,10 @@ class EnvironmentFolders:
         _sync(target)  # otherwise a power failure may leave the folder's name with empty files in it
 
 
-def _kept_s(name: str) -> float:
+def _kept_s(name: str, is_needed: Callable[[str], bool]) -> float:
     """How long a folder of this name stays without use. What others have put here stays for ever."""
     if _HASH.fullmatch(name):
-        return _UNUSED_S
+        return _UNUSED_S if is_needed(name) else _DELETED_S
     return image.STALE_S if name.startswith((_STAGED, image.NEW)) else math.inf
 
 

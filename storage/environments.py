@@ -1,10 +1,11 @@
 """Environments of projects. A finished build never changes, and its number is never reused."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
+import msgspec
 from redis import Redis
 from redis.client import Pipeline
 
@@ -21,6 +22,17 @@ from storage.quotas import Quotas
 _KEPT_NUMBERS = 1000  # of deleted environments
 _T = TypeVar("_T")
 _FLOOR = ""  # field with the highest of the numbers that are no longer stored
+
+
+class _Use(msgspec.Struct):
+    key: str
+    build: int
+
+
+class _Version(msgspec.Struct):
+    """The field of a stored version that is used."""
+
+    environment: _Use | None = None
 
 
 class Environments:
@@ -63,7 +75,8 @@ class Environments:
         self, project: str, key: str, requirements: Sequence[str] | None, data: str | None = None
     ) -> Environment:
         """Queues a new build, unless the newest one has the same content and has not failed. None keeps the current
-        value.
+        value. If the project has as many builds as it may, the new one replaces one of this environment that no version
+        of a grader names: the oldest failed one, else the oldest one.
 
         Raises:
             NotFound: there is no such environment, or no such data.
@@ -81,14 +94,18 @@ class Environments:
                 return environment.model_copy(update={"builds": [newest]})
             if newest.state == "building":
                 raise Conflict(f"environment {key}@{newest.number} is being built: wait until that is over")
-            self._check(pipe, project, packages, beside)
+            replaced = self._replaceable(pipe, environment)
+            self._check(pipe, project, packages, beside, replaced)
             pipe.multi()
+            if replaced:
+                self._forget(pipe, environment, replaced)
             changed = environment.model_copy(
                 update={"build": newest.number + 1, "state": "building", "updated_at": datetime.now(UTC)}
             )
             return self._begin(pipe, changed, packages, beside, "environment.update")
 
-        return self._change(project, update, redis_keys.builds(project, key), redis_keys.environment_data(project))
+        watched = redis_keys.builds(project, key), redis_keys.environment_data(project)
+        return self._change(project, update, *watched, redis_keys.environment_uses(project))
 
     def _begin(
         self, pipe: Pipeline, environment: Environment, requirements: Sequence[str], data: str, action: str
@@ -109,8 +126,17 @@ class Environments:
         self._audit.write(pipe, project, action, key, f"build {number}: {', '.join(items)}"[:1000])
         return environment.model_copy(update={"builds": [build]})
 
-    def _check(self, pipe: Pipeline, project: str, requirements: Sequence[str], data: str) -> None:
-        """Checks that the project may have one more build of these packages and this data."""
+    def _check(
+        self,
+        pipe: Pipeline,
+        project: str,
+        requirements: Sequence[str],
+        data: str,
+        replaced: Sequence[EnvironmentBuild] = (),
+    ) -> None:
+        """Checks that the project may have one more build of these packages and this data, without those that it
+        replaces.
+        """
         if not requirements and not data:
             raise Refused("there is nothing to build: name a package, such as sympy==1.14, or data")
         if data and not pipe.hexists(redis_keys.environment_data(project), data):
@@ -122,10 +148,53 @@ class Environments:
         # Only the newest build of an environment can be in progress.
         building = sum(environment.state == "building" for environment in found.values())
         deleted = int(pipe.zcount(redis_keys.deleted_builds(project), time.time() - KEPT_S, "+inf"))
+        there = self._count(project, found) - len(replaced)
+        self._quotas.check_builds(project, there, building, deleted)
+
+    def _count(self, project: str, keys: Iterable[str]) -> int:
+        """The number of builds of these environments."""
         with self._redis.pipeline(transaction=False) as counting:  # each new or deleted build changes a watched key
-            for key in found:
+            for key in keys:
                 counting.hlen(redis_keys.builds(project, key))
-            self._quotas.check_builds(project, sum(counting.execute()), building, deleted)
+            return sum(counting.execute())
+
+    def _replaceable(self, pipe: Pipeline, environment: Environment) -> list[EnvironmentBuild]:
+        """The build that a new one replaces. Empty if there is room for one more, or each is named by a version of a
+        grader or the newest.
+        """
+        project, key = environment.project, environment.key
+        keys = [text(each) for each in pipe.hkeys(redis_keys.environments(project))]
+        if self._count(project, keys) < self._quotas.builds:
+            return []
+        named = {environment.build, *self._named(pipe, project, key)}
+        old = [build for build in records.read_builds(pipe, project, key) if build.number not in named]
+        return sorted(old, key=lambda build: (build.state != "failed", build.number))[:1]
+
+    def _named(self, pipe: Pipeline, project: str, key: str) -> Iterator[int]:
+        """The numbers of the builds that versions of graders name. The transaction is repeated if one is added."""
+        for use in map(text, pipe.smembers(redis_keys.environment_uses(project))):
+            environment, _, grader = use.partition("/")
+            if environment != key:
+                continue
+            name = redis_keys.versions(project, grader)
+            pipe.watch(name)  # type: ignore[no-untyped-call]  # redis-py lacks the types
+            for _, value in pipe.hscan_iter(name, count=50):
+                used = msgspec.json.decode(value, type=_Version).environment
+                if used is not None and used.key == key:
+                    yield used.build
+
+    def _forget(self, pipe: Pipeline, environment: Environment, builds: Sequence[EnvironmentBuild]) -> None:
+        """Removes builds. Their contents are kept for a day."""
+        project, key = environment.project, environment.key
+        deleted, now = redis_keys.deleted_builds(project), time.time()
+        pipe.hdel(redis_keys.builds(project, key), *(str(build.number) for build in builds))
+        pipe.hincrby(redis_keys.STORED, project, -sum(build.size_bytes for build in builds))
+        pipe.zremrangebyscore(deleted, "-inf", now - KEPT_S)
+        pipe.zadd(deleted, dict.fromkeys([f"{key}/{build.number}" for build in builds], now))
+        pipe.expire(deleted, int(KEPT_S) + 1)
+        if contents := {build.sha256 for build in builds} - {""}:
+            # A batch that is being accepted at this moment may still need them.
+            pipe.zadd(redis_keys.ARCHIVES, dict.fromkeys(contents, now))
 
     def get(self, project: str, key: str) -> Environment:
         """One environment with all of its builds. Raises NotFound."""
@@ -189,8 +258,6 @@ class Environments:
                     f"{' and others' if len(graders) > 10 else ''}: delete these graders first"
                 )
             kept = records.read_builds(pipe, project, key)
-            contents = {build.sha256 for build in kept} - {""}
-            builds = [f"{key}/{build.number}" for build in kept]
             numbers = {
                 text(name): int(found) for name, found in pipe.hgetall(redis_keys.build_numbers(project)).items()
             }
@@ -201,13 +268,7 @@ class Environments:
             else:
                 pipe.hset(redis_keys.build_numbers(project), key, str(environment.build))
             pipe.hdel(redis_keys.environments(project), key)
-            pipe.delete(redis_keys.builds(project, key))
-            pipe.hincrby(redis_keys.STORED, project, -sum(build.size_bytes for build in kept))
-            pipe.zremrangebyscore(redis_keys.deleted_builds(project), "-inf", time.time() - KEPT_S)
-            pipe.zadd(redis_keys.deleted_builds(project), dict.fromkeys(builds, time.time()))
-            pipe.expire(redis_keys.deleted_builds(project), int(KEPT_S) + 1)
-            if contents:  # a batch that is being accepted at this moment may still need them
-                pipe.zadd(redis_keys.ARCHIVES, dict.fromkeys(contents, time.time()))
+            self._forget(pipe, environment, kept)
             queue.forget(pipe, queue.member(project, key, environment.build))
             records.report(pipe, project, key)
             self._audit.write(pipe, project, "environment.delete", key)

@@ -48,8 +48,10 @@ class Quotas(msgspec.Struct, frozen=True):
             )
         if there >= self.builds:
             raise QuotaExceeded(
-                f"the environments of project {project!r} have {there} builds, and at most {self.builds} are kept: "
-                "delete environments that are no longer used, or have the operator raise GRADEBOX_ENVIRONMENT_BUILDS"
+                f"the environments of project {project!r} have {there} builds, and at most {self.builds} are kept; "
+                "updating an environment replaces only builds that no version of a grader names: delete environments "
+                "that are no longer used, and graders that use them, or have the operator raise "
+                "GRADEBOX_ENVIRONMENT_BUILDS"
             )
         if building >= self.builds_at_once:
             raise QuotaExceeded(

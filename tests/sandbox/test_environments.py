@@ -146,6 +146,16 @@ def test_what_nobody_uses_is_removed(folder: Path, archives: Archives) -> None:
     assert own.find(unused.name) == unused  # it is unpacked again
 
 
+def test_what_belongs_to_a_deleted_environment_is_removed_after_a_day(folder: Path, archives: Archives) -> None:
+    own = folders(folder, archives)
+    needed, deleted = own.find(archives.add(FILES)), own.find(archives.add({**FILES, "three.py": ""}))
+    for hours, swept in ((23, []), (25, [deleted.name])):
+        for path in (needed, deleted):
+            os.utime(path, (1, time.time() - hours * 3600))
+        assert own.sweep({needed.name}.__contains__) == swept
+    assert needed.is_dir()
+
+
 def test_what_a_killed_build_left_is_removed_within_hours(folder: Path, archives: Archives) -> None:
     own = folders(folder, archives)
     left, others = folder / ".build-left", folder / "of-the-operator"

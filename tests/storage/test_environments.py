@@ -239,6 +239,74 @@ def test_deleting_does_not_make_room_without_an_end(redis: Redis, store: Store) 
     environments.create("default", "math", ["sympy"])
 
 
+def _in_builds(store: Store, redis: Redis, number: int) -> Environments:
+    """An environment `math` with as many builds as the project may have."""
+    environments = Environments(redis, Audit(redis), Quotas(builds=number))
+    environments.create("default", "math", ["sympy==0"])
+    for version in range(1, number):
+        store.builds.finish(claimed(store.builds), msgspec.structs.replace(MADE, sha256=f"{version:064}"))
+        environments.update("default", "math", [f"sympy=={version}"])
+    store.builds.finish(claimed(store.builds), msgspec.structs.replace(MADE, sha256=f"{number:064}"))
+    return environments
+
+
+def _numbers(store: Store) -> list[int]:
+    return [build.number for build in store.environments.get("default", "math").builds]
+
+
+def test_a_full_project_replaces_the_oldest_build_that_no_version_names(redis: Redis, store: Store) -> None:
+    environments = _in_builds(store, redis, 4)
+    use, _ = store.environments.usable("default", "math", 1)
+    store.graders.create("default", "solver", "solver", "", _proved_in(use))
+    store.graders.update("default", "solver", proved())  # the first version still names it
+    stored = int(redis.hget(redis_keys.STORED, "default") or 0)
+
+    assert environments.update("default", "math", ["sympy==9"]).build == 5
+    assert _numbers(store) == [1, 3, 4, 5]
+    assert int(redis.hget(redis_keys.STORED, "default") or 0) == stored - MADE.size_bytes
+    assert redis.zscore(redis_keys.deleted_builds("default"), "math/2") is not None
+    assert redis.zscore(redis_keys.ARCHIVES, f"{2:064}") is not None
+    assert f"{1:064}" in store.environments.contents()
+    store.builds.fail(claimed(store.builds), "no wheels")
+    environments.update("default", "math", ["sympy==10"])
+    store.builds.fail(claimed(store.builds), "no wheels")
+    assert _numbers(store) == [1, 4, 5, 6]
+    environments.update("default", "math", ["sympy==11"])
+    assert _numbers(store) == [1, 4, 6, 7]  # a failed one first
+
+
+def test_a_full_project_whose_builds_are_all_named_says_so(redis: Redis, store: Store) -> None:
+    environments = _in_builds(store, redis, 2)
+    for number in (1, 2):
+        use, _ = store.environments.usable("default", "math", number)
+        store.graders.create("default", f"solver-{number}", "solver", "", _proved_in(use))
+    with pytest.raises(QuotaExceeded, match="replaces only builds that no version of a grader names"):
+        environments.update("default", "math", ["sympy==9"])
+    store.graders.delete("default", "solver-1")
+    assert environments.update("default", "math", ["sympy==9"]).build == 3
+    assert _numbers(store) == [2, 3]
+
+
+def test_a_build_that_a_version_names_at_the_same_time_is_not_replaced(
+    redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environments = _in_builds(store, redis, 2)
+    use, _ = store.environments.usable("default", "math", 1)
+    second, _ = store.environments.usable("default", "math", 2)
+    store.graders.create("default", "solver", "solver", "", _proved_in(second))
+    check, versions = environments._check, iter([_proved_in(use)])
+
+    def checking(*arguments: object) -> None:
+        for proved_in in versions:
+            store.graders.update("default", "solver", proved_in)
+        check(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(environments, "_check", checking)
+    with pytest.raises(QuotaExceeded):
+        environments.update("default", "math", ["sympy==9"])
+    assert _numbers(store) == [1, 2]
+
+
 def test_contents_are_named_by_builds_and_by_batches_that_run(store: Store) -> None:
     assert store.environments.contents() == set()
     use = ready(store, "math")

@@ -18,6 +18,7 @@ from storage.environment_builds import Claim, Made
 from storage.errors import NotFound
 from worker.context import WorkerContext
 from worker.environments.build_steps import build
+from worker.environments.cached import noted
 from worker.environments.data import fetched
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed
@@ -117,7 +118,9 @@ class EnvironmentBuilder(threading.Thread):
         now = time.monotonic()
         if not self._swept_at or now - self._swept_at > _SWEEP_S:
             self._swept_at = now
-            for name in self._context.pool.environments.sweep():
+            folders = self._context.pool.environments
+            needed = self._context.store.environments.contents() | noted(folders)
+            for name in folders.sweep(needed.__contains__):
                 _log.info("removed an unused environment from this machine", folder=name)
 
     def end(self) -> None:

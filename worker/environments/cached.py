@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from sandbox.pool import Pool
 from storage.spool import Readable
 from worker.environments.build_steps import ReportStep, build
 from worker.environments.settings import EnvironmentSettings
+
+_NOTE = ".run-"  # the beginning of a note's name
 
 
 class _Nowhere:
@@ -43,7 +46,7 @@ def environment_of(
     folders = pool.environments
     folders.sweep()
     asked = [sorted(requirements), data and hashlib.sha256(data).hexdigest(), BUILT_FOR, settings.model_dump()]
-    note = folders.folder / f".run-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()}"
+    note = folders.folder / f"{_NOTE}{hashlib.sha256(json.dumps(asked).encode()).hexdigest()}"
     if (before := _built_before(folders, note)) is not None:
         return before
     made = build(requirements, pool, _Nowhere(), settings, report_step, None if data is None else BytesIO(data))
@@ -52,6 +55,15 @@ def environment_of(
     whole.write_bytes(msgspec.json.encode(built))
     whole.replace(note)
     return built
+
+
+def noted(folders: EnvironmentFolders) -> set[str]:
+    """The environments that `gradebox run` has built on this machine. Raises OSError if they cannot be read."""
+    found = set()
+    for note in folders.folder.glob(f"{_NOTE}*"):
+        with suppress(FileNotFoundError, msgspec.DecodeError):  # it is being written
+            found.add(msgspec.json.decode(note.read_bytes(), type=Built).sha256)
+    return found
 
 
 def _built_before(folders: EnvironmentFolders, note: Path) -> Built | None:

@@ -54,6 +54,28 @@ def _now(store: Store, key: str) -> Environment:
     return store.environments.get("default", key)
 
 
+def test_folders_of_deleted_environments_are_removed_after_a_day(
+    store: Store, start: Callable[[], Worker], unpacked: Path
+) -> None:
+    first = start()
+    for key in ("small", "large"):
+        store.environments.create("default", key, [key])
+    eventually(lambda: all(_now(store, key).state == "ready" for key in ("small", "large")))
+    small, large = (unpacked / store.environments.newest("default", key).sha256 for key in ("small", "large"))
+    store.environments.delete("default", "small")
+    local = unpacked / ("c" * 64)  # of `gradebox run`, which notes it
+    local.mkdir()
+    (unpacked / ".run-note").write_text(f'{{"sha256": "{local.name}", "packages": []}}')
+    for path in (small, large, local):
+        os.utime(path, (1, time.time() - 25 * 3600))
+    first.kill()  # its sandboxes use the folders
+    first.wait()
+    start()  # a worker looks when it starts, and each hour
+    eventually(lambda: not small.exists())
+    assert large.is_dir()
+    assert local.is_dir()
+
+
 def test_a_worker_builds_and_keeps_what_it_built(store: Store, start: Callable[[], Worker]) -> None:
     start()
     store.environments.create("default", "small", ["small"])
