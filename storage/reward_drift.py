@@ -73,10 +73,11 @@ def _errors(counted: Tally) -> Concern | None:
         return None
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counted.errors.items(), key=lambda e: -e[1]))
     left = "the scores that are left may be a biased sample" if counted.scored else "there is no score at all"
+    mend = "score these again" if {*counted.errors} == {"infrastructure"} else "mend the grader or the threads"
     return Concern(
         "errors",
         f"{errors} of {applicable} completions have no score ({kinds}): {left}. Read the error messages of some "
-        "outcomes, and mend the grader or the threads",
+        f"outcomes, and {mend}",
     )
 
 

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, OutcomeError
 from storage import redis_keys
 from storage.connection import text
 from storage.reward_drift import Concern, Past, concerns
@@ -163,3 +163,9 @@ def test_a_grader_that_was_deleted_leaves_no_memory(store: Store) -> None:
     finish(store, claim(store))
     store.freezer.freeze(second)
     assert not store.redis.exists(redis_keys.rewards("default", "exact"))
+
+
+def test_errors_of_the_service_are_not_blamed_on_the_grader() -> None:
+    error = OutcomeError("infrastructure", "the batch was cancelled", retryable=True)
+    (concern,) = concerns("g@1", tally([Outcome(0, "g@1", None, 0.0, error=error)]))
+    assert concern.message.endswith("Read the error messages of some outcomes, and score these again")
