@@ -74,8 +74,8 @@ class BudgetStanding(NamedTuple):
 
 class CountedAsk(NamedTuple):
     """The keys that an ask is counted under. `asked` is for example `model:small-judge`; `grader` is "" for the test of
-    a model; `number` is that of the grader
-    of the batch for which it is made, perhaps by a grader that it asks; `currency` is that of the batch's budget.
+    a model; `number` is that of the grader of the batch for which it is made, perhaps by a grader that it asks;
+    `currency` is that of the batch's budget.
     """
 
     project: str

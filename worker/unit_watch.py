@@ -38,6 +38,8 @@ class UnitWatch:
         now = monotonic()
         if self._context.stopping.is_set():
             self._leave(outcomes, now)
+            if self._context.asker is not None:
+                self._context.asker.send_no_more()
         if now - self._looked >= LOOK_S:
             self._looked = now
             self._look(outcomes, now)
@@ -61,8 +63,6 @@ class UnitWatch:
     def _leave(self, outcomes: int, now: float) -> None:
         if not self.leaving:
             self.leaving, self._done, self._left_at = True, outcomes, now
-            if self._context.asker is not None:
-                self._context.asker.send_no_more()
 
     def _is_late(self, now: float) -> bool:
         return self._context.stopping.is_set() and now - self._left_at > _STOP_SHARE * self._context.stop_s

@@ -1,6 +1,6 @@
 -- Records the progress of a unit. ARGV: batch, unit, attempt, outcomes so far.
--- Returns -1 if the batch was cancelled, 0 if the lease was lost or the batch has ended otherwise; else 3 if a project without a lease waits in the lane, 2 if a
--- project with fewer leases than this one waits there, or 1.
+-- Returns -1 if the batch was cancelled, 0 if the lease was lost or the batch has ended otherwise; else 3 if a project
+-- without a lease waits in the lane, 2 if a project with fewer leases than this one waits there, or 1.
 local batch = batch_key(ARGV[1])
 local lease = ARGV[1] .. ':' .. ARGV[2] .. ':' .. ARGV[3]
 if not redis.call('ZSCORE', LEASES, lease) then return 0 end
