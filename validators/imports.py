@@ -4,6 +4,7 @@ If the grader catches the error, its scores may differ from those on its author'
 """
 
 import _ast
+import os
 import sys
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
@@ -48,10 +49,15 @@ _NOT_THERE = (
 _NEEDS = {"polars": "epoll", "psutil": "/proc"}
 
 
-def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
-    """A warning for each module that is missing in the sandbox or needs a network. `packages`: the folder of the
-    packages that the grader may import; empty if there are none.
+def warnings(tree: _ast.Module, packages: str = "", extends_path: bool = False) -> list[str]:
+    """A warning for each module that is missing in the sandbox or needs a network.
+
+    Args:
+        tree: the source.
+        packages: the folder of the packages that the grader may import; empty if there are none.
+        extends_path: whether the source adds folders to `sys.path`, which may hold modules of the environment's data.
     """
+    own = _in_data() if extends_path else frozenset()
     told: dict[str, str] = {}
     for line, name in _imported(tree):
         top = name.partition(".")[0]
@@ -60,18 +66,28 @@ def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
             told.setdefault(name, _OWN.format(line=line, name=name[:100]))
         elif on_network in _NEED_NETWORK:
             told.setdefault(on_network, _NO_NETWORK.format(line=line, name=on_network))
-        elif top in _NEEDS and _is_there(top, packages):
+        elif top in _NEEDS and is_there(top, packages):
             told.setdefault(top, _NOT_THERE.format(line=line, name=top, what=_NEEDS[top]))
         elif top == MODULE:
             if _is_among(top, packages):
                 told.setdefault(top, _ITSELF.format(line=line))
-        elif top not in told and not _is_there(top, packages):
+        elif top not in told and top not in own and not is_there(top, packages):
             told[top] = (_NOT_AMONG if packages else _ALONE).format(line=line, name=top[:100])
     return list(told.values())
 
 
-def _is_there(top: str, packages: str) -> bool:
+def is_there(top: str, packages: str) -> bool:
+    """Whether a sandbox has this top module."""
     return top in _GIVEN or top in sys.stdlib_module_names or _is_among(top, packages)
+
+
+def _in_data() -> frozenset[str]:
+    """The names of the modules and folders at the top of the environment's data, and in the folders there."""
+    data = os.environ.get("ENVIRONMENT_DATA")
+    if not data:
+        return frozenset()
+    folders = [data, *(each.path for each in os.scandir(data) if each.is_dir())]
+    return frozenset(name.removesuffix(".py") for folder in folders for name in os.listdir(folder))  # noqa: PTH208  # no `pathlib`
 
 
 def _is_among(top: str, packages: str) -> bool:

@@ -7,7 +7,7 @@ class does not count.
 import _ast
 from collections.abc import Iterator
 
-from validators import downloads, files, imports, programs, variables
+from validators import downloads, files, imports, programs, texts, variables
 from validators.candidate import Candidate, CheckFailed
 from validators.signature import trl_form, wrong_parameters
 from validators.syntax_tree import nodes
@@ -27,7 +27,9 @@ def check(candidate: Candidate) -> str:
     if isinstance(last, _ast.ClassDef):
         raise CheckFailed(f"`grade` is a class. {_EXAMPLE}", last.lineno, last.col_offset + 1)
     candidate.definition = last
-    candidate.warnings += imports.warnings(candidate.tree, candidate.packages)
+    candidate.warnings += imports.warnings(
+        candidate.tree, candidate.packages, extends_path="sys.path" in candidate.text
+    )
     if "environ" in candidate.text or "getenv" in candidate.text:
         candidate.warnings += variables.warnings(candidate.tree)
     if any(hint in candidate.text for hint in downloads.HINTS):
@@ -37,6 +39,8 @@ def check(candidate: Candidate) -> str:
         candidate.warnings += files.warnings(candidate.tree, runs_programs)
     if any(hint in candidate.text for hint in programs.HINTS):
         candidate.warnings += programs.warnings(candidate.tree)
+    if any(hint in candidate.text for hint in texts.HINTS):
+        candidate.warnings += texts.warnings(candidate.tree, candidate.packages)
     return f"has `async def grade` on line {last.lineno}"
 
 

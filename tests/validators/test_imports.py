@@ -82,6 +82,20 @@ def test_each_package_is_told_once() -> None:
     assert len(imports.warnings(ast.parse("import sympy\nimport sympy.core\nfrom sympy import x, y"))) == 1
 
 
+@pytest.mark.parametrize("folder", [".", "modules"])
+def test_a_module_in_the_data_of_the_environment_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    tree = ast.parse("import langdetect, helper, sympy")
+    (tmp_path / folder / "langdetect").mkdir(parents=True)
+    (tmp_path / folder / "helper.py").touch()
+    assert len(imports.warnings(tree, "", extends_path=True)) == 3
+    monkeypatch.setenv("ENVIRONMENT_DATA", str(tmp_path))
+    (warning,) = imports.warnings(tree, "", extends_path=True)
+    assert "`sympy` cannot be imported" in warning
+    assert len(imports.warnings(tree, "")) == 3
+
+
 @pytest.mark.parametrize(("name", "what"), [("psutil", "/proc"), ("polars", "epoll")])
 def test_a_package_that_needs_what_is_not_there_is_warned_of(tmp_path: Path, name: str, what: str) -> None:
     text = f"import {name}\nfrom {name} import Process"
