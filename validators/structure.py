@@ -7,7 +7,7 @@ class does not count.
 import _ast
 from collections.abc import Iterator
 
-from validators import downloads, files, imports, programs, texts, variables
+from validators import downloads, files, imports, memory, programs, texts, variables
 from validators.candidate import Candidate, CheckFailed
 from validators.signature import trl_form, wrong_parameters
 from validators.syntax_tree import nodes
@@ -39,6 +39,8 @@ def check(candidate: Candidate) -> str:
         candidate.warnings += files.warnings(candidate.tree, runs_programs)
     if any(hint in candidate.text for hint in programs.HINTS):
         candidate.warnings += programs.warnings(candidate.tree)
+    if any(hint in candidate.text for hint in memory.HINTS):
+        candidate.warnings += memory.warnings(candidate.tree)
     if any(hint in candidate.text for hint in texts.HINTS):
         candidate.warnings += texts.warnings(candidate.tree, candidate.packages)
     return f"has `async def grade` on line {last.lineno}"
