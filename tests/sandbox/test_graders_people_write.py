@@ -277,6 +277,15 @@ WORKING = [
         1.0,
         told="kept",
     ),
+    body(
+        "standard output closed",
+        "import multiprocessing, sys\ndef work(result):\n    sys.stdout.close()\n    print('told', file=sys.stderr)\n"
+        "    result.append(7)\n---\n"
+        "result = multiprocessing.Manager().list()\np = multiprocessing.Process(target=work, args=(result,))\n"
+        "p.start()\np.join()\nreturn sum(result)",
+        7.0,
+        told="told",
+    ),
     body("logging", "import logging\n---\nlogging.warning('look %s', 'here')\nreturn 1.0", 1.0, told="look here"),
     body(
         "lru_cache",
