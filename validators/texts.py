@@ -13,9 +13,13 @@ HINTS = ("exec", "eval", "compile", "subprocess", "runpy")
 """Texts of which a source has one if it runs a text as a program."""
 _MISSING = (
     "line {line}: a text imports `{name}`, which the sandbox does not have: if the grader runs it as a program, that "
-    "fails, also for right completions. To have it, make an environment with its package (`gradebox environments "
-    "create NAME {name}`), and name that when the grader is created (`--environment NAME`)"
+    "fails, also for right completions. To have it, "
 )
+_ALONE = (
+    "make an environment with its package (`gradebox environments create NAME {name}`), and name that when the grader "
+    "is created (`--environment NAME`)"
+)
+_NOT_AMONG = "add its package to the environment (`gradebox environments update`)"
 
 
 def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
@@ -28,7 +32,8 @@ def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
         for name in _imports(text):
             first.setdefault(name, line)
     given = {name for name in first if is_there(name, packages) or _is_made(name, [text for _, text in texts])}
-    return [_MISSING.format(line=line, name=name[:100]) for name, line in first.items() if name not in given]
+    told = _MISSING + (_NOT_AMONG if packages else _ALONE)
+    return [told.format(line=line, name=name[:100]) for name, line in first.items() if name not in given]
 
 
 def _texts(tree: _ast.Module) -> Iterator[tuple[int, str]]:

@@ -22,6 +22,9 @@ from validators import texts
 def test_a_package_that_a_program_imports_is_warned_of(tmp_path: Path, source: str, line: int, name: str) -> None:
     (warning,) = texts.warnings(ast.parse(source))
     assert warning.startswith(f"line {line}: a text imports `{name}`, which the sandbox does not have")
+    assert "create NAME numpy" in warning
+    (warning,) = texts.warnings(ast.parse(source), str(tmp_path))
+    assert "environments update" in warning
     (tmp_path / f"{name}.py").touch()
     importlib.invalidate_caches()
     assert texts.warnings(ast.parse(source), str(tmp_path)) == []
