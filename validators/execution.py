@@ -63,7 +63,7 @@ def _module(candidate: Candidate) -> ModuleType:
     from gradebox.thread import StringThread
 
     module = ModuleType(MODULE)
-    module.__file__ = FILENAME
+    module.__file__ = os.path.abspath(FILENAME)  # noqa: PTH100  # as of any module; no `pathlib`
     module.__dict__["__loader__"] = _Loader(candidate.text)
     module.__dict__["StringThread"] = StringThread
     sys.modules[MODULE] = module

@@ -55,31 +55,31 @@ def warnings(tree: _ast.Module, folders: Sequence[str] = (), own: frozenset[str]
     Args:
         tree: the source.
         folders: those of the packages that the grader may import.
-        own: the names of the author's modules that are in the source.
+        own: the first names of the author's modules that are in the source.
     """
-    own_tops = {name.partition(".")[0] for name in own}
     told: dict[str, str] = {}
     for line, name in _imported(tree):
         top = name.partition(".")[0]
         on_network = name if name in _NEED_NETWORK else top
-        if top in own_tops:
+        if top in own:
             continue
         if not top:
             if not own:  # else they are relative to a package in the source
                 told.setdefault(name, _OWN.format(line=line, name=name[:100]))
         elif on_network in _NEED_NETWORK:
             told.setdefault(on_network, _NO_NETWORK.format(line=line, name=on_network))
-        elif top in _NEEDS and _is_there(top, folders):
+        elif top in _NEEDS and is_there(top, folders):
             told.setdefault(top, _NOT_THERE.format(line=line, name=top, what=_NEEDS[top]))
         elif top == MODULE:
             if _is_among(top, folders):
                 told.setdefault(top, _ITSELF.format(line=line))
-        elif top not in told and not _is_there(top, folders):
+        elif top not in told and not is_there(top, folders):
             told[top] = (_NOT_AMONG if folders else _ALONE).format(line=line, name=top[:100])
     return list(told.values())
 
 
-def _is_there(top: str, folders: Sequence[str]) -> bool:
+def is_there(top: str, folders: Sequence[str]) -> bool:
+    """Whether a sandbox has this top module."""
     return top in _GIVEN or top in sys.stdlib_module_names or _is_among(top, folders)
 
 

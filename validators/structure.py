@@ -8,7 +8,7 @@ import _ast
 import os
 from collections.abc import Iterator
 
-from validators import downloads, files, imports, own_modules, programs, variables
+from validators import downloads, files, imports, memory, own_modules, programs, texts, variables
 from validators.candidate import Candidate, CheckFailed
 from validators.signature import trl_form, wrong_parameters
 from validators.syntax_tree import nodes
@@ -37,10 +37,8 @@ def check(candidate: Candidate) -> str:
 def _warnings(candidate: Candidate, tree: _ast.Module) -> list[str]:
     """The warnings of the source, or of a module of the author in it."""
     text, packages = candidate.text, candidate.packages
-    folders = [packages] if packages else []
-    if "sys.path" in text and "ENVIRONMENT_DATA" in text:  # packages among the data of the environment
-        folders.append(os.environ.get("ENVIRONMENT_DATA", packages))
-    found = imports.warnings(tree, folders, own_modules.names(candidate.modules))
+    folders, own = _folders(candidate), own_modules.tops(candidate.modules)
+    found = imports.warnings(tree, folders, own)
     if "environ" in text or "getenv" in text:
         found += variables.warnings(tree)
     if any(hint in text for hint in downloads.HINTS):
@@ -49,7 +47,20 @@ def _warnings(candidate: Candidate, tree: _ast.Module) -> list[str]:
         found += files.warnings(tree, runs_programs="subprocess" in text or "exec" in text)
     if any(hint in text for hint in programs.HINTS):
         found += programs.warnings(tree)
+    if any(hint in text for hint in memory.HINTS):
+        found += memory.warnings(tree)
+    if any(hint in text for hint in texts.HINTS):
+        found += texts.warnings(tree, folders, own)
     return found
+
+
+def _folders(candidate: Candidate) -> list[str]:
+    """The folders in which the source finds packages."""
+    folders = [candidate.packages] if candidate.packages else []
+    data = os.environ.get("ENVIRONMENT_DATA")
+    if data and "sys.path" in candidate.text:  # a package without a wheel may be there
+        folders += [data, *(each.path for each in os.scandir(data) if each.is_dir())]
+    return folders
 
 
 _Definition = _ast.FunctionDef | _ast.AsyncFunctionDef | _ast.ClassDef

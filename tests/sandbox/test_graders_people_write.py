@@ -168,6 +168,25 @@ WORKING = [
         100.0,
     ),
     body(
+        "a program that is run as LiveCodeBench runs it",
+        "import io, multiprocessing, os, signal, subprocess, sys\nfrom types import ModuleType\n"
+        "from unittest.mock import mock_open, patch\n"
+        "def guard():\n    import builtins\n    builtins.quit = None\n    os.kill = os.fork = os.getcwd = None\n"
+        "    os.unlink = os.chdir = subprocess.Popen = None\n    sys.modules['resource'] = None\n"
+        "def run(program, result):\n    guard()\n    signal.alarm(2)\n    made = ModuleType('made')\n"
+        "    exec('def main():\\n' + program, made.__dict__)\n    printed = sys.stdout = io.StringIO()\n"
+        "    with patch('builtins.open', mock_open(read_data='2 3')), patch('sys.stdin', io.StringIO('2 3')):\n"
+        "        made.main()\n    result.append(printed.getvalue() == '5\\n')\n---\n"
+        "scores = []\n"
+        "for line in ('input()', 'open(0).read()', 'sys.stdin.readline()', '(str(inspect.stack())[:0] + input())'):\n"
+        "    result = multiprocessing.Manager().list()\n"
+        "    text = f' import inspect, sys\\n print(sum(map(int, {line}.split())))'\n"
+        "    p = multiprocessing.Process(target=run, args=(text, result))\n    p.start()\n    p.join(timeout=3)\n"
+        "    scores.append(list(result) == [True])\n"
+        "return sum(10**n for n, right in enumerate(scores) if right)",
+        1111.0,
+    ),
+    body(
         "a program that ends by exit",
         "import contextlib, io, sys\n---\nprinted = io.StringIO()\nsys.stdin = io.StringIO('7')\ntry:\n"
         "    with contextlib.redirect_stdout(printed):\n"
@@ -273,6 +292,15 @@ WORKING = [
         "import sys\nKEPT = sys.stdout\n---\nprint('kept', file=KEPT)\nreturn 1.0",
         1.0,
         told="kept",
+    ),
+    body(
+        "standard output closed",
+        "import multiprocessing, sys\ndef work(result):\n    sys.stdout.close()\n    print('told', file=sys.stderr)\n"
+        "    result.append(7)\n---\n"
+        "result = multiprocessing.Manager().list()\np = multiprocessing.Process(target=work, args=(result,))\n"
+        "p.start()\np.join()\nreturn sum(result)",
+        7.0,
+        told="told",
     ),
     body("logging", "import logging\n---\nlogging.warning('look %s', 'here')\nreturn 1.0", 1.0, told="look here"),
     body(

@@ -77,9 +77,11 @@ def test_modules_of_the_author_are_searched_too() -> None:
 def test_packages_among_the_data_of_an_environment_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "langdetect").mkdir()
     (tmp_path / "langdetect/__init__.py").touch()
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner/helper.py").touch()
     monkeypatch.setenv("ENVIRONMENT_DATA", str(tmp_path))
-    text = f"import os, sys\n{{}}(0, os.environ['ENVIRONMENT_DATA'])\nimport langdetect, sympy\n{GRADE}"
-    for added, missing in (("sys.path.insert", ["sympy"]), ("print", ["langdetect", "sympy"])):
+    text = f"import os, sys\n{{}}(0, os.environ['ENVIRONMENT_DATA'])\nimport langdetect, sympy, helper\n{GRADE}"
+    for added, missing in (("sys.path.insert", ["sympy"]), ("print", ["langdetect", "sympy", "helper"])):
         candidate = _parsed(text.format(added))
         structure.check(candidate)
         assert [warning.split("`")[1] for warning in candidate.warnings] == missing

@@ -1,4 +1,4 @@
-"""The output of a completion: standard output and error as one stream, kept per completion.
+"""The output of a completion: standard output and error together, kept per completion.
 
 It goes through a pipe that both the child and the supervisor can read. The child empties it after each completion. The
 supervisor empties it when it is full, so that a process that prints a lot need not wait, and after the child has died,
@@ -91,6 +91,23 @@ class _Capped(io.FileIO):
         return len(view)
 
 
+class _CappedToo(io.FileIO):
+    """Standard error, which counts in what is left for standard output. It is still open when that is closed."""
+
+    def __init__(self, descriptor: int, first: _Capped) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._first = first
+
+    def seekable(self) -> bool:
+        return False
+
+    def write(self, data: Buffer) -> int:
+        view = memoryview(data).cast("B")
+        if self._first.left > 0:
+            self._first.left -= super().write(view[: self._first.left])
+        return len(view)
+
+
 class ChildOutput:
     """Standard output and error of this process: one pair of streams for its lifetime, whichever pipe they lead to."""
 
@@ -99,10 +116,11 @@ class ChildOutput:
         self._most = 0
         self._watch = False
         self._raw = _Capped(1)
-        # Written through, so that output before a crash is not lost.
-        self._text = io.TextIOWrapper(self._raw, "utf-8", "backslashreplace", write_through=True)
-        for name in ("stdout", "__stdout__", "stderr", "__stderr__"):
-            setattr(sys, name, self._text)
+        # Written through, so that output before a crash is not lost, and that of both is in order.
+        for name, raw in (("stdout", self._raw), ("stderr", _CappedToo(2, self._raw))):
+            text = io.TextIOWrapper(raw, "utf-8", "backslashreplace", write_through=True)
+            setattr(sys, name, text)
+            setattr(sys, f"__{name}__", text)
 
     def lead_to(self, reading: int, writing: int, most: int, watch_descriptors: bool) -> None:
         """Directs output from now on into this pipe, at most `most` bytes of each completion."""

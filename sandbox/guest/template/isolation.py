@@ -36,15 +36,23 @@ def _suspicious(node: _ast.AST) -> bool:
     if isinstance(node, _ast.Name):
         return node.id in _CALLS or node.id == "__builtins__"
     if isinstance(node, _ast.Attribute):
-        return node.attr in _ELSEWHERE or (node.attr.startswith(_OS) and _is_os(node.value))
+        return node.attr in _ELSEWHERE or (node.attr.startswith(_OS) and _is_os(node.value)) or _is_path(node)
     if isinstance(node, _ast.Import):
         return any(alias.name.partition(".")[0] in _MODULES for alias in node.names)
     if isinstance(node, _ast.ImportFrom):
         module = (node.module or "").partition(".")[0]
         return module in _MODULES or any(
-            (module == "os" and alias.name.startswith(_OS)) or alias.name in _ELSEWHERE for alias in node.names
+            (module == "os" and alias.name.startswith(_OS))
+            or (module == "sys" and alias.name == "path")
+            or alias.name in _ELSEWHERE
+            for alias in node.names
         )
     return False
+
+
+def _is_path(node: _ast.Attribute) -> bool:
+    """Whether this is `sys.path`: modules found by it, such as those of an environment's data, may run code."""
+    return node.attr == "path" and isinstance(node.value, _ast.Name) and node.value.id == "sys"
 
 
 def _imports_package(node: _ast.AST) -> bool:

@@ -111,6 +111,13 @@ def test_it_is_known_without_a_look_whether_anything_was_printed() -> None:
     assert _told(source, watch=True) == ["True", "True", "True"]
 
 
+def test_a_closed_standard_output_leaves_standard_error_open() -> None:
+    source = "sys.stdout.close()\nprint('a' * 5, file=sys.stderr)\nprint('b' * 20, file=sys.__stderr__)"
+    assert _told(f"{source}\ntell((output.may_hold(), output.take(), sys.stderr.fileno()))") == [
+        repr((True, b"aaaaa\nbbbb", 2))
+    ]
+
+
 def test_a_stream_that_somebody_has_kept_leads_where_the_others_do() -> None:
     source = """
 kept = sys.stdout

@@ -38,6 +38,8 @@ from sandbox.guest.template.isolation import runs_code
         "import numpy.f2py",
         "from scipy import stats\nclass Mine(stats.rv_continuous): pass",
         "def f():\n    from numpy import testing as t",
+        "import os, sys\nsys.path.insert(0, os.environ['ENVIRONMENT_DATA'])\nimport checker",
+        "from sys import path\npath.append('/tmp')",
     ],
 )
 def test_a_source_that_can_run_what_a_completion_says(source: str) -> None:
@@ -50,6 +52,7 @@ def test_a_source_that_can_run_what_a_completion_says(source: str) -> None:
         "",
         "import re\nre.compile('a')",
         "import os\nos.path.join('a', 'b')",
+        "import sys\nsys.setrecursionlimit(5000)",
         "import json, math, random, collections, os.path",
         "from os import environ",
         "parser.execute('a'); model.eval()",
