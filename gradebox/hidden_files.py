@@ -1,7 +1,7 @@
 """Hides the author's files from an uploaded copy that is run on the author's machine, to be compared.
 
-With them, a copy that reads a file would have the same values there and others in the sandbox, and one that writes a
-file would overwrite the author's.
+With them, a copy that reads a file, or imports a module that was not uploaded, would have the same values there and
+others in the sandbox, and one that writes a file would overwrite the author's.
 """
 
 import errno
@@ -14,12 +14,11 @@ from typing import Any
 _SYSTEM = ("/dev", "/proc", "/sys", "/usr/share/zoneinfo")
 _EVENTS = frozenset(("open", "os.listdir", "os.scandir"))  # of sys.audit; the first argument is a path
 _NOT_AUDITED = ("stat", "lstat", "access")
-_IMPORTS = "<frozen importlib._bootstrap_external>"
 
 
 def hide_files(folder: str) -> None:
     """Leaves this process the files of Python, of its packages and of the system, and those in `folder`. Others are not
-    found, and cannot be created. It cannot be undone.
+    found, also as modules, and cannot be created. It cannot be undone.
     """
     packages = [entry for entry in sys.path if entry.endswith(("site-packages", "dist-packages"))]
     kept = [
@@ -28,6 +27,7 @@ def hide_files(folder: str) -> None:
         sys.prefix,
         sys.base_prefix,
         os.path.dirname(os.__file__),
+        os.path.dirname(__file__),
         *packages,
         *_SYSTEM,
     ]
@@ -40,7 +40,7 @@ def hide_files(folder: str) -> None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
     def audit(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in _EVENTS and sys._getframe(1).f_code.co_filename != _IMPORTS:
+        if event in _EVENTS:
             refuse(arguments[0])
 
     def refusing(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,6 +51,7 @@ def hide_files(folder: str) -> None:
 
         return call
 
+    sys.path_importer_cache.clear()  # it has the names of the author's modules
     sys.addaudithook(audit)
     for name in _NOT_AUDITED:
         setattr(os, name, refusing(getattr(os, name)))

@@ -183,10 +183,10 @@ class Snapshot:
         return kind.__name__ if self._is_own(kind) else "an object"
 
     def _reference(self, value: FunctionType | type) -> str:
-        name = self._names.get(value.__qualname__, value.__qualname__)
         kind = "class" if isinstance(value, type) else "function"
         if not self._is_own(value) or value.__module__ in self._others:
-            return f"{kind} {value.__module__}.{name}"
+            return f"{kind} {value.__module__}.{value.__qualname__}"
+        name = self._names.get(value.__qualname__, value.__qualname__)
         return f"{kind} {name}" if name.isidentifier() else kind
 
     def _parts(self, value: object) -> Iterator[tuple[str, object]]:

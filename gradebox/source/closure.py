@@ -59,6 +59,7 @@ class Closure:
         state: names whose values the uploaded functions change. They start with the value in the text.
         filled_by: the functions and classes of other modules of the author that values here contain, such as a
             registry, by the names of these modules.
+        filled_by_main: those of the grader's module.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Closure:
         differing: Mapping[str, bool] | None = None,
         widely: bool = False,
         refused: Collection[str] = (),
+        main: str = "",
     ) -> None:
         """Has nothing yet.
 
@@ -80,6 +82,7 @@ class Closure:
                 changed them. The statements that ran them are taken, if all they need can be uploaded.
             widely: take all statements that run a function and use one of these names.
             refused: modules of the author that cannot be uploaded.
+            main: the name of the grader's module.
         """
         self._allowed = allowed
         self.module = module
@@ -88,6 +91,8 @@ class Closure:
         self.values: dict[str, tuple[Statement | None, str]] = {}
         self.calls_itself = False
         self.filled_by: dict[str, set[str]] = {}
+        self.filled_by_main: set[str] = set()
+        self._main = main
         self._differing = differing or {}
         self._widely = widely
         self._refused = refused
@@ -167,6 +172,7 @@ class Closure:
         self._unbound.clear()
         self._done.clear()
         self.filled_by.clear()
+        self.filled_by_main.clear()
         self._submodules.clear()
 
     def allowed(self, name: str) -> bool:
@@ -299,8 +305,8 @@ class Closure:
     def _take_contents(self, name: str) -> Iterator[Need]:
         """Takes the author's functions and classes in a container, such as one that a decorator filled."""
         if not self.grader:
-            for item in contents_of_others(self.module.globals.get(name), self.module):
-                self.filled_by.setdefault(item.__module__, set()).add(item.__name__)
+            for item in contents_of_others(self.module.globals.get(name), self.module, self._main):
+                self._add_filling(item)
         for item in own_contents(self.module.globals.get(name), self.module, self.grader):
             item_name = item.__name__
             if isinstance(item, FunctionType):
@@ -314,8 +320,14 @@ class Closure:
             for subclass in subclasses:
                 if self.module.globals.get(subclass.__name__) is subclass:
                     yield Need(subclass.__name__, name)
-                elif not self.grader and is_of_another(subclass, self.module):
-                    self.filled_by.setdefault(subclass.__module__, set()).add(subclass.__name__)
+                elif not self.grader and (is_of_another(subclass, self.module) or subclass.__module__ == self._main):
+                    self._add_filling(subclass)
+
+    def _add_filling(self, item: FunctionType | type) -> None:
+        if item.__module__ == self._main:
+            self.filled_by_main.add(item.__name__)
+        else:
+            self.filled_by.setdefault(item.__module__, set()).add(item.__name__)
 
     def _take_unbound(self, need: Need) -> None:
         if need.name == "globals" and need.before is None:
@@ -413,7 +425,8 @@ class Closure:
         copied: dict[str, Any] = {key: value for key, value in vars(self).items() if not isinstance(value, dict | set)}
         copied["taken"] = {statement: set(names) for statement, names in self.taken.items()}
         copied["filled_by"] = {name: set(filling) for name, filling in self.filled_by.items()}
-        return copied | {key: vars(self)[key].copy() for key in ("values", "state", "_unbound", "_done", "_submodules")}
+        others = ("values", "state", "filled_by_main", "_unbound", "_done", "_submodules")
+        return copied | {key: vars(self)[key].copy() for key in others}
 
     def _restore(self, copied: dict[str, Any]) -> None:
         vars(self).update(copied)

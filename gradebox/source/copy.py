@@ -1,8 +1,10 @@
 """The statements that are uploaded with a grader: of its own module, and of the author's modules that it imports."""
 
 import ast
+import dataclasses
+import sys
 from collections.abc import Iterable, Mapping
-from types import FunctionType
+from types import FunctionType, ModuleType
 
 from gradebox.errors import SourceError
 from gradebox.snapshot_program import ComparedNames
@@ -46,6 +48,7 @@ class Copy:
         self._widely = widely
         self._uses: dict[str, Use] = {}
         self._refused: set[str] = set()
+        self._name: str = module.globals.get("__name__", "")
         self.main = self._closure(module, "", grader)
         self.own: dict[str, Closure] = {}
 
@@ -66,6 +69,8 @@ class Copy:
                 self._follow(names, statement, node)
             except _Refused as error:  # go on without the module, which may be needed in annotations alone
                 first = first or error.reason
+                if error.module in self._refused:  # another one needs it
+                    raise first from None
                 self._refused.add(error.module)
             except SourceError as error:
                 raise first or error from None
@@ -93,9 +98,17 @@ class Copy:
         self.own.clear()
         self.main.follow(names, statement.index, Reach([node]))
         self._follow_own(node)
-        if self.own:  # their functions may change what the grader passes to them
-            self.main.follow(names, statement.index, Reach([node], self._nodes(self.own.values())))
+        again = bool(self.own)  # their functions may change what the grader passes to them
+        while again:
+            filling = self._filled_by_main()
+            needed = dataclasses.replace(names, deferred=names.deferred | filling)
+            self.main.follow(needed, statement.index, Reach([node], self._nodes(self.own.values())))
             self._follow_own(node)
+            again = self._filled_by_main() != filling
+
+    def _filled_by_main(self) -> set[str]:
+        """The functions and classes of the grader's module that are in containers of others."""
+        return set().union(*(each.filled_by_main for each in self.own.values())) - {self.main.user}
 
     def _follow_own(self, node: Definition) -> None:
         todo = [self.main]
@@ -113,14 +126,16 @@ class Copy:
     def _followed(self, name: str, node: Definition) -> Closure:
         live = find(name)
         assert live is not None  # `uses` found it
-        if vars(live) is self.main.module.globals:
+        module, use = Module.of_file(live), self._uses[name]
+        if module.globals is self.main.module.globals and not _submodules(live).issuperset(use.names):
             raise SourceError(
                 f"a module that {self.main.user} uses imports {name}, in which {self.main.user} itself is: "
                 "move what both use into a module of its own"
             )
-        module, use = Module.of_file(live), self._uses[name]
         closure = self._closure(module, name, None)
-        needed = use.names | (_all_names(module) if use.whole else set()) | ({"__getattr__"} & module.binders.keys())
+        needed = use.names | (_all_names(module) if use.whole else set())
+        if not needed <= module.globals.keys():
+            needed |= {"__getattr__"} & module.binders.keys()
         start = [node, *(ast.Name(each, ast.Load()) for each in needed)]
         closure.follow(
             Names(deferred=needed), len(module.statements), Reach(start, self._nodes([self.main])), use.changed
@@ -129,7 +144,7 @@ class Copy:
 
     def _closure(self, module: Module, name: str, grader: FunctionType | None) -> Closure:
         differing = self._differing_in(module, name)
-        return Closure(module, grader, self._allowed, differing, self._widely, self._refused)
+        return Closure(module, grader, self._allowed, differing, self._widely, self._refused, self._name)
 
     def _differing_in(self, module: Module, name: str) -> dict[str, bool]:
         """The names that differ in a module, and those of other modules in which something differs."""
@@ -147,6 +162,11 @@ class Copy:
     @staticmethod
     def _nodes(closures: Iterable[Closure]) -> list[ast.stmt]:
         return [statement.node for closure in closures for statement in closure.taken]
+
+
+def _submodules(package: ModuleType) -> set[str]:
+    """The names that are submodules of a package."""
+    return {name for name, value in vars(package).items() if sys.modules.get(f"{package.__name__}.{name}") is value}
 
 
 def _all_names(module: Module) -> set[str]:

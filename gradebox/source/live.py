@@ -163,11 +163,13 @@ def is_of_another(value: object, module: Module) -> bool:
     return bool(name) and name != module.globals.get("__name__") and is_own(name)
 
 
-def contents_of_others(value: object, module: Module) -> Iterator[FunctionType | type]:
-    """The functions and classes in a container that are named in another module of the author."""
+def contents_of_others(value: object, module: Module, main: str) -> Iterator[FunctionType | type]:
+    """The functions and classes in a container that are named in another module of the author; `main` is one."""
     for item in _contents(value, module, 4):
-        if is_of_another(item, module) and getattr(sys.modules.get(item.__module__), item.__name__, None) is item:
-            yield item
+        if item.__module__ == main or is_of_another(item, module):
+            named = vars(sys.modules[item.__module__]).get(item.__name__) if item.__module__ in sys.modules else None
+            if named is item or (isinstance(item, FunctionType) and named is not None and wraps(named, item)):
+                yield item
 
 
 def own_contents(value: object, module: Module, grader: FunctionType | None) -> Iterator[FunctionType | type]:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from gradebox.source import imports
@@ -145,14 +145,27 @@ class _Uses:
             self.modules[base].whole = True
             return
         bound = alias.asname or alias.name
-        value = getattr(find(base), alias.name, _MISSING)
-        inner = f"{base}.{alias.name}" if value is _MISSING else getattr(value, "__name__", "")
-        if (value is _MISSING or isinstance(value, ModuleType)) and self._add_module(inner):
+        value = self._value(base, alias.name)
+        inner = f"{base}.{alias.name}" if value is _MISSING else _module_name(value)
+        if inner and self._add_module(inner):
             self._bound[bound] = inner
             if inner == f"{base}.{alias.name}":
                 return
         self.modules[base].names.add(alias.name)
         self._from[bound] = base, alias.name
+
+    def _value(self, module: str, name: str) -> object:
+        """The value of a name of a module. If the `__getattr__` of the module finds it, its own module is added."""
+        found = find(module)
+        if name in vars(found):
+            return vars(found)[name]
+        try:
+            value = getattr(found, name, _MISSING)
+        except Exception:  # noqa: BLE001  # what the author's `__getattr__` raises
+            return _MISSING
+        if isinstance(value, FunctionType | type) and self._add_module(value.__module__):
+            self.modules[value.__module__].names.add(value.__name__)
+        return value
 
     def add_chain(self, name: str, attributes: list[str], is_changed: bool, live: Mapping[str, Any]) -> None:
         """Adds the use of `name.attribute.…`."""
@@ -163,8 +176,7 @@ class _Uses:
         if module is None:
             return
         for attribute in attributes:
-            value = getattr(find(module), attribute, None)
-            inner = getattr(value, "__name__", "") if isinstance(value, ModuleType) else ""
+            inner = _module_name(self._value(module, attribute))
             self.modules[module].names.add(attribute)
             if not (inner and self._add_module(inner)):
                 if is_changed:
@@ -173,6 +185,10 @@ class _Uses:
                 return
             module = inner
         self.modules[module].whole = True
+
+
+def _module_name(value: object) -> str:
+    return value.__name__ if isinstance(value, ModuleType) else ""
 
 
 def _imports_in(tree: ast.AST) -> Iterator[imports.Import]:

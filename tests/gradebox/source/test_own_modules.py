@@ -158,6 +158,52 @@ UPLOADED = {
         "my_grader.py": "import my_words\nfrom my_registry import rules\n"
         + GRADE.format("sum(each.score(thread.completion()) for each in rules())"),
     },
+    "a registry of functions beside the grader": {
+        "my_registry.py": "RULES = {}\ndef rule(fn):\n    RULES[fn.__name__] = fn\n    return fn\n"
+        "def total(text):\n    return sum(each(text) for name, each in RULES.items() if name != 'g')\n",
+        "my_grader.py": "from my_registry import rule, total\nWEIGHT = 3\n@rule\ndef words(text):\n"
+        "    return WEIGHT * len(text.split())\n@rule\ndef letters(text):\n    return len(text)\n@rule\n"
+        + GRADE.format("total(thread.completion())"),
+    },
+    "a registry that has what a decorator made": {
+        "my_registry.py": "import functools\nRULES = []\ndef rule(fn):\n    RULES.append(fn)\n"
+        "    @functools.wraps(fn)\n    def inner(text):\n        return fn(text)\n    return inner\n"
+        "def total(text):\n    return sum(each(text) for each in RULES)\n",
+        "my_words.py": "from my_registry import rule\n@rule\ndef words(text):\n    return len(text.split())\n",
+        "my_grader.py": "import my_words\nfrom my_registry import rule, total\n@rule\ndef letters(text):\n"
+        "    return len(text)\n" + GRADE.format("total(thread.completion())"),
+    },
+    "a registry of classes by their base, beside the grader": {
+        "my_registry.py": "class Rule:\n    pass\ndef total(text):\n"
+        "    return sum(each().score(text) for each in Rule.__subclasses__())\n",
+        "my_grader.py": "from my_registry import Rule, total\nclass Words(Rule):\n    def score(self, text):\n"
+        "        return len(text.split())\n" + GRADE.format("total(thread.completion())"),
+    },
+    "a module of the package that has the grader": {
+        "my_rewards/__init__.py": "from .main import g\n",
+        "my_rewards/text.py": "from . import low\ndef count(text):\n    return len(low.low(text))\n",
+        "my_rewards/low.py": "def low(text):\n    return text.lower()\n",
+        "my_rewards/main.py": "import my_rewards.low\nfrom .text import count\n"
+        + GRADE.format("count(my_rewards.low.low(thread.completion()))"),
+    },
+    "a package that imports when it is asked": {
+        "my_rewards/__init__.py": "import importlib\ndef __getattr__(name):\n    if name == 'count':\n"
+        "        return importlib.import_module('.text', __name__).count\n    raise ImportError(name)\n",
+        "my_rewards/text.py": "def count(text):\n    return len(text)\n",
+        "my_grader.py": "import my_rewards\nfrom my_rewards import count\nasync def g(thread):\n    try:\n"
+        "        my_rewards.other\n    except ImportError:\n"
+        "        return my_rewards.count('abc') + count(thread.completion())\n",
+    },
+    "a package that imports a missing package when it is asked": {
+        "my_rewards/__init__.py": "def __getattr__(name):\n    import httpx\n    return getattr(httpx, name)\n",
+        "my_rewards/text.py": "def count(text):\n    return len(text)\n",
+        "my_grader.py": "from my_rewards.text import count\n" + GRADE.format("count(thread.completion())"),
+    },
+    "a function with the name that the grader gets": {
+        "my_rules.py": "def grade(text):\n    return len(text)\n",
+        "my_grader.py": "import my_rules\nWEIGHTS = {name: n for n, name in enumerate('ab')}\n"
+        + GRADE.format("my_rules.grade(thread.completion()) + len(WEIGHTS)"),
+    },
     "what a call set up": {
         "my_text.py": "LIMIT = 1\nclass Options:\n    pass\nOPTIONS = Options()\n"
         "def configure(limit):\n    OPTIONS.limit = limit\ndef cut(text):\n    return text[:OPTIONS.limit]\n",
@@ -269,6 +315,32 @@ def test_a_value_that_differs_is_told_with_its_module(project: Project) -> None:
     )
     sys.modules["my_text"].OPTIONS.limit = 7
     with pytest.warns(GraderWarning, match=r"my_text:OPTIONS.limit is 7 here, and not set in the uploaded copy"):
+        extract(module.g)
+
+
+def test_the_package_that_has_the_grader_holds_its_other_modules(project: Project, tmp_path: Path) -> None:
+    project(
+        {
+            "my_rewards/__init__.py": "LIMIT = 3\nfrom .text import count\n"
+            + GRADE.format("count(thread.completion())"),
+            "my_rewards/text.py": "from . import LIMIT\ndef count(text):\n    return min(LIMIT, len(text))\n",
+            "my_grader.py": "import my_rewards\n",
+        }
+    )
+    same(tmp_path, sys.modules["my_rewards"].g)
+
+
+def test_the_copy_is_compared_without_modules_that_are_not_uploaded(project: Project) -> None:
+    module = project(
+        {
+            "my_fast.py": "import httpx\ndef count(text):\n    return 2 * len(text)\ndef get(): return httpx\n"
+            "count.by = httpx\n",
+            "my_slow.py": "def count(text):\n    return len(text)\n",
+            "my_grader.py": "try:\n    from my_fast import count\nexcept ImportError:\n    from my_slow import count\n"
+            + GRADE.format("count(thread.completion())"),
+        }
+    )
+    with pytest.warns(GraderWarning, match=r"count is function my_fast.count here, and function my_slow.count in the"):
         extract(module.g)
 
 
