@@ -41,11 +41,13 @@ class Copy:
         allowed: imports.Allowed,
         differing: Differing | None = None,
         widely: bool = False,
+        read: dict[str, Module] | None = None,
     ) -> None:
-        """Has nothing yet. The arguments are those of `Closure`."""
+        """Has nothing yet. The arguments are those of `Closure`, and `read`, which keeps the modules that were read."""
         self._allowed = allowed
         self._differing = differing or {}
         self._widely = widely
+        self._read = {} if read is None else read
         self._uses: dict[str, Use] = {}
         self._refused: set[str] = set()
         self._name: str = module.globals.get("__name__", "")
@@ -126,7 +128,8 @@ class Copy:
     def _followed(self, name: str, node: Definition) -> Closure:
         live = find(name)
         assert live is not None  # `uses` found it
-        module, use = Module.of_file(live), self._uses[name]
+        module, use = self._read.get(name) or Module.of_file(live), self._uses[name]
+        self._read[name] = module
         if module.globals is self.main.module.globals and not _submodules(live).issuperset(use.names):
             raise SourceError(
                 f"a module that {self.main.user} uses imports {name}, in which {self.main.user} itself is: "

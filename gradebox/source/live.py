@@ -235,7 +235,7 @@ def _check_methods(live: type, statement: Statement, filename: str) -> None:
     for method in vars(live).values():
         if not isinstance(method, FunctionType) or method.__code__.co_filename != filename:
             continue
-        if method.__code__ not in statement.text.codes and "assert" not in statement.source:
+        if not statement.text.defines(method.__code__) and "assert" not in statement.source:
             raise SourceError(
                 f"{method.__qualname__} is not what {statement.where} says: the text was changed on disk since it was "
                 f"imported. {_RESTART}"

@@ -35,17 +35,25 @@ class Text:
         """The lines as bytes, because the compiler counts columns in bytes."""
         return [line.encode() for line in self.source.split("\n")]
 
-    @functools.cached_property
-    def codes(self) -> set[CodeType]:
-        """The code objects of all functions and classes that this text defines. Python compiles a file as a whole, and
-        a notebook each statement alone, which may give other code for names that the text imports.
+    def defines(self, code: CodeType) -> bool:
+        """Whether this text defines a function or class with this code. Python compiles a file as a whole, and a
+        notebook each statement alone, which may give other code for names that the text imports.
         """
-        compiled = functools.partial(
-            compile, filename=self.label, mode="exec", flags=self.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
-            dont_inherit=True,
-        )  # fmt: skip
+        return code in self._codes or code in self._codes_alone
+
+    @functools.cached_property
+    def _codes(self) -> set[CodeType]:
+        return set(_inner_codes(self._compiled(self.source)))
+
+    @functools.cached_property
+    def _codes_alone(self) -> set[CodeType]:
         statements = (ast.Module([node], []) for node in ast.parse(self.source).body)
-        return {code for part in (self.source, *statements) for code in _inner_codes(compiled(part))}
+        return {code for part in statements for code in _inner_codes(self._compiled(part))}
+
+    def _compiled(self, part: str | ast.Module) -> CodeType:
+        flags = self.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        code: CodeType = compile(part, self.label, "exec", flags, dont_inherit=True)
+        return code
 
 
 @dataclass(eq=False)
@@ -246,7 +254,7 @@ def _slice(text: Text, node: ast.stmt) -> str:
         lines[-1] = lines[-1][: node.end_col_offset]  # the line has other statements
         lines[0] = lines[0][node.col_offset :]
     indent = text.lines[node.lineno - 1][: node.col_offset]
-    kept = _inside_strings(node)
+    kept = _inside_strings(node) if indent else set()
     out = [line if first + n in kept else line.removeprefix(indent) for n, line in enumerate(lines)]
     return b"\n".join(out).decode().rstrip()
 
@@ -288,4 +296,4 @@ def _inner_codes(code: CodeType) -> Iterator[CodeType]:
 
 def _is_code_of(code: CodeType, node: Definition, text: Text) -> bool:
     # Test runners rewrite assertions on import: code with assertions is recognized by its name and line only.
-    return code in text.codes or any(isinstance(part, ast.Assert) for part in ast.walk(node))
+    return text.defines(code) or any(isinstance(part, ast.Assert) for part in ast.walk(node))

@@ -1,6 +1,7 @@
 """Finds what a grader changes while it runs. Its copy starts with the values that the text gives these."""
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator
 
 from gradebox.source import imports
@@ -82,6 +83,18 @@ def _objects_used(statement: Statement, module: Module) -> set[str]:
     return {name for name, each in objects.items() if type(each).__module__ == own or is_of_another(type(each), module)}
 
 
+class _Reached:
+    """A function that the grader runs, or a part of one."""
+
+    def __init__(self, node: ast.AST) -> None:
+        self.node = node
+        self.parts = list(ast.walk(node))
+
+    @functools.cached_property
+    def changed_in_place(self) -> set[str]:
+        return set(_changed_in_place(self.node, self.parts))
+
+
 def changed_parts(start: Iterable[ast.AST], definitions: Iterable[ast.stmt]) -> tuple[set[str], set[str]]:
     """The names, and the attributes, that functions change in place, also by functions and methods of definitions.
 
@@ -90,18 +103,22 @@ def changed_parts(start: Iterable[ast.AST], definitions: Iterable[ast.stmt]) -> 
     """
     functions = _functions(definitions)
     todo = list(start)
-    reached: list[ast.AST] = []
+    reached: list[_Reached] = []
     for name in list(functions):
         if name.startswith("__"):
             todo += functions.pop(name)
     while todo:
-        node = todo.pop()
-        reached.append(node)
-        owners = {id(part.value) for part in ast.walk(node) if isinstance(part, ast.Attribute)}
-        for part in ast.walk(node):
+        reached.append(_Reached(todo.pop()))
+        parts = reached[-1].parts
+        owners = {id(part.value) for part in parts if isinstance(part, ast.Attribute)}
+        for part in parts:
             if id(part) not in owners:  # `Rule.count` calls no constructor
                 todo += functions.pop(_used_name(part), [])
-    changed = {part for node in reached for part in _changed(node, reached)}
+    by_name: dict[str, list[_Reached]] = {}
+    for each in reached:
+        if isinstance(each.node, Function):
+            by_name.setdefault(each.node.name, []).append(each)
+    changed = {part for each in reached for part in _changed(each, by_name)}
     return {part for part in changed if part[:1] != "."}, {part[1:] for part in changed if part[:1] == "."}
 
 
@@ -124,11 +141,11 @@ def _used_name(part: ast.AST) -> str:
     return part.attr if isinstance(part, ast.Attribute) else ""
 
 
-def _changed(node: ast.AST, reached: list[ast.AST]) -> Iterator[str]:
+def _changed(reached: _Reached, by_name: dict[str, list[_Reached]]) -> Iterator[str]:
     """What a function changes: names of the module, and attributes with a dot before them."""
-    changed = set(_changed_in_place(node))
-    yield from changed - _local_names(node)
-    for part in ast.walk(node):
+    changed = reached.changed_in_place
+    yield from changed - _local_names(reached.parts)
+    for part in reached.parts:
         if isinstance(part, ast.Global):
             yield from part.names
         # `kept = self.kept` and then `kept[key] = value`
@@ -139,20 +156,19 @@ def _changed(node: ast.AST, reached: list[ast.AST]) -> Iterator[str]:
             if isinstance(part.iter, ast.Tuple | ast.List):
                 yield from map(_container, part.iter.elts)
         elif isinstance(part, ast.Call):
-            yield from _changed_arguments(part, reached)
+            yield from _changed_arguments(part, by_name)
 
 
-def _local_names(node: ast.AST) -> set[str]:
-    parts = list(ast.walk(node))
+def _local_names(parts: list[ast.AST]) -> set[str]:
     stored = {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
     declared = {name for part in parts if isinstance(part, ast.Global) for name in part.names}
     return (stored | {part.arg for part in parts if isinstance(part, ast.arg)}) - declared
 
 
-def _changed_in_place(node: ast.AST) -> Iterator[str]:
+def _changed_in_place(node: ast.AST, parts: list[ast.AST]) -> Iterator[str]:
     is_constructor = isinstance(node, Function) and node.name in _CONSTRUCTORS
-    new = _new_objects(node)
-    for part in ast.walk(node):
+    new = _new_objects(parts)
+    for part in parts:
         if isinstance(part, ast.Attribute) and not isinstance(part.ctx, ast.Load):
             is_of_new = isinstance(part.value, ast.Name) and part.value.id in new
             if not (is_of_new or (is_constructor and root(part) == "self")):
@@ -163,10 +179,10 @@ def _changed_in_place(node: ast.AST) -> Iterator[str]:
             yield _container(part.func.value)
 
 
-def _new_objects(node: ast.AST) -> set[str]:
+def _new_objects(parts: list[ast.AST]) -> set[str]:
     """The names that hold only objects which the function has made, such as `run` of `run = Run()`."""
     new, others = set[str](), set[str]()
-    for part in ast.walk(node):
+    for part in parts:
         if isinstance(part, ast.Assign) and isinstance(part.value, ast.Call):
             made = new if _used_name(part.value.func)[:1].isupper() else others
             made.update(to.id for to in part.targets if isinstance(to, ast.Name))
@@ -186,14 +202,14 @@ def _container(node: ast.expr) -> str:
     return f".{node.attr}" if isinstance(node, ast.Attribute) else _used_name(node)
 
 
-def _changed_arguments(call: ast.Call, reached: list[ast.AST]) -> Iterator[str]:
+def _changed_arguments(call: ast.Call, by_name: dict[str, list[_Reached]]) -> Iterator[str]:
     name = _used_name(call.func)
     if name in _ARGUMENT_CHANGERS and call.args:
         yield _container(call.args[0])
-    for node in reached:
-        if isinstance(node, Function) and node.name == name:
-            changed = set(_changed_in_place(node))
-            parameters = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
+    for each in by_name.get(name, []):
+        if each.changed_in_place and isinstance(each.node, Function):
+            changed, arguments = each.changed_in_place, each.node.args
+            parameters = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
             if isinstance(call.func, ast.Attribute) and parameters[:1] in (["self"], ["cls"]):
                 del parameters[0]
             yield from (_container(given) for to, given in zip(parameters, call.args, strict=False) if to in changed)
