@@ -9,7 +9,7 @@ from gradebox.errors import SourceError
 from gradebox.limits import SOURCE_BYTES
 from gradebox.source import imports
 from gradebox.source.closure import Need, refuse_imports, refuse_own_module
-from gradebox.source.copy import Copy
+from gradebox.source.copy import Copy, too_long
 from gradebox.source.difference import Difference, differences
 from gradebox.source.function import original
 from gradebox.source.module import Module, Statement
@@ -110,7 +110,7 @@ def _source(copy: Copy, statement: Statement, node: Definition) -> str:
     closure, module, grader = copy.main, copy.main.module, copy.main.user
     text = module.slice(statement, node)
     names = names_of(node, text, module.features)
-    refuse_imports(node, Need("", grader), statement.text.label, closure.allowed)
+    refuse_imports(node, Need("", grader), statement.text.label, closure.allowed, closure.refused)
     refuse_own_module(node, Need("", grader))
     copy.follow(names, statement, node)
     source = rendered(copy, statement, node)
@@ -145,10 +145,7 @@ def _refuse_lost_decorators(fn: object, grader: FunctionType, module: Module, no
 def _check(source: str, name: str) -> None:
     size = len(source.encode())
     if size > SOURCE_BYTES:
-        raise SourceError(
-            f"{name} and what it uses come to {size:,} bytes, and a grader may have {SOURCE_BYTES:,}: "
-            "make its constants smaller, or send what differs by sample in the metadata"
-        )
+        raise too_long(name, size)
     try:
         compile(source, "<grader>", "exec", dont_inherit=True)
     except SyntaxError as error:

@@ -180,6 +180,10 @@ class Closure:
         full = absolute(name, self.module.package)
         return self._allowed(full) or (full not in self._refused and find(full) is not None)
 
+    def refused(self, name: str) -> bool:
+        """Whether this is a module of the author that cannot be uploaded; the name may be relative to the package."""
+        return absolute(name, self.module.package) in self._refused
+
     def _with_aliases(self, names: set[str]) -> set[str]:
         """These names, and those of the same objects."""
         live = self.module.globals
@@ -257,7 +261,7 @@ class Closure:
 
         A constant of another module of the author needs no import: its value is enough.
         """
-        if imports.is_missing(node, self.allowed):
+        if imports.is_missing(node, self.allowed, self.refused):
             return False
         own = find(resolved(node, self.module.package)) if isinstance(node, ast.ImportFrom) else None
         alias = next((each.name for each in node.names if imports.bound_name(each, node) == name), name)
@@ -271,7 +275,7 @@ class Closure:
         if isinstance(node, ast.Import | ast.ImportFrom):
             node = imports.only(node, {need.name})
         user = need._replace(user=need.name) if is_definition(node) else need
-        refuse_imports(node, user, statement.text.label, self.allowed)
+        refuse_imports(node, user, statement.text.label, self.allowed, self.refused)
         if not first:
             return
         _refuse_environment(statement, need)
@@ -348,13 +352,13 @@ class Closure:
             self._unbound[need.name] = need
             return
         self.taken.setdefault(star, set()).add(need.name)
-        refuse_imports(star.node, need, star.text.label, self.allowed)
+        refuse_imports(star.node, need, star.text.label, self.allowed, self.refused)
 
     def _star_import(self, name: str) -> Statement | None:
         for statement in reversed(self.module.statements):
             node = statement.node
             if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
-                if imports.is_missing(node, self.allowed):
+                if imports.is_missing(node, self.allowed, self.refused):
                     source = getattr(self.module.globals[name], "__module__", None)
                     if source == node.module:
                         return statement
@@ -393,7 +397,7 @@ class Closure:
 
     def _imports_settings(self, node: ast.stmt) -> bool:
         """Whether this imports a module of the author that has such a statement."""
-        if not isinstance(node, ast.Import | ast.ImportFrom) or imports.is_missing(node, self.allowed):
+        if not isinstance(node, ast.Import | ast.ImportFrom) or imports.is_missing(node, self.allowed, self.refused):
             return False
         found = uses([node], self.module.package, self.module.globals, self._refused)
         return any(sets_up_modules(name) for name in found)
@@ -463,9 +467,9 @@ class Closure:
         return value is not None and value == written(node, name)
 
 
-def refuse_imports(node: ast.AST, need: Need, label: str, allowed: imports.Allowed = imports.nothing) -> None:
+def refuse_imports(node: ast.AST, need: Need, label: str, allowed: imports.Allowed, refused: imports.Allowed) -> None:
     """Raises SourceError for an import that would fail in the sandbox."""
-    for statement, name in imports.missing(node, allowed):
+    for statement, name in imports.missing(node, allowed, refused):
         raise SourceError(
             f"{need.user} needs `{ast.unparse(statement)}` ({label}, line {statement.lineno}), "
             f"and {imports.explain(name)}"

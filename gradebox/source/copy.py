@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import FunctionType, ModuleType
 
 from gradebox.errors import SourceError
+from gradebox.limits import SOURCE_BYTES
 from gradebox.snapshot_program import ComparedNames
 from gradebox.source import imports
 from gradebox.source.closure import Closure, Reach
@@ -17,6 +18,17 @@ from gradebox.source.state import changed_parts
 
 Differing = Mapping[str, Mapping[str, bool]]
 """By module ("" is the grader's): as `differing` of a `Closure`."""
+
+
+_MOST_FOLLOWED = 4 * SOURCE_BYTES  # a part may be left out later, if it is for annotations alone
+
+
+def too_long(name: str, size: int, at_least: str = "") -> SourceError:
+    """What is raised if a grader with this name, and all that it uses, has too many bytes."""
+    return SourceError(
+        f"{name} and what it uses come to {at_least}{size:,} bytes, and a grader may have {SOURCE_BYTES:,}: "
+        "make its constants smaller, or send what differs by sample in the metadata"
+    )
 
 
 class _Refused(Exception):  # never leaves this module
@@ -124,6 +136,13 @@ class Copy:
                     except SourceError as error:
                         raise _Refused(name, error) from None
                     todo.append(self.own[name])
+                    self._refuse_length()
+
+    def _refuse_length(self) -> None:
+        """Stops early at a library that is a folder of the author."""
+        size = sum(len(statement.source) for closure in self.closures() for statement in closure.taken)
+        if size > _MOST_FOLLOWED:
+            raise too_long(self.main.user, size, "over ")
 
     def _followed(self, name: str, node: Definition) -> Closure:
         live = find(name)

@@ -81,15 +81,19 @@ def bound_name(alias: ast.alias, node: Import) -> str:
     return alias.asname or (alias.name.partition(".")[0] if isinstance(node, ast.Import) else alias.name)
 
 
-def missing(node: ast.AST, allowed: Allowed = nothing) -> Iterator[tuple[Import, str]]:
+def missing(node: ast.AST, allowed: Allowed = nothing, refused: Allowed = nothing) -> Iterator[tuple[Import, str]]:
     """The imports in `node` that would fail in a sandbox, each with the module it imports.
 
-    Allowed imports, and those in a `try` that catches the error, are left out.
+    Allowed imports, and those in a `try` that catches the error, are left out. Of an allowed package, the modules that
+    are refused fail.
     """
     if isinstance(node, ast.Import | ast.ImportFrom):
         for name in _imported(node):
             if not _is_there(name) and not allowed(name):
                 yield node, name
+        if isinstance(node, ast.ImportFrom):
+            package = "." * node.level + (f"{node.module}." if node.module else "")
+            yield from ((node, package + alias.name) for alias in node.names if refused(package + alias.name))
         return
     if isinstance(node, ast.If) and is_for_types(node):
         children: list[ast.AST] = list(node.orelse)
@@ -98,7 +102,7 @@ def missing(node: ast.AST, allowed: Allowed = nothing) -> Iterator[tuple[Import,
     else:
         children = list(ast.iter_child_nodes(node))
     for child in children:
-        yield from missing(child, allowed)
+        yield from missing(child, allowed, refused)
 
 
 def is_for_types(node: ast.If) -> bool:
@@ -164,9 +168,9 @@ def only_computes(name: str) -> bool:
     return name in _COMPUTING_NAMES or name.partition(".")[0] in _COMPUTING or name.startswith("gradebox.checks")
 
 
-def is_missing(node: Import, allowed: Allowed = nothing) -> bool:
+def is_missing(node: Import, allowed: Allowed = nothing, refused: Allowed = nothing) -> bool:
     """Whether the import fails in a sandbox."""
-    return any(True for _ in missing(node, allowed))
+    return any(True for _ in missing(node, allowed, refused))
 
 
 def sets_up(node: ast.stmt, imports: dict[str, str]) -> str | None:

@@ -6,6 +6,7 @@ import ast
 import functools
 import linecache
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,12 @@ from typing import Any
 from gradebox.errors import SourceError
 from gradebox.source.names import Definition, Names, first_line, is_definition, names_of
 
-# The compiler flag of each feature.
-_FEATURES = {name: getattr(__future__, name).compiler_flag for name in __future__.all_feature_names}
+# The compiler flag of each feature that this Python does not have without it.
+_FEATURES = {
+    name: getattr(__future__, name).compiler_flag
+    for name in __future__.all_feature_names
+    if (getattr(__future__, name).getMandatoryRelease() or (99,)) > sys.version_info
+}
 # Cell magics whose body runs in the notebook's own namespace.
 _BODY_MAGICS = {"time", "capture", "timeit", "prun"}
 _INPUT = re.compile(r"<(?:python-input-|stdin>-)([0-9]+)>?")  # of interactive Python, with the new and the basic REPL

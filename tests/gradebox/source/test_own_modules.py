@@ -199,6 +199,10 @@ UPLOADED = {
         "my_rewards/text.py": "def count(text):\n    return len(text)\n",
         "my_grader.py": "from my_rewards.text import count\n" + GRADE.format("count(thread.completion())"),
     },
+    "a module with features that Python always has": {
+        "my_text.py": "from __future__ import absolute_import, division\ndef count(text):\n    return len(text) / 2\n",
+        "my_grader.py": "from my_text import count\n" + GRADE.format("count(thread.completion())"),
+    },
     "a function with the name that the grader gets": {
         "my_rules.py": "def grade(text):\n    return len(text)\n",
         "my_grader.py": "import my_rules\nWEIGHTS = {name: n for n, name in enumerate('ab')}\n"
@@ -259,6 +263,26 @@ REFUSED = {
             "my_grader.py": "from my_text import count\n" + GRADE.format("count(thread.completion())"),
         },
         r"count needs `import httpx` \(my_text.py, line 1\), and the package httpx is not there",
+    ),
+    "a module of a package that needs one that is not there": (
+        {
+            "my_rewards/__init__.py": "",
+            "my_rewards/text.py": "import httpx\ndef count(text):\n    return httpx.get(text)\n",
+            "my_rewards/main.py": "from . import text\n" + GRADE.format("text.count(thread.completion())"),
+        },
+        r"count needs `import httpx` \(text.py, line 1\), and the package httpx is not there",
+    ),
+    "a library": (
+        {
+            **{
+                f"my_lib/m{n}.py": f"from .m{n + 1} import f{n + 1}\ndef f{n}(text):\n    '{'x' * 99_000}'\n"
+                f"    return f{n + 1}(text)\n"
+                for n in range(4)
+            },
+            "my_lib/m4.py": "def f4(text):\n    return 0\n",
+            "my_grader.py": "from my_lib.m0 import f0\n" + GRADE.format("f0(thread.completion())"),
+        },
+        "g and what it uses come to over 2.* bytes, and a grader may have 65,536",
     ),
     "the environment": (
         {
