@@ -62,15 +62,15 @@ def extract(
     statement, node = module.definition(grader.__code__, grader.__name__)
     _refuse_lost_decorators(fn, grader, module, node)
     deadline = monotonic() + _COMPARISON_S
-    read: dict[str, Module] = {}
-    copy = Copy(module, grader, allowed, read=read)
+    known: dict[str, Module] = {}
+    copy = Copy(module, grader, allowed, known=known)
     source = _source(copy, statement, node)
     compared = copy.compared(node)
     found = (differences(source, module.globals, compared, deadline) if compared else None) or []
     for widely in (False, True):
         if not compared or not found:
             break
-        longer = _longer(Copy(module, grader, allowed, _differing_names(found), widely, read), statement, node)
+        longer = _longer(Copy(module, grader, allowed, _differing_names(found), widely, known), statement, node)
         if longer is not None and longer != source:
             still = differences(longer, module.globals, compared, min(deadline, monotonic() + _LONGER_S))
             if still is not None and _is_closer(still, found):

@@ -22,14 +22,15 @@ from gradebox.source.live import (
     own_contents,
     wraps,
 )
-from gradebox.source.module import Module, Statement
+from gradebox.source.module import Module, Statement, read
 from gradebox.source.names import Names, first_line, is_definition
-from gradebox.source.own_modules import Use, absolute, find, resolved, sets_up_modules, uses
+from gradebox.source.own_modules import Use, absolute, find, packages_of, resolved, sets_up_modules, uses
 from gradebox.source.state import changed_names, changed_parts, statements_changing
 
 _FROM_OUTSIDE = {"environ", "environb", "getenv", "getpass"}
 _FROM_COMMAND = {"parse_args", "parse_known_args", "argv"}
 _MISSING = object()
+_MOST_IMPORTS = 20  # through which a value came
 
 
 class Need(NamedTuple):
@@ -71,6 +72,7 @@ class Closure:
         widely: bool = False,
         refused: Collection[str] = (),
         main: str = "",
+        known: dict[str, Module] | None = None,
     ) -> None:
         """Has nothing yet.
 
@@ -83,6 +85,7 @@ class Closure:
             widely: take all statements that run a function and use one of these names.
             refused: modules of the author that cannot be uploaded.
             main: the name of the grader's module.
+            known: the author's modules that were read, by name.
         """
         self._allowed = allowed
         self.module = module
@@ -93,6 +96,7 @@ class Closure:
         self.filled_by: dict[str, set[str]] = {}
         self.filled_by_main: set[str] = set()
         self._main = main
+        self._read = {} if known is None else known
         self._differing = differing or {}
         self._widely = widely
         self._refused = refused
@@ -142,6 +146,8 @@ class Closure:
             nodes.append(self.module.definition(self.grader.__code__, self.user)[1])
         found = uses(nodes, self.module.package, self.module.globals, self._refused)
         for name, filling in self.filled_by.items():
+            for package in packages_of(name):
+                found.setdefault(package, Use())
             found[name] = found.get(name, Use()) | Use(set(filling))
         return found
 
@@ -230,13 +236,28 @@ class Closure:
         if not binders:
             self._take_unbound(need)
         elif (value := self._value(name, binders)) is not None:
-            _refuse_environment(binders[0], need)
+            _refuse_environment(self._origin(binders[0], name), need)
             self.values[name] = (binders[0], value)
         else:
             for statement in binders:
                 yield from self._take_statement(statement, need)
             yield from self._take_changes(name, after=binders[0].index)
             self._take_calls(name, after=binders[0].index)
+
+    def _origin(self, statement: Statement, name: str) -> Statement:
+        """The statement of the author's modules by which an imported name has its value."""
+        module = self.module
+        for _ in range(_MOST_IMPORTS):
+            node = statement.node
+            own = find(resolved(node, module.package)) if isinstance(node, ast.ImportFrom) else None
+            if own is None or not isinstance(node, ast.ImportFrom):
+                break
+            name = next((each.name for each in node.names if imports.bound_name(each, node) == name), name)
+            module = read(own, self._read)
+            if name not in module.binders:
+                break
+            statement = module.binders[name][-1]
+        return statement
 
     def _binders(self, name: str, before: int | None) -> list[Statement]:
         """The statements that give `name` its value: the last that rebinds it, and those that change it after that."""

@@ -11,7 +11,7 @@ from gradebox.limits import SOURCE_BYTES
 from gradebox.snapshot_program import ComparedNames
 from gradebox.source import imports
 from gradebox.source.closure import Closure, Reach
-from gradebox.source.module import Module, Statement
+from gradebox.source.module import Module, Statement, read
 from gradebox.source.names import Definition, Names
 from gradebox.source.own_modules import Use, find
 from gradebox.source.state import changed_parts
@@ -53,13 +53,13 @@ class Copy:
         allowed: imports.Allowed,
         differing: Differing | None = None,
         widely: bool = False,
-        read: dict[str, Module] | None = None,
+        known: dict[str, Module] | None = None,
     ) -> None:
-        """Has nothing yet. The arguments are those of `Closure`, and `read`, which keeps the modules that were read."""
+        """Has nothing yet. The arguments are those of `Closure`."""
         self._allowed = allowed
         self._differing = differing or {}
         self._widely = widely
-        self._read = {} if read is None else read
+        self._known = {} if known is None else known
         self._uses: dict[str, Use] = {}
         self._refused: set[str] = set()
         self._name: str = module.globals.get("__name__", "")
@@ -147,8 +147,7 @@ class Copy:
     def _followed(self, name: str, node: Definition) -> Closure:
         live = find(name)
         assert live is not None  # `uses` found it
-        module, use = self._read.get(name) or Module.of_file(live), self._uses[name]
-        self._read[name] = module
+        module, use = read(live, self._known), self._uses[name]
         if module.globals is self.main.module.globals and not _submodules(live).issuperset(use.names):
             raise SourceError(
                 f"a module that {self.main.user} uses imports {name}, in which {self.main.user} itself is: "
@@ -166,7 +165,7 @@ class Copy:
 
     def _closure(self, module: Module, name: str, grader: FunctionType | None) -> Closure:
         differing = self._differing_in(module, name)
-        return Closure(module, grader, self._allowed, differing, self._widely, self._refused, self._name)
+        return Closure(module, grader, self._allowed, differing, self._widely, self._refused, self._name, self._known)
 
     def _differing_in(self, module: Module, name: str) -> dict[str, bool]:
         """The names that differ in a module, and those of other modules in which something differs."""

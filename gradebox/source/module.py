@@ -166,6 +166,13 @@ class Module:
                 self.statements.append(Statement(len(self.statements), node, text, source, names, in_main))
 
 
+def read(module: ModuleType, known: dict[str, Module]) -> Module:
+    """As `Module.of_file`, once for all."""
+    if module.__name__ not in known:
+        known[module.__name__] = Module.of_file(module)
+    return known[module.__name__]
+
+
 def _flags(source: str) -> int:
     """The flags of the `from __future__` imports in a file."""
     nodes = (node for node in ast.parse(source).body if isinstance(node, ast.ImportFrom))

@@ -16,6 +16,8 @@ from gradebox.source import imports
 from gradebox.source.names import MUTATORS
 
 _MISSING = object()
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_SCOPES = (*_FUNCTIONS, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _OTHERS = {"gradebox", "adaptive_harmony", "__main__"}
 
 
@@ -60,6 +62,12 @@ def is_own(name: str) -> bool:
         return top in sys.modules or importlib.util.find_spec(top) is not None
     except (ImportError, ValueError):
         return False
+
+
+def packages_of(name: str) -> list[str]:
+    """The packages that a module is in, the outermost first."""
+    parts = name.split(".")
+    return [".".join(parts[:n]) for n in range(1, len(parts))]
 
 
 def resolved(node: ast.ImportFrom, package: str | None) -> str:
@@ -133,9 +141,8 @@ class _Uses:
     def _add_module(self, name: str) -> bool:
         if name in self._refused or find(name) is None:
             return False
-        parts = name.split(".")
-        for n in range(1, len(parts) + 1):
-            self.modules.setdefault(".".join(parts[:n]), Use())
+        for each in (*packages_of(name), name):
+            self.modules.setdefault(each, Use())
         return True
 
     def _add_name(self, base: str, alias: ast.alias) -> None:
@@ -205,23 +212,49 @@ def _imports_in(tree: ast.AST) -> Iterator[imports.Import]:
 
 
 def _chains(tree: ast.AST) -> Iterator[tuple[str, list[str], bool]]:
-    """Each `a.b.c` and each name that is read, as its first name, the others, and whether its value is changed."""
-    seen: set[int] = set()
+    """Each `a.b.c` and each name that is read, as its first name, the others, and whether its value is changed.
+
+    Without those whose first name is a variable of a function.
+    """
     changed = {id(part) for node in ast.walk(tree) for part in _changed(node)}
-    for node in ast.walk(tree):  # from the outside to the inside
-        if id(node) in seen or not isinstance(node, ast.Attribute | ast.Name):
-            continue
+    todo: list[tuple[ast.AST, frozenset[str]]] = [(tree, frozenset())]
+    while todo:
+        node, local = todo.pop()
         attributes: list[str] = []
         is_changed = id(node) in changed
-        part: ast.expr = node
+        part = node
         while isinstance(part, ast.Attribute):
-            seen.add(id(part))
             attributes.insert(0, part.attr)
             part = part.value
             is_changed |= id(part) in changed
-        seen.add(id(part))
-        if isinstance(part, ast.Name) and (attributes or isinstance(part.ctx, ast.Load)):
-            yield part.id, attributes, is_changed
+        if isinstance(part, ast.Name):
+            if part.id not in local and (attributes or isinstance(part.ctx, ast.Load)):
+                yield part.id, attributes, is_changed
+        elif isinstance(part, _FUNCTIONS):
+            inside = local | _variables(part)
+            body = part.body if isinstance(part.body, list) else [part.body]
+            todo += [(each, inside) for each in body]
+            todo += [(each, local) for each in ast.iter_child_nodes(part) if each not in body]
+        else:
+            todo += [(each, local) for each in ast.iter_child_nodes(part)]
+
+
+def _variables(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> frozenset[str]:
+    """The parameters and variables of a function itself, without those of functions in it."""
+    given = function.args
+    arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    bound = {each.arg for each in arguments if each}
+    declared: set[str] = set()
+    todo: list[ast.AST] = [*function.body] if isinstance(function.body, list) else [function.body]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, ast.Global):
+            declared.update(part.names)
+        elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            bound.add(part.id)
+        elif not isinstance(part, _SCOPES):
+            todo += ast.iter_child_nodes(part)
+    return frozenset(bound - declared)
 
 
 def _changed(node: ast.AST) -> Iterator[ast.expr]:

@@ -203,6 +203,21 @@ UPLOADED = {
         "my_text.py": "from __future__ import absolute_import, division\ndef count(text):\n    return len(text) / 2\n",
         "my_grader.py": "from my_text import count\n" + GRADE.format("count(thread.completion())"),
     },
+    "a registry of classes in a package that nothing else imports": {
+        "my_base.py": "class Rule:\n    @classmethod\n    def total(cls, text):\n"
+        "        return sum(each().score(text) for each in cls.__subclasses__())\n",
+        "my_rules/__init__.py": "from .words import Words\n",
+        "my_rules/words.py": "from my_base import Rule\nclass Words(Rule):\n    def score(self, text):\n"
+        "        return len(text.split())\n",
+        "my_grader.py": "import my_rules\nfrom my_base import Rule\n" + GRADE.format("Rule.total(thread.completion())"),
+    },
+    "variables with the name of a module": {
+        "my_text.py": "import httpx\ndef count(text):\n    return len(text)\ndef get():\n    return httpx\n",
+        "my_grader.py": "import my_text\ndef double(my_text, *rest, n=my_text.count('ab')):\n"
+        "    my_text += ''.join(rest)\n    return my_text * n\nasync def g(thread):\n"
+        "    twice = (lambda my_text: double(my_text))(thread.completion())\n"
+        "    return my_text.count(twice)\n",
+    },
     "a function with the name that the grader gets": {
         "my_rules.py": "def grade(text):\n    return len(text)\n",
         "my_grader.py": "import my_rules\nWEIGHTS = {name: n for n, name in enumerate('ab')}\n"
@@ -290,6 +305,14 @@ REFUSED = {
             "my_grader.py": "from my_text import count\n" + GRADE.format("count(thread.completion())"),
         },
         "count uses KEY, which my_text.py, line 2 takes from this machine",
+    ),
+    "the environment, by a constant that two modules pass on": (
+        {
+            "my_settings.py": "import os\nKEY = os.environ.get('MY_KEY', 'x')\n",
+            "my_text.py": "from my_settings import KEY as SECRET\n",
+            "my_grader.py": "from my_text import SECRET\n" + GRADE.format("len(SECRET)"),
+        },
+        "g uses SECRET, which my_settings.py, line 2 takes from this machine",
     ),
     "the module of the grader itself": (
         {
