@@ -24,7 +24,7 @@ from gradebox.source.live import (
 )
 from gradebox.source.module import Module, Statement, read
 from gradebox.source.names import Names, first_line, is_definition
-from gradebox.source.own_modules import Use, absolute, find, packages_of, resolved, sets_up_modules, uses
+from gradebox.source.own_modules import Use, absolute, find, is_own, packages_of, resolved, sets_up_modules, uses
 from gradebox.source.state import changed_names, changed_parts, statements_changing
 
 _FROM_OUTSIDE = {"environ", "environb", "getenv", "getpass"}
@@ -186,6 +186,15 @@ class Closure:
         full = absolute(name, self.module.package)
         return self._allowed(full) or (full not in self._refused and find(full) is not None)
 
+    def _allowed_in(self, node: ast.stmt) -> imports.Allowed:
+        """As `allowed`. In an `if`, modules that were not imported here stay behind: that branch did not run."""
+
+        def allowed(name: str) -> bool:
+            full = absolute(name, self.module.package)
+            return (full not in sys.modules and is_own(full)) or self.allowed(name)
+
+        return allowed if isinstance(node, ast.If) else self.allowed
+
     def refused(self, name: str) -> bool:
         """Whether this is a module of the author that cannot be uploaded; the name may be relative to the package."""
         return absolute(name, self.module.package) in self._refused
@@ -296,7 +305,7 @@ class Closure:
         if isinstance(node, ast.Import | ast.ImportFrom):
             node = imports.only(node, {need.name})
         user = need._replace(user=need.name) if is_definition(node) else need
-        refuse_imports(node, user, statement.text.label, self.allowed, self.refused)
+        refuse_imports(node, user, statement.text.label, self._allowed_in(node), self.refused)
         if not first:
             return
         _refuse_environment(statement, need)

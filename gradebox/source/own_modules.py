@@ -99,7 +99,7 @@ def uses(
     trees = list(nodes)
     for tree in trees:
         for node in _imports_in(tree):
-            found.add_import(node)
+            found.add_import(node, in_branch=isinstance(tree, ast.If))
     for tree in trees:
         for name, attributes, is_changed in _chains(tree):
             found.add_chain(name, attributes, is_changed, live)
@@ -130,8 +130,12 @@ class _Uses:
         self._bound: dict[str, str] = {}  # names that are modules
         self._from: dict[str, tuple[str, str]] = {}  # names that are imported from a module
 
-    def add_import(self, node: imports.Import) -> None:
+    def add_import(self, node: imports.Import, in_branch: bool) -> None:
+        """Adds what is imported; of a branch, only what is imported already, because it may not have run."""
         for alias in node.names:
+            name = resolved(node, self._package) if isinstance(node, ast.ImportFrom) else alias.name
+            if in_branch and name not in sys.modules:
+                continue
             if isinstance(node, ast.ImportFrom):
                 self._add_name(resolved(node, self._package), alias)
             elif self._add_module(alias.name):

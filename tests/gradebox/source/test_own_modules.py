@@ -391,6 +391,21 @@ def test_the_copy_is_compared_without_modules_that_are_not_uploaded(project: Pro
         extract(module.g)
 
 
+def test_a_module_in_a_branch_that_did_not_run_is_not_imported(project: Project, tmp_path: Path) -> None:
+    module = project(
+        {
+            "my_training.py": "raise SystemError\n",
+            "my_text.py": "TRAINS = False\nif TRAINS:\n    from my_training import count\nelse:\n"
+            "    def count(text):\n        return len(text)\n",
+            "my_grader.py": "import typing as t\nif t.TYPE_CHECKING:\n    import my_training\n"
+            "from my_text import count\nasync def g(thread: 'my_training.Thread'):\n"
+            "    return count(thread.completion())\n",
+        }
+    )
+    assert "raise" not in same(tmp_path, module.g)
+    assert "my_training" not in sys.modules
+
+
 def test_a_module_for_annotations_alone_may_need_a_missing_package(project: Project, tmp_path: Path) -> None:
     module = project(
         {
