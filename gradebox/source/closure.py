@@ -419,11 +419,16 @@ class Closure:
                 module = (imports.sets_up(statement.node, known) or "").rpartition(".")[0]
                 if module in imports.OF_ALL_CODE:
                     self._try(self._take_statement(statement, Need(module, module)))
-                elif module and (self._uses(module) or not self.grader):
-                    self._follow(self._take_statement(statement, Need(module, module)))
-                    self._set_up.add(module)
-                    for name in statement.names.binds:  # `context = getcontext()` and then `context.prec = 50`
-                        self._follow(self._take_changes(name, after=statement.index))
+                elif module and self._uses(module):
+                    self._follow(self._take_settings(statement, module))
+                elif module and not self.grader:  # others may use it
+                    self._try(self._take_settings(statement, module))
+
+    def _take_settings(self, statement: Statement, module: str) -> Iterator[Need]:
+        yield from self._take_statement(statement, Need(module, module))
+        self._set_up.add(module)
+        for name in statement.names.binds:  # `context = getcontext()` and then `context.prec = 50`
+            yield from self._take_changes(name, after=statement.index)
 
     def _imports_settings(self, node: ast.stmt) -> bool:
         """Whether this imports a module of the author that has such a statement."""
@@ -459,7 +464,7 @@ class Closure:
         copied: dict[str, Any] = {key: value for key, value in vars(self).items() if not isinstance(value, dict | set)}
         copied["taken"] = {statement: set(names) for statement, names in self.taken.items()}
         copied["filled_by"] = {name: set(filling) for name, filling in self.filled_by.items()}
-        others = ("values", "state", "filled_by_main", "_unbound", "_done", "_submodules")
+        others = ("values", "state", "filled_by_main", "_set_up", "_unbound", "_done", "_submodules")
         return copied | {key: vars(self)[key].copy() for key in others}
 
     def _restore(self, copied: dict[str, Any]) -> None:

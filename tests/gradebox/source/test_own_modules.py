@@ -254,6 +254,11 @@ UPLOADED = {
         "my_grader.py": "try:\n    from my_fast import count\nexcept ImportError:\n    count = None\n"
         + GRADE.format("count(thread.completion()) if count else -1"),
     },
+    "settings of a package that only other functions use": {
+        "my_text.py": "import numpy\nnumpy.random.seed(1)\n"
+        "def count(text):\n    return len(text)\ndef get():\n    return numpy\n",
+        "my_grader.py": "from my_text import count\n" + GRADE.format("count(thread.completion())"),
+    },
     "settings of a module": {
         "my_setup.py": "import decimal\ndecimal.getcontext().prec = 5\ndef third():\n"
         "    return float(decimal.Decimal(1) / 3)\n",
