@@ -98,7 +98,7 @@ class Snapshot:
             module: the globals of the module whose functions and classes are described.
             names: other names that its functions have in the texts.
             changing: attributes that the grader may change.
-            changed: names at module level that it may change.
+            changed: names at module level that it may change, of other modules as `module:name`.
             others: the globals of the author's other modules, by name.
         """
         self.texts: dict[str, str] = {}
@@ -125,7 +125,7 @@ class Snapshot:
     def _name(self, path: str, name: str, value: object) -> None:
         self._most = len(self.texts) + _MOST_PARTS
         start = path
-        path = path + MAY_CHANGE if name in self._changed else path
+        path = path + MAY_CHANGE if path in self._changed else path
         if isinstance(value, FunctionType) and self._is_own(value):
             self._function(path, value)
         elif isinstance(value, type) and self._is_own(value):

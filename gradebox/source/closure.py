@@ -25,7 +25,7 @@ from gradebox.source.live import (
 from gradebox.source.module import Module, Statement, read
 from gradebox.source.names import Names, first_line, is_definition
 from gradebox.source.own_modules import Use, absolute, find, is_own, packages_of, resolved, sets_up_modules, uses
-from gradebox.source.state import changed_names, changed_parts, statements_changing
+from gradebox.source.state import changed_in, changed_names, changed_parts, statements_changing
 
 _FROM_OUTSIDE = {"environ", "environb", "getenv", "getpass"}
 _FROM_COMMAND = {"parse_args", "parse_known_args", "argv"}
@@ -42,10 +42,10 @@ class Need(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """What a grader runs: the functions where it starts, and the definitions in which the others are found."""
+    """What a grader runs: the functions where it starts, and the other modules, each as its values and definitions."""
 
     start: Sequence[ast.AST]
-    definitions: Sequence[ast.stmt] = ()
+    others: Sequence[tuple[Mapping[str, Any], Sequence[ast.stmt]]] = ()
 
 
 class Closure:
@@ -131,13 +131,19 @@ class Closure:
             self._follow_annotations(names)
             self._take_calls_of_others()
             changing = {name for name in self.values if self._changes_in_source(name)}
-            definitions = [*user.definitions, *(statement.node for statement in self.taken)]
-            changing |= changed_parts(user.start, definitions)[0] & self.values.keys()
+            changing |= self._changing(user) & self.values.keys()
             if not changing:
                 break
             self.state |= self._with_aliases(changing)
         for need in self._unbound.values():
             self._bind_by_value(need)
+
+    def _changing(self, user: Reach) -> set[str]:
+        """The names that change when the grader runs."""
+        own = (self.module.globals, [statement.node for statement in self.taken])
+        modules = [own, *user.others] if self.grader else [*user.others, own]  # the grader is in the first
+        names, _ = changed_parts(user.start, [definitions for _, definitions in modules])
+        return changed_in(self.module.globals, zip((live for live, _ in modules), names, strict=True))
 
     def uses(self) -> dict[str, Use]:
         """What the taken statements, and the grader, use of the author's other modules."""

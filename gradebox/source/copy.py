@@ -5,6 +5,7 @@ import dataclasses
 import sys
 from collections.abc import Iterable, Mapping
 from types import FunctionType, ModuleType
+from typing import Any
 
 from gradebox.errors import SourceError
 from gradebox.limits import SOURCE_BYTES
@@ -14,7 +15,7 @@ from gradebox.source.closure import Closure, Reach
 from gradebox.source.module import Module, Statement, read
 from gradebox.source.names import Definition, Names
 from gradebox.source.own_modules import Use, find
-from gradebox.source.state import changed_parts
+from gradebox.source.state import changed_in, changed_parts
 
 Differing = Mapping[str, Mapping[str, bool]]
 """By module ("" is the grader's): as `differing` of a `Closure`."""
@@ -101,10 +102,14 @@ class Copy:
         settings = set().union(*(each.compared_settings() for each in closures))
         if not settings and not any(each.computes() for each in closures):
             return None
-        changed, attributes = changed_parts([node], self._nodes(closures))
+        found, attributes = changed_parts([node], [each for _, each in self._nodes(closures)])
+        changes = list(zip((each.module.globals for each in closures), found, strict=True))
         names = self.main.compared_names()
         others = {name: each.compared_names() for name, each in self.own.items()}
-        changed &= names.union(*others.values())
+        changed = names & changed_in(self.main.module.globals, changes)
+        for module, each in self.own.items():
+            of_module = changed_in(each.module.globals, changes) | self._uses[module].changed
+            changed |= {f"{module}:{name}" for name in others[module] & of_module}
         return ComparedNames(self.main.user, names, changed, attributes, settings, others)
 
     def _follow(self, names: Names, statement: Statement, node: Definition) -> None:
@@ -181,8 +186,8 @@ class Copy:
         return found
 
     @staticmethod
-    def _nodes(closures: Iterable[Closure]) -> list[ast.stmt]:
-        return [statement.node for closure in closures for statement in closure.taken]
+    def _nodes(closures: Iterable[Closure]) -> list[tuple[Mapping[str, Any], list[ast.stmt]]]:
+        return [(each.module.globals, [statement.node for statement in each.taken]) for each in closures]
 
 
 def _submodules(package: ModuleType) -> set[str]:

@@ -2,10 +2,11 @@
 
 import ast
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from gradebox.source import imports
-from gradebox.source.live import is_of_another
+from gradebox.source.live import VALUES, is_of_another
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import MUTATORS, Names, is_definition, root
 from gradebox.source.own_modules import is_own
@@ -95,13 +96,56 @@ class _Reached:
         return set(_changed_in_place(self.node, self.parts))
 
 
-def changed_parts(start: Iterable[ast.AST], definitions: Iterable[ast.stmt]) -> tuple[set[str], set[str]]:
-    """The names, and the attributes, that functions change in place, also by functions and methods of definitions.
+def changed_parts(
+    start: Iterable[ast.AST], definitions: Sequence[Iterable[ast.stmt]]
+) -> tuple[list[set[str]], set[str]]:
+    """What functions change in place, also by functions and methods of definitions: the names, and the attributes.
 
     A method counts if its name is used as an attribute, a constructor if that of its class is used. An argument counts
     if the function changes its parameter.
+
+    Args:
+        start: the functions, which are in the first module.
+        definitions: those of each module, for which the names are returned.
     """
-    functions = _functions(definitions)
+    functions: dict[str, list[ast.AST]] = {}
+    places: dict[int, int] = {}
+    for n, of_module in enumerate(definitions):
+        for name, nodes in _functions(of_module).items():
+            functions.setdefault(name, []).extend(nodes)
+            places |= {id(node): n for node in nodes}
+    reached = _reached(start, functions)
+    by_name: dict[str, list[_Reached]] = {}
+    for each in reached:
+        if isinstance(each.node, Function):
+            by_name.setdefault(each.node.name, []).append(each)
+    names, attributes = [set[str]() for _ in definitions], set[str]()
+    for each in reached:
+        for part in _changed(each, by_name):
+            if part[:1] == ".":
+                attributes.add(part[1:])
+            else:
+                names[places.get(id(each.node), 0)].add(part)
+    return names, attributes
+
+
+def changed_in(live: Mapping[str, Any], changed: Iterable[tuple[Mapping[str, Any], set[str]]]) -> set[str]:
+    """The names of a module that are changed: by its own functions, or as the same object by those of others.
+
+    Args:
+        live: the values of its names.
+        changed: those of each module, with the names that its functions change.
+    """
+    found, objects = set[str](), set[int]()
+    for values, names in changed:
+        if values is live:
+            found |= names
+        objects |= {id(values[name]) for name in names if name in values and not isinstance(values[name], VALUES)}
+    return found | {name for name, value in live.items() if id(value) in objects}
+
+
+def _reached(start: Iterable[ast.AST], functions: dict[str, list[ast.AST]]) -> list[_Reached]:
+    """The functions that run. Takes them out of `functions`."""
     todo = list(start)
     reached: list[_Reached] = []
     for name in list(functions):
@@ -114,12 +158,7 @@ def changed_parts(start: Iterable[ast.AST], definitions: Iterable[ast.stmt]) -> 
         for part in parts:
             if id(part) not in owners:  # `Rule.count` calls no constructor
                 todo += functions.pop(_used_name(part), [])
-    by_name: dict[str, list[_Reached]] = {}
-    for each in reached:
-        if isinstance(each.node, Function):
-            by_name.setdefault(each.node.name, []).append(each)
-    changed = {part for each in reached for part in _changed(each, by_name)}
-    return {part for part in changed if part[:1] != "."}, {part[1:] for part in changed if part[:1] == "."}
+    return reached
 
 
 def _functions(definitions: Iterable[ast.stmt]) -> dict[str, list[ast.AST]]:

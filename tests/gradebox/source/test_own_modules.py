@@ -10,6 +10,7 @@ import pytest
 
 from gradebox.errors import GraderWarning, SourceError
 from gradebox.source import extract
+from gradebox.thread import StringThread
 from tests.gradebox.source.extracted import same
 
 Project = Callable[[dict[str, str]], ModuleType]
@@ -409,6 +410,48 @@ def test_a_module_in_a_branch_that_did_not_run_is_not_imported(project: Project,
     )
     assert "raise" not in same(tmp_path, module.g)
     assert "my_training" not in sys.modules
+
+
+def test_what_a_grader_changes_is_told_apart_by_the_module(project: Project) -> None:
+    module = project(
+        {
+            "my_memory.py": "STATE = {}\ndef note(text):\n    STATE[text] = 1\n    return len(STATE)\n",
+            "my_rules.py": "class Rule:\n    pass\nSTATE = {'a': Rule()}\ndef count():\n    return len(STATE)\n",
+            "my_grader.py": "from my_memory import note\nfrom my_rules import count\n"
+            + GRADE.format("note(thread.completion()) + count()"),
+        }
+    )
+    rules = sys.modules["my_rules"]
+    rules.STATE["b"] = rules.Rule()
+    with pytest.warns(GraderWarning, match=r"my_rules:STATE is dict of 2 here, and dict of 1 in the uploaded copy"):
+        extract(module.g)
+
+
+def test_a_constant_may_have_the_name_of_what_another_module_changes(project: Project, tmp_path: Path) -> None:
+    module = project(
+        {
+            "my_memory.py": "STATE = {}\ndef note(text):\n    STATE[text] = 1\n    return len(text)\n",
+            "my_grader.py": "from my_memory import note\nSTATE = {}\n"
+            + GRADE.format("note(thread.completion()) + STATE['a']"),
+        }
+    )
+    vars(module)["STATE"]["a"] = 5
+    assert "STATE = {'a': 5}" in same(tmp_path, module.g)
+
+
+def test_what_calls_of_the_grader_changed_is_no_difference(project: Project, tmp_path: Path) -> None:
+    module = project(
+        {
+            "my_memory.py": "SEEN = {}\nclass Text:\n    pass\ndef note(text):\n    SEEN[text] = Text()\n"
+            "    return len(text)\n",
+            "my_count.py": "CALLS = 0\n",
+            "my_grader.py": "import my_count\nfrom my_memory import SEEN as KEPT, note\nasync def g(thread):\n"
+            "    my_count.CALLS += 1\n    return note(thread.completion()) + min(len(KEPT), 1)\n",
+        }
+    )
+    with pytest.raises(StopIteration):
+        module.g(StringThread([("assistant", "before")])).send(None)
+    same(tmp_path, module.g)
 
 
 def test_a_module_for_annotations_alone_may_need_a_missing_package(project: Project, tmp_path: Path) -> None:
