@@ -19,12 +19,23 @@ from gradebox.source.live import (
     check_definition,
     contents_of_others,
     is_of_another,
+    names_changing,
     own_contents,
     wraps,
 )
 from gradebox.source.module import Module, Statement, read
 from gradebox.source.names import Names, first_line, is_definition
-from gradebox.source.own_modules import Use, absolute, find, is_own, packages_of, resolved, sets_up_modules, uses
+from gradebox.source.own_modules import (
+    Use,
+    absolute,
+    find,
+    imported,
+    is_own,
+    packages_of,
+    resolved,
+    sets_up_modules,
+    uses,
+)
 from gradebox.source.state import changed_in, changed_names, changed_parts, statements_changing
 
 _FROM_OUTSIDE = {"environ", "environb", "getenv", "getpass"}
@@ -326,11 +337,11 @@ class Closure:
             if statement.index > after and statement not in self.taken:
                 yield from self._take_statement(statement, Need(name, name))
 
-    def _take_calls(self, name: str, after: int) -> None:
+    def _take_calls(self, name: str, after: int, *, widely: bool = False) -> None:
         if name not in self._differing:
             return
         grader = self.user if self.grader else ""
-        for statement in statements_changing(name, self.module, grader, widely=self._widely):
+        for statement in statements_changing(name, self.module, grader, widely=widely or self._widely):
             # `results = [helper(one) for one in data]` probably only filled a cache of the helper.
             is_trial = isinstance(statement.node, ast.Assign | ast.AnnAssign) and not self._differing[name]
             if statement.index > after and statement not in self.taken and not is_trial:
@@ -339,14 +350,17 @@ class Closure:
     def _take_calls_of_others(self) -> None:
         """Takes the statements that ran functions of other modules if values of these differ: `rules.configure(5)`."""
         for name in self._differing:
-            if is_of_another(self.module.globals.get(name), self.module):
-                self._take_calls(name, after=-1)
+            value = self.module.globals.get(name)
+            if is_of_another(value, self.module):  # what a function of another module changes is not seen here
+                self._take_calls(name, after=-1, widely=isinstance(value, FunctionType))
 
     def _take_contents(self, name: str) -> Iterator[Need]:
         """Takes the author's functions and classes in a container, such as one that a decorator filled."""
         if not self.grader:
             for item in contents_of_others(self.module.globals.get(name), self.module, self._main):
                 self._add_filling(item)
+            if name in self._differing:
+                self._add_changing(name)
         for item in own_contents(self.module.globals.get(name), self.module, self.grader):
             item_name = item.__name__
             if isinstance(item, FunctionType):
@@ -362,6 +376,13 @@ class Closure:
                     yield Need(subclass.__name__, name)
                 elif not self.grader and (is_of_another(subclass, self.module) or subclass.__module__ == self._main):
                     self._add_filling(subclass)
+
+    def _add_changing(self, name: str) -> None:
+        """Adds the modules that change a value here: `rules.LIMITS["words"] = 5`."""
+        without = {self._main, self.module.globals.get("__name__"), *self._refused}
+        for other in (each for each in imported() if each.__name__ not in without):
+            if names := names_changing(name, self.module, read(other, self._read)):
+                self.filled_by.setdefault(other.__name__, set()).update(names)
 
     def _add_filling(self, item: FunctionType | type) -> None:
         if item.__module__ == self._main:

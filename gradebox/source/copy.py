@@ -12,6 +12,7 @@ from gradebox.limits import SOURCE_BYTES
 from gradebox.snapshot_program import ComparedNames
 from gradebox.source import imports
 from gradebox.source.closure import Closure, Reach
+from gradebox.source.live import home_of
 from gradebox.source.module import Module, Statement, read
 from gradebox.source.names import Definition, Names
 from gradebox.source.own_modules import Use, find
@@ -177,11 +178,7 @@ class Copy:
         found = dict(self._differing.get(name, {}))
         for other, names in self._differing.items():
             for bound, value in module.globals.items():
-                if (
-                    other
-                    and other != name
-                    and other in (getattr(value, "__module__", 0), getattr(value, "__name__", 0))
-                ):
+                if other and other != name and home_of(value) == other:
                     found.setdefault(bound, any(names.values()))
         return found
 

@@ -155,12 +155,37 @@ def _changes_argument(call: ast.Call, names: set[str], module: Module) -> bool:
     return bool(_OF_PACKAGE.fullmatch(function)) and owner.partition(".")[0] == kind.partition(".")[0]
 
 
+def home_of(value: object) -> str:
+    """The name of the module that a value is, or in which it or its class was defined."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    named = value if isinstance(value, FunctionType | MethodType | type) else type(value)
+    return named.__module__ or ""
+
+
 def is_of_another(value: object, module: Module) -> bool:
     """Whether this is another module of the author, or a function or class of one."""
     if isinstance(value, ModuleType):
         return vars(value) is not module.globals and is_own(value.__name__)
     name = value.__module__ if isinstance(value, FunctionType | type) else ""
     return bool(name) and name != module.globals.get("__name__") and is_own(name)
+
+
+def names_changing(name: str, of: Module, module: Module) -> set[str]:
+    """The names by which statements of a module change a value of another one: `CONFIG`, the other module, or a
+    function of it that is called.
+    """
+    value, home = of.globals.get(name), of.globals.get("__name__")
+    called = set().union(*(each.names.eager for each in module.statements if isinstance(each.node, ast.Expr)))
+    found = set[str]()
+    for other, each in module.globals.items():
+        is_same = each is value and not isinstance(each, VALUES)
+        is_function = isinstance(each, FunctionType) and each.__module__ == home
+        if is_same or is_function or (isinstance(each, ModuleType) and each.__name__ == home):
+            found |= {other for _ in changes(other, module)}
+        if is_function:
+            found |= {other} & called
+    return found
 
 
 def contents_of_others(value: object, module: Module, main: str) -> Iterator[FunctionType | type]:

@@ -53,6 +53,12 @@ def find(name: str) -> ModuleType | None:
     return module if _has_source(module) else None
 
 
+def imported() -> list[ModuleType]:
+    """The author's modules that are imported."""
+    modules = [each for each in list(sys.modules.values()) if isinstance(each, ModuleType) and _has_source(each)]
+    return [each for each in modules if getattr(each, "__file__", None) and is_own(each.__name__)]
+
+
 def is_own(name: str) -> bool:
     """Whether a module with this full name would be one of the author."""
     top = name.partition(".")[0]

@@ -236,6 +236,30 @@ UPLOADED = {
         "my_grader.py": "from my_text import configure, cut\nconfigure(limit=3)\n"
         + GRADE.format("len(cut(thread.completion()))"),
     },
+    "what a module that only sets up others changed": {
+        "my_options.py": "class Options:\n    limit = 1\nOPTIONS = Options()\nPATTERNS = {}\nRULES = []\n"
+        "def rule(fn):\n    RULES.append(fn)\n",
+        "my_setup.py": "import re\nimport my_options\nfrom my_options import OPTIONS, rule\nOPTIONS.limit = 5\n"
+        "my_options.PATTERNS['a'] = re.compile('[ab]')\nrule(lambda text: 100)\n",
+        "my_grader.py": "import my_setup\nfrom my_options import OPTIONS, PATTERNS, RULES\nasync def g(thread):\n"
+        "    text = thread.completion()[:OPTIONS.limit]\n"
+        "    return len(PATTERNS['a'].findall(text)) + sum(rule(text) for rule in RULES)\n",
+    },
+    "what another module registered for a type": {
+        "my_score.py": "import functools\n@functools.singledispatch\ndef score(value):\n    return 0\n",
+        "my_types.py": "from my_score import score\n@score.register\ndef _(value: str):\n    return len(value)\n"
+        "@score.register(int)\ndef _(value):\n    return value\n",
+        "my_grader.py": "import my_types\nfrom my_score import score\n"
+        + GRADE.format("score(thread.completion()) + score(3)"),
+    },
+    "what a call set up, beside a value with attributes of any name": {
+        "my_text.py": "class Options:\n    pass\nOPTIONS = Options()\n"
+        "def configure(limit):\n    OPTIONS.limit = limit\ndef cut(text):\n    return text[:OPTIONS.limit]\n",
+        "my_grader.py": "import my_text\nclass Strict:\n    def __bool__(self):\n        raise ValueError\n"
+        "class Any:\n    def __getattr__(self, name):\n        return Same()\nclass Same:\n"
+        "    def __eq__(self, other):\n        return Strict()\nANY = Any()\nmy_text.configure(limit=3)\n"
+        + GRADE.format("len(my_text.cut(thread.completion()))"),
+    },
     "modules that import each other": {
         "my_even.py": "import my_odd\ndef even(n):\n    return n == 0 or my_odd.odd(n - 1)\n",
         "my_odd.py": "import my_even\ndef odd(n):\n    return n != 0 and my_even.even(n - 1)\n",
