@@ -55,8 +55,13 @@ def find(name: str) -> ModuleType | None:
 
 def imported() -> list[ModuleType]:
     """The author's modules that are imported."""
-    modules = [each for each in list(sys.modules.values()) if isinstance(each, ModuleType) and _has_source(each)]
-    return [each for each in modules if getattr(each, "__file__", None) and is_own(each.__name__)]
+    own = {top for top in {name.partition(".")[0] for name in sys.modules} if is_own(top)}
+    modules = [each for name, each in list(sys.modules.items()) if name.partition(".")[0] in own]
+    return [
+        each
+        for each in modules
+        if isinstance(each, ModuleType) and getattr(each, "__file__", None) and _has_source(each)
+    ]
 
 
 def is_own(name: str) -> bool:
