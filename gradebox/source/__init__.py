@@ -8,12 +8,12 @@ from types import FunctionType
 from gradebox.errors import SourceError
 from gradebox.limits import SOURCE_BYTES
 from gradebox.source import imports
-from gradebox.source.closure import Need, refuse_imports, refuse_own_module
 from gradebox.source.copy import Copy, too_long
 from gradebox.source.difference import Difference, differences
 from gradebox.source.function import original
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import Definition, names_of
+from gradebox.source.refusals import Need, refuse_imports, refuse_own_module
 from gradebox.source.render import rendered
 from gradebox.warn import warn
 

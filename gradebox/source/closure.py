@@ -6,6 +6,7 @@ import ast
 import importlib
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -36,20 +37,17 @@ from gradebox.source.own_modules import (
     sets_up_modules,
     uses,
 )
+from gradebox.source.refusals import (
+    Need,
+    refuse_command_line,
+    refuse_environment,
+    refuse_imports,
+    refuse_own_module,
+)
 from gradebox.source.state import changed_in, changed_names, changed_parts, statements_changing
 
-_FROM_OUTSIDE = {"environ", "environb", "getenv", "getpass"}
-_FROM_COMMAND = {"parse_args", "parse_known_args", "argv"}
 _MISSING = object()
 _MOST_IMPORTS = 20  # through which a value came
-
-
-class Need(NamedTuple):
-    """A name that `user` reads when it is called or, with `before`, when the statement with that index runs."""
-
-    name: str
-    user: str
-    before: int | None = None
 
 
 class Reach(NamedTuple):
@@ -57,6 +55,25 @@ class Reach(NamedTuple):
 
     start: Sequence[ast.AST]
     others: Sequence[tuple[Mapping[str, Any], Sequence[ast.stmt]]] = ()
+
+
+@dataclass
+class Rules:
+    """What holds for all modules of a copy.
+
+    Attributes:
+        allowed: decides which imports may be uploaded although the sandbox's standard library lacks them.
+        main: the name of the grader's module.
+        widely: take all statements that run a function and use a name whose value differs.
+        known: the author's modules that were read, by name.
+        refused: the author's modules that cannot be uploaded.
+    """
+
+    allowed: imports.Allowed
+    main: str
+    widely: bool
+    known: dict[str, Module]
+    refused: set[str] = field(default_factory=set)
 
 
 class Closure:
@@ -75,30 +92,17 @@ class Closure:
     """
 
     def __init__(
-        self,
-        module: Module,
-        grader: FunctionType | None,
-        allowed: imports.Allowed = imports.nothing,
-        differing: Mapping[str, bool] | None = None,
-        widely: bool = False,
-        refused: Collection[str] = (),
-        main: str = "",
-        known: dict[str, Module] | None = None,
+        self, module: Module, grader: FunctionType | None, rules: Rules, differing: Mapping[str, bool]
     ) -> None:
         """Has nothing yet.
 
         Args:
             module: the module.
             grader: its function that is uploaded, if it has it.
-            allowed: decides which imports may be uploaded although the sandbox's standard library lacks them.
+            rules: what holds for all modules of the copy.
             differing: names whose values depend on functions that the module ran; false if the grader itself may have
                 changed them. The statements that ran them are taken, if all they need can be uploaded.
-            widely: take all statements that run a function and use one of these names.
-            refused: modules of the author that cannot be uploaded.
-            main: the name of the grader's module.
-            known: the author's modules that were read, by name.
         """
-        self._allowed = allowed
         self.module = module
         self.grader = grader
         self.taken: dict[Statement, set[str]] = {}
@@ -106,11 +110,8 @@ class Closure:
         self.calls_itself = False
         self.filled_by: dict[str, set[str]] = {}
         self.filled_by_main: set[str] = set()
-        self._main = main
-        self._read = {} if known is None else known
-        self._differing = differing or {}
-        self._widely = widely
-        self._refused = refused
+        self._rules = rules
+        self._differing = differing
         self._set_up: set[str] = set()
         self.state: set[str] = set()
         self._unbound: dict[str, Need] = {}
@@ -161,7 +162,7 @@ class Closure:
         nodes = [self.shown(statement, names) for statement, names in self.taken.items()]
         if self.grader:
             nodes.append(self.module.definition(self.grader.__code__, self.user)[1])
-        found = uses(nodes, self.module.package, self.module.globals, self._refused)
+        found = uses(nodes, self.module.package, self.module.globals, self._rules.refused)
         for name, filling in self.filled_by.items():
             for package in packages_of(name):
                 found.setdefault(package, Use())
@@ -201,7 +202,7 @@ class Closure:
     def allowed(self, name: str) -> bool:
         """Whether an import of this module may be uploaded; the name may be relative to the package."""
         full = absolute(name, self.module.package)
-        return self._allowed(full) or (full not in self._refused and find(full) is not None)
+        return self._rules.allowed(full) or (full not in self._rules.refused and find(full) is not None)
 
     def _allowed_in(self, node: ast.stmt) -> imports.Allowed:
         """As `allowed`. In an `if`, modules that were not imported here stay behind: that branch did not run."""
@@ -214,7 +215,7 @@ class Closure:
 
     def refused(self, name: str) -> bool:
         """Whether this is a module of the author that cannot be uploaded; the name may be relative to the package."""
-        return absolute(name, self.module.package) in self._refused
+        return absolute(name, self.module.package) in self._rules.refused
 
     def _with_aliases(self, names: set[str]) -> set[str]:
         """These names, and those of the same objects."""
@@ -262,7 +263,7 @@ class Closure:
         if not binders:
             self._take_unbound(need)
         elif (value := self._value(name, binders)) is not None:
-            _refuse_environment(self._origin(binders[0], name), need)
+            refuse_environment(self._origin(binders[0], name), need)
             self.values[name] = (binders[0], value)
         else:
             for statement in binders:
@@ -279,7 +280,7 @@ class Closure:
             if own is None or not isinstance(node, ast.ImportFrom):
                 break
             name = next((each.name for each in node.names if imports.bound_name(each, node) == name), name)
-            module = read(own, self._read)
+            module = read(own, self._rules.known)
             if name not in module.binders:
                 break
             statement = module.binders[name][-1]
@@ -325,8 +326,8 @@ class Closure:
         refuse_imports(node, user, statement.text.label, self._allowed_in(node), self.refused)
         if not first:
             return
-        _refuse_environment(statement, need)
-        _refuse_command_line(statement, need)
+        refuse_environment(statement, need)
+        refuse_command_line(statement, need)
         refuse_own_module(node, user)
         check_definition(statement, need.name, self.module)
         yield from self._needs(statement.names, need.name, statement.index)
@@ -341,7 +342,7 @@ class Closure:
         if name not in self._differing:
             return
         grader = self.user if self.grader else ""
-        for statement in statements_changing(name, self.module, grader, widely=widely or self._widely):
+        for statement in statements_changing(name, self.module, grader, widely=widely or self._rules.widely):
             # `results = [helper(one) for one in data]` probably only filled a cache of the helper.
             is_trial = isinstance(statement.node, ast.Assign | ast.AnnAssign) and not self._differing[name]
             if statement.index > after and statement not in self.taken and not is_trial:
@@ -357,7 +358,7 @@ class Closure:
     def _take_contents(self, name: str) -> Iterator[Need]:
         """Takes the author's functions and classes in a container, such as one that a decorator filled."""
         if not self.grader:
-            for item in contents_of_others(self.module.globals.get(name), self.module, self._main):
+            for item in contents_of_others(self.module.globals.get(name), self.module, self._rules.main):
                 self._add_filling(item)
             if name in self._differing:
                 self._add_changing(name)
@@ -374,18 +375,20 @@ class Closure:
             for subclass in subclasses:
                 if self.module.globals.get(subclass.__name__) is subclass:
                     yield Need(subclass.__name__, name)
-                elif not self.grader and (is_of_another(subclass, self.module) or subclass.__module__ == self._main):
+                elif not self.grader and (
+                    is_of_another(subclass, self.module) or subclass.__module__ == self._rules.main
+                ):
                     self._add_filling(subclass)
 
     def _add_changing(self, name: str) -> None:
         """Adds the modules that change a value here: `rules.LIMITS["words"] = 5`."""
-        without = {self._main, self.module.globals.get("__name__"), *self._refused}
+        without = {self._rules.main, self.module.globals.get("__name__"), *self._rules.refused}
         for other in (each for each in imported() if each.__name__ not in without):
-            if names := names_changing(name, self.module, read(other, self._read)):
+            if names := names_changing(name, self.module, read(other, self._rules.known)):
                 self.filled_by.setdefault(other.__name__, set()).update(names)
 
     def _add_filling(self, item: FunctionType | type) -> None:
-        if item.__module__ == self._main:
+        if item.__module__ == self._rules.main:
             self.filled_by_main.add(item.__name__)
         else:
             self.filled_by.setdefault(item.__module__, set()).add(item.__name__)
@@ -461,7 +464,7 @@ class Closure:
         """Whether this imports a module of the author that has such a statement."""
         if not isinstance(node, ast.Import | ast.ImportFrom) or imports.is_missing(node, self.allowed, self.refused):
             return False
-        found = uses([node], self.module.package, self.module.globals, self._refused)
+        found = uses([node], self.module.package, self.module.globals, self._rules.refused)
         return any(sets_up_modules(name) for name in found)
 
     def _uses(self, module: str) -> bool:
@@ -519,7 +522,7 @@ class Closure:
             given = node.decorator_list or node.args.defaults or node.args.kw_defaults
             return bool(given) or getattr(code, "co_firstlineno", None) != first_line(node)
         if isinstance(node, ast.Import | ast.ImportFrom):
-            return bool(uses([node], self.module.package, self.module.globals, self._refused))
+            return bool(uses([node], self.module.package, self.module.globals, self._rules.refused))
         return isinstance(node, ast.ClassDef) or any(
             name not in self.values and not self._is_written(name, node) for name in self.taken[statement]
         )
@@ -527,64 +530,6 @@ class Closure:
     def _is_written(self, name: str, node: ast.stmt) -> bool:
         value = literal(self.module.globals.get(name, _MISSING))
         return value is not None and value == written(node, name)
-
-
-def refuse_imports(node: ast.AST, need: Need, label: str, allowed: imports.Allowed, refused: imports.Allowed) -> None:
-    """Raises SourceError for an import that would fail in the sandbox."""
-    for statement, name in imports.missing(node, allowed, refused):
-        raise SourceError(
-            f"{need.user} needs `{ast.unparse(statement)}` ({label}, line {statement.lineno}), "
-            f"and {imports.explain(name)}"
-        )
-
-
-def refuse_own_module(node: ast.AST, need: Need) -> None:
-    """Raises SourceError for `sys.modules[...]` and `grade.__globals__`, by which a function looks up names of its
-    module.
-    """
-    for part in ast.walk(node):
-        # Setting an entry is none: `sys.modules["resource"] = None` is usual before a program is run.
-        is_look_up = (
-            isinstance(part, ast.Subscript)
-            and isinstance(part.ctx, ast.Load)
-            and ast.unparse(part.value) == "sys.modules"
-        )
-        if isinstance(part, ast.Attribute):
-            is_look_up = part.attr == "__globals__" or ast.unparse(part) == "sys.modules.get"
-        if is_look_up:
-            raise SourceError(
-                f"{need.user} uses `{ast.unparse(part)}`, and only what a grader names is uploaded: put what it looks "
-                "up there into a dict at module level"
-            )
-
-
-def _refuse_environment(statement: Statement, need: Need) -> None:
-    """Raises SourceError for a value from this machine, which may be a secret."""
-    if name := _used(statement, _FROM_OUTSIDE):
-        raise SourceError(
-            f"{need.user} uses {need.name}, which {statement.where} takes from this machine ({name}): the sandbox "
-            "has no environment, and values from yours are not uploaded unasked. Write the value into the source"
-        )
-
-
-def _refuse_command_line(statement: Statement, need: Need) -> None:
-    """Raises SourceError for a statement that would read the command line again, in the sandbox."""
-    if name := _used(statement, _FROM_COMMAND):
-        raise SourceError(
-            f"{need.user} uses {need.name}, which {statement.where} takes from the command line ({name}): the sandbox "
-            "has none. Copy what the grader needs into a constant of its own, as in LIMIT = args.limit"
-        )
-
-
-def _used(statement: Statement, names: set[str]) -> str | None:
-    """The first of these names that the statement uses, also as an attribute; None in a definition."""
-    if is_definition(statement.node):
-        return None
-    for part in ast.walk(statement.node):
-        name = part.attr if isinstance(part, ast.Attribute) else part.id if isinstance(part, ast.Name) else ""
-        if name in names:
-            return name
-    return None
 
 
 def _binds_anew(statement: Statement, name: str) -> bool:

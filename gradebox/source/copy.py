@@ -11,7 +11,7 @@ from gradebox.errors import SourceError
 from gradebox.limits import SOURCE_BYTES
 from gradebox.snapshot_program import ComparedNames
 from gradebox.source import imports
-from gradebox.source.closure import Closure, Reach
+from gradebox.source.closure import Closure, Reach, Rules
 from gradebox.source.live import home_of
 from gradebox.source.module import Module, Statement, read
 from gradebox.source.names import Definition, Names
@@ -57,14 +57,10 @@ class Copy:
         widely: bool = False,
         known: dict[str, Module] | None = None,
     ) -> None:
-        """Has nothing yet. The arguments are those of `Closure`."""
-        self._allowed = allowed
+        """Has nothing yet. The arguments are those of `Rules` and `Closure`."""
+        self._rules = Rules(allowed, module.globals.get("__name__", ""), widely, {} if known is None else known)
         self._differing = differing or {}
-        self._widely = widely
-        self._known = {} if known is None else known
         self._uses: dict[str, Use] = {}
-        self._refused: set[str] = set()
-        self._name: str = module.globals.get("__name__", "")
         self.main = self._closure(module, "", grader)
         self.own: dict[str, Closure] = {}
 
@@ -85,9 +81,9 @@ class Copy:
                 self._follow(names, statement, node)
             except _Refused as error:  # go on without the module, which may be needed in annotations alone
                 first = first or error.reason
-                if error.module in self._refused:  # another one needs it
+                if error.module in self._rules.refused:  # another one needs it
                     raise first from None
-                self._refused.add(error.module)
+                self._rules.refused.add(error.module)
             except SourceError as error:
                 raise first or error from None
             else:
@@ -153,7 +149,7 @@ class Copy:
     def _followed(self, name: str, node: Definition) -> Closure:
         live = find(name)
         assert live is not None  # `uses` found it
-        module, use = read(live, self._known), self._uses[name]
+        module, use = read(live, self._rules.known), self._uses[name]
         if module.globals is self.main.module.globals and not _submodules(live).issuperset(use.names):
             raise SourceError(
                 f"a module that {self.main.user} uses imports {name}, in which {self.main.user} itself is: "
@@ -170,8 +166,7 @@ class Copy:
         return closure
 
     def _closure(self, module: Module, name: str, grader: FunctionType | None) -> Closure:
-        differing = self._differing_in(module, name)
-        return Closure(module, grader, self._allowed, differing, self._widely, self._refused, self._name, self._known)
+        return Closure(module, grader, self._rules, self._differing_in(module, name))
 
     def _differing_in(self, module: Module, name: str) -> dict[str, bool]:
         """The names that differ in a module, and those of other modules in which something differs."""

@@ -1,0 +1,80 @@
+"""Refuses what cannot be uploaded, with the reason and the remedy."""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple
+
+from gradebox.errors import SourceError
+from gradebox.source import imports
+from gradebox.source.module import Statement
+from gradebox.source.names import is_definition
+
+_FROM_OUTSIDE = {"environ", "environb", "getenv", "getpass"}
+_FROM_COMMAND = {"parse_args", "parse_known_args", "argv"}
+
+
+class Need(NamedTuple):
+    """A name that `user` reads when it is called or, with `before`, when the statement with that index runs."""
+
+    name: str
+    user: str
+    before: int | None = None
+
+
+def refuse_imports(node: ast.AST, need: Need, label: str, allowed: imports.Allowed, refused: imports.Allowed) -> None:
+    """Raises SourceError for an import that would fail in the sandbox."""
+    for statement, name in imports.missing(node, allowed, refused):
+        raise SourceError(
+            f"{need.user} needs `{ast.unparse(statement)}` ({label}, line {statement.lineno}), "
+            f"and {imports.explain(name)}"
+        )
+
+
+def refuse_own_module(node: ast.AST, need: Need) -> None:
+    """Raises SourceError for `sys.modules[...]` and `grade.__globals__`, by which a function looks up names of its
+    module.
+    """
+    for part in ast.walk(node):
+        # Setting an entry is none: `sys.modules["resource"] = None` is usual before a program is run.
+        is_look_up = (
+            isinstance(part, ast.Subscript)
+            and isinstance(part.ctx, ast.Load)
+            and ast.unparse(part.value) == "sys.modules"
+        )
+        if isinstance(part, ast.Attribute):
+            is_look_up = part.attr == "__globals__" or ast.unparse(part) == "sys.modules.get"
+        if is_look_up:
+            raise SourceError(
+                f"{need.user} uses `{ast.unparse(part)}`, and only what a grader names is uploaded: put what it looks "
+                "up there into a dict at module level"
+            )
+
+
+def refuse_environment(statement: Statement, need: Need) -> None:
+    """Raises SourceError for a value from this machine, which may be a secret."""
+    if name := _used(statement, _FROM_OUTSIDE):
+        raise SourceError(
+            f"{need.user} uses {need.name}, which {statement.where} takes from this machine ({name}): the sandbox "
+            "has no environment, and values from yours are not uploaded unasked. Write the value into the source"
+        )
+
+
+def refuse_command_line(statement: Statement, need: Need) -> None:
+    """Raises SourceError for a statement that would read the command line again, in the sandbox."""
+    if name := _used(statement, _FROM_COMMAND):
+        raise SourceError(
+            f"{need.user} uses {need.name}, which {statement.where} takes from the command line ({name}): the sandbox "
+            "has none. Copy what the grader needs into a constant of its own, as in LIMIT = args.limit"
+        )
+
+
+def _used(statement: Statement, names: set[str]) -> str | None:
+    """The first of these names that the statement uses, also as an attribute; None in a definition."""
+    if is_definition(statement.node):
+        return None
+    for part in ast.walk(statement.node):
+        name = part.attr if isinstance(part, ast.Attribute) else part.id if isinstance(part, ast.Name) else ""
+        if name in names:
+            return name
+    return None
