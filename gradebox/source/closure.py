@@ -58,7 +58,7 @@ class Reach(NamedTuple):
 
 
 @dataclass
-class Rules:
+class CopyRules:
     """What holds for all modules of a copy.
 
     Attributes:
@@ -92,7 +92,7 @@ class Closure:
     """
 
     def __init__(
-        self, module: Module, grader: FunctionType | None, rules: Rules, differing: Mapping[str, bool]
+        self, module: Module, grader: FunctionType | None, rules: CopyRules, differing: Mapping[str, bool]
     ) -> None:
         """Has nothing yet.
 

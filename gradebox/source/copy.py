@@ -11,7 +11,7 @@ from gradebox.errors import SourceError
 from gradebox.limits import SOURCE_BYTES
 from gradebox.snapshot_program import ComparedNames
 from gradebox.source import imports
-from gradebox.source.closure import Closure, Reach, Rules
+from gradebox.source.closure import Closure, Reach, CopyRules
 from gradebox.source.live import home_of
 from gradebox.source.module import Module, Statement, read
 from gradebox.source.names import Definition, Names
@@ -57,8 +57,8 @@ class Copy:
         widely: bool = False,
         known: dict[str, Module] | None = None,
     ) -> None:
-        """Has nothing yet. The arguments are those of `Rules` and `Closure`."""
-        self._rules = Rules(allowed, module.globals.get("__name__", ""), widely, {} if known is None else known)
+        """Has nothing yet. The arguments are those of `CopyRules` and `Closure`."""
+        self._rules = CopyRules(allowed, module.globals.get("__name__", ""), widely, {} if known is None else known)
         self._differing = differing or {}
         self._uses: dict[str, Use] = {}
         self.main = self._closure(module, "", grader)
