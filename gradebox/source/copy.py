@@ -11,7 +11,7 @@ from gradebox.errors import SourceError
 from gradebox.limits import SOURCE_BYTES
 from gradebox.snapshot_program import ComparedNames
 from gradebox.source import imports
-from gradebox.source.closure import Closure, Reach, CopyRules
+from gradebox.source.closure import Closure, CopyRules, Reach
 from gradebox.source.live import home_of
 from gradebox.source.module import Module, Statement, read
 from gradebox.source.names import Definition, Names
