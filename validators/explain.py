@@ -156,7 +156,8 @@ def _of_module(error: Any) -> str:
         )
     return (
         ". A grader has the standard library, `StringThread`, and the packages of its environment, if it has one: "
-        f"do without this package, or name an environment that has it (`gradebox environments create`).{own}"
+        "do without this package, or name an environment that has it (`gradebox environments create`; for `gradebox "
+        f"run`, `--package`).{own}"
     )
 
 
@@ -183,6 +184,8 @@ def _of_key(error: BaseException) -> str:
         trace = trace.tb_next
     if trace is None or trace.tb_frame.f_code is not _READ_VARIABLE:
         return ""
+    if error.args == ("ENVIRONMENT_DATA",):
+        return ". The grader has no environment with data: name one when it is created (`--environment NAME`)."
     return ". The sandbox has no environment variables of yours: write the value into the source or the metadata."
 
 

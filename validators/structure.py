@@ -93,7 +93,7 @@ def _missing(tree: _ast.Module) -> str:
     named = [node for node in _top_level(tree.body) if isinstance(node, _ast.AsyncFunctionDef)]
     if named:
         other = wrong_parameters(named[-1])
-        advice = f". {other}" if other else ": call it `grade`."
+        advice = f". {other}" if other else ": call it `grade`, or name it by `--function` in the shell."
         return f"there is no `async def grade`, but `async def {named[-1].name[:100]}`{advice}"
     plain = (trl_form(node) for node in _top_level(tree.body) if isinstance(node, _ast.FunctionDef))
     return f"there is no `async def grade`. {next(filter(None, plain), _EXAMPLE)}"

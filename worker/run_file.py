@@ -75,6 +75,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _name(arguments: argparse.Namespace) -> str:
+    """The grader's name in tables."""
+    return str(arguments.function or arguments.file.stem)
+
+
 def _grader(source: str, pool: Pool, arguments: argparse.Namespace) -> tuple[GraderSource, Settled]:
     """The grader, in an environment if it needs packages or data. Raises what building the environment raises."""
     if not arguments.package and arguments.data is None:
@@ -116,7 +121,7 @@ def _run(pool: Pool, grader: GraderSource, settled: Settled, arguments: argparse
     with _opened(arguments.output) as out, pool.grading(grader) as grading:
         lines: list[bytes] | None = first
         while lines is not None:
-            outcomes = grading.score(b"\n".join(lines), counted.count, arguments.file.stem, len(lines))
+            outcomes = grading.score(b"\n".join(lines), counted.count, _name(arguments), len(lines))
             counted = merged([counted, tally(outcomes)])
             for outcome in outcomes:
                 if outcome.error is not None:
@@ -124,7 +129,7 @@ def _run(pool: Pool, grader: GraderSource, settled: Settled, arguments: argparse
             if out is not None:
                 score.write_outcomes(outcomes, out)
             lines = next(slices, None)
-    code = _report(report, summarise(arguments.file.stem, 1.0, counted), arguments.json, str(arguments.output) == "-")
+    code = _report(report, summarise(_name(arguments), 1.0, counted), arguments.json, str(arguments.output) == "-")
     for kind, outcome in told.items():
         output.note(f"{kind}, first at thread {outcome.index}: {outcome.error.message if outcome.error else ''}")
     return code if counted.scored else 1

@@ -1,6 +1,7 @@
 """Takes a function of a file, which is imported, with what it uses of the author's modules."""
 
 import importlib
+import inspect
 import sys
 import warnings
 from collections.abc import Callable
@@ -36,11 +37,13 @@ def _imported(path: Path, name: str) -> Callable[..., object]:
     folder, module = _module(path.resolve())
     sys.path.insert(0, str(folder))
     try:
-        function: object = getattr(importlib.import_module(module), name, None)
+        live = vars(importlib.import_module(module))
     except (Exception, SystemExit) as error:  # what the author's file raises
         raise SourceError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    function: object = live.get(name)
     if not callable(function):
-        raise SourceError(f"{path} has no function {name!r}")
+        there = [each for each, value in live.items() if inspect.iscoroutinefunction(value)]
+        raise SourceError(f"{path} has no function {name!r}; its graders: {', '.join(there) or 'none'}")
     return function
 
 

@@ -43,6 +43,7 @@ from gradebox.source.refusals import (
     refuse_environment,
     refuse_imports,
     refuse_own_module,
+    refuse_secret,
 )
 from gradebox.source.state import changed_in, changed_names, changed_parts, statements_changing
 
@@ -257,13 +258,15 @@ class Closure:
         if name == "__file__":
             raise SourceError(
                 f"{need.user} uses __file__, and the sandbox holds no file of yours: "
-                "write what you read from files into the source"
+                "write what you read from files into the source, as a constant of at most 16 KiB, or send it as the "
+                "data of an environment"
             )
         binders = self._binders(name, need.before)
         if not binders:
             self._take_unbound(need)
         elif (value := self._value(name, binders)) is not None:
             refuse_environment(self._origin(binders[0], name), need)
+            refuse_secret(value, need)
             self.values[name] = (binders[0], value)
         else:
             for statement in binders:
@@ -301,7 +304,10 @@ class Closure:
             return None
         if isinstance(node, ast.Import | ast.ImportFrom) and self._is_found(node, name):
             return None
-        value = literal(self.module.globals[name])
+        live = self.module.globals[name]
+        if isinstance(live, bool | None) and isinstance(node, ast.Try) and imports.has_import(node):
+            return None  # such as HAS_SYMPY: it is computed from the packages that are there
+        value = literal(live)
         return None if value is None or value == written(node, name) else value
 
     def _is_found(self, node: imports.Import, name: str) -> bool:
@@ -364,11 +370,11 @@ class Closure:
                 self._add_changing(name)
         for item in own_contents(self.module.globals.get(name), self.module, self.grader):
             item_name = item.__name__
-            if isinstance(item, FunctionType):
+            if self.module.globals.get(item_name) is item:
+                yield Need(item_name, name)
+            elif isinstance(item, FunctionType) and not item.__closure__:  # else a function of the module made it
                 statement, _ = self.module.definition(item.__code__, item_name)
                 yield from self._take_statement(statement, Need(item_name, name))
-            elif self.module.globals.get(item_name) is item:
-                yield Need(item_name, name)
         live = self.module.globals.get(name)
         if isinstance(live, type) and any("__subclasses__" in each.source for each in self.module.statements):
             subclasses: list[type] = type.__subclasses__(live)
@@ -429,6 +435,10 @@ class Closure:
     def _bind_by_value(self, need: Need) -> None:
         if any(need.name in statement.names.rebinds for statement in self.taken) or need.name in self.state:
             return
+        for statement in self.module.statements:
+            node = statement.node
+            if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+                refuse_environment(self._origin(statement, need.name), need)
         value = literal(self.module.globals[need.name])
         if value is None:
             kind = type(self.module.globals[need.name]).__name__
@@ -436,6 +446,7 @@ class Closure:
                 f"{need.user} uses {need.name}, which no statement of its module binds, and its value ({kind}) "
                 "is no constant that could be written down: define it by a statement at module level"
             )
+        refuse_secret(value, need)
         self.values[need.name] = (None, value)
 
     def _follow_settings(self) -> None:

@@ -105,6 +105,11 @@ def missing(node: ast.AST, allowed: Allowed = nothing, refused: Allowed = nothin
         yield from missing(child, allowed, refused)
 
 
+def has_import(node: ast.AST) -> bool:
+    """Whether this contains an import."""
+    return any(isinstance(part, ast.Import | ast.ImportFrom) for part in ast.walk(node))
+
+
 def is_for_types(node: ast.If) -> bool:
     """Whether what follows is for type checkers alone."""
     return ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")

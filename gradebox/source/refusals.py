@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import re
 from typing import NamedTuple
 
 from gradebox.errors import SourceError
@@ -11,6 +13,8 @@ from gradebox.source.module import Statement
 from gradebox.source.names import is_definition
 
 _FROM_OUTSIDE = {"environ", "environb", "getenv", "getpass"}
+_SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH")  # in the name of a variable
+_SECRET_CHARS = 6  # shorter values are contained in others by chance
 _FROM_COMMAND = {"parse_args", "parse_known_args", "argv"}
 
 
@@ -58,6 +62,18 @@ def refuse_environment(statement: Statement, need: Need) -> None:
             f"{need.user} uses {need.name}, which {statement.where} takes from this machine ({name}): the sandbox "
             "has no environment, and values from yours are not uploaded unasked. Write the value into the source"
         )
+
+
+def refuse_secret(value: str, need: Need) -> None:
+    """Raises SourceError for a constant, as a text, that contains the value of a variable such as `HF_TOKEN`. It may
+    come from there by a function.
+    """
+    for name, secret in os.environ.items():
+        if _SECRET.search(name.upper()) and len(secret) >= _SECRET_CHARS and repr(secret)[1:-1] in value:
+            raise SourceError(
+                f"{need.user} uses {need.name}, whose value contains that of your environment variable {name}: values "
+                "from your environment are not uploaded unasked. Write it into the source if the grader needs it"
+            )
 
 
 def refuse_command_line(statement: Statement, need: Need) -> None:

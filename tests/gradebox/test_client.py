@@ -356,6 +356,12 @@ def test_put_makes_a_grader_and_gives_it_versions(client: Client) -> None:
         client.graders.put(key, fn=SLEEPS)
 
 
+def test_put_of_a_new_grader_that_fails_tells_that_alone(client: Client) -> None:
+    with pytest.raises(ValidationError) as raised:
+        client.graders.put(f"put-{uuid4().hex[:8]}", fn="async def other(thread): return 1.0")
+    assert raised.value.__context__ is None
+
+
 def test_put_into_an_environment_that_does_not_exist_says_so(client: Client) -> None:
     key = f"put-{uuid4().hex[:8]}"
     for fn in (SLEEPS, exact):

@@ -184,7 +184,11 @@ class Uv:
             return f"uv ended with {status} and printed nothing: see the worker's log, or try again"
         hint = ""
         if "no usable wheels" in told or "no wheels" in told or "building" in told.lower():
-            hint = "\nOnly packages that have wheels for Python on this machine can be in an environment."
+            hint = (
+                "\nOnly packages that have wheels for Python on this machine can be in an environment. Others can be "
+                "its data: `pip install --target packages NAME`, then an update with `--data packages` and without "
+                "this requirement"
+            )
         return f"{told[:3000]}{hint}"
 
 

@@ -163,11 +163,15 @@ class Graders:
         try:
             self.get(key)
         except NotFound:
-            if kind is not None and config is not None:
-                return self.create.of_kind(key=key, kind=kind, config=config, **options)
-            assert fn is not None
-            return self.create.function(key=key, fn=fn, **options)
-        return self.update(key, fn=fn, kind=kind, config=config, **options)
+            is_new = True
+        else:
+            is_new = False
+        if not is_new:
+            return self.update(key, fn=fn, kind=kind, config=config, **options)
+        if kind is not None and config is not None:
+            return self.create.of_kind(key=key, kind=kind, config=config, **options)
+        assert fn is not None
+        return self.create.function(key=key, fn=fn, **options)
 
     def test_threads(self, key: str) -> Sequence[Thread]:
         """The threads that stay with a grader, as dicts: those of the last checks that were sent threads."""

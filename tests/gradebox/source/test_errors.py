@@ -14,7 +14,7 @@ import gradebox
 from gradebox import StringThread
 from gradebox.errors import SourceError
 from gradebox.source import extract
-from tests.gradebox.source.extracted import load, same
+from tests.gradebox.source.extracted import load, run, same
 
 
 class Holder:
@@ -170,6 +170,12 @@ def test_what_a_function_may_not_use(case: str, tmp_path: Path) -> None:
     module = load(tmp_path, text + "\n")
     with pytest.raises(SourceError, match=message):
         extract(module.g)
+
+
+def test_a_flag_of_an_import_with_a_fallback_is_computed_in_the_sandbox(tmp_path: Path) -> None:
+    text = "try:\n    import httpx\n    HAS = True\nexcept ImportError:\n    HAS = False\n"
+    module = load(tmp_path, text + "async def g(t):\n    return float(HAS)\n")
+    assert run(tmp_path, extract(module.g), ["a"]) == [0.0]
 
 
 def test_imports_with_a_fallback_and_unused_ones_are_no_error(tmp_path: Path) -> None:

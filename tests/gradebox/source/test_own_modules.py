@@ -104,6 +104,13 @@ UPLOADED = {
         "my_rewards/main.py": "from .text import count\nfrom . import low\nasync def g(thread):\n"
         "    from .low import low as again\n    return count(low.low(again(thread.completion())))\n",
     },
+    "a table of decorated functions": {
+        "my_rules.py": "import functools\ndef twice(fn):\n    @functools.wraps(fn)\n    def inner(text):\n"
+        "        return 2 * fn(text)\n    return inner\n@twice\ndef a(text):\n    return len(text)\n"
+        "@twice\ndef b(text):\n    return 1\nRULES = {'a': a, 'b': (b, 0.5)}\nRULES['c'] = twice(len)\n",
+        "my_grader.py": "from my_rules import RULES\n"
+        + GRADE.format("RULES['a'](thread.completion()) + RULES['b'][0]('') + RULES['c']('abc')"),
+    },
     "a class and its base in a third module": {
         "my_base.py": "class Base:\n    weight = 2\n    def score(self, text):\n"
         "        return self.weight * self.of(text)\n",
@@ -374,6 +381,31 @@ def test_what_a_module_may_not_use(case: str, project: Project) -> None:
     files, message = REFUSED[case]
     with pytest.raises(SourceError, match=message):
         extract(project(files).g)
+
+
+SECRETS = {
+    "a constant": "from my_conf import KEY\n" + GRADE.format("len(KEY)"),
+    "in a dict": "from my_conf import TABLE\n" + GRADE.format("len(TABLE['key'])"),
+    "by a star": "from my_conf import *\n" + GRADE.format("len(KEY)"),
+    "by a function": "from my_conf import LOADED\n" + GRADE.format("len(LOADED)"),
+    "by a function beside the grader": "import my_conf\nOWN = 'Bearer ' + my_conf.load()\n" + GRADE.format("len(OWN)"),
+    "of an object": "import my_conf\nCOPIED = my_conf.OPTIONS.key\n" + GRADE.format("len(COPIED)"),
+}
+
+
+@pytest.mark.parametrize("case", SECRETS)
+def test_a_value_from_the_environment_is_not_uploaded(
+    case: str, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "s'3cret")
+    conf = (
+        "import os\nKEY = os.environ['MY_API_KEY']\nTABLE = {'key': os.getenv('MY_API_KEY')}\n"
+        "def load():\n    return os.environ['MY_API_KEY']\nLOADED = load()\nclass Options:\n    pass\n"
+        "OPTIONS = Options()\nOPTIONS.key = KEY\n"
+    )
+    module = project({"my_conf.py": conf, "my_grader.py": SECRETS[case]})
+    with pytest.raises(SourceError, match="not uploaded unasked"):
+        extract(module.g)
 
 
 def test_a_module_that_changed_on_disk_is_refused(project: Project, tmp_path: Path) -> None:
