@@ -21,6 +21,7 @@ from gradebox.source.live import (
     contents_of_others,
     is_of_another,
     names_changing,
+    names_leading_to,
     own_contents,
     wraps,
 )
@@ -390,6 +391,9 @@ class Closure:
         """Adds the modules that change a value here: `rules.LIMITS["words"] = 5`."""
         without = {self._rules.main, self.module.globals.get("__name__"), *self._rules.refused}
         for other in (each for each in imported() if each.__name__ not in without):
+            # Most modules have nothing of this one, and reading them takes long.
+            if not names_leading_to(name, self.module, vars(other)):
+                continue
             if names := names_changing(name, self.module, read(other, self._rules.known)):
                 self.filled_by.setdefault(other.__name__, set()).update(names)
 

@@ -128,8 +128,8 @@ def explain(name: str) -> str:
             f"fn=gradebox.grader_source(…, without=[{top!r}])"
         )
     return (
-        f"the module {name} is not uploaded: there is no Python file of it, its import fails, or it has the name of one "
-        "of the standard library. Mend that, or copy what you use of it into the file of the grader"
+        f"the module {name} is not uploaded: there is no Python file of it, its import fails, or it has the name of "
+        "one of the standard library. Mend that, or copy what you use of it into the file of the grader"
     )
 
 

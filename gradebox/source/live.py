@@ -6,8 +6,9 @@ import inspect
 import logging
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
+from typing import Any
 
 from gradebox.errors import SourceError
 from gradebox.source import imports
@@ -175,17 +176,26 @@ def names_changing(name: str, of: Module, module: Module) -> set[str]:
     """The names by which statements of a module change a value of another one: `CONFIG`, the other module, or a
     function of it that is called.
     """
-    value, home = of.globals.get(name), of.globals.get("__name__")
     called = set().union(*(each.names.eager for each in module.statements if isinstance(each.node, ast.Expr)))
     found = set[str]()
-    for other, each in module.globals.items():
-        is_same = each is value and not isinstance(each, VALUES)
-        is_function = isinstance(each, FunctionType) and each.__module__ == home
-        if is_same or is_function or (isinstance(each, ModuleType) and each.__name__ == home):
-            found |= {other for _ in changes(other, module)}
-        if is_function:
+    for other in names_leading_to(name, of, module.globals):
+        found |= {other for _ in changes(other, module)}
+        if isinstance(module.globals[other], FunctionType):
             found |= {other} & called
     return found
+
+
+def names_leading_to(name: str, of: Module, live: Mapping[str, Any]) -> list[str]:
+    """The names of a module that are a value of another one, this module itself, or a function of it."""
+    value, home = of.globals.get(name), of.globals.get("__name__")
+    is_shared = not isinstance(value, VALUES)
+    return [
+        other
+        for other, each in live.items()
+        if (is_shared and each is value)
+        or (isinstance(each, FunctionType) and each.__module__ == home)
+        or (isinstance(each, ModuleType) and each.__name__ == home)
+    ]
 
 
 def contents_of_others(value: object, module: Module, main: str) -> Iterator[FunctionType | type]:

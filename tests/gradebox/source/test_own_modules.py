@@ -542,3 +542,12 @@ def test_a_constant_is_uploaded_without_its_module(project: Project, tmp_path: P
         }
     )
     assert same(tmp_path, module.g).startswith("LIMIT = 3\nNAMES = ('a', 'b')\n")
+
+
+def test_modules_that_have_nothing_of_a_differing_one_are_not_read(project: Project, tmp_path: Path) -> None:
+    files = UPLOADED["what a call set up"]
+    module = project(
+        {**files, "my_other.py": "X = 1\n", "my_grader.py": "import my_other\n" + files["my_grader.py"]},
+    )
+    (tmp_path / "project/my_other.py").write_text("no Python (")  # it would be refused if it was read
+    same(tmp_path, module.g)
