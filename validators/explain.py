@@ -99,7 +99,7 @@ def _frames(error: BaseException, texts: Mapping[str, str]) -> list[_Frame]:
     trace: TracebackType | None = _TRACEBACK.__get__(error)
     while trace is not None:
         code = trace.tb_frame.f_code
-        if code.co_filename in texts:
+        if type(code.co_filename) is str and code.co_filename in texts:
             frames.append(_Frame(code.co_filename, trace.tb_lineno or 0, code.co_name))
         trace = trace.tb_next
     if len(frames) > _MOST_FRAMES:
@@ -184,7 +184,8 @@ def _of_key(error: BaseException) -> str:
         trace = trace.tb_next
     if trace is None or trace.tb_frame.f_code is not _READ_VARIABLE:
         return ""
-    if error.args == ("ENVIRONMENT_DATA",):
+    name = error.args[0] if error.args else None
+    if type(name) is str and name == "ENVIRONMENT_DATA":
         return ". The grader has no environment with data: name one when it is created (`--environment NAME`)."
     return ". The sandbox has no environment variables of yours: write the value into the source or the metadata."
 

@@ -160,8 +160,19 @@ def test_a_hostile_exception(body: str, message: str) -> None:
         "class E(Exception):\n    __traceback__ = property(lambda self: 1 / 0)\nraise E",
         "class M(type):\n    __name__ = property(lambda self: 1 / 0)\nclass E(Exception, metaclass=M): pass\nraise E",
         "class S(str): startswith = None\ndef f(): pass\nf.__qualname__ = S('x')\nf.nothing",
+        "import os\nclass S(str):\n    __hash__ = str.__hash__\n    def __eq__(self, other): 1 / 0\n"
+        "os.environ[S('NO KEY')]",
+        "class S(str):\n    def __hash__(self): 1 / 0\ndef f(): raise ValueError\n"
+        "f.__code__ = f.__code__.replace(co_filename=S('a'))\nf()",
     ],
-    ids=["a message with a length of its own", "a traceback of its own", "a name of its own", "an object of its own"],
+    ids=[
+        "a message with a length of its own",
+        "a traceback of its own",
+        "a name of its own",
+        "an object of its own",
+        "a key of its own",
+        "a file's name of its own",
+    ],
 )
 def test_an_exception_that_fights_back(source: str) -> None:
     explained = None

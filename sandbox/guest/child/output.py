@@ -91,7 +91,7 @@ class _Capped(io.FileIO):
         return len(view)
 
 
-class _CappedToo(io.FileIO):
+class _CappedStderr(io.FileIO):
     """Standard error, which counts in what is left for standard output. It is still open when that is closed."""
 
     def __init__(self, descriptor: int, first: _Capped) -> None:
@@ -117,7 +117,7 @@ class ChildOutput:
         self._watch = False
         self._raw = _Capped(1)
         # Written through, so that output before a crash is not lost, and that of both is in order.
-        for name, raw in (("stdout", self._raw), ("stderr", _CappedToo(2, self._raw))):
+        for name, raw in (("stdout", self._raw), ("stderr", _CappedStderr(2, self._raw))):
             text = io.TextIOWrapper(raw, "utf-8", "backslashreplace", write_through=True)
             setattr(sys, name, text)
             setattr(sys, f"__{name}__", text)
