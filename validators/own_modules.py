@@ -3,6 +3,8 @@
 import _ast
 from collections.abc import Iterable, Iterator
 
+from validators.syntax_tree import nodes
+
 _ADD = "add_modules"
 
 
@@ -22,11 +24,34 @@ def tops(paths: Iterable[str]) -> frozenset[str]:
 
 def constants(tree: _ast.Module) -> Iterator[tuple[_ast.Constant, _ast.Constant]]:
     """The path and the text of each module."""
+    for call in _calls(tree):
+        for argument in call.args:
+            if isinstance(argument, _ast.Dict):
+                for key, value in zip(argument.keys, argument.values, strict=True):
+                    if isinstance(key, _ast.Constant) and isinstance(value, _ast.Constant):
+                        yield key, value
+
+
+def adds_unseen(tree: _ast.Module) -> bool:
+    """Whether the source may add modules whose texts are not among its constants."""
+    seen = {id(call.func) for call in _calls(tree) if not call.keywords and all(map(_is_constant, call.args))}
+    for node in nodes(tree):
+        name = getattr(node, "id", None) or getattr(node, "attr", None)
+        if name == _ADD and id(node) not in seen:
+            return True
+        if isinstance(node, _ast.alias) and node.name == _ADD and node.asname not in (None, _ADD):
+            return True
+    return False
+
+
+def _calls(tree: _ast.Module) -> Iterator[_ast.Call]:
+    """The statements at module level that call the function."""
     for node in tree.body:
         call = node.value if isinstance(node, _ast.Expr) else None
-        if isinstance(call, _ast.Call) and isinstance(call.func, _ast.Name) and call.func.id == _ADD:
-            for argument in call.args:
-                if isinstance(argument, _ast.Dict):
-                    for key, value in zip(argument.keys, argument.values, strict=True):
-                        if isinstance(key, _ast.Constant) and isinstance(value, _ast.Constant):
-                            yield key, value
+        if isinstance(call, _ast.Call) and _ADD in (getattr(call.func, "id", ""), getattr(call.func, "attr", "")):
+            yield call
+
+
+def _is_constant(node: _ast.expr) -> bool:
+    """Whether this is a dict of constants."""
+    return isinstance(node, _ast.Dict) and all(isinstance(each, _ast.Constant) for each in (*node.keys, *node.values))

@@ -8,7 +8,7 @@ import _ast
 import os
 from collections.abc import Iterator
 
-from validators import downloads, files, imports, memory, own_modules, programs, texts, variables
+from validators import downloads, files, imports, memory, own_modules, program_imports, programs, variables
 from validators.candidate import Candidate, CheckFailed
 from validators.signature import trl_form, wrong_parameters
 from validators.syntax_tree import nodes
@@ -28,16 +28,16 @@ def check(candidate: Candidate) -> str:
     if isinstance(last, _ast.ClassDef):
         raise CheckFailed(f"`grade` is a class. {_EXAMPLE}", last.lineno, last.col_offset + 1)
     candidate.definition = last
-    candidate.warnings += _warnings(candidate, candidate.tree)
+    folders = _folders(candidate)
+    candidate.warnings += _warnings(candidate, candidate.tree, folders)
     for path, tree in candidate.modules.items():
-        candidate.warnings += (f"{path[:100]}, {warning}" for warning in _warnings(candidate, tree))
+        candidate.warnings += (f"{path[:100]}, {warning}" for warning in _warnings(candidate, tree, folders))
     return f"has `async def grade` on line {last.lineno}"
 
 
-def _warnings(candidate: Candidate, tree: _ast.Module) -> list[str]:
+def _warnings(candidate: Candidate, tree: _ast.Module, folders: list[str]) -> list[str]:
     """The warnings of the source, or of a module of the author in it."""
-    text, packages = candidate.text, candidate.packages
-    folders, own = _folders(candidate), own_modules.tops(candidate.modules)
+    text, packages, own = candidate.text, candidate.packages, own_modules.tops(candidate.modules)
     found = imports.warnings(tree, folders, own)
     if "environ" in text or "getenv" in text:
         found += variables.warnings(tree)
@@ -49,8 +49,8 @@ def _warnings(candidate: Candidate, tree: _ast.Module) -> list[str]:
         found += programs.warnings(tree)
     if any(hint in text for hint in memory.HINTS):
         found += memory.warnings(tree)
-    if any(hint in text for hint in texts.HINTS):
-        found += texts.warnings(tree, folders, own)
+    if any(hint in text for hint in program_imports.HINTS):
+        found += program_imports.warnings(tree, folders, own)
     return found
 
 

@@ -5,6 +5,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from gradebox._openai import openai_grader
@@ -24,7 +25,8 @@ def source_of_function(path: Path, name: str, *, plain: bool) -> str:
     Raises:
         SourceError: the file cannot be imported, or the function cannot stand alone.
     """
-    function = _imported(path, name)
+    with redirect_stdout(sys.stderr):  # what the file prints is no answer of the command
+        function = _imported(path, name)
     with warnings.catch_warnings(record=True) as differences:
         warnings.simplefilter("always", GraderWarning)
         source = openai_grader(function, packages=True) if plain else extract(function, allowed=imports.may_be_package)
@@ -40,6 +42,8 @@ def _imported(path: Path, name: str) -> Callable[..., object]:
         live = vars(importlib.import_module(module))
     except (Exception, SystemExit) as error:  # what the author's file raises
         raise SourceError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    if not (found := live.get("__file__")) or not path.samefile(found):
+        raise SourceError(f"{path} cannot be imported, as another module is called {module}: rename the file")
     function: object = live.get(name)
     if not callable(function):
         there = [each for each, value in live.items() if inspect.iscoroutinefunction(value)]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from gradebox.errors import SourceError
 from gradebox.snapshot import SETTINGS
 from gradebox.source import imports
-from gradebox.source.literal import is_constant, literal, written
+from gradebox.source.literal import MAX_CHARS, is_constant, literal, written
 from gradebox.source.live import (
     VALUES,
     changes,
@@ -259,8 +259,8 @@ class Closure:
         if name == "__file__":
             raise SourceError(
                 f"{need.user} uses __file__, and the sandbox holds no file of yours: "
-                "write what you read from files into the source, as a constant of at most 16 KiB, or send it as the "
-                "data of an environment"
+                f"write what you read from files into the source, as a constant of at most {MAX_CHARS >> 10} KiB, or "
+                "send it as the data of an environment"
             )
         binders = self._binders(name, need.before)
         if not binders:

@@ -78,6 +78,17 @@ def first_line(node: ast.stmt) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
+def changed_expressions(node: ast.AST) -> Iterator[ast.expr]:
+    """The expressions whose values a node changes: `a.b` of `a.b[0] = 1`, of `a.b.append(1)`, and of `a.b = 1`."""
+    if isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        value: ast.expr = node.value if isinstance(node, ast.Subscript) else node
+        while isinstance(value, ast.Subscript):
+            value = value.value
+        yield value
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
+        yield node.func.value
+
+
 def root(node: ast.expr) -> str | None:
     """`a` of `a.b[c].d(e)`."""
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):

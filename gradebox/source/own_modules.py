@@ -13,7 +13,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from gradebox.source import imports
-from gradebox.source.names import MUTATORS
+from gradebox.source.names import changed_expressions
 
 _MISSING = object()
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -231,7 +231,7 @@ def _chains(tree: ast.AST) -> Iterator[tuple[str, list[str], bool]]:
 
     Without those whose first name is a variable of a function.
     """
-    changed = {id(part) for node in ast.walk(tree) for part in _changed(node)}
+    changed = {id(part) for node in ast.walk(tree) for part in changed_expressions(node)}
     todo: list[tuple[ast.AST, frozenset[str]]] = [(tree, frozenset())]
     while todo:
         node, local = todo.pop()
@@ -270,17 +270,6 @@ def _variables(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) ->
         elif not isinstance(part, _SCOPES):
             todo += ast.iter_child_nodes(part)
     return frozenset(bound - declared)
-
-
-def _changed(node: ast.AST) -> Iterator[ast.expr]:
-    """The expressions whose values a node changes: `a.b` of `a.b[0] = 1`, of `a.b.append(1)`, and of `a.b = 1`."""
-    if isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
-        value: ast.expr = node.value if isinstance(node, ast.Subscript) else node
-        while isinstance(value, ast.Subscript):
-            value = value.value
-        yield value
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
-        yield node.func.value
 
 
 def _has_source(module: ModuleType) -> bool:

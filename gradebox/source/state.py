@@ -8,7 +8,7 @@ from typing import Any
 from gradebox.source import imports
 from gradebox.source.live import VALUES, is_of_another
 from gradebox.source.module import Module, Statement
-from gradebox.source.names import MUTATORS, Names, is_definition, root
+from gradebox.source.names import Names, changed_expressions, is_definition, root
 from gradebox.source.own_modules import is_own
 
 _CONSTRUCTORS = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"}
@@ -208,14 +208,11 @@ def _changed_in_place(node: ast.AST, parts: list[ast.AST]) -> Iterator[str]:
     is_constructor = isinstance(node, Function) and node.name in _CONSTRUCTORS
     new = _new_objects(parts)
     for part in parts:
-        if isinstance(part, ast.Attribute) and not isinstance(part.ctx, ast.Load):
-            is_of_new = isinstance(part.value, ast.Name) and part.value.id in new
-            if not (is_of_new or (is_constructor and root(part) == "self")):
-                yield f".{part.attr}"
-        elif isinstance(part, ast.Subscript) and not isinstance(part.ctx, ast.Load):
-            yield _container(part.value)
-        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in MUTATORS:
-            yield _container(part.func.value)
+        for changed in changed_expressions(part):
+            is_set = changed is part  # `run.count = 1`
+            is_of_new = isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id in new
+            if not (is_set and (is_of_new or (is_constructor and root(changed) == "self"))):
+                yield _container(changed)
 
 
 def _new_objects(parts: list[ast.AST]) -> set[str]:

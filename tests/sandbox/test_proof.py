@@ -135,6 +135,22 @@ def test_a_call_of_exec_in_a_module_of_the_author_does_so_too(pool: Pool) -> Non
     assert prove(pool, text.replace("{}", "float")).isolation == "batch"
 
 
+@pytest.mark.parametrize(
+    "added",
+    [
+        "import gradebox.modules\nFILES = {'tools.py': TEXT}\ngradebox.modules.add_modules(FILES)",
+        "from gradebox.modules import add_modules as add\nadd({'tools.py': TEXT})",
+        "from gradebox.modules import add_modules\nadd_modules({'tools.py': TEXT})",
+        "from gradebox.modules import add_modules\nif 1:\n    add_modules({'tools.py': 'def run(t): return eval(t)'})",
+    ],
+)
+def test_modules_that_are_not_seen_isolate_completions(pool: Pool, added: str) -> None:
+    text = f"TEXT = 'def run(text):\\n    return ev' + 'al(text)'\n{added}\nimport tools\n"
+    report = prove(pool, f"{text}async def grade(thread):\n    return tools.run('4')\n")
+    assert report.valid
+    assert report.isolation == "completion"
+
+
 _ANSWER = "async def grade(thread):\n    return float(thread.metadata['answer'] == thread.completion())\n"
 
 

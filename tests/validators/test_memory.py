@@ -3,6 +3,7 @@ import resource
 
 import pytest
 
+from sandbox.limits import MAX_MEMORY_MB
 from validators import memory
 
 
@@ -28,6 +29,10 @@ def test_programs_that_usually_get_more_memory_are_warned_of(limit: list[int], s
     assert memory.warnings(ast.parse(source)) == []
     limit[0] = resource.RLIM_INFINITY
     assert memory.warnings(ast.parse(source)) == []
+
+
+def test_the_advice_is_the_most_that_a_grader_can_have() -> None:
+    assert memory._USUAL_MB == MAX_MEMORY_MB
 
 
 def test_other_sources_are_not() -> None:

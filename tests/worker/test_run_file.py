@@ -130,6 +130,30 @@ def test_a_function_of_a_file_is_run_with_its_modules(folder: Path, run: Run, mo
     assert json.loads(done.stdout)["summary"]["mean"] == 2.0
 
 
+def test_a_function_for_openai_that_prints_at_its_import_is_run(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    text = "print('loading')\ndef same(sample, item):\n    return float(sample['output_text'] == item['answer'])\n"
+    (folder / "my_openai_graders.py").write_text(text)
+    (folder / "threads.jsonl").write_text(threads("4", "5"))
+    options = ("--function", "same", "--contract", "openai", "--threads", "threads.jsonl", "--json")
+    done = run("my_openai_graders.py", *options)
+    assert json.loads(done.stdout)["summary"]["mean"] == 0.5
+    assert "loading" in done.stderr
+
+
+def test_a_file_with_the_name_of_another_module_is_refused(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (folder / "types.py").write_text("async def one(thread):\n    return 1\n")
+    done = run("types.py", "--function", "one")
+    assert done.returncode == 2
+    assert "types.py cannot be imported, as another module is called types: rename the file" in done.stderr
+
+
 def test_what_is_not_valid_or_never_scores_exits_1(folder: Path, run: Run) -> None:
     (folder / "bad.py").write_text("async def grade(")
     (folder / "long.py").write_text("#" * 100_000)

@@ -74,37 +74,27 @@ def take(reading: int, most: int) -> bytes:
         return b""
 
 
-class _Capped(io.FileIO):
-    """Standard output that accepts any amount and passes on the first `left` bytes."""
+class _Allowance:
+    """The number of bytes of a completion that may still be printed, on both streams together."""
 
-    def __init__(self, descriptor: int) -> None:
+    left = 0
+
+
+class _Capped(io.FileIO):
+    """A stream that accepts any amount and passes on what is allowed. Closing it leaves the other one open."""
+
+    def __init__(self, descriptor: int, allowance: _Allowance) -> None:
         super().__init__(descriptor, "w", closefd=False)
-        self.left = 0
+        self._allowance = allowance
 
     def seekable(self) -> bool:
         return False  # a pipe from the first completion on. `reconfigure` would ask for a position in it
 
     def write(self, data: Buffer) -> int:
         view = memoryview(data).cast("B")
-        if self.left > 0:
-            self.left -= super().write(view[: self.left])
-        return len(view)
-
-
-class _CappedStderr(io.FileIO):
-    """Standard error, which counts in what is left for standard output. It is still open when that is closed."""
-
-    def __init__(self, descriptor: int, first: _Capped) -> None:
-        super().__init__(descriptor, "w", closefd=False)
-        self._first = first
-
-    def seekable(self) -> bool:
-        return False
-
-    def write(self, data: Buffer) -> int:
-        view = memoryview(data).cast("B")
-        if self._first.left > 0:
-            self._first.left -= super().write(view[: self._first.left])
+        allowance = self._allowance
+        if allowance.left > 0:
+            allowance.left -= super().write(view[: allowance.left])
         return len(view)
 
 
@@ -115,9 +105,10 @@ class ChildOutput:
         self._reading = -1
         self._most = 0
         self._watch = False
-        self._raw = _Capped(1)
+        self._allowance = _Allowance()
         # Written through, so that output before a crash is not lost, and that of both is in order.
-        for name, raw in (("stdout", self._raw), ("stderr", _CappedStderr(2, self._raw))):
+        for name, descriptor in (("stdout", 1), ("stderr", 2)):
+            raw = _Capped(descriptor, self._allowance)
             text = io.TextIOWrapper(raw, "utf-8", "backslashreplace", write_through=True)
             setattr(sys, name, text)
             setattr(sys, f"__{name}__", text)
@@ -125,7 +116,7 @@ class ChildOutput:
     def lead_to(self, reading: int, writing: int, most: int, watch_descriptors: bool) -> None:
         """Directs output from now on into this pipe, at most `most` bytes of each completion."""
         self._reading = reading
-        self._raw.left = self._most = most
+        self._allowance.left = self._most = most
         self._watch = watch_descriptors
         os.dup2(writing, 1)
         os.dup2(writing, 2)
@@ -134,14 +125,14 @@ class ChildOutput:
     def leave_to_supervisor(self, most: int) -> None:
         """Directs output from now on, at most `most` bytes, to descriptors 1 and 2. `take` returns nothing of it."""
         self._reading = -1
-        self._raw.left = self._most = most
+        self._allowance.left = self._most = most
         self._watch = False
 
     def may_hold(self) -> bool:
         """Whether anything may have been printed since `take`."""
-        return self._watch or self._raw.left != self._most
+        return self._watch or self._allowance.left != self._most
 
     def take(self) -> bytes:
         """Returns the output since the last call; nothing if it is left to the supervisor."""
-        self._raw.left = self._most
+        self._allowance.left = self._most
         return take(self._reading, self._most) if self._reading >= 0 else b""

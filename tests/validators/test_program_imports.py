@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from validators import texts
+from validators import program_imports
 
 
 @pytest.mark.parametrize(
@@ -20,14 +20,14 @@ from validators import texts
     ],
 )
 def test_a_package_that_a_program_imports_is_warned_of(tmp_path: Path, source: str, line: int, name: str) -> None:
-    (warning,) = texts.warnings(ast.parse(source))
+    (warning,) = program_imports.warnings(ast.parse(source))
     assert warning.startswith(f"line {line}: a text imports `{name}`, which the sandbox does not have")
     assert "create NAME numpy" in warning
-    (warning,) = texts.warnings(ast.parse(source), [str(tmp_path)])
+    (warning,) = program_imports.warnings(ast.parse(source), [str(tmp_path)])
     assert "environments update" in warning
     (tmp_path / f"{name}.py").touch()
     importlib.invalidate_caches()
-    assert texts.warnings(ast.parse(source), [str(tmp_path)]) == []
+    assert program_imports.warnings(ast.parse(source), [str(tmp_path)]) == []
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ def test_a_package_that_a_program_imports_is_warned_of(tmp_path: Path, source: s
     ],
 )
 def test_other_texts_are_not(source: str) -> None:
-    assert texts.warnings(ast.parse(source)) == []
+    assert program_imports.warnings(ast.parse(source)) == []
 
 
 def test_modules_of_the_author_are_no_programs() -> None:
     source = "add_modules({'a.py': 'import numpy\\nfrom b import c'})\nexec('import b, sympy')"
-    (warning,) = texts.warnings(ast.parse(source), own=frozenset("ab"))
+    (warning,) = program_imports.warnings(ast.parse(source), own=frozenset("ab"))
     assert "`sympy`" in warning
 
 
 def test_each_package_is_told_once() -> None:
-    assert len(texts.warnings(ast.parse('A = "import numpy\\nimport numpy.linalg"\nB = "import numpy"'))) == 1
+    assert len(program_imports.warnings(ast.parse('A = "import numpy\\nimport numpy.linalg"\nB = "import numpy"'))) == 1
