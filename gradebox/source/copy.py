@@ -20,8 +20,6 @@ from gradebox.source.state import changed_in, changed_parts
 
 Differing = Mapping[str, Mapping[str, bool]]
 """By module ("" is the grader's): as `differing` of a `Closure`."""
-
-
 _MOST_FOLLOWED = 4 * SOURCE_BYTES  # a part may be left out later, if it is for annotations alone
 
 
