@@ -115,17 +115,17 @@ class Snapshot:
         other = {name: key for key, name in self._names.items()}.get(name, name)
         value = self._module.get(other, self._module.get(name, self))
         if value is not self:
-            self._name(name, name, value)
+            self._top(name, value)
 
     def add_of(self, module: str, name: str) -> None:
         """Describes the value of a name of another module, if it has it."""
         if name in self._others.get(module, {}):
-            self._name(f"{module}:{name}", name, self._others[module][name])
+            self._top(f"{module}:{name}", self._others[module][name])
 
-    def _name(self, path: str, name: str, value: object) -> None:
+    def _top(self, name: str, value: object) -> None:
+        """Describes the value of a name at module level."""
         self._most = len(self.texts) + _MOST_PARTS
-        start = path
-        path = path + MAY_CHANGE if path in self._changed else path
+        path = name + MAY_CHANGE if name in self._changed else name
         if isinstance(value, FunctionType) and self._is_own(value):
             self._function(path, value)
         elif isinstance(value, type) and self._is_own(value):
@@ -133,7 +133,7 @@ class Snapshot:
         else:
             self._value(path, value)
         if len(self.texts) >= self._most:
-            self.texts[start + CUT] = UNKNOWN
+            self.texts[name + CUT] = UNKNOWN
 
     def add_settings(self, module: str) -> None:
         """Describes what a module of the standard library was set to, if it is one of those below."""

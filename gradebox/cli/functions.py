@@ -25,14 +25,18 @@ def source_of_function(path: Path, name: str, *, plain: bool) -> str:
     Raises:
         SourceError: the file cannot be imported, or the function cannot stand alone.
     """
-    with redirect_stdout(sys.stderr):  # what the file prints is no answer of the command
+    with redirect_stdout(sys.stderr):  # what the author's modules print is no answer of the command
         function = _imported(path, name)
-    with warnings.catch_warnings(record=True) as differences:
-        warnings.simplefilter("always", GraderWarning)
-        source = openai_grader(function, packages=True) if plain else extract(function, allowed=imports.may_be_package)
+        with warnings.catch_warnings(record=True) as differences:
+            warnings.simplefilter("always", GraderWarning)
+            source = _source(function, plain=plain)
     for each in differences:
         note(f"warning: {each.message}")
     return source
+
+
+def _source(function: Callable[..., object], *, plain: bool) -> str:
+    return openai_grader(function, packages=True) if plain else extract(function, allowed=imports.may_be_package)
 
 
 def _imported(path: Path, name: str) -> Callable[..., object]:

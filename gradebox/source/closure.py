@@ -164,7 +164,7 @@ class Closure:
         nodes = [self.shown(statement, names) for statement, names in self.taken.items()]
         if self.grader:
             nodes.append(self.module.definition(self.grader.__code__, self.user)[1])
-        found = uses(nodes, self.module.package, self.module.globals, self._rules.refused)
+        found = uses(nodes, self.module.package, self._rules.refused)
         for name, filling in self.filled_by.items():
             for package in packages_of(name):
                 found.setdefault(package, Use())
@@ -479,7 +479,7 @@ class Closure:
         """Whether this imports a module of the author that has such a statement."""
         if not isinstance(node, ast.Import | ast.ImportFrom) or imports.is_missing(node, self.allowed, self.refused):
             return False
-        found = uses([node], self.module.package, self.module.globals, self._rules.refused)
+        found = uses([node], self.module.package, self._rules.refused)
         return any(sets_up_modules(name) for name in found)
 
     def _uses(self, module: str) -> bool:
@@ -537,7 +537,7 @@ class Closure:
             given = node.decorator_list or node.args.defaults or node.args.kw_defaults
             return bool(given) or getattr(code, "co_firstlineno", None) != first_line(node)
         if isinstance(node, ast.Import | ast.ImportFrom):
-            return bool(uses([node], self.module.package, self.module.globals, self._rules.refused))
+            return bool(uses([node], self.module.package, self._rules.refused))
         return isinstance(node, ast.ClassDef) or any(
             name not in self.values and not self._is_written(name, node) for name in self.taken[statement]
         )

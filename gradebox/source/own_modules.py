@@ -6,11 +6,10 @@ import importlib
 import importlib.util
 import linecache
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
 
 from gradebox.source import imports
 from gradebox.source.names import changed_expressions
@@ -95,15 +94,12 @@ def absolute(name: str, package: str | None) -> str:
         return ""
 
 
-def uses(
-    nodes: Iterable[ast.AST], package: str | None, live: Mapping[str, Any], refused: Collection[str] = ()
-) -> dict[str, Use]:
+def uses(nodes: Iterable[ast.AST], package: str | None, refused: Collection[str] = ()) -> dict[str, Use]:
     """What these statements use of the author's modules, by the full names of the modules.
 
     Args:
         nodes: the statements. Imports in them bind only what is used.
         package: the package that relative imports start from.
-        live: the values of the names of their module.
         refused: modules that are left out.
     """
     found = _Uses(package, refused)
@@ -113,7 +109,7 @@ def uses(
             found.add_import(node, in_branch=isinstance(tree, ast.If))
     for tree in trees:
         for name, attributes, is_changed in _chains(tree):
-            found.add_chain(name, attributes, is_changed, live)
+            found.add_chain(name, attributes, is_changed)
     return found.modules
 
 
@@ -189,7 +185,7 @@ class _Uses:
             self.modules[value.__module__].names.add(value.__name__)
         return value
 
-    def add_chain(self, name: str, attributes: list[str], is_changed: bool, live: Mapping[str, Any]) -> None:
+    def add_chain(self, name: str, attributes: list[str], is_changed: bool) -> None:
         """Adds the use of `name.attribute.…`."""
         if is_changed and name in self._from:
             base, original = self._from[name]
