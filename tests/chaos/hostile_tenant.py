@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import httpx
 
 PROJECT = "hostile"
-WAIT_S = 15.0  # for an answer; an attacker does not wait for long
+WAIT_S = 6.0  # for an answer; an attacker does not wait for long
 MIB = 1024 * 1024
 
 # Completions that a grader executes. Each takes as much of a resource as it can, for as long as it can.
