@@ -12,8 +12,8 @@ from api.settings import ApiSettings
 from runtime import tracing
 from runtime.starting import allow_files, start, wait_for
 from runtime.supervised import is_supervised
-from sandbox.counts import Counts
-from sandbox.pool import Pool, open_pool
+from sandbox.pool.counts import Counts
+from sandbox.pool.pool import Pool, open_pool
 from storage.settings import StorageSettings
 from storage.store import Store, first_start, open_store
 

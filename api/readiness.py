@@ -6,8 +6,8 @@ import time
 
 from redis.exceptions import RedisError
 
-from runtime import threads
-from sandbox.pool import Pool
+from runtime import thread_failures
+from sandbox.pool.pool import Pool
 from storage.store import Store
 
 LOOK_S = 1.0
@@ -68,6 +68,6 @@ class Readiness:
             found.append(f"the spool cannot be written: {error}")
         if (sandboxes := self._pool.trouble()) is not None:
             found.append(f"sandboxes cannot be started: {sandboxes}")
-        if (ended := threads.trouble()) is not None:
+        if (ended := thread_failures.trouble()) is not None:
             found.append(ended)
         return found

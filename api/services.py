@@ -26,13 +26,13 @@ from api.settings import ApiSettings
 from api.telemetry.collector import Stored
 from api.telemetry.exposition import Exposition
 from api.telemetry.requests import Requests
+from models.scoring.validation_asks import ProjectAnswering, asker_of
 from models.settings import ModelSettings
-from models.validation_asks import ProjectAnswering, asker_of
 from runtime.metrics import Metrics
 from runtime.metrics_files import MergedMetrics
 from sandbox.errors import Busy, Stopped
-from sandbox.fair_shares import Shares
-from sandbox.pool import Pool
+from sandbox.pool.fair_shares import Shares
+from sandbox.pool.pool import Pool
 from storage.processes import Presence
 from storage.store import Store
 from worker.dispatch import Dispatch

@@ -19,7 +19,7 @@ from benchmarks import bare, containers, speed, threads, timing
 from benchmarks.layer import Layer
 from benchmarks.results import MICROS, Results
 from benchmarks.scale import Scale
-from sandbox.pool import Pool, open_pool
+from sandbox.pool.pool import Pool, open_pool
 
 ALTERNATIVES = "instead of gradebox"
 _ROUNDS = 3

@@ -10,8 +10,8 @@ from benchmarks.scale import Scale
 from sandbox.backend_choice import choose
 from sandbox.backends.base import Backend
 from sandbox.errors import IsolationUnavailable
-from sandbox.pool import Pool
-from sandbox.session import Session
+from sandbox.grading.session import Session
+from sandbox.pool.pool import Pool
 from sandbox.settings import SandboxSettings
 
 GROUP = "docker against bubblewrap"

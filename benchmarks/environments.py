@@ -10,9 +10,9 @@ from benchmarks import timing
 from benchmarks.results import MILLIS, TIMES, Results
 from benchmarks.scale import Scale
 from sandbox import image
-from sandbox.grader_source import GraderSource
+from sandbox.grading.grader_source import GraderSource
 from sandbox.limits import ENVIRONMENT_MEMORY_MB
-from sandbox.pool import Pool, open_pool
+from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
 from worker.environments.cached import environment_of
 from worker.environments.settings import EnvironmentSettings

@@ -9,7 +9,7 @@ import sys
 from benchmarks import threads, timing
 from benchmarks.layer import Layer
 from benchmarks.speed import bare
-from sandbox.pool import open_pool
+from sandbox.pool.pool import open_pool
 
 FLOOR = 0.8  # two thirds of the measured 1.2, so that slow and busy machines pass
 _COUNT = 5_000

@@ -8,7 +8,7 @@ from benchmarks import threads, timing
 from benchmarks.layer import Layer
 from benchmarks.results import BARE, MICROS, RATE, Results
 from benchmarks.scale import Scale
-from sandbox.pool import Pool, open_pool
+from sandbox.pool.pool import Pool, open_pool
 
 LAYER, ISOLATED = "sandbox layer", "completion isolation"
 _SLOW = "difflib_ratio"

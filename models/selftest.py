@@ -7,13 +7,13 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, cast
 
 from gradebox.outcome import Spent
-from models.answer_json import Answer, failed, replied
-from models.asker import Asker, Who, done
-from models.asking_scorer import AskingScorer, Lend
-from models.parse_ask import EndpointRequest, GraderRequest, ModelRequest
+from models.asks.asker import Asker, Who, done
+from models.asks.parse_ask import EndpointRequest, GraderRequest, ModelRequest
+from models.replies.answer_json import Answer, failed, replied
+from models.scoring.asking_scorer import AskingScorer, Lend
 from models.settings import ModelSettings
 from sandbox import selftest
-from sandbox.grading import Grading
+from sandbox.grading.grading import Grading
 
 if TYPE_CHECKING:
     from storage.store import Store

@@ -17,7 +17,7 @@ from prometheus_client import (
 )
 
 from gradebox.schemas import WarningKind
-from runtime import threads
+from runtime import thread_failures
 from runtime.errors import CannotStart
 
 SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0)
@@ -63,7 +63,7 @@ class Metrics:
         self.completions = Completions(registry)
         ProcessCollector(registry=registry)
         ended = Gauge("gradebox_threads_ended", "Threads of this process that ended with an error.", registry=registry)
-        ended.set_function(threads.ended)
+        ended.set_function(thread_failures.ended)
         resident = Gauge(
             "gradebox_process_resident_bytes",
             "Resident memory of a process, without its sandboxes.",

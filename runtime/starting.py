@@ -14,7 +14,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from gradebox.service.logs import configure
 from gradebox.service.settings import fault_of
-from runtime import threads, tracing
+from runtime import thread_failures, tracing
 from runtime.errors import CannotStart
 from runtime.supervised import is_supervised, stop_with_parent
 
@@ -32,7 +32,7 @@ def start(role: str, run: Callable[[], None]) -> int:
     stop_with_parent()
     os.umask(0o077)  # only this user may read threads and outcomes in the spool
     configure(role)
-    threads.watch()
+    thread_failures.watch()
     tracing.start(role)
     try:
         run()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sandbox.backends.base import Backend
 from sandbox.errors import InfrastructureError, IsolationUnavailable
-from sandbox.session import Session
+from sandbox.grading.session import Session
 from sandbox.settings import SandboxSettings
 
 

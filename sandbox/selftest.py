@@ -23,7 +23,7 @@ from sandbox.hostile.corpus import corpus
 from sandbox.hostile.surroundings import surroundings
 from sandbox.hostile.trial import AnsweringBatches, attempt, attempt_again, is_late
 from sandbox.hostile.watched import Watched
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 from sandbox.settings import SandboxSettings, settings_or_exit
 
 _AT_ONCE = 4

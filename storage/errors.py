@@ -13,7 +13,7 @@ StorageError
 │   ├── TooLarge
 │   └── QueueFull    the project has too much waiting; the batch will fit later
 ├── QuotaExceeded    the project, or the service, has reached a quota
-├── SecretKeyError   (in storage.secret_key) the key file does not match the encrypted data
+├── SecretKeyError   (in storage.models.secret_key) the key file does not match the encrypted data
 ├── PayloadLost      the spool no longer has the payload of a batch
 ├── OutcomesLost     the spool no longer has outcomes of a batch, or only a part of them
 ├── SpoolUnusable    the spool cannot be written, and waiting does not help

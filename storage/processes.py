@@ -12,9 +12,9 @@ import structlog
 from redis import Redis
 from redis.exceptions import RedisError
 
-from runtime import health_file, threads
+from runtime import health_file, thread_failures
 from storage import redis_keys
-from storage.batch_plan import Lane
+from storage.batches.batch_plan import Lane
 
 TELL_S = 5.0  # interval between two reports of a process
 ROLES: dict[Lane, str] = {"": "worker", "asking": "asking-worker"}
@@ -106,7 +106,7 @@ class Presence(threading.Thread):
             _log.debug("the record of this process could not be removed, it expires later", error=str(error))
 
     def _record(self) -> ProcessRecord:
-        trouble = self._trouble() or threads.trouble() or ""
+        trouble = self._trouble() or thread_failures.trouble() or ""
         return ProcessRecord(self._role, f"{socket.gethostname()}:{os.getpid()}", trouble=trouble)
 
 

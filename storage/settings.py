@@ -5,8 +5,8 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from storage.audit import LINES
-from storage.leases import ATTEMPTS
+from storage.access.audit import LINES
+from storage.queue.leases import ATTEMPTS
 
 
 class StorageSettings(BaseSettings):

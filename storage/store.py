@@ -5,37 +5,37 @@ from pathlib import Path
 
 from redis import Redis
 
-from storage import spool_mark
-from storage.api_keys import ApiKeys
-from storage.archives import Archives
-from storage.audit import LINES, Audit
-from storage.backlog import MOST_WAITING, Backlog, Waiting
-from storage.batch_end_events import BatchEndEvents
-from storage.batches import Batches
+from storage.access.api_keys import ApiKeys
+from storage.access.audit import LINES, Audit
+from storage.access.projects import DEFAULT, Projects
+from storage.access.quotas import GIB, Quotas
+from storage.access.sessions import Sessions
+from storage.batches.batch_end_events import BatchEndEvents
+from storage.batches.batches import Batches
+from storage.batches.freezer import Freezer
+from storage.batches.retries import Retries
 from storage.connection import check_format, connect, load_scripts
-from storage.endpoints import Endpoints
-from storage.environment_builds import EnvironmentBuilds
-from storage.environment_data import EnvironmentDataStore
-from storage.environments import Environments
-from storage.freezer import Freezer
-from storage.graders import Graders
-from storage.kept_intervals import KeptIntervals
-from storage.leases import ATTEMPTS, Leases
-from storage.model_limits import ModelLimits
-from storage.models import Models
-from storage.orphan_files import OrphanFiles
+from storage.environments.environment_archives import Archives
+from storage.environments.environment_builds import EnvironmentBuilds
+from storage.environments.environment_data import EnvironmentDataStore
+from storage.environments.environments import Environments
+from storage.graders.graders import Graders
+from storage.models.endpoints import Endpoints
+from storage.models.model_limits import ModelLimits
+from storage.models.models import Models
+from storage.models.secret_key import SecretKey
+from storage.models.spending import SpendingStore
+from storage.outcomes.recorded_scores import RecordedScores
 from storage.processes import Processes
-from storage.projects import DEFAULT, Projects
-from storage.queue_depth import Queue
-from storage.quotas import GIB, Quotas
-from storage.recorded_scores import RecordedScores
-from storage.retries import Retries
-from storage.secret_key import SecretKey
-from storage.sessions import Sessions
+from storage.queue.backlog import MOST_WAITING, Backlog, Waiting
+from storage.queue.leases import ATTEMPTS, Leases
+from storage.queue.queue_depth import Queue
 from storage.settings import StorageSettings
-from storage.spending import SpendingStore
-from storage.spool import MIB, Spool
-from storage.upload_bytes import Underway
+from storage.spool import spool_mark
+from storage.spool.orphan_files import OrphanFiles
+from storage.spool.spool import MIB, Spool
+from storage.spool.upload_bytes import Underway
+from storage.statistics.kept_intervals import KeptIntervals
 
 
 class Store:

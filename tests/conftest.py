@@ -21,10 +21,10 @@ from redis.retry import Retry
 from xdist.scheduler import LoadScopeScheduling
 
 from gradebox.asks import asking
-from sandbox.pool import Pool, open_pool
+from sandbox.pool.pool import Pool, open_pool
 from storage.connection import check_format
 from storage.settings import StorageSettings
-from storage.spool import Spool
+from storage.spool.spool import Spool
 from storage.store import Store
 from tests import authorities  # noqa: F401  # it changes `ssl`
 from tests.gradebox.conftest import Service, serving

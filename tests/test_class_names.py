@@ -53,11 +53,11 @@ def test_no_two_classes_have_one_name() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "may"),
     [
-        ("storage/batches.py", "gradebox/client/_sync/batches.py", True),
+        ("storage/batches/batches.py", "gradebox/client/_sync/batches.py", True),
         ("api/dialects/adaptive/types.py", "gradebox/asks/model.py", True),
         ("storage/errors.py", "models/errors.py", False),
         ("api/dialects/weave/thread_of_call.py", "api/dialects/reward/socket.py", False),
-        ("storage/chunks.py", "sandbox/guest/protocol/chunk.py", False),
+        ("storage/batches/chunks.py", "sandbox/guest/protocol/chunk.py", False),
     ],
 )
 def test_what_may_share_a_name(one: str, other: str, may: bool) -> None:

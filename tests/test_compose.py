@@ -17,8 +17,8 @@ from gradebox.client import Client
 from gradebox.errors import ConnectionFailed
 from sandbox.backend_choice import prove
 from sandbox.backends.docker import Docker
-from sandbox.grader_source import GraderSource
-from sandbox.pool import Pool
+from sandbox.grading.grader_source import GraderSource
+from sandbox.pool.pool import Pool
 from sandbox.settings import SandboxSettings
 from tests.backends import NEEDED, OF_ISOLATION, backend_of, selftest
 from tests.waiting import eventually

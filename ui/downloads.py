@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from gradebox.outcome import Outcome
-from storage import outcomes
+from storage.outcomes import outcomes
 from storage.store import Store
 from ui.visits import visit
 

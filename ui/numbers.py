@@ -14,8 +14,8 @@ from api.services import Services
 from gradebox.agreement import Agreement
 from gradebox.comparison import Compared, Comparison, PairCounts
 from storage.errors import NotFound
+from storage.statistics.summary import inner_edges
 from storage.store import Store
-from storage.summary import inner_edges
 from ui import query
 from ui.rows import outcomes_of
 from ui.templates import page

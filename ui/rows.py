@@ -15,9 +15,10 @@ from gradebox import group_forms, thread_forms
 from gradebox.outcome import Outcome
 from gradebox.outcome_table import MOST_PICKED
 from gradebox.schemas import Batch
-from storage import batch_threads, outcomes
-from storage.blocks import lines_of
+from storage.batches import batch_threads
+from storage.batches.blocks import lines_of
 from storage.errors import NotFound
+from storage.outcomes import outcomes
 from storage.store import Store
 from ui.samples import SAMPLES_SHOWN, is_sample
 from ui.templates import MOST_SHOWN, as_json, page, rendered

@@ -8,7 +8,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from api.access.auth import address_of
 from api.services import Services
 from gradebox.schemas import ApiKey
-from storage.sessions import SESSION_S
+from storage.access.sessions import SESSION_S
 from ui.forms import read_form
 from ui.security import check_origin
 from ui.templates import page, rendered

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from api.access.auth import admit, covers, may, permit
 from api.services import Services
 from gradebox.schemas import ApiKey, Role
-from storage.api_keys import EVERY_PROJECT
+from storage.access.api_keys import EVERY_PROJECT
 from storage.errors import no_project
 from ui.security import check_origin
 

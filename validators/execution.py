@@ -6,7 +6,7 @@ from _thread import _count as count_threads
 from types import FunctionType, MethodType, ModuleType
 
 from validators.candidate import FILENAME, MODULE, Candidate, CheckFailed
-from validators.explain import explain
+from validators.exception_text import explain
 
 _CO_COROUTINE = 0x80
 _LEFT = (

@@ -5,10 +5,10 @@ the state up here.
 import threading
 from dataclasses import dataclass, field
 
-from models.asker import Asker
+from models.asks.asker import Asker
 from runtime.metrics import Metrics
-from sandbox.pool import Pool
-from storage.batch_plan import Lane
+from sandbox.pool.pool import Pool
+from storage.batches.batch_plan import Lane
 from storage.store import Store
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat

@@ -11,8 +11,8 @@ from rq.serializers import JSONSerializer
 
 from gradebox.schemas import Batch, FeedbackOf
 from runtime import tracing
-from storage.batch_plan import NO_TERMS, AskTerms, Lane, Wanted, lane_of
-from storage.chunks import Chunk
+from storage.batches.batch_plan import NO_TERMS, AskTerms, Lane, Wanted, lane_of
+from storage.batches.chunks import Chunk
 from storage.connection import lua, text
 from storage.idempotency import Once
 from storage.store import Store

@@ -7,7 +7,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from runtime.metrics import Metrics
-from storage.leases import BEAT_S, Lease
+from storage.queue.leases import BEAT_S, Lease
 from storage.store import Store
 from worker.dispatch import Dispatch
 

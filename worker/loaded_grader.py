@@ -7,15 +7,15 @@ from types import TracebackType
 from typing import Self
 
 from gradebox.schemas import Version
-from models.asker import Asker
-from models.asking_scorer import AskingScorer
-from models.scoring import combined_scorer, who
-from sandbox.grader_source import GraderSource
-from sandbox.pool import Pool
-from sandbox.proof import Scorer
-from sandbox.slice_size import SliceSize
-from storage.batch_plan import Plan, PlannedGrader
-from storage.leases import Lease
+from models.asks.asker import Asker
+from models.scoring.asking_scorer import AskingScorer
+from models.scoring.scoring import combined_scorer, who
+from sandbox.grading.grader_source import GraderSource
+from sandbox.grading.proof import Scorer
+from sandbox.grading.slice_size import SliceSize
+from sandbox.pool.pool import Pool
+from storage.batches.batch_plan import Plan, PlannedGrader
+from storage.queue.leases import Lease
 from storage.store import Store
 
 _PLANS = 64

@@ -6,18 +6,18 @@ from typing import Protocol
 
 import structlog
 
+from models.scoring.validation_asks import asker_of
 from models.settings import ModelSettings
-from models.validation_asks import asker_of
 from runtime import tracing
 from runtime.metrics import Metrics, serve
 from runtime.metrics_files import MetricsFile
 from runtime.starting import allow_files, start, wait_for
-from sandbox.counts import Counts
-from sandbox.pool import Pool, open_pool
-from storage.batch_plan import Lane
-from storage.janitor import Janitor
+from sandbox.pool.counts import Counts
+from sandbox.pool.pool import Pool, open_pool
+from storage.batches.batch_plan import Lane
 from storage.processes import ROLES, Presence
 from storage.settings import StorageSettings
+from storage.spool.janitor import Janitor
 from storage.store import Store, open_store
 from worker.asking_calls import AskingCalls
 from worker.context import WorkerContext, use
@@ -26,7 +26,7 @@ from worker.environments.builder import EnvironmentBuilder
 from worker.environments.settings import EnvironmentSettings
 from worker.further_loops import FurtherLoop, asking_loops, unserved_loops
 from worker.heartbeat import Heartbeat
-from worker.janitor import JanitorThread
+from worker.janitor_thread import JanitorThread
 from worker.process import WorkerProcess
 from worker.settings import WorkerSettings
 

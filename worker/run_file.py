@@ -19,13 +19,13 @@ from gradebox.errors import GradeboxError
 from gradebox.outcome import Outcome
 from gradebox.schemas import Report, Summary
 from sandbox.errors import InfrastructureError, IsolationUnavailable
-from sandbox.grader_source import GraderSource
+from sandbox.grading.grader_source import GraderSource
+from sandbox.grading.source_bytes import SourceRefused, from_bytes
 from sandbox.limits import ENVIRONMENT_MEMORY_MB, MEMORY_MB, TIMEOUT_S
-from sandbox.pool import Pool, open_pool
+from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import settings_or_exit
-from sandbox.source_bytes import SourceRefused, from_bytes
-from storage.statistics import Tally, merged, tally
-from storage.summary import summarise
+from storage.statistics.statistics import Tally, merged, tally
+from storage.statistics.summary import summarise
 from worker.environments import cached, requirements
 from worker.environments.known import Settled, settle
 from worker.environments.settings import EnvironmentSettings

@@ -11,11 +11,11 @@ from structlog.contextvars import bound_contextvars
 
 from sandbox.errors import Busy, InfrastructureError
 from storage.errors import OutcomesLost, PayloadLost
-from storage.leases import Lease
+from storage.queue.leases import Lease
 from worker.context import WorkerContext
 from worker.loaded_grader import GraderCache
+from worker.outcome_writer import OutcomeWriter
 from worker.redis_retry import retry_redis
-from worker.result_writer import ResultWriter
 from worker.unit import score
 from worker.unit_queue import UnitQueue
 from worker.unit_watch import SLICE_S, UnitWatch
@@ -36,7 +36,7 @@ class ScoringLoop:
         self._context = context
         self.cache = GraderCache(context.store, context.pool, context.asker)
         self._queue = UnitQueue(context)
-        self._writer = ResultWriter(context, self._queue)
+        self._writer = OutcomeWriter(context, self._queue)
         self._open = ExitStack()
         self._starving = starving
         self._made_room = False

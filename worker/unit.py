@@ -9,16 +9,16 @@ import msgspec
 import structlog
 
 from gradebox.outcome import Outcome, OutcomeError
-from models.asking_scorer import AskingScorer
+from models.scoring.asking_scorer import AskingScorer
 from runtime import tracing
 from sandbox.errors import InfrastructureError
-from sandbox.thread_ids import read_ids
-from storage.batch_plan import PlannedGrader
-from storage.chunks import Chunk
+from sandbox.grading.thread_ids import read_ids
+from storage.batches.batch_plan import PlannedGrader
+from storage.batches.chunks import Chunk
+from storage.batches.retries import is_retryable
 from storage.errors import OutcomesLost, PayloadLost
-from storage.leases import Lease
-from storage.retries import is_retryable
-from storage.statistics import Tally, tally
+from storage.queue.leases import Lease
+from storage.statistics.statistics import Tally, tally
 from storage.store import Store
 from worker.context import WorkerContext
 from worker.loaded_grader import GraderCache, LoadedGrader

@@ -3,7 +3,7 @@
 from types import TracebackType
 from typing import Self
 
-from storage.leases import Lease
+from storage.queue.leases import Lease
 from worker.context import WorkerContext
 from worker.redis_retry import retry_redis
 

@@ -5,7 +5,7 @@ from time import monotonic
 from redis.exceptions import RedisError
 
 from storage.connection import is_away
-from storage.leases import Lease, UnitStanding
+from storage.queue.leases import Lease, UnitStanding
 from worker.context import WorkerContext
 
 LOOK_S = 0.25

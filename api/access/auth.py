@@ -13,8 +13,8 @@ from api.http.problems import ProblemError
 from api.http.request_id import request_id
 from api.services import Services
 from gradebox.schemas import ROLES, ApiKey, Role
-from storage.api_keys import EVERY_PROJECT
-from storage.audit import acting
+from storage.access.api_keys import EVERY_PROJECT
+from storage.access.audit import acting
 from storage.errors import no_project
 
 

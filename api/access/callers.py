@@ -11,7 +11,7 @@ from fastapi import Request
 
 from api.http.problems import ProblemError, problem_of
 from sandbox.errors import Stopped
-from sandbox.fair_shares import Shares
+from sandbox.pool.fair_shares import Shares
 
 PLACE_S = 60.0  # the longest wait for a place, which other calls of the project or of all projects hold
 

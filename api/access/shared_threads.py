@@ -8,7 +8,7 @@ from anyio.to_thread import run_sync
 from fastapi import Request
 
 from api.access.callers import WaitingClient
-from sandbox.fair_shares import Shares
+from sandbox.pool.fair_shares import Shares
 
 _T = TypeVar("_T")
 _Args = TypeVarTuple("_Args")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradebox.schemas import ApiKey
-from storage.api_keys import EVERY_PROJECT
+from storage.access.api_keys import EVERY_PROJECT
 
 _KEY = "key:"  # no key of a project has a colon
 TENANT = "tenant"

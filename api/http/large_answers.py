@@ -13,7 +13,7 @@ from api.access.tenants import shown, tenant_of
 from api.http.problems import RETRY, ProblemError
 from api.intake.body_budget import BodyMemory
 from sandbox.errors import Busy
-from sandbox.fair_shares import Shares
+from sandbox.pool.fair_shares import Shares
 
 AT_ONCE = 4  # each holds the interpreter for some milliseconds at a time, and others wait meanwhile
 _WAIT_S = 0.5

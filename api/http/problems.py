@@ -19,7 +19,6 @@ from api.http.request_id import HEADER, request_id
 from api.telemetry.requests import route_template
 from gradebox.schemas import Problem, Report
 from sandbox.errors import Busy, SandboxError, Stopped
-from storage import spool
 from storage.connection import is_full
 from storage.errors import (
     Conflict,
@@ -37,7 +36,8 @@ from storage.errors import (
     TooLarge,
     VersionChanged,
 )
-from storage.secret_key import SecretKeyError
+from storage.models.secret_key import SecretKeyError
+from storage.spool import spool
 
 MEDIA_TYPE = "application/problem+json"
 RETRY = {"Retry-After": "1"}

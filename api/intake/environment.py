@@ -6,7 +6,7 @@ from typing import NamedTuple
 from api.http.problems import invalid
 from gradebox.schemas import EnvironmentUse
 from sandbox.limits import ENVIRONMENT_MEMORY_MB, MEMORY_MB
-from storage.environments import Environments
+from storage.environments.environments import Environments
 
 _NAMED = re.compile(r"([a-z0-9][a-z0-9._-]{0,63})(?:@([1-9][0-9]{0,8}))?")
 

@@ -16,11 +16,11 @@ from api.services import Services
 from gradebox.judges.source import settled, source_of
 from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS, SOURCE_BYTES
 from gradebox.schemas import KEY_PATTERN, Isolation, Kind, Report, Version, WrittenKind
-from models.validation_asks import ProjectAnswering
+from models.scoring.validation_asks import ProjectAnswering
 from sandbox.errors import Stopped
-from sandbox.grader_source import GraderSource
+from sandbox.grading.grader_source import GraderSource
+from sandbox.grading.source_bytes import from_bytes
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
-from sandbox.source_bytes import from_bytes
 from worker.environments.known import settle
 
 FILE_BYTES = bodies.MIB  # more than any source, so that a source over 64 KiB still gets a report

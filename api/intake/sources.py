@@ -4,7 +4,7 @@ import msgspec
 
 from api.http.problems import invalid
 from gradebox.limits import SOURCE_BYTES
-from sandbox.source_bytes import SourceRefused, from_bytes
+from sandbox.grading.source_bytes import SourceRefused, from_bytes
 
 
 def from_json(raw: bytes, most_bytes: int = SOURCE_BYTES) -> str:

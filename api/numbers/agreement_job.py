@@ -17,8 +17,8 @@ from gradebox import thread_forms
 from gradebox.agreement import Agreement, Correlation, LengthBias, LengthQuarter
 from gradebox.schemas import BiasCount
 from gradebox.thread_forms import METADATA
-from storage.positional_bias import decisions
-from storage.summary import spent
+from storage.statistics.positional_bias import decisions
+from storage.statistics.summary import spent
 
 MOST_VALUES = 20
 _QUARTERS = 4

@@ -8,7 +8,7 @@ from scipy.stats import DegenerateDataWarning, bootstrap
 from api.numbers.jobs import MOST_SCORES
 from api.numbers.outcome_column import Array
 from gradebox.schemas import Interval
-from storage.normal_interval import LEVEL, normal
+from storage.statistics.normal_interval import LEVEL, normal
 
 _SEED = 42
 _TOGETHER = 100  # resamples at a time: does not change the result, and memory grows with it

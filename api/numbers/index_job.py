@@ -10,7 +10,7 @@ import numpy as np
 from api.numbers.error_groups import ErrorCounter
 from api.numbers.jobs import IndexJob
 from api.numbers.outcome_column import NO_SCORE, Array
-from storage.index_file import FIRST_BUCKET, KINDS, MOST_BUCKETS, Bucket, Head
+from storage.outcomes.index_file import FIRST_BUCKET, KINDS, MOST_BUCKETS, Bucket, Head
 
 _QUANTILES = MOST_BUCKETS // 2
 _HEAVY = 4 / MOST_BUCKETS  # a value with this share of all scores gets a bucket of its own

@@ -54,7 +54,7 @@ class AgreementJob(msgspec.Struct, tag="agreement"):
 
 class IndexJob(msgspec.Struct, tag="index"):
     """Creates an index. The streams hold the outcomes of one grader, and their threads. The result is the file
-    described in `storage/index_file.py`.
+    described in `storage/outcomes/index_file.py`.
 
     Attributes:
         grader: a label such as `exact@1`.

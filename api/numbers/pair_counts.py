@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from api.numbers.outcome_column import Array
 from gradebox.comparison import PairCounts
-from storage.summary import BINS, inner_edges
+from storage.statistics.summary import BINS, inner_edges
 
 
 def pair_counts(a: Array, b: Array) -> PairCounts | None:

@@ -11,8 +11,9 @@ from api.numbers.jobs import MOST_SCORES, SummaryJob
 from api.numbers.process import IsGone
 from gradebox.schemas import Batch, Interval, Summary
 from sandbox.errors import InfrastructureError
-from storage import kept_intervals, outcomes
-from storage.normal_interval import LEVEL
+from storage.outcomes import outcomes
+from storage.statistics import kept_intervals
+from storage.statistics.normal_interval import LEVEL
 from storage.store import Store
 
 _Bounds = list[tuple[float, float] | None]

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from api.access.auth import ManagesIn, Operator
 from api.services import Served
 from gradebox.schemas import AuditLine
-from storage.api_keys import EVERY_PROJECT
+from storage.access.api_keys import EVERY_PROJECT
 
 PAGE = 100
 

@@ -29,11 +29,12 @@ from api.numbers.summaries import with_bootstrap, with_kept
 from api.services import Served, Services
 from gradebox.outcome_table import MOST_PICKED
 from gradebox.schemas import ENDED, Batch
-from storage import batch_threads, outcomes
-from storage.batches import Batches
-from storage.blocks import BLOCK_BYTES
-from storage.chunks import BATCH_LINES
-from storage.spool import Spool
+from storage.batches import batch_threads
+from storage.batches.batches import Batches
+from storage.batches.blocks import BLOCK_BYTES
+from storage.batches.chunks import BATCH_LINES
+from storage.outcomes import outcomes
+from storage.spool.spool import Spool
 
 LONGEST_WAIT_S = 30
 PAGE = 50

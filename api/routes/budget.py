@@ -11,7 +11,7 @@ from api.intake import bodies
 from api.intake.money import Cost, Currency, Tokens
 from api.services import Served, Services
 from gradebox.schemas import BudgetPeriod, ProjectBudget
-from storage.spending import Budget
+from storage.models.spending import Budget
 
 router = APIRouter(prefix="/budget", tags=["budget"])
 

@@ -14,7 +14,7 @@ from api.intake import bodies
 from api.routes.registered import NewServer, ServerChanges, Url, allowed, given
 from api.services import Served
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
-from storage.endpoints import EndpointChanges
+from storage.models.endpoints import EndpointChanges
 
 router = APIRouter(prefix="/endpoints", tags=["endpoints"])
 
@@ -69,7 +69,9 @@ async def test(request: Request, services: Served, project: ManagesIn, key: str)
     """
     access = await run_sync(services.store.endpoints.access, project, key)
     async with watched(request) as client, client.place(services.trials, project):
-        trials = await run_sync(import_module, "models.trials")  # takes a second: not at the start, and in a thread
+        trials = await run_sync(
+            import_module, "models.servers.server_trials"
+        )  # takes a second: not at the start, and in a thread
         found: EndpointTrial = await trials.of_endpoint(access, services.models)
     await run_sync(services.store.endpoints.note_trial, project, key, access.server.revision, found)
     return found

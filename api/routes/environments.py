@@ -18,8 +18,8 @@ from api.intake import bodies
 from api.intake.source_upload import Key
 from api.services import Served, Services
 from gradebox.schemas import Environment, EnvironmentData
-from storage import environment_records as records
-from storage.uploads import DataUpload
+from storage.environments import environment_records as records
+from storage.spool.uploads import DataUpload
 from worker.environments import requirements
 from worker.environments.data import DataRefused, check
 

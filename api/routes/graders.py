@@ -19,11 +19,11 @@ from api.intake.idempotency import Repeatable
 from api.intake.source_upload import Key, Options, Sent, prove, receive
 from api.services import Served, Services
 from gradebox.schemas import GraderRecord, Version, WeaveMapping
-from models.scoring import is_of_graders
+from models.scoring.scoring import is_of_graders
+from sandbox.grading.source_bytes import SourceRefused
 from sandbox.limits import MEMORY_MB, TIMEOUT_S
-from sandbox.source_bytes import SourceRefused
 from storage.errors import Conflict
-from storage.grader_content import CUSTOM, Proved
+from storage.graders.grader_content import CUSTOM, Proved
 from storage.idempotency import Once
 
 NAME_CHARACTERS = 200

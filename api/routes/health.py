@@ -11,7 +11,7 @@ from api.access.auth import identify, secret_of
 from api.http.problems import ProblemError
 from api.routes.metrics import is_local
 from api.services import Served
-from storage.api_keys import EVERY_PROJECT
+from storage.access.api_keys import EVERY_PROJECT
 
 router = APIRouter(tags=["health"])
 

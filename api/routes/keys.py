@@ -12,7 +12,7 @@ from api.http.problems import ProblemError
 from api.intake import bodies
 from api.services import Served, Services
 from gradebox.schemas import ApiKey, Role
-from storage.api_keys import EVERY_PROJECT
+from storage.access.api_keys import EVERY_PROJECT
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"])
 

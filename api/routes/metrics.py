@@ -10,7 +10,7 @@ from api.access.auth import Keyed, identify, secret_of
 from api.http import openapi
 from api.http.problems import ProblemError
 from api.services import Served
-from storage.api_keys import EVERY_PROJECT
+from storage.access.api_keys import EVERY_PROJECT
 
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 

@@ -17,7 +17,7 @@ from api.intake.money import Currency
 from api.routes.registered import NewServer, PerMinute, ServerChanges, Url, allowed, given
 from api.services import Served
 from gradebox.schemas import ModelDefaults, ModelFault, ModelTrial, Price, ProjectModel
-from storage.models import Changes
+from storage.models.models import Changes
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
 Money = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
@@ -108,7 +108,9 @@ async def test(request: Request, services: Served, project: ManagesIn, key: str)
     currency = access.server.price.currency if access.server.price else ""
     count = partial(run_sync, partial(spending.count_trial, project, key, currency))
     async with watched(request) as client, client.place(services.trials, project):
-        trials = await run_sync(import_module, "models.trials")  # takes a second: not at the start, and in a thread
+        trials = await run_sync(
+            import_module, "models.servers.server_trials"
+        )  # takes a second: not at the start, and in a thread
         found: ModelTrial = await trials.of_model(access, services.models, count)
     await run_sync(services.store.models.note_trial, project, key, access.server.revision, found)
     return found

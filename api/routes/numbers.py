@@ -13,8 +13,9 @@ from gradebox.agreement import Agreement
 from gradebox.comparison import Comparison
 from gradebox.outcome import Spent
 from gradebox.schemas import ENDED, Batch
-from storage import batch_threads, outcomes
+from storage.batches import batch_threads
 from storage.errors import Conflict
+from storage.outcomes import outcomes
 
 MOST_FLIPS = 1000
 

@@ -12,7 +12,7 @@ from api.numbers.process import IsGone
 from api.services import Served, Services
 from gradebox.limits import REQUEST_BYTES
 from gradebox.schemas import Batch
-from storage import batch_threads
+from storage.batches import batch_threads
 from storage.errors import Conflict, NotFound, PayloadLost
 
 router = APIRouter(prefix="/batches", tags=["batches"])

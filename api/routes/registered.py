@@ -8,9 +8,9 @@ from msgspec.structs import asdict
 from api.http.problems import ProblemError, invalid
 from api.intake.source_upload import Key
 from api.services import Services
-from models.addresses import Policy, read
 from models.errors import AddressError
-from storage.registry import MAX_CONCURRENCY
+from models.servers.permitted_addresses import Policy, read
+from storage.models.registry import MAX_CONCURRENCY
 
 TIMEOUT_S = 120.0
 

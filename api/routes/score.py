@@ -13,10 +13,10 @@ from api.services import Served, Services
 from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from gradebox.outcome import Outcome
 from gradebox.schemas import ScoreAnswer
-from models.scoring import scoring
-from sandbox.thread_ids import read_group_size
-from storage.statistics import tally
-from storage.summary import NOT_MADE, summary_of
+from models.scoring.scoring import scoring
+from sandbox.grading.thread_ids import read_group_size
+from storage.statistics.statistics import tally
+from storage.statistics.summary import NOT_MADE, summary_of
 
 router = APIRouter(tags=["graders"])
 

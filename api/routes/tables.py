@@ -14,7 +14,7 @@ from api.table.making import GraderTable
 from api.table.page import PageOf, page
 from gradebox.outcome_table import MOST_ROWS, ErrorGroups, KindFilter, Sort, TablePage
 from storage.errors import Conflict
-from storage.outcome_selection import OutcomeFilter
+from storage.outcomes.outcome_selection import OutcomeFilter
 
 MOST_PAGES = 1_000_000
 TEXT_LENGTH = 200

@@ -11,8 +11,8 @@ from api.intake.environment import choose, default_memory_mb
 from api.intake.source_upload import Key, Options, Sent, prove, receive
 from api.services import Served, Services
 from gradebox.schemas import Report
+from sandbox.grading.source_bytes import SourceRefused
 from sandbox.limits import TIMEOUT_S
-from sandbox.source_bytes import SourceRefused
 
 router = APIRouter(tags=["graders"])
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
 from storage.errors import CutOff
-from storage.graded_chunks import GradedChunks
-from storage.outcome_index import OutcomeIndex
-from storage.spool import Spool
+from storage.outcomes.graded_chunks import GradedChunks
+from storage.outcomes.outcome_index import OutcomeIndex
+from storage.spool.spool import Spool
 
 THREAD_BYTES = 256 * 1024  # longer threads show no completion: parsing may take twenty times their size in memory
 

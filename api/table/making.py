@@ -9,9 +9,9 @@ from api.numbers import process
 from api.numbers.jobs import IndexJob, SearchJob, TextFound
 from api.numbers.process import IsGone
 from gradebox.schemas import Batch
-from storage.graded_chunks import GradedChunks
-from storage.outcome_files import OutcomeFiles
-from storage.outcome_index import OutcomeIndex
+from storage.outcomes.graded_chunks import GradedChunks
+from storage.outcomes.outcome_files import OutcomeFiles
+from storage.outcomes.outcome_index import OutcomeIndex
 from storage.store import Store
 
 SEARCH_S = 5.0

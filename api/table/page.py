@@ -10,8 +10,8 @@ from api.table.lines import Lines, by_index, in_order
 from api.table.making import GraderTable
 from api.table.rows import row_of
 from gradebox.outcome_table import Sort, TablePage
-from storage.outcome_selection import OutcomeFilter, OutcomeSelection
-from storage.spool import Spool
+from storage.outcomes.outcome_selection import OutcomeFilter, OutcomeSelection
+from storage.spool.spool import Spool
 
 
 class PageOf(NamedTuple):

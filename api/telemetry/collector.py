@@ -9,7 +9,7 @@ from redis.exceptions import RedisError
 
 from runtime.metrics import REST
 from storage.processes import ProcessRecord
-from storage.queue_depth import Depth
+from storage.queue.queue_depth import Depth
 from storage.store import Store
 
 _ROLES = ("api", "worker", "asking-worker")

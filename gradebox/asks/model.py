@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from gradebox.asks import reading
+from gradebox.asks import read_reply
 from gradebox.asks.asking import ask, is_sendable, name
 from gradebox.asks.errors import ModelError
 from gradebox.asks.schema import checked, object_of, problem
@@ -76,7 +76,7 @@ class Model:
         checked(wanted)
 
         def read(text: str) -> Any:
-            data = reading.json_of(text)
+            data = read_reply.json_of(text)
             if wrong := problem(data, wanted):
                 raise ValueError(wrong)
             return data
@@ -119,7 +119,7 @@ class Model:
         request = self._request(temperature, max_tokens, seed, sample) | {"schema": choice_schema(named, reasoning)}
 
         def read(text: str) -> Verdict:
-            found = reading.option_of(text, named)
+            found = read_reply.option_of(text, named)
             if found is None:
                 raise ValueError(
                     f"it names none of the options {_listed(named)}, or not in the form that was asked for"

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from gradebox.limits import LINE_BYTES
 from sandbox.backends.base import Backend
 from sandbox.doctor.layer import Layer
-from sandbox.grader_source import GraderSource
+from sandbox.grading.grader_source import GraderSource
+from sandbox.grading.outcomes import Decoder
+from sandbox.grading.session import Ended, Session
 from sandbox.limits import STDOUT_BYTES, limits_of
-from sandbox.outcomes import Decoder
-from sandbox.session import Ended, Session
 
 # Tries operations that must fail (a write to /tmp must succeed), and reports for each whether the result is right.
 _PROBE = """

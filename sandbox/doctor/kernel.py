@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandbox import seccomp
-from sandbox.cgroups import Cgroups
 from sandbox.doctor.layer import Layer
 from sandbox.errors import IsolationUnavailable
+from sandbox.isolation import seccomp
+from sandbox.isolation.cgroups import Cgroups
 
 NAMESPACES = (
     "Ordinary users must be allowed user namespaces: `sysctl -w user.max_user_namespaces=15000`, where it exists "

@@ -2,7 +2,7 @@
 (child/thread_decoder.py). There its name is `gradebox._guest` (image.py), so that an environment may have a package of
 any name.
 
-    host, sandbox/session.py
+    host, sandbox/grading/session.py
      │  one socket: frames in both directions, and the descriptor of the memory of each batch
      ▼
     supervisor/main.py   pid 1, runs no user code, enforces the deadlines

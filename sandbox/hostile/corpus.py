@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sandbox import seccomp
 from sandbox.hostile.cases import Case
+from sandbox.isolation import seccomp
 
 _HERE = Path(__file__).parent
 _GRADERS_OWN = ["scored", "exception", "bad_return", "timeout", "memory", "crash"]

@@ -7,12 +7,12 @@ from functools import partial
 from typing import Protocol
 
 from sandbox.errors import InfrastructureError
-from sandbox.grader_source import GraderSource
-from sandbox.grading import Grading
+from sandbox.grading.grader_source import GraderSource
+from sandbox.grading.grading import Grading
+from sandbox.grading.proof import Answering, Scorer
+from sandbox.grading.source_bytes import SourceRefused, from_bytes
 from sandbox.hostile.cases import Case
-from sandbox.pool import Pool
-from sandbox.proof import Answering, Scorer
-from sandbox.source_bytes import SourceRefused, from_bytes
+from sandbox.pool.pool import Pool
 
 _LABEL = "hostile@1"
 _PAUSES_S = (0.0, 2.0, 4.0, 8.0)  # before each retry of a case that only took too long

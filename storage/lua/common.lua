@@ -113,7 +113,7 @@ local function release_sources(batch)
   end
 end
 
--- The head of a frozen batch (storage/frozen_batch.py): project, bytes in the spool, entry in ENDED.
+-- The head of a frozen batch (storage/batches/frozen_batch.py): project, bytes in the spool, entry in ENDED.
 local HEAD = '^([^:\n]*):(%d+):([^\n]*)\n'
 
 -- The project of a batch, its bytes in the spool, and its entry in ENDED, which is '' if it is kept or open. Nothing if

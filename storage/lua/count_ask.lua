@@ -1,5 +1,5 @@
 -- Looks up a stored reply, or stores one, and counts the cost of an ask.
--- ARGV: the ask (storage/spending.py), packed; the digest to look up; the digest to store a reply under, and the reply;
+-- ARGV: the ask (storage/models/spending.py), packed; the digest to look up; the digest to store a reply under, and the reply;
 -- '' for none; of calls that count something, the process, the number of its round trip, and the number of the call.
 -- Returns the reply that was found, or ''; 1 if the batch has ended, else 0; input tokens, output tokens and cost of
 -- the batch; the budget of the project, or '', and the same three numbers for its period.

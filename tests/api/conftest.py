@@ -21,9 +21,9 @@ from api.access.failed_keys import FailedKeys
 from api.http.server import server
 from api.services import Services
 from api.settings import ApiSettings
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 from storage.settings import StorageSettings
-from storage.spool import Spool
+from storage.spool.spool import Spool
 from storage.store import Store, first_start
 
 PROJECT = "/v1/projects/default"

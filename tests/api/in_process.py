@@ -7,9 +7,9 @@ import httpx
 
 from api.app import create_app
 from api.services import Services
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 from storage.connection import connect
-from storage.spool import Spool
+from storage.spool.spool import Spool
 from storage.store import Store
 
 

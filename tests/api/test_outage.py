@@ -7,7 +7,7 @@ import pytest
 
 from api.app import create_app
 from api.services import Services
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 from tests.api.conftest import PROJECT, problem
 from tests.api.in_process import asked, without_redis
 

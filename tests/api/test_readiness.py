@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from api.readiness import Readiness
-from runtime import threads
-from sandbox.pool import Pool
+from runtime import thread_failures
+from sandbox.pool.pool import Pool
 from storage.store import Store
 from tests.api.conftest import Service
 from tests.api.in_process import asked, without_redis
@@ -60,8 +60,8 @@ def test_who_asks_while_somebody_looks_does_not_wait(store: Store, pool: Pool, m
 def test_a_thread_that_ended_makes_it_not_ready(
     store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(threads, "_ended", [])
-    monkeypatch.setattr(threading, "excepthook", threads._note)
+    monkeypatch.setattr(thread_failures, "_ended", [])
+    monkeypatch.setattr(threading, "excepthook", thread_failures._note)
 
     def fail() -> None:
         raise KeyError("secret")
@@ -69,7 +69,7 @@ def test_a_thread_that_ended_makes_it_not_ready(
     thread = threading.Thread(target=fail, name="janitor")
     thread.start()
     thread.join()
-    assert threads.ended() == 1
+    assert thread_failures.ended() == 1
     (trouble,) = Readiness(store, pool).troubles()
     assert "janitor (KeyError)" in trouble
     assert "secret" not in trouble

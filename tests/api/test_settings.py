@@ -3,7 +3,7 @@ from pydantic import ValidationError
 
 from api.services import Services
 from api.settings import ApiSettings
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 from storage.store import Store
 from tests.api.in_process import asked
 

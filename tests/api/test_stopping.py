@@ -14,9 +14,9 @@ from redis import Redis
 
 from api.services import Services
 from api.settings import ApiSettings
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 from storage.settings import StorageSettings
-from storage.spool import Spool
+from storage.spool.spool import Spool
 from storage.store import Store, first_start
 from tests.api.conftest import PROJECT, Service, serving
 from tests.api.http.test_bounded_protocol import connected, rest

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import bare, threads
 from benchmarks.layer import Layer
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 
 pytestmark = pytest.mark.sandbox
 

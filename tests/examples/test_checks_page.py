@@ -11,11 +11,11 @@ import pytest
 from gradebox import Client, StringThread, checks
 from gradebox.checks import Trajectory
 from gradebox.outcome import Outcome
-from models.asking_scorer import AskingScorer
-from sandbox.grader_source import GraderSource
-from sandbox.pool import Pool
+from models.scoring.asking_scorer import AskingScorer
+from sandbox.grading.grader_source import GraderSource
+from sandbox.pool.pool import Pool
 from tests.gradebox.conftest import Service
-from tests.models.test_asking_scorer import WHO, Answering, Scripted, text
+from tests.models.scoring.test_asking_scorer import WHO, Answering, Scripted, text
 
 PAGE = (Path(__file__).parents[2] / "docs" / "checks.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from gradebox.source import extract
-from models.asking_scorer import AskingScorer
-from sandbox.grader_source import GraderSource
-from sandbox.pool import Pool
-from tests.models import test_asking_scorer, test_kinds
-from tests.models.test_asking_scorer import WHO, Scripted, text
+from models.scoring.asking_scorer import AskingScorer
+from sandbox.grading.grader_source import GraderSource
+from sandbox.pool.pool import Pool
+from tests.models import test_kinds
+from tests.models.scoring import test_asking_scorer
+from tests.models.scoring.test_asking_scorer import WHO, Scripted, text
 
 FOLDER = Path(__file__).parents[2] / "examples" / "judges"
 README = (FOLDER.parent / "README.md").read_text(encoding="utf-8")

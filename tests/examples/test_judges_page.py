@@ -11,10 +11,10 @@ import pytest
 from gradebox.client._sync.creation import Creation
 from gradebox.judges.source import source_of
 from gradebox.judges.templates import RENDERED_CHARACTERS, TEMPLATE_CHARACTERS
-from models.asking_scorer import AskingScorer
-from sandbox.grader_source import GraderSource
-from sandbox.pool import Pool
-from tests.models.test_asking_scorer import WHO, Answering, Scripted, text
+from models.scoring.asking_scorer import AskingScorer
+from sandbox.grading.grader_source import GraderSource
+from sandbox.pool.pool import Pool
+from tests.models.scoring.test_asking_scorer import WHO, Answering, Scripted, text
 
 PAGE = (Path(__file__).parents[2] / "docs" / "judges.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -6,7 +6,7 @@ import pytest
 
 from sandbox.hostile.surroundings import Surroundings, surroundings
 from sandbox.hostile.watched import Watched
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 from tests.backends import backend_of, settings_for
 
 

@@ -13,7 +13,7 @@ from sandbox.hostile.cases import Case
 from sandbox.hostile.corpus import corpus
 from sandbox.hostile.surroundings import Surroundings
 from sandbox.hostile.trial import attempt, attempt_again, is_late
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 from tests.backends import NAMES, OF_ISOLATION
 
 _CASES = corpus()

@@ -13,7 +13,7 @@ from sandbox.hostile.surroundings import surroundings
 from sandbox.hostile.trial import attempt
 from sandbox.hostile.watched import Watched
 from sandbox.limits import ENVIRONMENT_LOAD_TIMES
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 from tests.backends import backend_of, settings_for
 from tests.wheels import folder_for_environments, tar_of
 

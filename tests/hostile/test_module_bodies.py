@@ -2,8 +2,8 @@
 
 import pytest
 
-from sandbox.grader_source import GraderSource
-from sandbox.pool import Pool
+from sandbox.grading.grader_source import GraderSource
+from sandbox.pool.pool import Pool
 
 pytestmark = pytest.mark.sandbox
 

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from storage.models import RegisteredModel
-from storage.registry import Access, RegisteredServer
+from storage.models.models import RegisteredModel
+from storage.models.registry import Access, RegisteredServer
 
 
 def model_at(url: str, api_key: str, **more: Any) -> Access[RegisteredModel]:

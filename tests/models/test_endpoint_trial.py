@@ -7,10 +7,10 @@ import pytest
 
 from examples.model_server import ModelServer, Script
 from gradebox.schemas import EndpointTrial, ModelFault
-from models.endpoint_client import EndpointClient
-from models.pinned_http import HttpAnswer
+from models.servers.endpoint_client import EndpointClient
+from models.servers.pinned_http import HttpAnswer
+from models.servers.server_trials import of_endpoint
 from models.settings import ModelSettings
-from models.trials import of_endpoint
 from tests.models.registered import endpoint_at
 
 HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=64, model_connect_s=2)

@@ -9,12 +9,12 @@ import pytest
 from gradebox.judges import source
 from gradebox.outcome import Outcome
 from gradebox.schemas import Report
-from models.asker import Asker
-from models.asking_scorer import AskingScorer
-from sandbox.grader_source import GraderSource
-from sandbox.pool import Pool
-from storage.statistics import tally
-from tests.models.test_asking_scorer import WHO, Answering, Scripted, lines, text
+from models.asks.asker import Asker
+from models.scoring.asking_scorer import AskingScorer
+from sandbox.grading.grader_source import GraderSource
+from sandbox.pool.pool import Pool
+from storage.statistics.statistics import tally
+from tests.models.scoring.test_asking_scorer import WHO, Answering, Scripted, lines, text
 
 pytestmark = pytest.mark.sandbox
 

@@ -10,8 +10,8 @@ import pytest
 from werkzeug.serving import make_ssl_devcert
 
 from examples.model_server import ModelServer
-from models.client import ModelClient
 from models.errors import AskFailed
+from models.servers.client import ModelClient
 from models.settings import ModelSettings
 from tests.models.registered import model_at
 

@@ -15,8 +15,8 @@ import pytest
 from sandbox.backends.bubblewrap import Bubblewrap
 from sandbox.environments import BUILT_FOR, MARK, EnvironmentFolders
 from sandbox.errors import InfrastructureError
-from sandbox.grader_source import GraderSource
-from sandbox.pool import Pool
+from sandbox.grading.grader_source import GraderSource
+from sandbox.pool.pool import Pool
 from sandbox.settings import SandboxSettings
 from tests.backends import backend_of
 from tests.wheels import folder_for_environments, tar_of

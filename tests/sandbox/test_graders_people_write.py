@@ -6,9 +6,9 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from gradebox.outcome import Outcome
-from sandbox.grader_source import GraderSource
-from sandbox.pool import Pool
-from sandbox.source_bytes import from_bytes
+from sandbox.grading.grader_source import GraderSource
+from sandbox.grading.source_bytes import from_bytes
+from sandbox.pool.pool import Pool
 
 pytestmark = pytest.mark.sandbox
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.spool import Spool
+from storage.spool.spool import Spool
 from tests.object_store import object_store
 
 

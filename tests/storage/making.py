@@ -14,15 +14,16 @@ from redis.exceptions import OutOfMemoryError
 
 from gradebox.outcome import Outcome, OutcomeError, Spent
 from gradebox.schemas import Check, FeedbackOf, Report
-from storage import outcomes, redis_keys
-from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, Wanted
-from storage.chunks import CHUNK_LINES, Cutter
+from storage import redis_keys
+from storage.batches.batch_plan import NO_TERMS, AskTerms, Lane, Plan, Wanted
+from storage.batches.chunks import CHUNK_LINES, Cutter
+from storage.batches.retries import is_retryable
 from storage.connection import text
-from storage.grader_content import Proved
-from storage.leases import Completed, Lease
-from storage.retries import is_retryable
-from storage.spending import CountedAsk, Keeping, arguments
-from storage.statistics import Tally, tally
+from storage.graders.grader_content import Proved
+from storage.models.spending import CountedAsk, Keeping, arguments
+from storage.outcomes import outcomes
+from storage.queue.leases import Completed, Lease
+from storage.statistics.statistics import Tally, tally
 from storage.store import Store
 
 SOURCE = "async def grade(thread):\n    return 1.0\n"

@@ -10,7 +10,7 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, Respon
 
 from gradebox.outcome import Outcome
 from storage import redis_keys
-from storage.chunks import Chunk
+from storage.batches.chunks import Chunk
 from storage.connection import FORMAT, check_format, is_away, load_scripts, lua, read_together, text, trouble_of
 from storage.errors import UnknownFormat
 from storage.idempotency import Once, once

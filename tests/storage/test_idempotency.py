@@ -6,9 +6,10 @@ import pytest
 from redis import Redis
 
 from gradebox.schemas import GraderRecord
-from storage import graders, idempotency, redis_keys
-from storage.chunks import Chunk
+from storage import idempotency, redis_keys
+from storage.batches.chunks import Chunk
 from storage.connection import script
+from storage.graders import graders
 from storage.idempotency import once
 from storage.store import Store
 from tests.storage.making import proved, wanted

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from runtime import threads
+from runtime import thread_failures
 from storage import processes, redis_keys
 from storage.processes import Presence, Processes, ProcessRecord
 from tests.waiting import eventually
@@ -24,7 +24,7 @@ def test_a_process_is_there_from_its_start_to_its_end(redis: Redis) -> None:
 
 
 def test_a_thread_that_ended_is_told(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_ended", ["heartbeat (KeyError)"])
+    monkeypatch.setattr(thread_failures, "_ended", ["heartbeat (KeyError)"])
     known = Processes(redis)
     presence = Presence(known, "api", lambda: None)
     presence.start()

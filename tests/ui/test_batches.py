@@ -12,7 +12,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from storage import lost_files
+from storage.spool import lost_files
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished
 from tests.ui.conftest import fits_phone
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from gradebox.comparison import PairCounts
-from storage.summary import BINS, bin_of
+from storage.statistics.summary import BINS, bin_of
 from ui.numbers import _heat
 
 

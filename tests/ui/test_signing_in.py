@@ -4,7 +4,7 @@ import time
 import httpx
 import pytest
 
-from storage.sessions import SESSION_S
+from storage.access.sessions import SESSION_S
 from tests.api.conftest import Service
 from ui.templates import static
 from ui.visits import COOKIE

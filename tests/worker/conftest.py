@@ -14,19 +14,19 @@ import pytest
 
 from gradebox.schemas import Batch
 from runtime.metrics import Metrics
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 from storage import redis_keys
-from storage.leases import Lease
+from storage.queue.leases import Lease
 from storage.settings import StorageSettings
+from storage.spool.uploads import Upload
 from storage.store import Store
-from storage.uploads import Upload
 from tests.storage.making import lines_of, wanted
 from tests.waiting import eventually
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat
 from worker.loaded_grader import GraderCache
-from worker.result_writer import ResultWriter
+from worker.outcome_writer import OutcomeWriter
 from worker.unit import Scored, score
 from worker.unit_queue import UnitQueue
 from worker.unit_watch import UnitWatch
@@ -66,7 +66,7 @@ def scored(context: WorkerContext, lease: Lease) -> Scored | None:
 
 def written(context: WorkerContext, unit: Scored) -> None:
     """Writes the outcomes of a unit."""
-    with ResultWriter(context, UnitQueue(context)) as writer:
+    with OutcomeWriter(context, UnitQueue(context)) as writer:
         writer.add(unit)
 
 

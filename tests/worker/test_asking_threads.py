@@ -11,7 +11,7 @@ import pytest
 from examples.model_server import ModelServer, Script
 from gradebox.schemas import ModelDefaults
 from storage import redis_keys
-from storage.spending import Budget
+from storage.models.spending import Budget
 from storage.store import Store
 from tests.storage.making import lines_of
 from tests.waiting import eventually

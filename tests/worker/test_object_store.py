@@ -11,7 +11,7 @@ import pytest
 from redis import Redis
 
 from storage.settings import StorageSettings
-from storage.spool import Spool
+from storage.spool.spool import Spool
 from storage.store import Store
 from tests.object_store import object_store
 from tests.worker.conftest import ROOT, over, scores, submit

@@ -11,7 +11,7 @@ import pytest
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from storage.leases import UnitPart
+from storage.queue.leases import UnitPart
 from storage.settings import StorageSettings
 from storage.store import Store
 from tests.storage.making import claim, full

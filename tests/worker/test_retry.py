@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gradebox.outcome import CompletionScore, Outcome, OutcomeError
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 from storage import redis_keys
 from storage.store import Store
 from tests.storage.making import accept, claim, finish, lines_of, outcomes_of, wanted

@@ -14,7 +14,7 @@ import pytest
 
 from gradebox.cli import app
 from gradebox.service import server_programs
-from sandbox.pool import Pool, open_pool
+from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
 from tests.waiting import eventually
 from tests.wheels import folder_for_environments, make_wheel

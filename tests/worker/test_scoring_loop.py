@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sandbox.errors import InfrastructureError
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 from storage.store import Store
-from tests.sandbox.test_pool import Counted, counted, grade, source
+from tests.sandbox.pool.test_pool import Counted, counted, grade, source
 from tests.waiting import eventually
 from tests.worker.conftest import scores, submit
 from worker import scoring_loop

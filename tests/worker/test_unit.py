@@ -8,10 +8,10 @@ from redis import Redis
 
 from gradebox.outcome import Outcome, OutcomeError
 from sandbox.errors import InfrastructureError
-from sandbox.grading import Grading
-from sandbox.pool import Pool
+from sandbox.grading.grading import Grading
+from sandbox.pool.pool import Pool
 from storage import redis_keys
-from storage.leases import UnitPart
+from storage.queue.leases import UnitPart
 from storage.store import Store
 from tests.storage.making import accept, claim, wanted
 from tests.worker.conftest import scored, written

@@ -9,11 +9,11 @@ from functools import partial
 
 import pytest
 
-from models.answer_json import Answer
-from models.asker import Asker, Who
+from models.asks.asker import Asker, Who
+from models.replies.answer_json import Answer
 from models.selftest import EchoAsker
 from runtime.metrics import Metrics
-from sandbox.pool import Pool, open_pool
+from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
 from storage.store import Store
 from tests.storage.making import accept, wanted

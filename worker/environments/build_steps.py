@@ -10,11 +10,11 @@ from gradebox.schemas import EnvironmentPackage
 from sandbox import image
 from sandbox.environments import DATA, PYTHON
 from sandbox.limits import MIB
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 from sandbox.settings import SandboxSettings
-from storage.environment_builds import Made
+from storage.environments.environment_builds import Made
 from storage.settings import StorageSettings
-from storage.spool import Readable
+from storage.spool.spool import Readable
 from worker.environments import bytecode, contents
 from worker.environments.data import DataRefused, unpack
 from worker.environments.settings import EnvironmentSettings

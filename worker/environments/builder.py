@@ -14,7 +14,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from sandbox.errors import SandboxError
-from storage.environment_builds import Claim, Made
+from storage.environments.environment_builds import Claim, Made
 from storage.errors import NotFound
 from worker.context import WorkerContext
 from worker.environments.build_steps import build

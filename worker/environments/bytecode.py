@@ -17,9 +17,9 @@ import structlog
 from gradebox.outcome import Outcome
 from sandbox.environments import DATA
 from sandbox.errors import SandboxError
-from sandbox.grader_source import GraderSource
+from sandbox.grading.grader_source import GraderSource
 from sandbox.limits import MAX_STDOUT_BYTES, MIB
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 from worker.environments.compiler import PART
 
 _SOURCE = Path(__file__).with_name("compiler.py").read_text("utf-8")

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from sandbox.environments import BUILT_FOR, EnvironmentFolders
-from sandbox.pool import Pool
-from storage.spool import Readable
+from sandbox.pool.pool import Pool
+from storage.spool.spool import Readable
 from worker.environments.build_steps import ReportStep, build
 from worker.environments.settings import EnvironmentSettings
 

@@ -39,7 +39,7 @@ from api.routes.validate import report_on
 from api.services import Services
 from gradebox.schemas import Check, GraderRecord
 from storage.errors import Conflict
-from storage.grader_content import CUSTOM
+from storage.graders.grader_content import CUSTOM
 
 _Runnable = FunctionConfigInput | JudgeConfigInput | PrebuiltConfigInput | RemoteConfigInput
 

@@ -3,9 +3,9 @@
 import msgspec
 
 from api.dialects.adaptive.types import RemoteEnvTest, RemoteEnvTestOffline, RemoteEnvTestOnline
-from models.addresses import look_up
-from models.error_answers import NOT_DECODED
 from models.errors import AskFailed
+from models.replies.error_answers import NOT_DECODED
+from models.servers.permitted_addresses import look_up
 from models.settings import ModelSettings
 
 _TIME_S = 5.0
@@ -19,7 +19,7 @@ class _Info(msgspec.Struct):
 
 async def described(url: str, settings: ModelSettings) -> RemoteEnvTest:
     """Requests `/info` from the reward server at this URL. An error quotes nothing of its answer."""
-    from models.pinned_http import PinnedHttp  # takes most of a second, and few users have a server tested
+    from models.servers.pinned_http import PinnedHttp  # takes most of a second, and few users have a server tested
 
     try:
         async with PinnedHttp(url, "", 1, settings, look_up) as http:

@@ -17,9 +17,9 @@ from gradebox import langfuse
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import CHECKS
 from sandbox.errors import InfrastructureError, Stopped
-from sandbox.grader_source import GraderSource
-from sandbox.grading import Grading
-from sandbox.source_bytes import SourceRefused, SourceTooLong
+from sandbox.grading.grader_source import GraderSource
+from sandbox.grading.grading import Grading
+from sandbox.grading.source_bytes import SourceRefused, SourceTooLong
 
 Code = Literal["SOURCE_TOO_LARGE", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_RUNTIME", "TIMEOUT"] | langfuse.ErrorCode
 

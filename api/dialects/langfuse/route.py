@@ -5,11 +5,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
 
-from api.dialects.in_time import in_time
 from api.dialects.langfuse.access import read_external, read_signed
 from api.dialects.langfuse.evaluation import evaluate
 from api.dialects.langfuse.problems import EXECUTE, LangfuseRoute
 from api.dialects.langfuse.request import EvaluationRequest
+from api.dialects.time_limit import in_time
 from api.http.problems import ProblemError, invalid
 from api.intake import bodies
 from api.services import Served, Services

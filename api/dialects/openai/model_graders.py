@@ -17,11 +17,11 @@ from api.dialects.openai.sample import Sample
 from api.http.problems import too_large
 from api.services import Services
 from gradebox.outcome import Outcome
-from models.asker import Who
-from models.asking_scorer import AskingScorer
-from sandbox.grader_source import GraderSource
+from models.asks.asker import Who
+from models.scoring.asking_scorer import AskingScorer
+from sandbox.grading.grader_source import GraderSource
+from sandbox.grading.source_bytes import SourceRefused, from_bytes
 from sandbox.limits import MAX_MEMORY_MB
-from sandbox.source_bytes import SourceRefused, from_bytes
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",

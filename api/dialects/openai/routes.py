@@ -17,7 +17,7 @@ from api.http.problems import ProblemError
 from api.intake import bodies
 from api.services import Served, Services
 from gradebox.limits import REQUEST_BYTES
-from sandbox.fair_shares import Shares
+from sandbox.pool.fair_shares import Shares
 
 # Not in our OpenAPI document, since OpenAI documents these routes.
 router = APIRouter(prefix="/openai/v1", route_class=OpenAIRoute, include_in_schema=False)

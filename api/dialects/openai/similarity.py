@@ -13,7 +13,7 @@ from api.dialects.openai import similarity_measures
 from api.dialects.openai.graders import Metric
 from api.dialects.openai.refused import OpenAIProblem
 from sandbox.errors import InfrastructureError
-from sandbox.fair_shares import Shares
+from sandbox.pool.fair_shares import Shares
 
 CPU_S = 10
 _TIME_S = 4.0 * CPU_S  # the machine may be busy

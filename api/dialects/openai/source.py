@@ -7,10 +7,10 @@ from gradebox import openai_grader
 from gradebox.outcome import Outcome
 from gradebox.schemas import CHECKS
 from sandbox.errors import Stopped
-from sandbox.grader_source import GraderSource
-from sandbox.grading import Grading
+from sandbox.grading.grader_source import GraderSource
+from sandbox.grading.grading import Grading
+from sandbox.grading.source_bytes import SourceRefused, from_bytes
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S
-from sandbox.source_bytes import SourceRefused, from_bytes
 
 _LABEL = "python"
 

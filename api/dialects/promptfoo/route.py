@@ -9,8 +9,8 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from api.access.callers import Caller
 from api.dialects.json_text import is_text, text_of
 from api.dialects.message_json import are_messages
-from api.dialects.one_score import score_one
 from api.dialects.reward.access import Scored, Target
+from api.dialects.score_one import score_one
 from api.http.problems import invalid
 from api.http.query import known_alone
 from api.intake import bodies

@@ -5,8 +5,8 @@ from fastapi import APIRouter, Request, Response
 
 from api.access.auth import ScoresIn
 from api.access.callers import Caller
-from api.dialects.in_time import in_time
-from api.dialects.one_score import score_one
+from api.dialects.score_one import score_one
+from api.dialects.time_limit import in_time
 from api.dialects.weave import thread_of_call, wire
 from api.http.problems import ProblemError
 from api.intake import bodies

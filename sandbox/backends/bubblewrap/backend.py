@@ -13,19 +13,20 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from sandbox import image, limits, seccomp
+from sandbox import image, limits
 from sandbox.backends.base import COMMAND
 from sandbox.backends.bubblewrap import bwrap_run
 from sandbox.backends.bubblewrap.bwrap_run import START_S, BwrapRun
 from sandbox.backends.bubblewrap.first_process import First
 from sandbox.backends.bubblewrap.sandbox import BubblewrapSandbox
 from sandbox.backends.bubblewrap.zygote import Zygote
-from sandbox.cgroups import Cgroup, Cgroups
 from sandbox.errors import InfrastructureError, IsolationUnavailable, SandboxError
 from sandbox.image import Seen
-from sandbox.memory_monitor import Monitor
+from sandbox.isolation import seccomp
+from sandbox.isolation.cgroups import Cgroup, Cgroups
+from sandbox.isolation.memory_monitor import Monitor
+from sandbox.isolation.user_ids import USER_IDS, UserIds
 from sandbox.settings import SandboxSettings
-from sandbox.user_ids import USER_IDS, UserIds
 
 _DYING_MS = 100  # from the first sign of a zygote's end to its exit
 _OUTSIDE = 1  # outside its pid namespace: the process that waits for pid 1, or forks it

@@ -4,10 +4,10 @@ import socket
 from collections.abc import Callable
 
 from sandbox.backends.bubblewrap.first_process import First
-from sandbox.cgroups import Cgroup
 from sandbox.errors import StillRunning
 from sandbox.image import Seen
-from sandbox.memory_monitor import Monitor
+from sandbox.isolation.cgroups import Cgroup
+from sandbox.isolation.memory_monitor import Monitor
 
 END_S = 10.0
 

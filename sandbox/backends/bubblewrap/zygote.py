@@ -19,10 +19,10 @@ from sandbox.backends.base import INTERPRETER
 from sandbox.backends.bubblewrap import bwrap_run
 from sandbox.backends.bubblewrap.bwrap_run import START_S, BwrapRun, is_read_only
 from sandbox.backends.bubblewrap.first_process import First
-from sandbox.cgroups import Cgroup, opened_to_join
 from sandbox.errors import InfrastructureError
 from sandbox.guest.zygote import ASKED, MOST_TOLD
 from sandbox.image import Image
+from sandbox.isolation.cgroups import Cgroup, opened_to_join
 
 _PROGRAM = (*INTERPRETER, f"{image.GUEST}/zygote")
 _NAMESPACES = ("user", "mnt", "net", "ipc", "uts")

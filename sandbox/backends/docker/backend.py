@@ -15,18 +15,19 @@ import docker
 from docker.errors import APIError, DockerException, ImageNotFound
 from requests.exceptions import RequestException
 
-from sandbox import image, seccomp
+from sandbox import image
 from sandbox.backends.docker import channel, images, leftovers
 from sandbox.backends.docker.channel import Attached, Listener
 from sandbox.backends.docker.policy import CHANNEL, Container
-from sandbox.cgroups import Cgroup, of_process
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.guest.protocol.channel import STREAMS
 from sandbox.guest.protocol.frames import FILTER, FRAME
 from sandbox.image import Seen
+from sandbox.isolation import seccomp
+from sandbox.isolation.cgroups import Cgroup, of_process
+from sandbox.isolation.user_ids import USER_IDS, UserIds
 from sandbox.limits import MIB
 from sandbox.settings import SandboxSettings
-from sandbox.user_ids import USER_IDS, UserIds
 
 _ANSWER_S = 30  # for the engine to answer one request
 _CONNECT_S = 15.0  # for a guest to start and connect

@@ -6,8 +6,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from sandbox import image, limits, seccomp
+from sandbox import image, limits
 from sandbox.backends.base import AT_START, COMMAND
+from sandbox.isolation import seccomp
 
 CHANNEL = "/run/gradebox"  # the socket, inside a container
 _ALLOW = "SCMP_ACT_ALLOW"

@@ -24,7 +24,7 @@ from sandbox.guest.protocol.frames import (
     encode,
     pack_values,
 )
-from validators.explain import explain, leaves, name_of
+from validators.exception_text import explain, leaves, name_of
 
 _INFINITY = float("inf")
 # These read the slots of a subclass of `Score`, whose attributes may be its own code.

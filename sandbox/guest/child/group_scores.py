@@ -29,7 +29,7 @@ from sandbox.guest.protocol.frames import (
     most_of_scores,
     unpack_values,
 )
-from validators.explain import name_of
+from validators.exception_text import name_of
 
 _KINDS = {EXCEPTION: "exception", MEMORY: "memory", MODEL: "model"}
 _TEXTS_SHARE = 4  # a fourth of the room for scores is for their texts, which may take twice the bytes as JSON

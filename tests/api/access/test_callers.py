@@ -19,10 +19,10 @@ from api.access import callers
 from api.dialects.reward.socket import SCORERS, TOGETHER
 from api.services import Services
 from api.settings import ApiSettings
-from sandbox.pool import Pool, open_pool
+from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
 from storage.settings import StorageSettings
-from storage.spool import Spool
+from storage.spool.spool import Spool
 from storage.store import Store
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem, serving
 from tests.api.http.test_websocket import request

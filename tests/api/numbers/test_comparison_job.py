@@ -9,7 +9,7 @@ from api.numbers.jobs import ComparisonJob, Side
 from api.numbers.outcome_column import read
 from gradebox.comparison import Comparison, Flip
 from gradebox.outcome import Spent
-from storage.summary import bin_of
+from storage.statistics.summary import bin_of
 
 Row = tuple[str | int | None, float | str | None]
 

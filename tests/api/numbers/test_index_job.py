@@ -5,7 +5,7 @@ import pytest
 
 from api.numbers.error_groups import ErrorCounter
 from api.numbers.index_job import bucket_starts
-from storage.index_file import MOST_BUCKETS
+from storage.outcomes.index_file import MOST_BUCKETS
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
+from models.scoring.validation_asks import asker_of
 from models.settings import ModelSettings
-from models.validation_asks import asker_of
 from tests.api.conftest import PROJECT, Service, finished
 
 

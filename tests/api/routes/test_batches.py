@@ -16,10 +16,12 @@ import gradebox
 from api import progress_events
 from api.intake import bodies
 from gradebox.schemas import Batch
-from storage import batch_threads, lost_files, redis_keys
-from storage.backlog import Waiting
-from storage.chunks import ASKING_CHUNK_LINES
+from storage import redis_keys
+from storage.batches import batch_threads
+from storage.batches.chunks import ASKING_CHUNK_LINES
 from storage.errors import NotFound, PayloadLost
+from storage.queue.backlog import Waiting
+from storage.spool import lost_files
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished, problem
 from tests.waiting import eventually
 
@@ -77,7 +79,7 @@ def test_a_combination_that_waits_for_nothing_is_scored_where_other_graders_are(
 
 
 def test_batches_of_a_grader_are_found_among_others(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.batches._PAGE", 2)
+    monkeypatch.setattr("storage.batches.batches._PAGE", 2)
     create(client)
     create(client, "other", "async def grade(thread):\n    return 1.0\n")
     client.put(f"{PROJECT}/graders/exact", json={"source": GOOD + "# changed\n"})

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from gradebox.outcome import Spent
-from storage.spending import BudgetStanding, CountedAsk, Keeping, arguments, standing
+from storage.models.spending import BudgetStanding, CountedAsk, Keeping, arguments, standing
 from tests.api.conftest import PROJECT, Service, problem
 
 PATH = f"{PROJECT}/budget"

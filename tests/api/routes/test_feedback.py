@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from gradebox.outcome import OutcomeError
 from gradebox.schemas import Batch
-from storage import feedback_lines, redis_keys
-from storage.backlog import Waiting
+from storage import redis_keys
+from storage.batches import feedback_lines
 from storage.errors import PayloadLost
+from storage.queue.backlog import Waiting
 from tests.api.conftest import PROJECT, Service, problem
 from tests.api.routes.test_batches import left
 from tests.storage.making import accept, finish, outcomes_of, wanted

@@ -3,7 +3,7 @@ import json
 import httpx
 import pytest
 
-from storage.quotas import Quotas
+from storage.access.quotas import Quotas
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem
 
 pytestmark = pytest.mark.sandbox
@@ -123,8 +123,8 @@ def test_a_version_follows_the_one_that_is_named(client: httpx.Client) -> None:
 
 
 def test_many_versions_come_in_pages(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.graders.PAGE_BYTES", 1)
-    monkeypatch.setattr("storage.graders._AT_ONCE", 1)
+    monkeypatch.setattr("storage.graders.graders.PAGE_BYTES", 1)
+    monkeypatch.setattr("storage.graders.graders._AT_ONCE", 1)
     create(client)
     client.put(f"{PROJECT}/graders/exact", json={"source": f"{GOOD}\n# 2"}).raise_for_status()
     url = f"{PROJECT}/graders/exact/versions"

@@ -16,7 +16,7 @@ from gradebox import AsyncClient, Client
 from gradebox.cli import app
 from gradebox.errors import GraderWarning
 from gradebox.judges.source import source_of
-from models import scoring
+from models.scoring import scoring
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem
 
 pytestmark = pytest.mark.sandbox

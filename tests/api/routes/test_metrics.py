@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from api.services import Services
 from api.settings import ApiSettings
 from api.telemetry.exposition import Exposition
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 from storage.store import Store
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished, problem
 from tests.api.in_process import asked, without_redis

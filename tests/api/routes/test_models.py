@@ -147,7 +147,7 @@ def test_the_operator_says_where(client: httpx.Client, service: Service, monkeyp
 
 @pytest.mark.usefixtures("here")
 def test_a_key_file_that_was_lost_is_told(client: httpx.Client, service: Service, server: ModelServer) -> None:
-    from storage.secret_key import SecretKey
+    from storage.models.secret_key import SecretKey
 
     body = {"key": "judge", "base_url": server.base_url, "model": "m", "api_key": SECRET}
     client.post(PATH, json=body).raise_for_status()

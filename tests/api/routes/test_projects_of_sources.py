@@ -8,11 +8,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sandbox.grader_source import GraderSource
-from sandbox.grading import Grading
-from sandbox.pool import Pool
-from storage.batch_plan import Wanted
-from storage.leases import Lease
+from sandbox.grading.grader_source import GraderSource
+from sandbox.grading.grading import Grading
+from sandbox.pool.pool import Pool
+from storage.batches.batch_plan import Wanted
+from storage.queue.leases import Lease
 from storage.store import Store
 from tests.api.conftest import GOOD, Service
 from tests.storage.making import accept, proved

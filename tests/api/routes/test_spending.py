@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from gradebox.outcome import Spent
-from storage.spending import CountedAsk, Keeping, arguments
+from storage.models.spending import CountedAsk, Keeping, arguments
 from tests.api.conftest import PROJECT, Service, problem
 
 PATH = f"{PROJECT}/spending"

@@ -5,7 +5,7 @@ import httpx
 import pytest
 
 import gradebox
-from storage import lost_files
+from storage.spool import lost_files
 from tests.api.conftest import PROJECT, Service, create, problem
 from tests.api.routes.conftest import scored
 

@@ -13,13 +13,13 @@ from api.table.making import GraderTable
 from api.table.page import PageOf, page
 from gradebox.outcome import CompletionScore, Outcome, OutcomeError
 from gradebox.outcome_table import KindFilter, Sort, TablePage
-from storage import outcomes
 from storage.errors import Conflict
-from storage.outcome_selection import OutcomeFilter
-from storage.spool import Spool
-from storage.statistics import tally
+from storage.outcomes import outcomes
+from storage.outcomes.outcome_selection import OutcomeFilter
+from storage.spool.spool import Spool
+from storage.statistics.statistics import tally
+from storage.statistics.summary import summarise
 from storage.store import Store
-from storage.summary import summarise
 from tests.object_store import object_store
 from tests.storage.making import accept, claim, finish, outcomes_of, wanted
 

@@ -9,8 +9,8 @@ import typer
 
 from gradebox.cli import output
 from gradebox.outcome import Outcome, Spent
-from storage.statistics import tally
-from storage.summary import summarise
+from storage.statistics.statistics import tally
+from storage.statistics.summary import summarise
 from tests.gradebox.conftest import ROOT
 
 

@@ -12,10 +12,10 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from gradebox import snapshot, source
+from gradebox import source
 from gradebox.errors import GraderWarning, SourceError
-from gradebox.snapshot import Snapshot
-from gradebox.source import extract, imports
+from gradebox.source import extract, imports, snapshot
+from gradebox.source.snapshot import Snapshot
 from gradebox.thread import StringThread
 from tests.gradebox.source.extracted import load, same
 

@@ -17,15 +17,16 @@ from pathlib import Path
 import pytest
 
 from gradebox.schemas import Isolation
-from sandbox import image, seccomp
+from sandbox import image
 from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox, bwrap_run, zygote
 from sandbox.backends.bubblewrap.bwrap_run import BwrapRun
 from sandbox.backends.bubblewrap.first_process import First
-from sandbox.cgroups import Cgroup, Cgroups
 from sandbox.errors import InfrastructureError, StillRunning
-from sandbox.grader_source import GraderSource
-from sandbox.pool import Pool
-from sandbox.session import Ended, Session
+from sandbox.grading.grader_source import GraderSource
+from sandbox.grading.session import Ended, Session
+from sandbox.isolation import seccomp
+from sandbox.isolation.cgroups import Cgroup, Cgroups
+from sandbox.pool.pool import Pool
 from sandbox.settings import SandboxSettings
 from tests.processes import runs
 from tests.sandbox.contract.conftest import GRADER, Grader, started

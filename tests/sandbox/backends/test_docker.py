@@ -20,7 +20,7 @@ from sandbox import image
 from sandbox.backend_choice import prove
 from sandbox.backends.docker import Docker, backend, channel, images, leftovers, policy
 from sandbox.errors import InfrastructureError, IsolationUnavailable
-from sandbox.session import Session
+from sandbox.grading.session import Session
 from tests.backends import backend_of, settings_for
 from tests.sandbox.contract.conftest import Grader
 from tests.waiting import eventually

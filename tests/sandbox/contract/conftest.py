@@ -15,11 +15,11 @@ from gradebox.limits import LINE_BYTES
 from gradebox.outcome import Outcome
 from gradebox.schemas import Isolation
 from sandbox.backends.base import Backend
-from sandbox.grader_source import GraderSource
-from sandbox.grading import Grading
+from sandbox.grading.grader_source import GraderSource
+from sandbox.grading.grading import Grading
+from sandbox.grading.session import Session
 from sandbox.hostile.watched import Watched
 from sandbox.limits import STDOUT_BYTES, limits_of
-from sandbox.session import Session
 from tests.backends import VARIANTS, backend_of, settings_for
 
 # Executes a completion, and returns its `answer` as the reason.

@@ -8,10 +8,10 @@ import pytest
 
 from gradebox.outcome import Outcome
 from gradebox.schemas import Isolation
-from sandbox.grading import Grading
+from sandbox.grading.grading import Grading
+from sandbox.grading.outcomes import Asked
+from sandbox.grading.session import Session
 from sandbox.guest.protocol.frames import MAX_REQUESTS
-from sandbox.outcomes import Asked
-from sandbox.session import Session
 from tests.sandbox.contract.conftest import Grader
 
 # Asking is the code of the guest, and asks come in records like others: `test_channel` tries those on every backend.

@@ -8,8 +8,8 @@ import pytest
 from gradebox.outcome import CompletionScore, Outcome
 from gradebox.schemas import Isolation
 from gradebox.score import GROUP_BYTES
+from sandbox.grading.session import Session
 from sandbox.guest.protocol.frames import SCORES
-from sandbox.session import Session
 from tests.sandbox.contract.conftest import Grader
 
 # Groups are the code of the guest, and their records are like others: `test_channel` tries those on every backend.

@@ -11,8 +11,8 @@ import pytest
 
 from gradebox.schemas import Isolation
 from sandbox.errors import InfrastructureError
+from sandbox.grading.session import Ended, Session
 from sandbox.hostile.watched import Watched
-from sandbox.session import Ended, Session
 from tests.processes import runs
 from tests.sandbox.contract.conftest import Grader, started
 from tests.waiting import eventually

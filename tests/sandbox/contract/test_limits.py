@@ -7,8 +7,8 @@ from contextlib import suppress
 import pytest
 
 from gradebox.outcome import Outcome
+from sandbox.grading.session import Ended
 from sandbox.limits import PROCESSES, SCRATCH_BYTES, SCRATCH_FILES, SHARED_MEMORY_BYTES
-from sandbox.session import Ended
 from tests.backends import STARTED
 from tests.sandbox.contract.conftest import Grader
 

@@ -7,10 +7,10 @@ from typing import IO
 
 import pytest
 
-from sandbox.pool import Pool, open_pool
+from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
-from storage.environment_builds import Made
-from storage.spool import Readable
+from storage.environments.environment_builds import Made
+from storage.spool.spool import Readable
 from tests.backends import STARTED, backend_of, settings_for
 from tests.wheels import folder_for_environments
 from worker.environments.build_steps import build

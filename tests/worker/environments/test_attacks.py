@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.grader_source import GraderSource
-from sandbox.pool import Pool
+from sandbox.grading.grader_source import GraderSource
+from sandbox.pool.pool import Pool
 from tests.wheels import make_wheel
 from tests.worker.environments.conftest import Builds
 

@@ -12,9 +12,9 @@ import pytest
 from packaging.requirements import Requirement
 
 from gradebox.schemas import Isolation
-from sandbox.grader_source import GraderSource
+from sandbox.grading.grader_source import GraderSource
 from sandbox.limits import MIB
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 from tests.wheels import list_files, make_wheel, zip_of
 from tests.worker.environments.conftest import Builds, Kept
 from worker.environments import contents, uv

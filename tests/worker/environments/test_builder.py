@@ -11,8 +11,9 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from gradebox.schemas import Environment
-from storage import environment_builds, redis_keys
-from storage.environment_builds import Claim, Made
+from storage import redis_keys
+from storage.environments import environment_builds
+from storage.environments.environment_builds import Claim, Made
 from storage.settings import StorageSettings
 from storage.store import Store
 from tests.waiting import eventually

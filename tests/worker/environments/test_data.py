@@ -16,9 +16,9 @@ from typing import Literal
 import pytest
 
 from sandbox.environments import DATA
-from sandbox.grader_source import GraderSource
+from sandbox.grading.grader_source import GraderSource
 from sandbox.limits import ENVIRONMENT_FILES, MIB
-from sandbox.pool import Pool
+from sandbox.pool.pool import Pool
 from tests.wheels import make_wheel, zip_of
 from tests.worker.environments.conftest import Builds, Kept
 from worker.environments import data

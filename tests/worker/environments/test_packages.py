@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pytest
 
 from gradebox.schemas import Isolation
-from sandbox.grader_source import GraderSource
+from sandbox.grading.grader_source import GraderSource
 from sandbox.limits import ENVIRONMENT_MEMORY_MB
-from sandbox.pool import Pool
-from storage.environment_builds import Made
+from sandbox.pool.pool import Pool
+from storage.environments.environment_builds import Made
 from tests.wheels import skip_without_index, zip_of
 from tests.worker.environments.conftest import Builds
 from worker.environments.uv import BuildFailed

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from gradebox.thread import StringThread
 from gradebox.thread_forms import ROLES
 from sandbox import limits
+from sandbox.grading.thread_ids import read_id
 from sandbox.guest.child.read_thread import BadInput, ThreadReader
 from sandbox.guest.child.thread_decoder import ThreadDecoder, UsualThread, thread_decoder
-from sandbox.thread_ids import read_id
 
 DEEPEST = limits.DEPTH
 DECODER = thread_decoder()

@@ -1,0 +1,1 @@
+"""A grader's asks: parsing, limits, equal ones, and their answers."""

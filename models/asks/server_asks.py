@@ -1,0 +1,391 @@
+"""Asks of servers, on one event loop."""
+
+import asyncio
+import os
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+from redis.exceptions import RedisError
+
+from gradebox.outcome import Spent, sum_of
+from gradebox.schemas import Price
+from models.asks import store_calls
+from models.asks.ask_cost import spent_by
+from models.asks.ask_counts import AskCounts
+from models.asks.equal_asks import EqualAsks
+from models.asks.parse_ask import EndpointRequest, ModelRequest, RequestError, read_thread
+from models.asks.rate_limits import Gate, Gates
+from models.asks.retries import send_with_retries
+from models.asks.server_connections import ServerConnections
+from models.asks.store_calls import StoreCalls
+from models.errors import AskFailed, TokenUsage
+from models.replies.answer_json import Answer, failed, failed_by, replied
+from models.replies.fitting_reply import fits
+from models.servers.chat import chat
+from models.servers.client import ModelClient
+from models.servers.client_cache import AddressCache, Clients, Used
+from models.servers.endpoint_client import EndpointClient
+from models.settings import ModelSettings
+from storage.connection import is_away
+from storage.errors import NotFound
+from storage.models import spending
+from storage.models.model_limits import AskLimits
+from storage.models.models import RegisteredModel
+from storage.models.secret_key import SecretKeyError
+from storage.models.spending import BudgetStanding, CountedAsk, Keeping
+from storage.store import Store
+
+if TYPE_CHECKING:
+    from models.asks.asker import Who
+
+_UsedModel = Used[RegisteredModel, ModelClient]
+_LOOK_S = 0.5
+_LOOKS_TO_IDLE = 20
+_MOST_CACHED = 10_000  # batches whose spending is cached
+_SPENDING_FRESH_S = 2.0  # lifetime of cached spending
+
+
+class _OverBudget(Exception):
+    """A budget is spent; the message names it."""
+
+
+class _Ended(Exception):
+    """The batch has ended, which its chunk has not seen yet: the ask is about to be cancelled."""
+
+
+class _Changed(Exception):
+    """The asked model or endpoint was changed while its server did not answer: the ask starts over with the new
+    settings."""
+
+
+class ServerAsks:
+    """All asks of servers of one process.
+
+    Attributes:
+        sends_no_more: whether asks that are not sent yet wait until they are cancelled.
+    """
+
+    def __init__(
+        self, store: Store, settings: ModelSettings, ask_s: float, counts: AskCounts, *, waits_for_store: bool
+    ) -> None:
+        self._counts = counts
+        self._away_s = None if waits_for_store else store_calls.AWAY_S
+        self._connections = ServerConnections()
+        self._names = names = AddressCache()
+        process = f"{os.getpid()}-{secrets.token_hex(6)}"
+        self._calls = StoreCalls(store.redis, process, self._away_s)
+        self._spending = store.spending
+        self._keeping = Keeping(settings.kept_replies_mb << 20, round(settings.kept_replies_days * 86400))
+        self._gates = Gates(self._calls, store.model_limits, process, ask_s)
+        self._models = Clients(store.models.access, ModelClient, settings, names)
+        self._equal_asks: EqualAsks[Answer] = EqualAsks()
+        self._known: dict[tuple[str, str], tuple[float, BudgetStanding]] = {}
+        self._endpoints = Clients(store.endpoints.access, EndpointClient, settings, names)
+        self._tasks: dict[asyncio.Task[Any], Callable[[], bool]] = {}
+        self._ended = asyncio.Event()
+        self._is_closed = False
+        self._sent: set[asyncio.Task[Any] | None] = set()
+        self.sends_no_more = False
+
+    async def serve(self) -> None:
+        """Cancel asks that are no longer needed, and close idle clients, until `end` is called."""
+        looks = 0
+        while not self._ended.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), _LOOK_S)
+            self._cancel_unneeded()
+            looks += 1
+            if looks % _LOOKS_TO_IDLE == 0:
+                await self._close_idle()
+
+    def end(self) -> None:
+        """End `serve`."""
+        self._ended.set()
+
+    @property
+    def has_sent(self) -> bool:
+        """Whether a sent ask is not answered yet. Thread-safe."""
+        return bool(self._sent)
+
+    def places(self, project: str, asked: str) -> int:
+        """Return how many asks of this model or endpoint may be sent at once. Thread-safe."""
+        return self._gates.places(project, asked)
+
+    async def answer(
+        self, request: ModelRequest | EndpointRequest, data: bytes, who: "Who", wanted: Callable[[], bool]
+    ) -> Answer:
+        """Answer a request; the answer may be an error."""
+        answer = await self._answer(request, data, who, wanted)
+        self._counts.add(who.project, request.asked, answer)
+        return answer
+
+    async def _answer(
+        self, request: ModelRequest | EndpointRequest, data: bytes, who: "Who", wanted: Callable[[], bool]
+    ) -> Answer:
+        task = asyncio.current_task()
+        assert task is not None
+        if self._is_closed:  # the ask was already scheduled
+            raise asyncio.CancelledError
+        self._tasks[task] = wanted
+        try:
+            while True:
+                try:
+                    if isinstance(request, ModelRequest):
+                        return await self._ask_model(request, data, who)
+                    return await self._ask_endpoint(request, who)
+                except _Changed:
+                    pass
+                except _Ended:
+                    await asyncio.sleep(_LOOK_S)
+                except RedisError as error:  # nothing is paid for yet, because replies wait until they are counted
+                    if self._away_s is not None or self._is_closed or not is_away(error):
+                        raise
+                    await asyncio.sleep(store_calls.AGAIN_S)
+        except NotFound:
+            return _missing(request, who)
+        except SecretKeyError:
+            return failed("unreachable", f"the API key of {request.name!r} cannot be decrypted: give it again", True)
+        except RedisError as error:
+            if not is_away(error):
+                raise
+            return failed("unreachable", "the service's store does not answer: score it again later", True)
+        finally:
+            del self._tasks[task]
+
+    async def _ask_model(self, request: ModelRequest, data: bytes, who: "Who") -> Answer:
+        try:
+            used = await self._models.get(who.project, request.name, who.since)
+        except AskFailed as error:
+            return failed_by(error, "", "", Spent(asks=1))
+        model = used.access.server
+        asked = _counted_ask(request, who)
+        if not (who.keep and model.keep_replies and self._keeping.bytes):
+            return await self._pay_model(request, who, used, asked, b"")
+        digest = spending.digest(model.url, model.model, model.defaults, request=data)
+        flight = who.batch, who.grader, who.project, who.patience is None, model.revision, digest
+        answer, is_first = await self._equal_asks.join(
+            flight, lambda: self._find_or_pay(request, who, used, asked, digest)
+        )
+        if is_first or not answer.spent.asks:  # nothing was sent, because the budget is used up
+            return answer
+        spent = Spent(asks=1, kept=0 if answer.is_error else 1)
+        await self._count(asked, spent)
+        return Answer(answer.body, spent)
+
+    async def _find_or_pay(
+        self, request: ModelRequest, who: "Who", used: _UsedModel, asked: CountedAsk, digest: bytes
+    ) -> Answer:
+        found = await self._look(asked, digest)
+        if found.reply is not None:
+            return Answer(found.reply, Spent(asks=1, kept=1))
+        return await self._pay_model(request, who, used, asked, digest)
+
+    async def _pay_model(
+        self, request: ModelRequest, who: "Who", used: _UsedModel, asked: CountedAsk, digest: bytes
+    ) -> Answer:
+        model, api_key = used.access.server, used.access.api_key
+        limits = AskLimits(model.max_concurrency, model.requests_per_minute, model.tokens_per_minute)
+        gate = self._gates.get(asked.project, asked.asked, model.account, limits)
+
+        async def send() -> Answer:
+            reply = await chat(used.client, model, request)
+            gate.note_reply(sum(reply.usage))
+            usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
+            reported = {"text": reply.text, "finish_reason": reply.finish_reason, "usage": usage}
+            answer = replied(reported, spent_by(model.price, reply.usage), api_key)
+            if not digest or answer.is_error:
+                return answer
+            return answer._replace(is_fitting=fits(reply.text, request.schema))
+
+        async def look() -> None:
+            if await self._models.get(who.project, request.name, who.since) is not used:
+                raise _Changed
+
+        return await self._ask(send, look, used, gate, asked, who, model.price, digest)
+
+    async def _ask_endpoint(self, request: EndpointRequest, who: "Who") -> Answer:
+        try:
+            thread = read_thread(request)
+            used = await self._endpoints.get(who.project, request.name, who.since)
+        except RequestError as error:
+            return failed("refused", str(error))
+        except AskFailed as error:
+            return failed_by(error, "", "", Spent(asks=1))
+        endpoint, api_key = used.access.server, used.access.api_key
+        asked = _counted_ask(request, who)
+        limits = AskLimits(endpoint.max_concurrency, endpoint.requests_per_minute)
+        gate = self._gates.get(asked.project, asked.asked, endpoint.account, limits)
+
+        async def send() -> Answer:
+            found = await used.client.score(thread)
+            gate.note_answer()
+            return replied({"reward": found.reward, "metadata": found.metadata}, Spent(asks=1), api_key)
+
+        async def look() -> None:
+            if await self._endpoints.get(who.project, request.name, who.since) is not used:
+                raise _Changed
+
+        return await self._ask(send, look, used, gate, asked, who)
+
+    async def _ask(
+        self,
+        send: Callable[[], Awaitable[Answer]],
+        look: Callable[[], Awaitable[None]],
+        used: Used[Any, Any],
+        gate: Gate,
+        asked: CountedAsk,
+        who: "Who",
+        price: Price | None = None,
+        digest: bytes = b"",
+    ) -> Answer:
+        """Asks a server. A reply that fits is stored, and the cost counted, before it is returned.
+
+        If there is a budget, the place is freed only after counting, so that the next ask sees the spending. Before a
+        retry, what the failed try cost is counted, and `look` raises _Changed if the settings of the model or endpoint
+        have changed.
+        """
+        host, secret = used.client.host, used.access.api_key
+        currency = price.currency if price else ""
+        task = asyncio.current_task()
+        lost = Spent()  # what tries cost that failed; the first of them counts the ask
+
+        async def pay(usage: TokenUsage) -> None:
+            nonlocal lost
+            spent = replace(spent_by(price, usage), asks=1 - lost.asks)
+            lost = sum_of((lost, spent))
+            await self._wait_for(self._count(asked, spent, currency))
+            await self._check_standing(asked, who)
+
+        used.asks += 1
+        try:
+            async with gate.place(who.has_asked):
+                if who.patience is not None:
+                    who.patience.check(asked.asked)
+                has_budget = await self._check_standing(asked, who)
+                if self.sends_no_more:
+                    await asyncio.Event().wait()
+                self._sent.add(task)
+                began = monotonic()
+                try:
+                    async with self._connections.of(asked.project):
+                        answer = await send_with_retries(send, look, gate, who.patience, pay)
+                except AskFailed as error:
+                    reported = error if who.patience is None else who.patience.spent_by(asked.asked, error)
+                    answer = failed_by(reported, host, secret, spent_by(price, error.usage))
+                finally:
+                    self._counts.waited(asked.project, asked.asked, monotonic() - began)
+                keep = digest if answer.is_fitting and not answer.is_error else b""
+                spent = replace(answer.spent, asks=1 - lost.asks)
+                counted = self._count(asked, spent, currency, keep, answer.body)
+                if has_budget:
+                    await self._wait_for(counted)
+            if not has_budget:
+                await self._wait_for(counted)
+            return answer._replace(spent=sum_of((spent, lost)))
+        except _OverBudget as error:
+            return failed("over_budget", str(error), spent=lost)
+        except AskFailed as error:
+            return failed_by(error, host, secret, Spent(asks=1))
+        finally:
+            used.asks -= 1
+            self._sent.discard(task)
+
+    async def _check_standing(self, asked: CountedAsk, who: "Who") -> bool:
+        """Return whether there is a budget. Raises _OverBudget if it is spent, and _Ended if the batch has ended.
+
+        The spending is that of all processes: each reply of Redis to this process brings it up to date.
+        """
+        at, known = self._known.get((asked.project, asked.batch), (0.0, None))
+        if known is None or known.is_ended or monotonic() - at > _SPENDING_FRESH_S:  # a batch that ended may be retried
+            known = await self._look(asked)
+        if known.is_ended:
+            raise _Ended
+        if who.budget is not None and (limit := known.batch.used_up(who.budget)):
+            raise _OverBudget(f"the batch's budget of {limit} is used up: send the rest with a larger one")
+        if known.budget is not None and (limit := known.project.used_up(known.budget)):
+            message = f"the project's budget of {limit} is used up: raise it, and send the rest as a new batch"
+            raise _OverBudget(message)
+        return who.budget is not None or known.budget is not None
+
+    async def _look(self, asked: CountedAsk, digest: bytes = b"") -> BudgetStanding:
+        """Fetch the reply stored under a digest, and the spending."""
+        arguments = spending.arguments(asked, self._keeping, find=digest)
+        call = self._calls.call(self._spending.count, arguments, urgent=not digest, once=bool(digest))
+        return self._learn(asked, await call)
+
+    def _count(
+        self, asked: CountedAsk, spent: Spent, currency: str = "", digest: bytes = b"", reply: bytes = b""
+    ) -> asyncio.Future[Any]:
+        """Count spending, and store a reply under its digest. This completes even if the caller no longer waits,
+        once Redis is back.
+        """
+        arguments = spending.arguments(asked, self._keeping, spent, currency, keep=digest, reply=reply)
+        call = self._calls.call(self._spending.count, arguments, lasting=True, once=True)
+        call.add_done_callback(
+            lambda done: None if done.cancelled() or done.exception() else self._learn(asked, done.result())
+        )
+        return call
+
+    async def _wait_for(self, counted: asyncio.Future[Any]) -> None:
+        """Wait until a cost is counted. If a person waits too, this ends sooner, and the cost is counted later."""
+        await asyncio.wait([counted], timeout=self._away_s)
+        if counted.done():
+            counted.result()
+
+    def _learn(self, asked: CountedAsk, found: list[Any]) -> BudgetStanding:
+        standing = spending.standing(found)
+        if len(self._known) > _MOST_CACHED:
+            self._known.clear()
+        self._known[asked.project, asked.batch] = monotonic(), standing
+        return standing
+
+    def _cancel_unneeded(self) -> None:
+        answers: dict[Callable[[], bool], bool] = {}
+        for task, wanted in list(self._tasks.items()):
+            if wanted not in answers:
+                answers[wanted] = wanted()
+            if not answers[wanted]:
+                task.cancel()
+
+    async def close(self) -> None:
+        """Cancel all asks, and close all connections."""
+        self._is_closed = True
+        self._calls.end()
+        self._models.end()
+        self._endpoints.end()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._equal_asks.close()
+        await self._gates.close()
+        await self._close_idle(0)
+        self._names.close()
+        await self._calls.close()
+
+    async def _close_idle(self, *idle_s: float) -> None:
+        await self._models.close_idle(*idle_s)
+        await self._endpoints.close_idle(*idle_s)
+        self._gates.forget_idle()
+
+
+def _missing(request: ModelRequest | EndpointRequest, who: "Who") -> Answer:
+    """The error of a model or endpoint that was there at the test run and is not now. Outcomes of a batch can be scored
+    again once it is back; any other caller would repeat the request at once, and in vain.
+    """
+    kind = request.asked.partition(":")[0]
+    if not who.batch:
+        return failed("unknown", f"the project has no {kind} {request.name!r}: register it, or name another")
+    message = (
+        f"the project no longer has the {kind} {request.name!r}, which was deleted: create it again with this key, and "
+        "retry the batch"
+    )
+    return failed("unknown", message, retryable=True)
+
+
+def _counted_ask(request: ModelRequest | EndpointRequest, who: "Who") -> CountedAsk:
+    currency = "" if who.budget is None else who.budget.currency
+    return CountedAsk(who.project, request.asked, who.grader, who.batch, currency, who.number)

@@ -1,0 +1,1 @@
+"""The replies of models: parsed, checked, and encoded for the sandbox."""

@@ -1,0 +1,50 @@
+"""The token counts that a server reports. They are read whatever else is wrong: a budget limits what is known."""
+
+import re
+
+import msgspec
+
+from models.errors import TokenUsage
+from models.replies.error_answers import NOT_DECODED
+
+MOST_TOKENS = (1 << 24) - 1  # more than any model takes; a larger count is this one, so that it is not free
+
+_SEARCHED = 65_536  # bytes at the end of a body that cannot be decoded
+# Within texts, quotes are escaped.
+_USAGE = re.compile(rb'"usage"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})')
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: msgspec.Raw = msgspec.Raw(b"null")
+    completion_tokens: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Completion(msgspec.Struct):
+    usage: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_usage = msgspec.json.Decoder(_Usage)
+_completion = msgspec.json.Decoder(_Completion)
+_count = msgspec.json.Decoder(int | float)
+
+
+def counted(body: bytes) -> TokenUsage:
+    """Return the counts of a completion, which need not be valid. A count that is missing or invalid is 0."""
+    try:
+        usage = bytes(_completion.decode(body).usage)
+    except NOT_DECODED:
+        found = _USAGE.findall(body[-_SEARCHED:])
+        usage = found[-1] if found else b"null"
+    try:
+        counts = _usage.decode(usage)
+    except NOT_DECODED:
+        return TokenUsage()
+    return TokenUsage(_tokens(counts.prompt_tokens), _tokens(counts.completion_tokens))
+
+
+def _tokens(count: msgspec.Raw) -> int:
+    try:
+        tokens = _count.decode(count)
+    except NOT_DECODED:
+        return 0
+    return int(min(tokens, MOST_TOKENS)) if tokens >= 0 and tokens % 1 == 0 else 0

@@ -1,0 +1,1 @@
+"""Scoring and validation with graders that ask."""

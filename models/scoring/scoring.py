@@ -1,0 +1,92 @@
+"""Scores with one version of a grader, whether or not it asks."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from gradebox.judges.source import settled
+from gradebox.schemas import Kind, Version
+from models.asks.asker import Asker, Who
+from models.scoring.asking_scorer import AskingScorer
+from models.scoring.combined_scorer import CombinedScorer, Lend, Missing, PartScorer
+from sandbox.grading.grader_source import GraderSource
+from sandbox.grading.proof import Scorer
+from sandbox.pool.pool import Pool
+from storage.errors import NotFound, NotRunnable
+from storage.store import Store
+
+if TYPE_CHECKING:
+    from gradebox.judges.combine import Combine
+
+
+@contextmanager
+def scoring(
+    store: Store,
+    pool: Pool,
+    asker: Asker,
+    project: str,
+    key: str,
+    version: Version,
+    batch: str = "",
+    asked_by: Who | None = None,
+) -> Iterator[Scorer]:
+    """Yield a scorer for this version. `batch` is "" outside batches. If another grader asks this one, `asked_by`
+    passes on its settings for asks.
+    """
+    source = GraderSource.of_version(project, version)
+    if (combined := combined_scorer(store, pool, project, version)) is not None:
+        yield combined
+        return
+    if version.asks:
+        asking = who(project, key, version, batch)
+        if asked_by is not None:
+            asking = asking._replace(
+                stand_in=asked_by.stand_in,
+                patience=asked_by.patience,
+                budget=asked_by.budget,
+                keep=asked_by.keep,
+                number=asked_by.number,
+                has_asked=asked_by.has_asked,
+            )
+        yield AskingScorer(partial(pool.grading, source), asker, asking)
+        return
+    with pool.grading(source) as grading:
+        yield grading
+
+
+def is_of_graders(kind: Kind, config: Mapping[str, Any] | None) -> bool:
+    """Return whether a grader of this kind is a combination only of graders of the project."""
+    return kind == "combine" and config is not None and all("grader" in part.label for part in _combine(config).parts)
+
+
+def combined_scorer(store: Store, pool: Pool, project: str, version: Version) -> CombinedScorer | None:
+    """Return the scorer for a combination of graders that ask nothing; None if this version is not one."""
+    if version.waits or version.config is None:
+        return None
+    combine = _combine(version.config)
+    labels = {part.name: version.pinned[f"grader:{part.label['grader']}"] for part in combine.parts}
+    parts = {name: PartScorer(label, _lend(store, pool, project, label)) for name, label in labels.items()}
+    return CombinedScorer(combine, parts)
+
+
+def _combine(config: Mapping[str, Any]) -> "Combine":
+    from gradebox.judges.combine import Combine  # imported here: only processes that score with one load it
+
+    return Combine(**settled("combine", config))
+
+
+def _lend(store: Store, pool: Pool, project: str, label: str) -> Lend:
+    key, _, number = label.partition("@")
+    try:
+        version = store.graders.runnable(project, key, int(number))
+    except (NotFound, NotRunnable) as gone:
+        missing = Missing(str(gone))
+        return lambda: nullcontext(missing)
+    return partial(pool.grading, GraderSource.of_version(project, version))
+
+
+def who(project: str, key: str, version: Version, batch: str = "") -> Who:
+    """Return the asking grader for this version."""
+    asks = {ask: version.pinned.get(ask, "") for ask in version.asks}
+    return Who(project, key, f"{key}@{version.number}", batch, asks)

@@ -1,0 +1,1 @@
+"""HTTP to the servers of models and endpoints, which tenants choose."""

@@ -1,0 +1,1 @@
+"""Scoring and checking with one grader in a sandbox; all that a sandbox sends is checked here."""

@@ -1,0 +1,219 @@
+"""Converts the guest's records to outcomes. The records may come from a process that a completion has taken over, so
+all of their content is checked again.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
+
+import msgspec
+
+from gradebox.outcome import AskFailure, ErrorKind, Outcome, OutcomeError
+from sandbox.grading.group_scores import read_scores, result_of
+from sandbox.guest.protocol.frames import (
+    ASKED,
+    BAD_INPUT,
+    BAD_RETURN,
+    CAUSE,
+    CRASH,
+    DETAILS,
+    EXCEPTION,
+    MARK,
+    MEMORY,
+    MESSAGE,
+    MODEL,
+    NO_COMPLETION,
+    NOT_APPLICABLE,
+    REASON,
+    RECORD,
+    REPLY,
+    REQUESTS,
+    SCORED,
+    SCORES,
+    STDOUT,
+    TIMEOUT,
+    TRACE,
+    VALUES,
+    GraderLimits,
+    Malformed,
+    Records,
+    most_of_fields,
+    unpack_fields,
+    unpack_requests,
+    unpack_values,
+)
+
+KINDS: dict[int, ErrorKind] = {
+    EXCEPTION: "exception",
+    BAD_RETURN: "bad_return",
+    TIMEOUT: "timeout",
+    MEMORY: "memory",
+    CRASH: "crash",
+    BAD_INPUT: "bad_input",
+    MODEL: "model",
+}
+_CAUSES: dict[bytes, AskFailure] = {cause.encode(): cause for cause in get_args(AskFailure)}
+_INFINITY = float("inf")
+_SCORED = MARK | SCORED
+_SPOILED = "the completion wrote to the memory that carries its result, and corrupted it"
+_NOT_FINITE = OutcomeError("bad_return", "the score that came out of the sandbox is not finite")
+_OUT_OF_MEMORY = "all processes together wanted more memory than `memory_mb` allows: use less, or raise it"
+
+
+class Asked(msgspec.Struct, frozen=True, gc=False):
+    """A run that ended with asks. It starts again once they are answered."""
+
+    index: int
+    id: str | int | None
+    run_ms: float
+    requests: list[bytes]
+
+
+class Decoder:
+    """Reads the records of one grading call, which belong to consecutive threads.
+
+    `ran_out_of_memory` is called when a process died of an unknown cause, possibly the kernel's OOM killer. `limits`
+    are the limits that were sent to the guest: a forged record may exceed them. For a grader of groups, `group_size`
+    returns the number of threads in the line with an index.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        limits: GraderLimits,
+        ran_out_of_memory: Callable[[], bool],
+        group_size: Callable[[int], int] | None = None,
+    ) -> None:
+        self._label = label
+        self._most = most_of_fields(limits)
+        self._ran_out_of_memory = ran_out_of_memory
+        self._group_size = group_size
+        self._plain = _SCORED if group_size is None else -1  # the kind of a record that needs no fields
+        self.traces: dict[int, str] = {}
+
+    def decode(self, records: Records, first_index: int, ids: Sequence[str | int | None]) -> list[Outcome]:
+        """Returns the outcomes of whole records, whose threads have these ids. Invalid fields make the outcome of that
+        completion alone a crash: the supervisor sets where a record begins and ends, and a child writes the content
+        between.
+        """
+        return self._decode(records, first_index, ids, self._outcome)
+
+    def decode_runs(self, records: Records, first_index: int, ids: Sequence[str | int | None]) -> list[Outcome | Asked]:
+        """Returns the outcomes of records of a grader that asks: some runs have no outcome yet."""
+        return self._decode(records, first_index, ids, self._of_run)
+
+    def _decode(
+        self,
+        records: Records,
+        first_index: int,
+        ids: Sequence[str | int | None],
+        read: Callable[[int, str | int | None, int, int, float, dict[int, bytes]], Outcome | Asked],
+    ) -> list[Any]:
+        """The result of each record; `read` interprets the records that have fields."""
+        outcomes: list[Outcome | Asked] = []
+        label, bodies, plain = self._label, records.bodies, self._plain
+        position = 0
+        numbered = enumerate(zip(RECORD.iter_unpack(records.heads), ids, strict=True), first_index)
+        for index, ((micros, score, length, kind), identity) in numbered:
+            if not length and kind == plain and -_INFINITY < score < _INFINITY:
+                outcomes.append(Outcome(index, label, score, micros / 1000, identity))
+                continue
+            body = bodies[position : position + length]
+            position += length
+            try:
+                fields = unpack_fields(body, self._most)
+                outcomes.append(read(index, identity, kind ^ MARK, micros, score, fields))
+            except Malformed as problem:
+                error = OutcomeError("crash", f"{_SPOILED} ({problem})")
+                outcomes.append(Outcome(index, label, None, micros / 1000, identity, error=error))
+        return outcomes
+
+    def _of_run(
+        self, index: int, identity: str | int | None, kind: int, micros: int, score: float, fields: dict[int, bytes]
+    ) -> Outcome | Asked:
+        if kind & ~NO_COMPLETION == ASKED:
+            return Asked(index, identity, micros / 1000, unpack_requests(fields.get(REQUESTS, b"")))
+        return self._outcome(index, identity, kind, micros, score, fields)
+
+    def _outcome(
+        self, index: int, identity: str | int | None, kind: int, micros: int, score: float, fields: dict[int, bytes]
+    ) -> Outcome:
+        reported, kind, unanswered = kind, kind & ~NO_COMPLETION, bool(kind & NO_COMPLETION)
+        reason = fields.get(REASON)
+        printed = fields.get(STDOUT)
+        stdout = None if printed is None else printed.decode("utf-8", "replace")
+        if (SCORES in fields) != (kind == SCORED and self._group_size is not None):
+            raise Malformed("scores of a group that there are not to be, or none where there are")
+        if self._group_size is not None and kind == SCORED:
+            return self._of_group(index, identity, micros, fields, stdout, unanswered)
+        if kind == SCORED and -_INFINITY < score < _INFINITY:
+            text = None if reason is None else reason.decode("utf-8", "replace")
+            values = unpack_values(fields[VALUES]) if VALUES in fields else None
+            found = Outcome(index, self._label, score, micros / 1000, identity, text, None, stdout, values, unanswered)
+            return _with_details(found, fields)
+        if kind == NOT_APPLICABLE:
+            why = _text(fields.get(MESSAGE)) or ""
+            found = Outcome(index, self._label, None, micros / 1000, identity, None, None, stdout, None, unanswered)
+            return _with_details(msgspec.structs.replace(found, not_applicable=why), fields)
+        if kind == SCORED:
+            error = _NOT_FINITE
+        elif kind in KINDS:
+            error = _of_ask(fields) if kind == MODEL else self._error(kind, _text(fields.get(MESSAGE)) or "")
+            if trace := _text(fields.get(TRACE)):
+                self.traces[index] = trace
+        else:
+            raise Malformed(f"a record of kind {reported}")
+        failed = Outcome(index, self._label, None, micros / 1000, identity, None, error, stdout, None, unanswered)
+        return _with_details(failed, fields) if kind == MODEL else failed
+
+    def _of_group(
+        self,
+        index: int,
+        identity: str | int | None,
+        micros: int,
+        fields: dict[int, bytes],
+        stdout: str | None,
+        unanswered: bool,
+    ) -> Outcome:
+        assert self._group_size is not None
+        most = self._most[MESSAGE]
+        scores = read_scores(fields[SCORES], self._group_size(index), most)
+        result = result_of(scores, most)
+        if result.error is not None and (trace := _text(fields.get(TRACE))):
+            self.traces[index] = trace
+        found = Outcome(
+            index, self._label, result.score, micros / 1000, identity, None, result.error, stdout, None, unanswered
+        )
+        return msgspec.structs.replace(found, not_applicable=result.not_applicable, scores=scores)
+
+    def _error(self, kind: int, message: str) -> OutcomeError:
+        if kind == CRASH and self._ran_out_of_memory():
+            return OutcomeError("memory", _OUT_OF_MEMORY)
+        return OutcomeError(KINDS[kind], message)
+
+
+def _of_ask(fields: dict[int, bytes]) -> OutcomeError:
+    reported = fields.get(CAUSE, b"")
+    if reported[1:] not in _CAUSES:
+        raise Malformed("an ask that failed for an unknown reason")
+    message = _text(fields.get(MESSAGE)) or ""
+    return OutcomeError("model", message, reported[:1] == b"\x01", _CAUSES[reported[1:]], _text(fields.get(REPLY)))
+
+
+def _with_details(outcome: Outcome, fields: dict[int, bytes]) -> Outcome:
+    return msgspec.structs.replace(outcome, details=_details(fields[DETAILS])) if DETAILS in fields else outcome
+
+
+def _details(data: bytes) -> dict[str, Any]:
+    """Decodes details, and checks that they can be encoded again."""
+    try:
+        details: dict[str, Any] = msgspec.json.decode(data, type=dict[str, Any])
+        msgspec.json.encode(details)  # writing the outcome encodes them again
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as problem:
+        raise Malformed(
+            "details that are no JSON, or nested too deep, or hold a number of more than 64 bits"
+        ) from problem
+    return details
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "replace")

@@ -1,0 +1,398 @@
+"""The host's side of one sandbox. It sends commands, and limits and checks everything that it receives."""
+
+import fcntl
+import mmap
+import os
+import re
+import select
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from math import inf
+from time import monotonic, sleep
+from typing import Literal, NamedTuple
+
+from gradebox.asks.asking import MOST_NAMED, NAME_CHARACTERS
+from sandbox.backends.base import Sandbox
+from sandbox.errors import InfrastructureError, Stopped
+from sandbox.grading.grader_source import GraderSource
+from sandbox.guest.protocol.chunk import SHARED_BYTES
+from sandbox.guest.protocol.frames import (
+    BATCH,
+    CHECK,
+    CHUNK,
+    DONE,
+    FRAME,
+    GRADE,
+    GRADE_SHARED,
+    LIMITS,
+    LOAD,
+    LOADED,
+    MAX_REPLY,
+    NOT_LOADED,
+    READY,
+    RECORDS,
+    RESET,
+    SHARE,
+    TAINTED,
+    CheckResult,
+    GraderLimits,
+    Malformed,
+    Records,
+    unpack_check,
+    unpack_loaded,
+    unpack_records,
+)
+from sandbox.isolation.memory_monitor import memory_of
+from sandbox.isolation.usage import ProcessorUse, Starved, measure, starved, wants_processor
+from sandbox.limits import MIB, SANDBOX_MIB
+
+_F_SEAL_FUTURE_WRITE = 0x10  # the existing mapping stays writable; no other writable one can ever be made
+_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _F_SEAL_FUTURE_WRITE
+_LITTLE_BYTES = 64 * MIB  # below this, a page that processes share may be counted for each of them
+_READY_S = 20.0
+_READ_BYTES = 1 << 16
+_MANY = 16  # with more ungraded lines than this, records are read several at once
+_PAUSE_S = 0.004  # between two reads of their records
+_SLACK_S = 5.0  # added to the sum of the guest's deadlines
+_MEMORY = "all processes together wanted more memory than `memory_mb` allows: load less at module level, or raise it"
+_FORGED = "the module body changed what is reported about the grader"
+_GRACE_S = 2.0  # the guest's grace period for processes that do not exit at once
+_LOOK_S = 0.2  # between two calls of `stopping`, and between two measurements of the sandbox
+_MOST_LOOKS = 1000  # more than fit into a completion's time
+
+_ASK = re.compile(rf"(model|endpoint|grader):[^\x00-\x1f]{{1,{NAME_CHARACTERS}}}")
+
+Stopping = Callable[[], bool]
+"""Returns True to cancel the call. It is called at least each 0.25 s while waiting for a sandbox."""
+
+
+class Ended(Exception):
+    """The sandbox is unusable. `overdue`: it did not answer in time. `tainted`: the guest gave up, because what it has
+    done could affect what it would do next.
+    """
+
+    def __init__(self, message: str, overdue: bool = False, tainted: bool = False) -> None:
+        super().__init__(message)
+        self.overdue = overdue
+        self.tainted = tainted
+
+
+class Loaded(NamedTuple):
+    """The results of the first four checks. `isolation` is None if one failed; `overdue`: the time for the checks had
+    passed then. `asks` names what the grader may ask, such as `model:small-judge`, in alphabetical order. `groups`:
+    each of its lines is a group.
+    """
+
+    checks: list[CheckResult]
+    isolation: Literal["batch", "completion"] | None
+    warnings: list[str]
+    overdue: bool = False
+    asks: tuple[str, ...] = ()
+    groups: bool = False
+
+
+class Session:
+    """One sandbox, which only ever holds the code of at most one grader.
+
+    Attributes:
+        starved: for the last records: set if the sandbox got too little processor time while they were waited for.
+    """
+
+    def __init__(self, sandbox: Sandbox, used: ExitStack | None = None) -> None:
+        """`used` is closed once the sandbox has ended."""
+        self.sandbox = sandbox
+        self._used = used or ExitStack()
+        self.source: GraderSource | None = None
+        self.loaded: Loaded | None = None
+        self.used_at = monotonic()
+        self.landlock_abi = 0
+        self._channel = sandbox.channel
+        self.limits: GraderLimits
+        self._shared: mmap.mmap | None = None
+        self._received = bytearray()  # bytes of frames that are not processed yet
+        self._unsettled = False
+        self._ready = False
+        self.starved: Starved | None = None
+        self._before: ProcessorUse | None = None  # measured after a moment of waiting for records
+        self._looks: list[bool] = []  # since then, whether a process inside could have run
+        self._look_at = inf
+        self._ask_at = 0.0  # when `stopping` is called next
+
+    def memory_bytes(self) -> int:
+        """The memory that the sandbox holds, in bytes; its limit if this process cannot see it. 0 if it is ending."""
+        if self.sandbox.pid:
+            return memory_of(self.sandbox.pid, _LITTLE_BYTES)
+        return (self.source.memory_mb + SANDBOX_MIB) * MIB if self.source else 0
+
+    def await_ready(self) -> None:
+        """Waits until the guest reports that it is ready. Raises InfrastructureError if it does not."""
+        if self._ready:
+            return
+        try:
+            kind, reported = self._receive(monotonic() + _READY_S)
+        except Ended as error:
+            raise InfrastructureError(f"a sandbox did not start: {error}") from error
+        if kind != READY:
+            raise InfrastructureError(f"a sandbox did not start: its first message was of kind {kind}")
+        self.landlock_abi = reported[0] if reported else 0
+        self._ready = True
+
+    def is_gone(self) -> bool:
+        """Whether the sandbox has ended, according to its channel, or its files were removed."""
+        closed = select.poll()
+        closed.register(self._channel, select.POLLRDHUP)
+        return bool(closed.poll(0)) or not self.sandbox.seen.are_there()
+
+    def _share(self, kind: int) -> None:
+        """Shares new memory with the guest, in a frame of this kind. The guest can read it, but can neither write nor
+        shrink it, even if it reopens it. But it can change the file's times and mode, and the position and flags of the
+        open file, so each batch has a separate file.
+        """
+        if self._shared is not None:
+            self._shared.close()
+            self._shared = None
+        descriptor = os.memfd_create("chunk", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(descriptor, SHARED_BYTES)
+        shared = mmap.mmap(descriptor, SHARED_BYTES)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+        reading = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            socket.send_fds(self._channel, [FRAME.pack(kind, 0)], [reading])
+        except OSError as error:
+            shared.close()
+            raise Ended(f"the sandbox accepts no data: {error}") from error
+        finally:
+            os.close(reading)
+            os.close(descriptor)
+        self._shared = shared
+
+    def load(self, source: GraderSource, limits: GraderLimits, stopping: Stopping | None = None) -> Loaded:
+        """Loads a grader into an empty sandbox.
+
+        Raises:
+            Ended: the sandbox ended meanwhile.
+            InfrastructureError: the sandbox had not even started, or its files were removed.
+            Stopped: `stopping` returned True.
+        """
+        self.source, self.limits = source, limits
+        self.sandbox.allow_memory(source.memory_mb + SANDBOX_MIB)
+        began = monotonic()
+        try:
+            # Sent before the guest reports that it is ready: a guest with a pending request skips further preparations.
+            if self.sandbox.takes_descriptors:
+                self._share(SHARE)
+            self._send(LOAD, LIMITS.pack(*limits) + source.text.encode())
+        finally:
+            self.await_ready()
+        checks: list[CheckResult] = []
+        try:
+            self.loaded = self._receive_checks(checks, monotonic() + limits.load_ms / 1000 + _SLACK_S, stopping)
+        except Ended:
+            if not self.sandbox.ran_out_of_memory():
+                raise
+            number = min(len(checks), 3)
+            self.loaded = Loaded([*checks[:number], CheckResult(number, False, 0, 0, 0, _MEMORY, "")], None, [])
+        self._check_files()
+        if self.loaded.isolation is None and monotonic() - began >= limits.load_ms / 1000:
+            self.loaded = self.loaded._replace(overdue=True)
+        return self.loaded
+
+    def _receive_checks(self, checks: list[CheckResult], deadline: float, stopping: Stopping | None) -> Loaded:
+        while True:
+            kind, payload = self._receive(deadline, stopping)
+            if kind == CHECK and len(checks) < 4:
+                try:
+                    checks.append(unpack_check(payload))
+                except Malformed as error:
+                    raise Ended(str(error)) from error
+            elif kind in (LOADED, NOT_LOADED):
+                return self._loaded_from(checks, payload if kind == LOADED else None)
+            else:
+                raise Ended(f"the guest sent a message of kind {kind} while it loaded the grader")
+
+    def _loaded_from(self, checks: list[CheckResult], loaded: bytes | None) -> Loaded:
+        all_passed = len(checks) == 4 and all(check.passed for check in checks)
+        in_order = [check.number for check in checks] == list(range(len(checks)))
+        if not in_order or not checks or all_passed != (loaded is not None):
+            raise Ended("the checks that the guest reported are inconsistent")
+        if loaded is None:
+            return Loaded(checks, None, [])
+        isolation: Literal["batch", "completion"] = "batch" if loaded[:1] == bytes([BATCH]) else "completion"
+        try:
+            asks, warnings, groups = unpack_loaded(loaded[1:])
+            if len(asks) > MOST_NAMED or not all(map(_ASK.fullmatch, asks)):
+                raise Malformed("it reports asks that `Model`, `Endpoint` and `Grader` cannot make")
+        except Malformed as problem:  # the module body runs in the process that sends this, and may forge it
+            return Loaded([*checks[:3], checks[3]._replace(passed=False, message=f"{_FORGED}: {problem}")], None, [])
+        return Loaded(checks, isolation, warnings, asks=tuple(asks), groups=groups)
+
+    def grade(self, payload: bytes, lines: int, stopping: Stopping | None = None) -> Iterator[Records]:
+        """Has lines graded and yields whole records as they arrive; in total one for each line.
+
+        Raises:
+            Ended: the sandbox ended meanwhile. The records yielded before count.
+            InfrastructureError: its files were removed. The records yielded before count.
+            Stopped: `stopping` returned True. The records yielded before count.
+        """
+        if not payload.endswith(b"\n"):
+            payload += b"\n"  # the bytes after it in the shared memory are of an earlier chunk
+        head = CHUNK.pack(lines, len(payload))
+        if self._shared is not None and len(payload) <= SHARED_BYTES:
+            self._shared[: len(payload)] = payload
+            self._send(GRADE_SHARED, head, stopping)
+        else:
+            self._send(GRADE, head + payload, stopping)
+        patience = self.limits.timeout_ms / 1000 + self.limits.load_ms / 1000 + _GRACE_S + _SLACK_S
+        slow = self.loaded is not None and self.loaded.isolation == "completion"
+        done = 0
+        deadline = monotonic() + patience
+        moment = min(_LOOK_S, self.limits.timeout_ms / 4000)
+        self._wait_for_records(moment)
+        while True:
+            if slow and lines - done > _MANY and not self._received:
+                sleep(_PAUSE_S)  # records arrive one by one: several at once cost less to read, and are safe meanwhile
+            kind, data = self._receive(deadline, stopping)
+            if kind == DONE:
+                self._look_at = inf
+                if done != lines:
+                    raise Ended(f"the guest reported {done} outcomes for {lines} threads")
+                return
+            if kind != RECORDS:
+                raise Ended(f"the guest sent a message of kind {kind} while it graded: {data[:200]!r}")
+            try:
+                records = unpack_records(data)
+            except Malformed as error:
+                raise Ended(str(error)) from error
+            done += records.number
+            if done > lines or not records.number:
+                raise Ended(f"the guest reported {done} outcomes for {lines} threads")
+            self._check_files()
+            if self._before is not None:  # otherwise these directly follow others, and the earlier result holds
+                wanted = sum(self._looks) / max(1, len(self._looks))
+                self.starved = starved(self._before, measure(self.sandbox.pid), wanted)
+            yield records
+            deadline = monotonic() + patience
+            self._wait_for_records(moment)
+
+    def _check_files(self) -> None:
+        """Raises InfrastructureError if files that the sandbox sees were removed: its answer may be due to that."""
+        if not self.sandbox.seen.are_there():
+            raise InfrastructureError(
+                "somebody removed the files of a sandbox in use: let the service alone change GRADEBOX_IMAGE_DIR and "
+                "GRADEBOX_ENVIRONMENTS_DIR"
+            )
+
+    def _wait_for_records(self, moment: float) -> None:
+        """Schedules a measurement of usage a moment from now, in case no records arrive until then."""
+        self._before, self._look_at = None, monotonic() + moment if self.sandbox.pid else inf
+
+    def _look(self, now: float) -> None:
+        """Records how much processor time the sandbox gets, and whether it could use a processor."""
+        if self._before is None:
+            self._before, self._looks = measure(self.sandbox.pid), []
+        if len(self._looks) < _MOST_LOOKS:
+            self._looks.append(wants_processor(self.sandbox.pid))
+        self._look_at = now + min(_LOOK_S, self.limits.timeout_ms / 4000)
+
+    def reset(self) -> None:
+        """Starts a reset, which discards the state of the last batch. `settle` waits for it."""
+        if self.sandbox.takes_descriptors:
+            self._share(RESET)
+        else:
+            self._send(RESET)
+        self._unsettled = True
+
+    def settle(self, stopping: Stopping | None = None) -> None:
+        """Waits until a reset is done.
+
+        Raises:
+            Ended: the sandbox could not be reset.
+            Stopped: `stopping` returned True.
+        """
+        if self._unsettled:
+            kind, payload = self._receive(monotonic() + _GRACE_S + _SLACK_S, stopping)
+            if kind != DONE:
+                raise Ended(f"the sandbox could not be reset: {payload[:200]!r}")
+            self._unsettled = False
+
+    def end(self) -> None:
+        """Ends the sandbox. Raises StillRunning if it has not exited yet; another call waits for it again."""
+        self.sandbox.end()
+        self._used.close()
+        if self._shared is not None:
+            self._shared.close()
+
+    def _send(self, kind: int, payload: bytes = b"", stopping: Stopping | None = None) -> None:
+        waiting = memoryview(FRAME.pack(kind, len(payload)) + payload)
+        deadline = monotonic() + _READY_S
+        while waiting:
+            if not self._may_wait(deadline, stopping):
+                raise Ended(f"the sandbox accepts no data: {len(waiting)} bytes are left after {_READY_S:g} s")
+            try:
+                waiting = waiting[self._channel.send(waiting) :]
+            except TimeoutError:
+                continue
+            except OSError as error:
+                raise Ended(f"the sandbox accepts no data: {error}") from error
+
+    def _receive(self, deadline: float, stopping: Stopping | None = None) -> tuple[int, bytes]:
+        kind, length = FRAME.unpack(self._receive_bytes(FRAME.size, deadline, stopping))
+        if length > MAX_REPLY:
+            raise Ended(f"a frame of {length} bytes")
+        payload = self._receive_bytes(length, deadline, stopping)
+        if kind == TAINTED:
+            raise Ended(f"the guest gave up: {payload[:200].decode('utf-8', 'replace')}", tainted=True)
+        return kind, payload
+
+    def _receive_bytes(self, length: int, deadline: float, stopping: Stopping | None) -> bytes:
+        while len(self._received) < length:
+            if not self._may_wait(deadline, stopping):
+                raise Ended("the sandbox did not answer in time", overdue=True)
+            try:
+                received = self._channel.recv(_READ_BYTES)
+            except TimeoutError:
+                continue
+            except OSError as error:
+                raise Ended(f"the sandbox is gone: {error}") from error
+            if not received:
+                raise Ended("the sandbox is gone")
+            self._received += received
+        taken = bytes(self._received[:length])
+        del self._received[:length]
+        return taken
+
+    def _may_wait(self, deadline: float, stopping: Stopping | None) -> bool:
+        """Sets the channel's timeout to the deadline or to the next check; returns False after the deadline.
+
+        Raises:
+            Ended: the channel is closed.
+            Stopped: `stopping` returned True.
+        """
+        now = monotonic()
+        if now >= deadline:
+            return False
+        if now >= self._look_at:
+            self._look(now)
+        until = min(deadline, self._look_at)
+        if stopping is not None:
+            if now >= self._ask_at:
+                self._ask_at = now + _LOOK_S
+                if stopping():
+                    raise Stopped("the caller no longer waits")
+            until = min(until, self._ask_at)
+        try:
+            self._channel.settimeout(max(0.001, until - now))
+        except OSError as error:  # another thread has ended the sandbox, and closed its channel
+            raise Ended(f"the sandbox is gone: {error}") from error
+        return True
+
+
+def count_lines(payload: bytes) -> int:
+    """Returns the number of lines that the guest will see: the last one may lack its newline."""
+    return payload.count(b"\n") + (not payload.endswith(b"\n") and bool(payload))
+
+
+def after(payload: bytes, lines: int) -> bytes:
+    """Returns the part of the payload after the first `lines` lines."""
+    return payload.split(b"\n", lines)[lines]

@@ -1,0 +1,1 @@
+"""Pools of sandboxes, which projects share."""

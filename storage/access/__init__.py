@@ -1,0 +1,1 @@
+"""API keys, sessions, projects, their quotas, and the audit log."""

@@ -1,0 +1,60 @@
+"""Projects, which separate the graders and batches of teams."""
+
+from datetime import UTC, datetime
+
+from redis import Redis
+from redis.client import Pipeline
+
+from gradebox.schemas import Project
+from storage import redis_keys
+from storage.access.api_keys import EVERY_PROJECT
+from storage.access.audit import Audit
+from storage.access.quotas import Quotas
+from storage.connection import transaction
+from storage.errors import Conflict, no_project
+
+DEFAULT = "default"
+
+
+class Projects:
+    """All projects of this deployment."""
+
+    def __init__(self, redis: Redis, audit: Audit, quotas: Quotas) -> None:
+        self._redis = redis
+        self._audit = audit
+        self._quotas = quotas
+
+    def create(self, key: str, name: str = "", description: str = "") -> Project:
+        """Creates a project. Without a name, its key is its name.
+
+        Raises:
+            Conflict: the key is taken.
+            QuotaExceeded: the quota of projects is reached.
+        """
+        project = Project(key=key, name=name or key, description=description, created_at=datetime.now(UTC))
+
+        def create(pipe: Pipeline) -> None:
+            if pipe.hexists(redis_keys.PROJECTS, key):
+                raise Conflict(f"there is a project {key!r} already: use it, or choose another key")
+            self._quotas.check_projects(pipe.hlen(redis_keys.PROJECTS))
+            pipe.multi()
+            pipe.hset(redis_keys.PROJECTS, key, project.model_dump_json())
+            self._audit.write(pipe, EVERY_PROJECT, "project.create", key)
+
+        transaction(self._redis, create, redis_keys.PROJECTS)
+        return project
+
+    def ensure(self, key: str) -> None:
+        """Creates a project if there is none with that key."""
+        project = Project(key=key, name=key, created_at=datetime.now(UTC))
+        self._redis.hsetnx(redis_keys.PROJECTS, key, project.model_dump_json())
+
+    def all(self) -> list[Project]:
+        """All projects, sorted by key."""
+        found = self._redis.hgetall(redis_keys.PROJECTS)
+        return sorted((Project.model_validate_json(value) for value in found.values()), key=lambda found: found.key)
+
+    def check(self, key: str) -> None:
+        """Raises NotFound if there is no such project."""
+        if not self._redis.hexists(redis_keys.PROJECTS, key):
+            raise no_project(key)

@@ -1,0 +1,1 @@
+"""Batches: their records, their threads, retries, feedback, and the small form of ended ones."""

@@ -1,0 +1,98 @@
+"""The content of a batch: its graders, its chunks, and the units of work that they form."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from gradebox.schemas import Version
+from storage.batches.chunks import Chunk
+from storage.models.spending import Budget
+
+Lane = Literal["", "asking"]
+"""The workers that score a batch: those of the lane `asking` if one of its graders waits for asks, else those of the
+default lane.
+"""
+
+
+class AskTerms(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The terms on which the graders of a batch may ask: the budget, and whether stored replies may answer."""
+
+    budget: Budget | None = None
+    keep_replies: bool = True
+
+
+NO_TERMS = AskTerms()
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """One grader that scores a batch."""
+
+    key: str
+    version: Version
+    weight: float = 1.0
+
+    @property
+    def label(self) -> str:
+        """The grader's name in outcomes."""
+        return f"{self.key}@{self.version.number}"
+
+
+def asks_of(wanted: Sequence[Wanted]) -> list[str]:
+    """The ask targets that these graders may wait for: distinct, in alphabetical order."""
+    return sorted({asked for one in wanted if one.version.waits for asked in one.version.asks})
+
+
+def lane_of(wanted: Sequence[Wanted]) -> Lane:
+    """The lane of a batch with these graders. One grader that asks puts the whole batch in `asking`: the others wait
+    for it.
+    """
+    return "asking" if asks_of(wanted) else ""
+
+
+def takes_groups(wanted: Sequence[Wanted]) -> bool:
+    """Whether each line of a batch with these graders is a group."""
+    return any(one.version.groups for one in wanted)
+
+
+def line_ms_of(wanted: Sequence[Wanted]) -> float:
+    """The time that the slowest of these graders took for a line of its test run. 0.0 if it is not known, or if they
+    wait for asks: then a worker scores all lines of a chunk at once.
+    """
+    if lane_of(wanted) == "asking":
+        return 0.0
+    return max((one.version.test_run_ms or 0.0 for one in wanted), default=0.0)
+
+
+class PlannedGrader(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One grader of an accepted batch; `source` is the key of its stored version in `redis_keys.SOURCES`."""
+
+    key: str
+    version: int
+    weight: float
+    source: str = ""
+
+    @property
+    def label(self) -> str:
+        """The grader's name in outcomes."""
+        return f"{self.key}@{self.version}"
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The content of a batch, fixed when it was accepted.
+
+    A unit of work is one chunk for one grader. Units are numbered grader by grader, so that a worker that takes them in
+    order keeps its sandbox.
+    """
+
+    project: str
+    scorers: list[PlannedGrader]
+    chunks: list[Chunk]
+    trace: str = ""
+    """The `traceparent` of the request that created the batch, if requests are traced."""
+    terms: AskTerms = NO_TERMS
+
+    def unit(self, number: int) -> tuple[int, Chunk]:
+        """The grader number and the chunk of a unit."""
+        scorer, chunk = divmod(number, len(self.chunks))
+        return scorer, self.chunks[chunk]

@@ -1,0 +1,458 @@
+"""The records of batches: accepting, reading, cancelling and deleting them. What workers do is in leases.py."""
+
+import hashlib
+import logging
+import re
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any
+
+import msgspec
+from redis import Redis
+from redis.client import Pipeline
+
+from gradebox.schemas import Batch, FeedbackOf, Version
+from storage import redis_keys
+from storage.access.audit import Audit
+from storage.batches import accepted_answer, batch_record
+from storage.batches.batch_plan import NO_TERMS, AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of
+from storage.batches.chunks import Chunk, pack, unpack
+from storage.batches.frozen_batch import Frozen, part
+from storage.connection import is_full_now, lua, read_together, script, text
+from storage.errors import CutOff, KeyReused, NotFound, OutcomesLost, QuotaExceeded, Refused
+from storage.idempotency import MOST, Once, answered, read
+from storage.idempotency import pack as idempotent
+from storage.models import spending
+from storage.models.model_limits import ModelLimits
+from storage.outcomes.recorded_scores import RecordedScores
+from storage.processes import Processes
+from storage.queue.backlog import Backlog, Usage, Waiting
+from storage.spool.lost_files import is_lost
+from storage.spool.orphan_files import OrphanFiles
+from storage.spool.spool import Spool
+from storage.statistics.reward_drift import entry
+from storage.statistics.statistics import Tally
+from storage.statistics.summary import summary_of
+from storage.statistics.unit_tallies import Tallies
+
+_log = logging.getLogger(__name__)
+_ID = re.compile(r"[0-9a-f]{20}")
+_SWEEP_AGAIN_S = 60  # until then, a worker that had a unit of a deleted batch may still write its outcomes
+_PAGE = 200  # batches that are read at once
+
+
+class _Answer(msgspec.Struct):
+    digest: str
+    most: int
+    keep_s: int
+
+
+class _New(msgspec.Struct, omit_defaults=True):
+    """A new batch, as the script `accept_batch` takes it."""
+
+    id: str
+    project: str
+    total: int
+    size: int
+    most: Usage
+    fields: list[str]
+    """Of the batch record: name, value, name, …."""
+    sources: dict[str, str]
+    """The version of each grader as JSON, by its digest."""
+    holds: list[str]
+    audit: list[str]
+    once: _Answer | None = None
+
+
+class Batches:
+    """The batches of all projects."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        spool: Spool,
+        backlog: Backlog,
+        orphan_files: OrphanFiles,
+        audit: Audit,
+        model_limits: ModelLimits,
+        processes: Processes,
+        recorded: RecordedScores,
+    ) -> None:
+        self.recorded = recorded
+        self._redis = redis
+        self._processes = processes
+        self._model_limits = model_limits
+        self._spool = spool
+        self._audit = audit
+        self._backlog = backlog
+        self._orphan_files = orphan_files
+        self._accept_script = script(redis, "accept_batch")
+        self._expire = script(redis, "expire_batches")
+        self._tallies = Tallies(redis)
+
+    def accept(
+        self,
+        batch_id: str,
+        project: str,
+        wanted: Sequence[Wanted],
+        chunks: list[Chunk],
+        also: Callable[[Pipeline], None],
+        by: str | None = None,
+        once: Once | None = None,
+        trace: str = "",
+        terms: AskTerms = NO_TERMS,
+        feedback_of: FeedbackOf | None = None,
+    ) -> Batch:
+        """Records the batch and runs `also`, which calls workers, in the same transaction.
+
+        If another batch takes the room at that moment, a worker is called for a refused batch and finds nothing to do.
+        If the request was already done, its earlier answer is returned. The files of a batch that is not accepted are
+        condemned.
+
+        `by` is the id of the API key that created the batch, `trace` the `traceparent` of its request.
+
+        Raises:
+            TooLarge: the batch exceeds what a project may ever have waiting.
+            QueueFull: the project has so much waiting that the batch does not fit now.
+            QuotaExceeded: the project has reached its quota.
+            KeyReused: `once` was used with another request.
+        """
+        scorers = [scorer_of(one) for one in wanted]
+        asks = asks_of(wanted)
+        fields = batch_record.new_record(project, scorers, chunks, by, trace, asks, terms, feedback_of)
+        batch = batch_record.shown(batch_id, fields, 0, [summary_of(one.label, one.weight, Tally()) for one in scorers])
+        try:
+            answer = self._accept(batch, wanted, scorers, fields, chunks, also, once)
+        except (Refused, QuotaExceeded, KeyReused):
+            self._orphan_files.condemn(batch_id)
+            raise
+        if answer is None:
+            return batch
+        before = accepted_answer.read(answer, project)
+        if before.id != batch_id:
+            self._orphan_files.condemn(batch_id)
+        return before
+
+    def _accept(
+        self,
+        batch: Batch,
+        wanted: Sequence[Wanted],
+        scorers: list[PlannedGrader],
+        fields: dict[str, str],
+        chunks: list[Chunk],
+        also: Callable[[Pipeline], None],
+        once: Once | None,
+    ) -> bytes | None:
+        """The earlier answer to the same request, or None if the batch is accepted now."""
+        if (answer := answered(self._redis, once)) is not None:
+            return answer
+        size = batch_record.size_of(chunks)
+        self._backlog.check(batch.project, batch.total, size)  # first: a batch that does not fit calls no worker
+        new = _New(
+            batch.id,
+            batch.project,
+            batch.total,
+            size,
+            self._backlog.bounds,
+            list(chain.from_iterable(fields.items())),
+            {scorer.source: one.version.model_dump_json() for scorer, one in zip(scorers, wanted, strict=True)},
+            [scorer.source for scorer in scorers],
+            self._audit.arguments(batch.project, "batch.create", batch.id, ", ".join(one.label for one in wanted)),
+            once and _Answer(once.digest, MOST, once.keep_s),
+        )
+        kept = idempotent(once, accepted_answer.pack(batch)) if once else b""
+        with self._redis.pipeline() as pipe:
+            pipe.multi()
+            self._accept_script(args=[msgspec.msgpack.encode(new), pack(chunks), kept], client=pipe)
+            also(pipe)
+            (answer, is_new, *has), *_ = pipe.execute()
+        if not is_new:
+            if (before := read(once, answer)) is not None:
+                return before
+            completions, active, batches, stored = has
+            self._backlog.refuse(batch.project, Usage(Waiting(completions, active), batches, stored), batch.total, size)
+            raise AssertionError(f"batch {batch.id} was refused and fits")
+        return None
+
+    def has_answered(self, once: Once) -> bool:
+        """Whether a request with this Idempotency-Key was answered before, be it the same one or another."""
+        return bool(self._redis.exists(once.name))
+
+    def answered(self, once: Once | None) -> Batch | None:
+        """The earlier answer to the same request, if there is one. Raises KeyReused."""
+        if once is None or (answer := answered(self._redis, once)) is None:
+            return None
+        return accepted_answer.read(answer, once.project)
+
+    def get(self, project: str, batch_id: str, *, summary: bool = True) -> Batch:
+        """The current state of a batch.
+
+        Raises:
+            NotFound: there is none in this project.
+        """
+        found = self._read(batch_id, summary) if _ID.fullmatch(batch_id) else None
+        if found is None or found.project != project:
+            raise NotFound(f"there is no batch {batch_id!r} in project {project!r}: list the batches to see their ids")
+        return found
+
+    def find(self, batch_id: str) -> Batch | None:
+        """A batch of any project, or None if it was deleted."""
+        return self._read(batch_id, summary=True)
+
+    def newest(
+        self, project: str, limit: int, before: str | None = None, grader: str = "", version: int | None = None
+    ) -> list[Batch]:
+        """The newest batches first, without summaries; `before` continues after that batch.
+
+        With `grader`, only the batches that it scores, in this `version` if one is given. All batches are searched for
+        them.
+        """
+        found: list[Batch] = []
+        while len(found) < limit:
+            ids = self._ids(project, _PAGE if grader else limit, before)
+            found += [one for one in self._shown(ids) if not grader or _has_grader(one, grader, version)]
+            if not grader or len(ids) < _PAGE:
+                break
+            before = ids[-1]
+        return found[:limit]
+
+    def _ids(self, project: str, count: int, before: str | None) -> list[str]:
+        end = f"({before}" if before else "+"
+        found: Any = self._redis.zrevrangebylex(redis_keys.batches(project), end, "-", start=0, num=count)
+        return [text(one) for one in found]
+
+    def _shown(self, ids: list[str]) -> list[Batch]:
+        def ask(pipe: Pipeline) -> None:
+            for batch_id in ids:
+                batch_record.ask(pipe, batch_id)
+
+        answers = read_together(self._redis, ask)
+        records = zip(ids, zip(*[iter(answers)] * 3, strict=True), strict=True)
+        batches = (batch_record.standing(batch_id, *record) for batch_id, record in records)
+        return [batch for batch in batches if batch is not None]
+
+    def cancel(self, project: str, batch_id: str) -> Batch:
+        """Cancels a batch that has not ended. Its outcomes so far stay readable.
+
+        Raises:
+            NotFound: there is none in this project.
+        """
+        if self.get(project, batch_id, summary=False).finished_at is None:
+            self._run(project, batch_id, "cancel", _now())
+        return self.get(project, batch_id)
+
+    def delete(self, project: str, batch_id: str) -> Batch:
+        """Deletes the record of a batch. The janitor removes its files from the spool; until then, its id is in
+        `redis_keys.GARBAGE`.
+
+        Returns the batch as it was.
+
+        Raises:
+            NotFound: there is none in this project.
+        """
+        was = self.get(project, batch_id, summary=False)
+        self._run(project, batch_id, "delete", str(time.time() + _SWEEP_AGAIN_S), _now())
+        return was
+
+    def keep(self, project: str, batch_id: str, kept: bool) -> Batch:
+        """Keeps a batch beyond the retention time, or stops keeping it.
+
+        Raises:
+            NotFound: there is none in this project.
+        """
+        if self.get(project, batch_id, summary=False).kept != kept:
+            self._run(project, batch_id, "keep", str(int(kept)))
+        return self.get(project, batch_id)
+
+    def _run(self, project: str, batch_id: str, way: str, *arguments: str) -> None:
+        line = self._audit.arguments(project, f"batch.{way}", batch_id)
+        self._redis.eval(lua(f"{way}_batch"), 0, batch_id, *arguments, *line)
+
+    def expire(self, before: float, limit: int) -> int:
+        """Deletes batches that ended before this time, except kept ones. Returns their number."""
+        found: int = self._expire(args=[int(before * 1000), limit, time.time() + _SWEEP_AGAIN_S, _now()])
+        return found
+
+    def plan(self, batch_id: str) -> Plan | None:
+        """The plan of a batch, or None if it was deleted."""
+        found = self._standing(batch_id)
+        return found and found[0]
+
+    def standing(self, batch_id: str) -> tuple[Plan, list[int]]:
+        """The plan of a batch, and for each unit the attempt whose outcomes count, as of one moment.
+
+        An attempt is 0 or missing if its unit has no outcomes yet or is being scored again.
+
+        Raises:
+            NotFound: the batch was deleted.
+        """
+        found = self._standing(batch_id)
+        if found is None:
+            raise NotFound(f"batch {batch_id!r} was deleted")
+        return found[:2]
+
+    def settled(self, batch_id: str) -> list[int] | None:
+        """For each unit, the attempt whose outcomes count. None if the batch has not ended or was deleted."""
+        found = self._standing(batch_id)
+        return None if found is None or found[2] else found[1]
+
+    def _standing(self, batch_id: str) -> tuple[Plan, list[int], bool] | None:
+        """As `standing`, and whether the batch is still open. None if it was deleted."""
+
+        def ask(pipe: Pipeline) -> None:
+            pipe.hmget(redis_keys.batch(batch_id), "project", "graders", "sources", "trace", "terms")
+            self._ask_for_tables(pipe, batch_id)
+            pipe.hget(redis_keys.FROZEN, batch_id)
+            pipe.hkeys(redis_keys.attempts(batch_id))
+            pipe.sismember(redis_keys.OPEN, batch_id)
+
+        record, short, (table, done), frozen, lent, is_open = read_together(self._redis, ask)
+        project, scorers, sources, trace, terms = record
+        table = short or table
+        if frozen is not None:
+            standing = self.standing_when_over(batch_id, Frozen(frozen))
+            return standing and (*standing, False)
+        if scorers is None or table is None:
+            return None
+        graders = batch_record.scorers_of(scorers, text(sources))
+        attempts = batch_record.attempts_of(done)
+        for unit in map(int, lent):
+            if unit < len(attempts):
+                attempts[unit] = 0
+        plan = Plan(text(project), graders, unpack(table), text(trace or ""), batch_record.terms_of(terms))
+        return plan, attempts, bool(is_open)
+
+    def standing_when_over(self, batch_id: str, frozen: Frozen) -> tuple[Plan, list[int]] | None:
+        """As `standing`, as of this frozen record of the batch; None if it was deleted. The plan has no sources."""
+        try:
+            chunks, done = part(frozen.table or self._spool.read_table(batch_id, frozen.table_name))
+        except (FileNotFoundError, CutOff) as error:
+            now = self.frozen(batch_id)
+            if now is None:
+                return None  # it was deleted meanwhile
+            if now.table_name == frozen.table_name and is_lost(now.batch(batch_id, summary=False), self._spool):
+                _log.error("the table of batch %s is lost: %s", batch_id, error)
+                raise OutcomesLost(
+                    f"the table of the chunks of batch {batch_id!r} is gone from the spool, so that its threads and "
+                    "outcomes cannot be read: send its threads again as a new batch"
+                ) from error
+            raise
+        return Plan(frozen.project, frozen.scorers, unpack(chunks)), batch_record.attempts_of(done)
+
+    def tables(self, batch_id: str) -> tuple[bytes, bytes] | None:
+        """The chunk table of a batch that is not frozen, and the attempts that count, both packed."""
+        short, (table, done) = read_together(self._redis, lambda pipe: self._ask_for_tables(pipe, batch_id))
+        chunks = short or table
+        return None if chunks is None else (chunks, done or b"")
+
+    def _ask_for_tables(self, pipe: Pipeline, batch_id: str) -> None:
+        """Queues reads of both tables. A short chunk table is a field of the batch's record, a long one has a separate
+        key.
+        """
+        pipe.hget(redis_keys.batch(batch_id), "chunks")
+        pipe.mget(redis_keys.chunks(batch_id), redis_keys.done(batch_id))
+
+    def frozen(self, batch_id: str) -> Frozen | None:
+        """The frozen record of a batch, or None if the batch is not frozen."""
+        value: Any = self._redis.hget(redis_keys.FROZEN, batch_id)
+        return None if value is None else Frozen(value)
+
+    def source(self, scorer: PlannedGrader) -> Version | None:
+        """The version that a grader of a batch scores with, or None if no open batch uses it any more."""
+        value = self._redis.hget(redis_keys.SOURCES, scorer.source)
+        return None if value is None else Version.model_validate_json(value)
+
+    def rewards(self, batch: Batch) -> list[str]:
+        """What is remembered of a batch when it is frozen: key of a grader, entry, ….
+
+        Empty if the batch was cancelled, is of feedback, or was remembered before: its record then has `past:0`.
+        """
+        if (
+            batch.state != "finished"
+            or batch.feedback_of is not None
+            or self._redis.hexists(redis_keys.batch(batch.id), "past:0")
+        ):
+            return []
+        counted = self._tallies.of(batch.id, len(batch.graders))
+        entries = [(one.key, entry(one.version, of)) for one, of in zip(batch.graders, counted, strict=True)]
+        return [part for key, kept in entries if kept is not None for part in (key, kept)]
+
+    def _read(self, batch_id: str, summary: bool) -> Batch | None:
+
+        def ask(pipe: Pipeline) -> None:
+            batch_record.ask(pipe, batch_id)
+            if summary:  # most batches have one grader: its tallies are read in the same round trip
+                pipe.hgetall(redis_keys.recorded(batch_id))
+                pipe.hgetall(redis_keys.spent_by_batch(batch_id))
+                self._tallies.ask(pipe, batch_id, 0)
+
+        record, underway, frozen, *rest = read_together(self._redis, ask)
+        if not summary:
+            return batch_record.standing(batch_id, record, underway, frozen)
+        recorded, spent, *kept = rest
+        if frozen is not None:
+            batch = Frozen(frozen).batch(batch_id, summary=True)
+            return self._with(recorded, batch_record.with_spent(batch, spent))
+        if not record:
+            return None
+        fields = batch_record.texts(record)
+        scorers = batch_record.scorers_of(record[b"graders"], fields["sources"])
+        rewards: list[list[bytes]] = [[] for _ in scorers]
+        if len(scorers) > 1 or fields["state"] == "finished":
+
+            def ask_more(pipe: Pipeline) -> None:
+                for number in range(1, len(scorers)):
+                    self._tallies.ask(pipe, batch_id, number)
+                for scorer in scorers:
+                    pipe.lrange(redis_keys.rewards(fields["project"], scorer.key), 0, -1)
+                pipe.exists(redis_keys.batch(batch_id))
+
+            *found, is_there = read_together(self._redis, ask_more)
+            if not is_there:  # it was frozen or deleted meanwhile
+                return self._read(batch_id, summary)
+            kept, rewards = [*kept, *found[: -len(scorers)]], found[-len(scorers) :]
+        made = [
+            batch_record.kept_summary(
+                scorer,
+                kept[number],
+                batch_record.past_of(fields, number, rewards[number]),
+                spending.of_grader(spent, number),
+            )
+            for number, scorer in enumerate(scorers)
+        ]
+        asks = batch_record.asks_of(fields)
+        waits_for = self._model_limits.awaited(fields["project"], asks) if asks else []
+        trouble = self._trouble("asking" if fields.get("lane") else "") if batch_record.has_waited(fields) else None
+        shown = batch_record.shown(batch_id, fields, sum(map(int, underway)), made, waits_for, trouble)
+        return self._with(recorded, shown)
+
+    def _with(self, recorded: dict[bytes, bytes], batch: Batch) -> Batch:
+        """The batch with the summaries of the scores that were recorded from outside."""
+        if not recorded:
+            return batch
+        return batch.model_copy(update={"recorded": self.recorded.summaries(recorded)})
+
+    def _trouble(self, lane: Lane) -> str | None:
+        """The reason why batches of this lane make no progress, if there is one."""
+        if self._processes.workers(lane):
+            return None
+        if is_full_now(self._redis):  # workers cannot report then
+            return "the service's Redis has reached its `maxmemory`: tell its operator"
+        queue = lane or "plain"
+        return f"no worker of the queue `{queue}` is running: see its log, or start `gradebox worker --queue {queue}`"
+
+
+def _has_grader(batch: Batch, key: str, version: int | None) -> bool:
+    return any(one.key == key and version in (None, one.version) for one in batch.graders)
+
+
+def scorer_of(wanted: Wanted) -> PlannedGrader:
+    """The planned form of a grader. Its version is stored until the batch ends, even if the grader is deleted."""
+    source = hashlib.sha256(wanted.version.model_dump_json().encode()).hexdigest()
+    return PlannedGrader(wanted.key, wanted.version.number, wanted.weight, source)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()

@@ -1,0 +1,236 @@
+"""Retries of finished batches: only the outcomes with retryable errors are scored again.
+
+The units with retryable outcomes become pending again, and a batch with pending units is running. The other outcomes of
+these units keep counting. The retryable outcomes stop counting until the new ones replace them; if the batch ends
+before that, they count again, so no score is lost. Workers merge the old and the new outcomes (worker/unit.py).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import msgspec
+from redis import Redis
+
+from gradebox.outcome import ErrorKind, Outcome
+from gradebox.schemas import Batch
+from storage import redis_keys
+from storage.access.audit import Audit
+from storage.batches import batch_record, feedback, frozen_batch
+from storage.batches.batch_plan import AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of, lane_of
+from storage.batches.batches import Batches, scorer_of
+from storage.batches.freezer import Freezer
+from storage.batches.frozen_batch import Frozen
+from storage.connection import script, text
+from storage.errors import Conflict, NotFound
+from storage.graders.graders import Graders
+from storage.models.spending import Budget
+from storage.outcomes.outcome_files import OutcomeFiles
+from storage.queue.backlog import Backlog
+from storage.spool.spool import Spool
+from storage.statistics.statistics import Tally, merged, pack, tally
+
+_KINDS: tuple[ErrorKind, ...] = ("infrastructure", "timeout", "model")
+"""The kinds of errors that may be retryable."""
+_ROUNDS = 5
+_decoder = msgspec.json.Decoder(Outcome)
+
+
+def _terms(batch: Batch) -> AskTerms:
+    one = batch.budget
+    budget = None if one is None else Budget(one.cost, one.tokens, one.currency)
+    return AskTerms(budget, batch.keep_replies)
+
+
+def is_retryable(outcome: Outcome) -> bool:
+    """Whether another attempt may give a score."""
+    return outcome.error is not None and outcome.error.retryable
+
+
+class _Unit(msgspec.Struct):
+    """A unit to score again, as the script `retry_batch` takes it."""
+
+    unit: int
+    last: int
+    """The highest attempt number so far."""
+    grader: int
+    outcomes: int
+    """The number of outcomes that are scored again."""
+    size: int
+    """The size in bytes of the file with all outcomes of the unit."""
+    errors: dict[str, int]
+
+
+class _Again(msgspec.Struct):
+    """A batch to restart, as the script `retry_batch` takes it."""
+
+    id: str
+    project: str
+    graders: int
+    fields: list[str]
+    """The fields of its record: name, value, name, ...."""
+    sources: dict[str, str]
+    holds: list[str]
+    audit: list[str]
+    units: list[_Unit]
+
+
+class _Found(msgspec.Struct):
+    """The outcomes of a batch, split up.
+
+    Attributes:
+        rest: for each grader, the tally of the outcomes that stay, with the cost of all asks so far: the files have
+            only that of the outcomes that count.
+        units: the units with retryable outcomes.
+        tallies: for each of these units, the tally of its retryable outcomes, without their cost.
+    """
+
+    rest: list[Tally]
+    units: list[_Unit]
+    tallies: list[Tally]
+
+
+class Retries:
+    """The retries of the batches of all projects."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        spool: Spool,
+        batches: Batches,
+        graders: Graders,
+        backlog: Backlog,
+        freezer: Freezer,
+        audit: Audit,
+    ) -> None:
+        self._redis = redis
+        self._spool = spool
+        self._batches = batches
+        self._graders = graders
+        self._backlog = backlog
+        self._freezer = freezer
+        self._audit = audit
+        self._retry = script(redis, "retry_batch")
+
+    def begin(self, project: str, batch_id: str, call: Callable[[Lane, int], None]) -> Batch:
+        """Restarts a finished batch that has retryable outcomes, then calls `call` with its lane and number of units.
+
+        A batch that is running, or has no retryable outcomes, does not change. Reads all outcomes, one chunk at a time:
+        those of a million threads take seconds.
+
+        Raises:
+            NotFound: the project does not have this batch.
+            Conflict: it was cancelled, one of its graders was deleted, or it cannot be retried now.
+            TooLarge, QueueFull: the project has too many completions waiting.
+            OutcomesLost: the spool no longer has all of its outcomes.
+            OSError: the outcomes could not be read.
+        """
+        for _ in range(_ROUNDS):
+            batch = self._batches.get(project, batch_id)
+            if batch.finished_at is None:
+                return batch
+            if batch.state != "finished":
+                raise Conflict(
+                    f"batch {batch_id!r} was {batch.state}, and only a finished one is retried: send its threads again"
+                )
+            if not any(batch.errors.get(kind) for kind in _KINDS):
+                return batch
+            self._freezer.freeze(batch_id)
+            if (frozen := self._batches.frozen(batch_id)) is None:
+                continue
+            wanted = self._wanted(batch)
+            standing = self._batches.standing_when_over(batch_id, frozen)  # another retry may begin meanwhile
+            if standing is None or (again := self._again(batch, frozen, *standing, wanted)) is None:
+                return self._batches.get(project, batch_id)
+            units, told = again
+            if self._retry(args=told):
+                call(lane_of(wanted), units)
+                return self._batches.get(project, batch_id)
+        raise Conflict(f"batch {batch_id!r} is being changed by others, or its summary cannot be made: try again later")
+
+    def _wanted(self, batch: Batch) -> list[Wanted]:
+        try:
+            if batch.feedback_of is not None:
+                return [feedback.wanted(self._graders, batch.project, batch.feedback_of)]
+            return [
+                Wanted(one.key, self._graders.version(batch.project, one.key, one.version), one.weight)
+                for one in batch.graders
+            ]
+        except NotFound as error:
+            raise Conflict(
+                f"batch {batch.id!r} cannot be retried, because what it was scored by no longer exists: {error}"
+            ) from error
+
+    def _again(
+        self, batch: Batch, frozen: Frozen, plan: Plan, attempts: list[int], wanted: list[Wanted]
+    ) -> tuple[int, list[bytes]] | None:
+        """The number of units to score again, and the arguments of the script; None if nothing is retryable."""
+        found = self._found(batch.id, plan, attempts, frozen)
+        if not found.units:
+            return None
+        self._backlog.check_again(batch.project, sum(one.outcomes for one in found.units))
+        scorers = [scorer_of(one) for one in wanted]
+        again = _Again(
+            batch.id,
+            batch.project,
+            len(scorers),
+            list(chain.from_iterable(self._fields(batch, plan, scorers, found, frozen.floor, asks_of(wanted)).items())),
+            {one.source: of.version.model_dump_json() for one, of in zip(scorers, wanted, strict=True)},
+            [one.source for one in scorers],
+            self._audit.arguments(batch.project, "batch.retry", batch.id, f"{len(found.units)} chunks"),
+            found.units,
+        )
+        table = frozen.table or self._spool.read_table(batch.id, frozen.table_name)
+        chunks, done = frozen_batch.part(table)
+        tallies = map(pack, [*found.rest, *found.tallies])
+        return len(found.units), [msgspec.msgpack.encode(again), frozen.value, chunks, done, *tallies]
+
+    def _found(self, batch_id: str, plan: Plan, attempts: list[int], frozen: Frozen) -> _Found:
+        found = _Found([Tally() for _ in plan.scorers], [], [])
+        files = OutcomeFiles(self._batches, self._spool, batch_id, plan)
+        for unit, attempt in enumerate(attempts):
+            number, _ = plan.unit(unit)
+            with files.open(unit, attempt) as file:
+                lines = file.read()
+            outcomes = _decoder.decode_lines(lines)
+            stay = tally([one for one in outcomes if not is_retryable(one)])
+            found.rest[number] = merged([found.rest[number], stay])
+            if again := [one for one in outcomes if is_retryable(one)]:
+                counted = tally(again)
+                errors = dict(counted.errors)
+                found.units.append(_Unit(unit, max(attempt, frozen.floor), number, len(again), len(lines), errors))
+                found.tallies.append(counted)
+        return found
+
+    def _fields(
+        self, batch: Batch, plan: Plan, scorers: list[PlannedGrader], found: _Found, floor: int, asks: list[str]
+    ) -> dict[str, str]:
+        """The record of the batch. Its counts cover only the outcomes that stay."""
+        settled = batch.created_by, "", asks, _terms(batch), batch.feedback_of
+        fields = batch_record.new_record(batch.project, scorers, plan.chunks, *settled)
+        errors: Counter[str] = Counter()
+        for one in found.rest:
+            errors.update(one.errors)
+        started = batch.started_at or batch.created_at
+        return {
+            **fields,
+            "state": "running",
+            "done": str(sum(one.count for one in found.rest)),
+            "scored": str(sum(one.scored for one in found.rest)),
+            "next": fields["units"],
+            "created_at": batch.created_at.isoformat(),
+            "started_at": started.isoformat(),
+            "retried": "1",  # the files of earlier attempts must be removed once the batch has ended
+            "floor": str(floor),
+            **{f"error:{kind}": str(count) for kind, count in errors.items()},
+            **{f"past:{number}": self._past(batch, number) for number in range(len(scorers))},
+        }
+
+    def _past(self, batch: Batch, number: int) -> str:
+        """The earlier batches that the scores of a grader are compared with, without the entry of this batch."""
+        grader, summary = batch.graders[number], batch.summary[number]
+        kept: Any = self._redis.lrange(redis_keys.rewards(batch.project, grader.key), 0, -1)
+        past = [text(one) for one in kept]
+        own = [place for place, one in enumerate(past) if one.startswith(f"{grader.version}:{summary.scored}:")]
+        return " ".join(past[: own[-1]] if own else past)

@@ -1,0 +1,1 @@
+"""Environments: their records, builds, contents and data."""

@@ -1,0 +1,71 @@
+"""The contents of environments in the spool, one archive each. Builds with the same content share one."""
+
+import time
+from typing import Any
+
+from redis import Redis
+from redis.client import Pipeline
+
+from storage import redis_keys
+from storage.connection import text, transaction
+from storage.spool.spool import Readable, Spool
+
+KEPT_S = 24 * 3600.0  # at least, since its last write began or an environment that used it was deleted
+_AGAIN_S = 0.5
+_PATIENCE_S = 60.0
+
+
+class Archives:
+    """The archives of all environments. An archive is either wanted or condemned, so one that is being removed is never
+    taken for an available one.
+    """
+
+    def __init__(self, redis: Redis, spool: Spool) -> None:
+        self._redis = redis
+        self._spool = spool
+
+    def keep(self, sha256: str, archive: Readable) -> None:
+        """Stores this content in the spool for at least a day, and for as long as a build or batch names it.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        until = time.monotonic() + _PATIENCE_S
+        while not self._want(sha256):
+            if time.monotonic() > until:
+                raise OSError(f"the archive {sha256} is being removed, and that takes too long")
+            time.sleep(_AGAIN_S)
+        if not self._spool.has_archive(sha256):
+            self._spool.write_archive(sha256, archive)
+
+    def _want(self, sha256: str) -> bool:
+        def want(pipe: Pipeline) -> bool:
+            condemned = bool(pipe.sismember(redis_keys.CONDEMNED_ARCHIVES, sha256))
+            pipe.multi()
+            if not condemned:
+                pipe.zadd(redis_keys.ARCHIVES, {sha256: time.time()})
+            return not condemned
+
+        return transaction(self._redis, want, redis_keys.CONDEMNED_ARCHIVES)
+
+    def sweep(self, named: set[str]) -> list[str]:
+        """Removes all archives that are not in `named` and were not wanted recently; returns what was removed."""
+        wanted: Any = self._redis.zrange(redis_keys.ARCHIVES, 0, -1)
+        known = {*map(text, wanted)} | self._spool.archives()
+        for sha256 in sorted(known - named):
+            self._condemn(sha256)
+        condemned = sorted(text(found) for found in self._redis.smembers(redis_keys.CONDEMNED_ARCHIVES))
+        for sha256 in condemned:
+            self._spool.remove_archive(sha256)
+            self._redis.srem(redis_keys.CONDEMNED_ARCHIVES, sha256)
+        return condemned
+
+    def _condemn(self, sha256: str) -> None:
+        def condemn(pipe: Pipeline) -> None:
+            wanted_at = pipe.zscore(redis_keys.ARCHIVES, sha256)
+            pipe.multi()
+            if wanted_at is None or float(wanted_at) < time.time() - KEPT_S:
+                pipe.zrem(redis_keys.ARCHIVES, sha256)
+                pipe.sadd(redis_keys.CONDEMNED_ARCHIVES, sha256)
+
+        transaction(self._redis, condemn, redis_keys.ARCHIVES)

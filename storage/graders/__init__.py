@@ -1,0 +1,1 @@
+"""Graders and their versions."""

@@ -1,0 +1,1 @@
+"""Models and endpoints of projects: their records, limits and costs."""

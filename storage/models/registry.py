@@ -1,0 +1,231 @@
+"""Servers that projects register, each with an encrypted API key: the common base of models and endpoints."""
+
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec.structs import asdict
+from pydantic import BaseModel
+from redis import Redis
+from redis.client import Pipeline
+
+from storage.access.audit import Audit
+from storage.access.quotas import Quotas
+from storage.connection import transaction
+from storage.errors import Conflict, KeyNeeded, NotFound
+from storage.models.secret_key import SecretKey, SecretKeyError
+
+MAX_CONCURRENCY = 16  # concurrent requests, if the project sets no limit
+
+_REVISIONS = 1 << 52
+
+
+class RegisteredServer(msgspec.Struct, frozen=True, kw_only=True):
+    """The stored record of a server."""
+
+    key: str
+    url: str
+    timeout_s: float
+    created_at: datetime
+    updated_at: datetime
+    revision: int = 1
+    """Identifies the settings that requests use. Random, so that a deleted and recreated key gets another revision."""
+    account: int = 1
+    """Identifies the server and the account there that the limits hold for. Random, like `revision`."""
+    sealed_key: str = ""
+    max_concurrency: int = MAX_CONCURRENCY
+    requests_per_minute: int | None = None
+    tested_at: datetime | None = None
+
+
+Record = TypeVar("Record", bound=RegisteredServer)
+Shown = TypeVar("Shown")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Access(Generic[Record]):
+    """What it takes to ask a server: its record and its API key, which the repr omits."""
+
+    server: Record
+    api_key: str = field(repr=False)
+
+
+class Registry(ABC, Generic[Record, Shown]):
+    """The servers of one kind in all projects. Each change is one transaction."""
+
+    noun: Literal["model", "endpoint"]
+    """The noun for a server in audit lines and messages."""
+    asked_with = frozenset(("url", "api_key", "timeout_s"))
+    """Members that requests use. A change of one makes a new revision and discards the results of the last test."""
+    limited_by = frozenset(("url", "api_key"))
+    """Members that the server's own limits depend on. A change of one makes a new `account`."""
+    record: type[Record]
+
+    def __init__(self, redis: Redis, audit: Audit, quotas: Quotas, secret_key: SecretKey) -> None:
+        self._redis = redis
+        self._audit = audit
+        self._quotas = quotas
+        self._secret_key = secret_key
+
+    def get(self, project: str, key: str) -> Shown:
+        """The server with this key. Raises NotFound."""
+        return self._shown(project, self._read(self._redis, project, key))
+
+    def all(self, project: str) -> list[Shown]:
+        """The servers of a project, sorted by key."""
+        found = (msgspec.json.decode(value, type=self.record) for value in self._redis.hvals(self._name(project)))
+        return [self._shown(project, record) for record in sorted(found, key=lambda record: record.key)]
+
+    def access(self, project: str, key: str) -> Access[Record]:
+        """What it takes to ask a server.
+
+        Raises:
+            NotFound: there is no server with this key.
+            SecretKeyError: its API key cannot be decrypted.
+        """
+        record = self._read(self._redis, project, key)
+        return Access(record, self._open(project, record))
+
+    def delete(self, project: str, key: str) -> None:
+        """Deletes a server and its API key. Raises NotFound."""
+
+        def delete(pipe: Pipeline) -> None:
+            self._read(pipe, project, key)
+            pipe.multi()
+            pipe.hdel(self._name(project), key)
+            self._audit.write(pipe, project, f"{self.noun}.delete", key)
+
+        self._transaction(project, delete)
+
+    def _create(self, project: str, record: Record, api_key: str, detail: str) -> Shown:
+        """Stores a new server.
+
+        Raises:
+            Conflict: the key is taken.
+            QuotaExceeded: the project has the maximum number of servers.
+            SecretKeyError: the API key cannot be encrypted.
+        """
+        sealed = self._seal(project, record.key, record.url, api_key)
+        record = msgspec.structs.replace(record, sealed_key=sealed, revision=_new_revision(), account=_new_revision())
+
+        def create(pipe: Pipeline) -> Shown:
+            if pipe.hexists(self._name(project), record.key):
+                raise Conflict(
+                    f"project {project!r} has the {self.noun} {record.key!r} already: update it, or choose another key"
+                )
+            self._quotas.check_number(project, self.noun, pipe.hlen(self._name(project)))
+            pipe.multi()
+            pipe.hset(self._name(project), record.key, msgspec.json.encode(record))
+            self._audit.write(pipe, project, f"{self.noun}.create", record.key, detail[:1000])
+            return self._shown(project, record)
+
+        return self._transaction(project, create)
+
+    def _update(self, project: str, key: str, changes: Mapping[str, Any]) -> Shown:
+        """Changes members, given by their names in the record or as `api_key`. An equal value is not a change.
+
+        Raises:
+            NotFound: there is no server with this key.
+            KeyNeeded: the URL changes without a new API key: the old key would be sent to another server.
+            SecretKeyError: the API key cannot be encrypted.
+        """
+
+        def update(pipe: Pipeline) -> Shown:
+            record = self._read(pipe, project, key)
+            url = changes.get("url", record.url)
+            if url != record.url and record.sealed_key and "api_key" not in changes:
+                raise KeyNeeded(
+                    f"the API key of {self.noun} {key!r} was given for another URL: give the key again, or an empty one"
+                )
+            changed_names = {name for name, value in changes.items() if not self._has(project, record, name, value)}
+            updates = {name: changes[name] for name in changed_names - {"api_key"}}
+            if "api_key" in changes:
+                updates["sealed_key"] = self._seal(project, key, url, changes["api_key"])
+            if not self.asked_with.isdisjoint(changed_names):
+                updates |= {"revision": _new_revision(), "tested_at": None, **self._untested()}
+            elif "max_concurrency" in changed_names:  # clients size their connection pools by it
+                updates["revision"] = _new_revision()
+            if not self.limited_by.isdisjoint(changed_names):
+                updates["account"] = _new_revision()
+            changed = msgspec.structs.replace(record, **updates, updated_at=datetime.now(UTC))
+            pipe.multi()
+            pipe.hset(self._name(project), key, msgspec.json.encode(changed))
+            self._audit.write(pipe, project, f"{self.noun}.update", key, ", ".join(sorted(changes)))
+            return self._shown(project, changed)
+
+        return self._transaction(project, update)
+
+    def _note_trial(self, project: str, key: str, revision: int, passed: bool, found: Mapping[str, Any]) -> None:
+        """Stores the results of a passed test, if the tested revision is current. Audits passed and failed tests."""
+
+        def note(pipe: Pipeline) -> None:
+            value = pipe.hget(self._name(project), key)
+            record = msgspec.json.decode(value, type=self.record) if value is not None else None
+            pipe.multi()
+            if record is not None and record.revision == revision and passed:
+                tested = msgspec.structs.replace(record, **found, tested_at=datetime.now(UTC))
+                pipe.hset(self._name(project), key, msgspec.json.encode(tested))
+            if record is not None:
+                self._audit.write(pipe, project, f"{self.noun}.test", key, "passed" if passed else "failed")
+
+        self._transaction(project, note)
+
+    def _has(self, project: str, record: Record, name: str, value: Any) -> bool:
+        """Whether a member already has this value."""
+        if name != "api_key":
+            return bool(getattr(record, name) == value)
+        if not record.sealed_key or not value:
+            return not record.sealed_key and not value
+        try:
+            return self._open(project, record) == str(value)
+        except SecretKeyError:
+            return False  # the old key is no longer readable: replace it
+
+    def _open(self, project: str, record: Record) -> str:
+        if not record.sealed_key:
+            return ""
+        return self._secret_key.open(record.sealed_key, self._context(project, record.key, record.url))
+
+    def _read(self, redis: Redis, project: str, key: str) -> Record:
+        value = redis.hget(self._name(project), key)
+        if value is None:
+            raise NotFound(
+                f"there is no {self.noun} {key!r} in project {project!r}: list the {self.noun}s to see which there are"
+            )
+        return msgspec.json.decode(value, type=self.record)
+
+    def _seal(self, project: str, key: str, url: str, api_key: str) -> str:
+        return self._secret_key.seal(api_key, self._context(project, key, url)) if api_key else ""
+
+    def _transaction(self, project: str, change: Callable[[Pipeline], _T]) -> _T:
+        return transaction(self._redis, change, self._name(project))
+
+    @abstractmethod
+    def _name(self, project: str) -> str:
+        """The Redis key of a project's servers."""
+
+    @abstractmethod
+    def _context(self, project: str, key: str, url: str) -> str:
+        """The encryption context of an API key. Binds it to its URL, so that writing to Redis cannot redirect it."""
+
+    @abstractmethod
+    def _shown(self, project: str, record: Record) -> Shown:
+        """A record as the API shows it."""
+
+    def _public(self, project: str, record: Record, schema: type[BaseModel]) -> dict[str, Any]:
+        """The members of a record that the schema names; of its API key, only whether there is one."""
+        members = {**asdict(record), "project": project, "has_api_key": bool(record.sealed_key)}
+        return {name: members[name] for name in schema.model_fields if name in members}
+
+    def _untested(self) -> dict[str, Any]:
+        """The members that a test determines, with their values before a test."""
+        return {}
+
+
+def _new_revision() -> int:
+    return secrets.randbelow(_REVISIONS)

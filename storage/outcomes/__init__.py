@@ -1,0 +1,1 @@
+"""The outcomes of batches: reading them, and the indexes for pages of the table."""

@@ -1,0 +1,113 @@
+"""Reads the outcomes of a batch in input order, as bytes, without parsing them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import chain, groupby, islice
+
+from storage.batches.batch_plan import Plan
+from storage.batches.batches import Batches
+from storage.batches.blocks import BLOCK_BYTES, joined
+from storage.batches.chunks import Chunk, holding
+from storage.outcomes.outcome_files import OutcomeFiles
+from storage.outcomes.recorded_scores import RecordedLines
+from storage.spool.spool import Spool
+
+
+def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: int | None = None) -> Iterator[bytes]:
+    """Whole lines of the threads after number `after`, only of the next `limit` threads if it is given, in blocks.
+
+    It ends before the first thread that is not done by every grader; of a batch that is over, it leaves these out. Only
+    the last block may be shorter than `BLOCK_BYTES`.
+
+    With several graders, each thread has one line for each, in the batch's order. These are followed by one line for
+    each score of the thread that was recorded from outside.
+
+    Raises:
+        OutcomesLost: outcomes of these threads are gone from the spool, or cut off.
+        NotFound: there is no such batch, or it was deleted meanwhile.
+        OSError: the spool cannot be read now.
+    """
+    with batches.recorded.opened(batch_id) as recorded:
+        yield from joined(_chunks(batches, spool, batch_id, after, limit, recorded))
+
+
+def read_picked(batches: Batches, spool: Spool, batch_id: str, indices: Sequence[int]) -> Iterator[bytes]:
+    """The lines of these threads as `read` gives them, in thread order. Threads that are not done by every grader have
+    none. Raises as `read` does.
+    """
+    with batches.recorded.opened(batch_id) as recorded:
+        yield from joined(_picked(batches, spool, batch_id, indices, recorded))
+
+
+def _picked(
+    batches: Batches, spool: Spool, batch_id: str, indices: Sequence[int], recorded: RecordedLines
+) -> Iterator[bytes]:
+    plan, attempts = batches.standing(batch_id)
+    files = OutcomeFiles(batches, spool, batch_id, plan)
+    for number, some in groupby(sorted(set(indices)), lambda index: holding(plan.chunks, index)):
+        chunk, counting = plan.chunks[number], _counting(plan, attempts, number)
+        if counting is not None:
+            yield from _lines_of(files, counting, [index - chunk.first_index for index in some], chunk, recorded)
+
+
+def _chunks(
+    batches: Batches, spool: Spool, batch_id: str, after: int, limit: int | None, recorded: RecordedLines
+) -> Iterator[bytes]:
+    plan, attempts = batches.standing(batch_id)
+    files = OutcomeFiles(batches, spool, batch_id, plan)
+    is_over = False
+    first = max(holding(plan.chunks, after + 1), 0)
+    for number in range(first, len(plan.chunks)):
+        if limit is not None and plan.chunks[number].first_index > after + limit:
+            return
+        counting = _counting(plan, attempts, number)
+        if counting is None:
+            is_over = is_over or batches.settled(batch_id) == attempts
+            if not is_over:
+                return
+            continue
+        chunk = plan.chunks[number]
+        lines = wanted_lines(chunk, after, limit)
+        if lines:
+            yield from _chunk(files, counting, lines, chunk, recorded)
+
+
+def wanted_lines(chunk: Chunk, after: int, limit: int | None) -> range:
+    """The lines of a chunk with threads after number `after`, only the next `limit` threads if it is given."""
+    end = chunk.lines if limit is None else min(after + 1 + limit - chunk.first_index, chunk.lines)
+    return range(max(after + 1 - chunk.first_index, 0), end)
+
+
+def _counting(plan: Plan, attempts: list[int], chunk: int) -> list[tuple[int, int]] | None:
+    """The unit and attempt of each grader for one chunk, or None if one is not done."""
+    units = range(chunk, len(plan.chunks) * len(plan.scorers), len(plan.chunks))
+    if any(unit >= len(attempts) or not attempts[unit] for unit in units):
+        return None
+    return [(unit, attempts[unit]) for unit in units]
+
+
+def _chunk(
+    files: OutcomeFiles, counting: list[tuple[int, int]], wanted: range, chunk: Chunk, recorded: RecordedLines
+) -> Iterator[bytes]:
+    if not recorded.are_none:
+        yield from _lines_of(files, counting, wanted, chunk, recorded)
+        return
+    with ExitStack() as stack:
+        opened = [stack.enter_context(files.open(unit, attempt)) for unit, attempt in counting]
+        if len(opened) == 1 and len(wanted) == chunk.lines:
+            yield from iter(lambda: opened[0].read(BLOCK_BYTES), b"")
+        else:
+            lines = chain.from_iterable(zip(*opened, strict=True))
+            yield from islice(lines, wanted.start * len(opened), wanted.stop * len(opened))
+
+
+def _lines_of(
+    files: OutcomeFiles, counting: list[tuple[int, int]], wanted: Sequence[int], chunk: Chunk, recorded: RecordedLines
+) -> Iterator[bytes]:
+    """The lines of some threads of a chunk, given by their numbers in it, with those that were recorded."""
+    with ExitStack() as stack:
+        opened = [stack.enter_context(files.open(unit, attempt)) for unit, attempt in counting]
+        of_threads = islice(enumerate(zip(*opened, strict=True)), wanted[-1] + 1)
+        for number, each in of_threads:
+            if number in wanted:
+                yield b"".join((*each, *recorded.of(chunk.first_index + number)))

@@ -1,0 +1,1 @@
+"""The units of work of batches: leased to workers, bounded and counted."""

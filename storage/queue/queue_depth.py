@@ -1,0 +1,82 @@
+"""The amounts of waiting and running work, for metrics."""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+from redis import Redis
+
+from storage import redis_keys
+from storage.batches.batch_plan import Lane
+from storage.connection import text
+
+_AT_ONCE = 500
+
+
+class Depth(msgspec.Struct):
+    """The work in the queue, at about one moment."""
+
+    queued: int = 0
+    """Batches with no chunk leased yet."""
+    running: int = 0
+    chunks_waiting: int = 0
+    """Chunks without a lease."""
+    chunks_lent: int = 0
+    """Chunks that workers have leased."""
+    oldest_s: float = 0.0
+    """How long the oldest of the queued batches has waited for its first lease."""
+    completions: dict[str, int] = {}
+    """Completions without an outcome, by project."""
+    redis_bytes: int = 0
+
+
+class Queue:
+    """The batches that have not ended."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    def waits(self, lane: Lane) -> bool:
+        """Whether a lane has unleased units."""
+        return bool(self._redis.exists(redis_keys.turns(lane)))
+
+    def depth(self) -> Depth:
+        """The current depth.
+
+        Raises:
+            RedisError: Redis is unavailable.
+        """
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.smembers(redis_keys.OPEN)
+            pipe.hgetall(redis_keys.WAITING)
+            pipe.zcard(redis_keys.LEASES)
+            pipe.info("memory")
+            still_open, waiting, lent, memory = pipe.execute()
+        depth = Depth(
+            chunks_lent=lent,
+            completions={text(project): int(count) for project, count in waiting.items()},
+            redis_bytes=memory["used_memory"],
+        )
+        ids = [text(found) for found in still_open]
+        for first in range(0, len(ids), _AT_ONCE):
+            self._add(depth, ids[first : first + _AT_ONCE])
+        return depth
+
+    def _add(self, depth: Depth, ids: Sequence[str]) -> None:
+        with self._redis.pipeline(transaction=False) as pipe:
+            for batch_id in ids:
+                pipe.hmget(redis_keys.batch(batch_id), "state", "units", "next", "created_at")
+                pipe.llen(redis_keys.returned(batch_id))
+            found = pipe.execute()
+        for fields, returned in zip(found[::2], found[1::2], strict=True):
+            if fields[0] is None:
+                continue  # it ended meanwhile
+            state, units, following, created_at = [text(field) for field in fields]
+            depth.chunks_waiting += max(int(units) - int(following), 0) + returned
+            if state == "queued":
+                depth.queued += 1
+                waited = time.time() - datetime.fromisoformat(created_at).timestamp()
+                depth.oldest_s = max(depth.oldest_s, waited)
+            else:
+                depth.running += 1

@@ -1,0 +1,1 @@
+"""Statistics of outcomes: tallies, summaries, and warnings about rewards."""

@@ -1,0 +1,87 @@
+"""Tests that the service keeps the replies that graders accept, and no others."""
+
+import asyncio
+import json
+from time import process_time
+from typing import Any
+
+import pytest
+
+from gradebox import testing
+from gradebox.asks import Model, ModelError
+from gradebox.asks.model import choice_schema
+from models.replies.fitting_reply import fits
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]}
+TEXTS = [
+    '{"n": 1}',
+    'Here:\n```json\n{"n": 2}\n```',
+    '<think>{"n": 0}</think>{"n": 3}',
+    '{"n": 0}',
+    '{"n": 2.0}',
+    '{"n": 2.5}',
+    '{"m": 1}',
+    '{"n": 1} {"n": 2}',
+    '{"n": NaN}',
+    '{"n": 1',
+    "The model is loading, please wait.",
+    "",
+    "yes",
+    '**"Yes".**',
+    '{"option": "no"}',
+    '{"option": "maybe"}',
+    '["yes"]',
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_what_a_grader_accepts_fits(text: str) -> None:
+    async def is_accepted(choice: bool) -> bool:
+        judge = Model("judge")
+        try:
+            await (judge.choose("?", ["yes", "no"]) if choice else judge.chat("?", SCHEMA))
+        except ModelError:
+            return False
+        return True
+
+    with testing.model("judge", lambda _: text):
+        assert fits(text, SCHEMA) is asyncio.run(is_accepted(False))
+        assert fits(text, choice_schema(["yes", "no"], True)) is asyncio.run(is_accepted(True))
+    assert fits(text, None)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": 5},
+        {"properties": {"option": 5}},
+        {"properties": {"option": {"enum": 5}}},
+        {"properties": {"option": {"enum": [5]}}},
+        {"anyOf": 5},
+        {"type": [{}]},
+        {"type": "object", "required": 5},
+        {"type": "object", "required": [{}]},
+        {"enum": 5},
+        {"properties": {"n": {"minimum": "a"}}},
+        {"$ref": "#"},
+    ],
+)
+def test_nothing_fits_a_schema_that_is_none(schema: dict[str, Any]) -> None:
+    assert not fits('{"n": 1, "option": "yes"}', schema)
+
+
+@pytest.mark.parametrize(
+    ("text", "schema"),
+    [
+        (json.dumps([1] * 80_000), {"items": {"anyOf": [{"type": "null"}] * 15_000}}),
+        (json.dumps([1] * 80_000), {"items": {"anyOf": [{"enum": ["x" * 200_000]}, {}]}}),
+        (json.dumps([1] * 10), {"items": {"anyOf": [{"enum": [2] * 16_000}, {}]}}),
+        ("[" * 200_000, {}),
+        (json.dumps({str(n): [] for n in range(20_000)}), {"type": "object"}),
+    ],
+)
+def test_a_comparison_is_bounded(text: str, schema: dict[str, Any]) -> None:
+    """It runs on the event loop of all projects; the schema is a grader's, and the reply may be too."""
+    began = process_time()
+    fits(text, schema)
+    assert process_time() - began < 0.3

@@ -1,0 +1,412 @@
+"""Tests that each line has one right outcome, even if the sandbox fails meanwhile."""
+
+import errno
+import gc
+import itertools
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from gradebox.outcome import Outcome
+from sandbox.errors import InfrastructureError
+from sandbox.grading import session as session_module
+from sandbox.grading.grader_source import GraderSource
+from sandbox.grading.grading import Grading, _Call
+from sandbox.limits import STDOUT_BYTES
+from sandbox.pool.pool import Pool, open_pool
+from sandbox.settings import SandboxSettings
+
+pytestmark = pytest.mark.sandbox
+BOTH = pytest.mark.parametrize("isolation", ["batch", "completion"])
+
+_LENGTH = "async def grade(thread):\n    return len(thread.completion())\n"
+_ODD = """
+import os, time
+
+async def grade(thread):
+    print("got", thread.completion()[:10])
+    match thread.completion():
+        case "hang":
+            while True:
+                pass
+        case "flood":
+            while True:
+                print("x" * 1000)
+        case "crash":
+            os._exit(3)
+        case "slow":
+            time.sleep(0.05)
+    return len(thread.completion())
+"""
+
+
+def line(completion: object, **more: Any) -> bytes:
+    return json.dumps({"completion": completion, **more}).encode()
+
+
+def score(pool: Pool, source: GraderSource, lines: list[bytes], first_index: int = 0) -> list[Outcome]:
+    with pool.grading(source) as grading:
+        return grading.score(b"\n".join(lines), first_index, "g@1")
+
+
+def kinds(outcomes: list[Outcome]) -> list[float | str | None]:
+    return [outcome.error.kind if outcome.error else outcome.score for outcome in outcomes]
+
+
+@BOTH
+def test_a_sandbox_that_is_killed_from_outside_costs_no_thread_its_score(isolation: Any, pool: Pool) -> None:
+    expected = [4.0 if number % 10 == 0 else float(number) for number in range(60)]
+    lines = [line("slow" if number % 10 == 0 else "x" * number) for number in range(60)]
+    with pool.grading(GraderSource(_ODD, isolation)) as grading:
+        killed = grading.session.sandbox
+        killer = threading.Timer(0.1, os.kill, (killed.pid, signal.SIGKILL))
+        killer.start()
+        outcomes = grading.score(b"\n".join(lines), 0, "g@1")
+        killer.join()
+        assert grading.session.sandbox is not killed
+    assert [outcome.index for outcome in outcomes] == list(range(60))
+    assert kinds(outcomes) == expected
+
+
+@BOTH
+def test_a_sandbox_of_groups_that_is_killed_from_outside_costs_no_group_its_scores(isolation: Any, pool: Pool) -> None:
+    source = """
+import time
+
+async def grade(threads: list[StringThread]) -> list[float]:
+    time.sleep(0.02)
+    return [float(len(thread.completion())) for thread in threads]
+"""
+    lines = [json.dumps({"completions": ["x" * n for n in range(1, number % 4 + 2)]}).encode() for number in range(40)]
+    with pool.grading(GraderSource(source, isolation)) as grading:
+        killer = threading.Timer(0.2, os.kill, (grading.session.sandbox.pid, signal.SIGKILL))
+        killer.start()
+        outcomes = grading.score(b"\n".join(lines), 3, "g@1")
+        killer.join()
+    assert [outcome.index for outcome in outcomes] == list(range(3, 43))
+    for number, outcome in enumerate(outcomes):
+        assert [each.score for each in outcome.scores or []] == [float(n) for n in range(1, number % 4 + 2)]
+
+
+def test_a_thread_whose_sandbox_is_killed_thrice_from_outside_has_its_score(pool: Pool) -> None:
+    with pool.grading(GraderSource(_NAPS)) as grading, _killing(grading, 3) as killed:
+        outcomes = grading.score(line("abc", id="mine"), 0, "g@1")
+    assert len(killed) == 3
+    assert (kinds(outcomes), outcomes[0].id) == ([3.0], "mine")
+
+
+def test_a_thread_whose_sandbox_always_ends_is_a_crash_with_its_id(pool: Pool) -> None:
+    with pool.grading(GraderSource(_NAPS)) as grading, _killing(grading, 4) as killed:
+        outcomes = grading.score(b"\n".join([line("abc", id="mine"), line("ab", id=7)]), 0, "g@1")
+    assert len(killed) == 4
+    assert kinds(outcomes) == ["crash", 2.0]
+    assert [outcome.id for outcome in outcomes] == ["mine", 7]
+
+
+@contextmanager
+def _killing(grading: Grading, times: int) -> Iterator[list[int]]:
+    """Kills the first `times` sandboxes that grade, each while it grades the first thread."""
+    killed: list[int] = []
+    is_over = threading.Event()
+
+    def kill() -> None:
+        while len(killed) < times and not is_over.wait(0.1):  # a completion takes longer
+            session = grading._session
+            if session is not None and session.loaded is not None and session.sandbox.pid not in killed:
+                os.kill(session.sandbox.pid, signal.SIGKILL)
+                killed.append(session.sandbox.pid)
+
+    grading.load()
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        yield killed
+    finally:
+        is_over.set()
+        killer.join()
+
+
+def test_a_sandbox_that_is_killed_before_a_chunk_is_replaced(pool: Pool) -> None:
+    with pool.grading(GraderSource(_LENGTH)) as grading:
+        killed = grading.session.sandbox
+        os.kill(killed.pid, signal.SIGKILL)
+        assert kinds(grading.score(line("abc"), 0, "g@1")) == [3.0]
+
+
+@BOTH
+def test_a_hang_costs_one_thread(isolation: Any, pool: Pool) -> None:
+    started = time.monotonic()
+    lines = [line("a"), line("hang"), line("abc"), line("crash"), line("ab")]
+    outcomes = score(pool, GraderSource(_ODD, isolation, timeout_s=1.0), lines)
+    assert kinds(outcomes) == [1.0, "timeout", 3.0, "crash", 2.0]
+    assert 900 < outcomes[1].run_ms < 3000
+    assert time.monotonic() - started < 8
+
+
+@BOTH
+def test_malformed_lines_are_errors_at_their_places(isolation: Any, pool: Pool) -> None:
+    lines = [line("a"), b"{", line("ab"), b"", b"[1]", line("abc"), b'{"completion": 3}', b"\xff\xfe", line("abcd")]
+    outcomes = score(pool, GraderSource(_LENGTH, isolation), lines, first_index=70)
+    bad = "bad_input"
+    assert kinds(outcomes) == [1.0, bad, 2.0, bad, bad, 3.0, bad, bad, 4.0]
+    assert [outcome.index for outcome in outcomes] == list(range(70, 79))
+    assert all(outcome.error.message for outcome in outcomes if outcome.error)
+
+
+def test_a_small_chunk_after_a_large_one_sees_nothing_of_it(pool: Pool) -> None:
+    with pool.grading(GraderSource(_LENGTH, "batch")) as grading:
+        large = b"\n".join(line("x" * 1000) for _ in range(1000))
+        assert kinds(grading.score(large, 0, "g@1")) == [1000.0] * 1000
+        assert kinds(grading.score(line("ab"), 1000, "g@1")) == [2.0]
+
+
+@BOTH
+def test_what_a_timed_out_completion_printed_is_kept_and_cut(isolation: Any, pool: Pool) -> None:
+    lines = [line("a"), line("flood"), line("hang"), line("ab")]
+    outcomes = score(pool, GraderSource(_ODD, isolation, timeout_s=0.5), lines)
+    assert kinds(outcomes) == [1.0, "timeout", "timeout", 2.0]
+    first, flood, hang, last = [outcome.stdout or "" for outcome in outcomes]
+    assert [first, hang, last] == ["got a\n", "got hang\n", "got ab\n"]
+    assert flood.startswith("got flood\nxxx")
+    assert STDOUT_BYTES - 100 < len(flood) < STDOUT_BYTES + 100
+
+
+@BOTH
+def test_ids_are_kept_whatever_a_thread_comes_to(isolation: Any, pool: Pool) -> None:
+    ids: list[Any] = ["a-1", 17, None, "ünï", -(1 << 62), "c", 0, "h", "", "\U0001f600"]
+    completions: list[Any] = ["x", "x", "x", "x", "x", "crash", "crash", "hang", "x", 3]
+    lines = [line(text, id=identity) for text, identity in zip(completions, ids, strict=True)]
+    outcomes = score(pool, GraderSource(_ODD, isolation, timeout_s=0.5), lines)
+    assert kinds(outcomes) == [1.0] * 5 + ["crash", "crash", "timeout", 1.0, "bad_input"]
+    assert [outcome.id for outcome in outcomes] == ids
+
+
+def test_a_grader_that_cannot_be_loaded_gives_errors_and_never_zeros(pool: Pool) -> None:
+    outcomes = score(pool, GraderSource("1 / 0\n" + _LENGTH), [line("a", id="x"), line("b", id=2)], first_index=5)
+    assert [outcome.id for outcome in outcomes] == ["x", 2]
+    assert kinds(outcomes) == ["exception", "exception"]
+    assert [outcome.index for outcome in outcomes] == [5, 6]
+    assert "could not be loaded" in str(outcomes[0].error)
+
+
+def test_no_lines_no_outcomes(pool: Pool) -> None:
+    with pool.grading(GraderSource(_LENGTH)) as grading:
+        assert grading.score(b"", 0, "g@1") == []
+
+
+def test_a_call_that_is_over_holds_nothing_until_garbage_is_collected(pool: Pool) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        with pool.grading(GraderSource(_LENGTH)) as grading:
+            assert kinds(grading.score(line("abc"), 0, "g@1", stop=lambda done: False)) == [3.0]
+            assert not [one for one in gc.get_objects() if type(one) is _Call]
+    finally:
+        gc.enable()
+
+
+_NAPS = "import time\nasync def grade(thread):\n    time.sleep(0.3)\n    return len(thread.completion())\n"
+
+
+@pytest.mark.alone
+@BOTH
+def test_a_caller_that_wants_no_more_has_what_there_is(isolation: Any, pool: Pool) -> None:
+    asked: list[tuple[int, float]] = []
+
+    def stop(done: int) -> bool:
+        asked.append((done, time.monotonic()))
+        return done >= 2
+
+    with pool.grading(GraderSource(_NAPS, isolation)) as grading:
+        sandbox = grading.session.sandbox
+        outcomes = grading.score(b"\n".join([line("abc")] * 20), 4, "g@1", stop=stop)
+        assert kinds(outcomes) == [3.0] * len(outcomes)
+        assert 2 <= len(outcomes) < 5
+        assert [outcome.index for outcome in outcomes] == list(range(4, 4 + len(outcomes)))
+        times = [at for _, at in asked]
+        assert max(after - before for before, after in itertools.pairwise(times)) < 0.5  # 0.25 s, plus other load
+        assert not Path(f"/proc/{sandbox.pid}").exists()
+        assert kinds(grading.score(line("ab"), 0, "g@1")) == [2.0]  # another replaces it
+
+
+@BOTH
+def test_a_grader_that_sleeps_is_stopped_at_once(isolation: Any, pool: Pool) -> None:
+    sleeps = "import time\nasync def grade(thread):\n    time.sleep(30)\n    return 1.0\n"
+    with pool.grading(GraderSource(sleeps, isolation, timeout_s=60.0)) as grading:
+        assert grading.session.loaded is not None
+        began = time.monotonic()
+        outcomes = grading.score(line("a"), 0, "g@1", stop=lambda _: time.monotonic() - began > 0.5)
+        assert outcomes == []
+        assert time.monotonic() - began < 10
+
+
+def test_a_module_body_that_sleeps_is_stopped_at_once(pool: Pool) -> None:
+    began = time.monotonic()
+    with pool.grading(GraderSource("import time\ntime.sleep(8)\n" + _LENGTH)) as grading:
+        assert grading.score(line("a"), 0, "g@1", stop=lambda _: time.monotonic() - began > 0.5) == []
+    assert time.monotonic() - began < 6
+
+
+_KILLS_ITS_SANDBOX = """
+import os, signal, time
+{}
+async def grade(thread):
+    if thread.completion() == "kill":
+        os.kill(os.getppid(), signal.SIGKILL)
+    return 1.0
+"""
+
+
+@pytest.mark.alone
+def test_scores_that_were_there_are_kept_when_the_grader_cannot_be_loaded_again(pool: Pool) -> None:
+    body = f"if time.time() > {time.time() + 2.0}:\n    raise RuntimeError('not now')"
+    with pool.grading(GraderSource(_KILLS_ITS_SANDBOX.format(body), "completion")) as grading:
+        assert grading.session.loaded is not None
+        time.sleep(2.2)
+        lines = [line("ok")] * 5 + [line("kill")] + [line("ok")] * 2
+        outcomes = grading.score(b"\n".join(lines), 0, "g@1")
+        assert kinds(outcomes)[:5] == [1.0] * 5
+        assert set(kinds(outcomes)[6:]) == {"exception"}  # it was loaded twice, and raised both times
+        assert "RuntimeError: not now" in str(outcomes[-1].error)
+        assert [outcome.index for outcome in outcomes] == list(range(8))
+        began = time.monotonic()
+        assert kinds(grading.score(line("ok"), 0, "g@1")) == ["exception"]
+        assert time.monotonic() - began < 0.1  # it is not loaded again
+
+
+@pytest.fixture
+def quick_pool() -> Iterator[Pool]:
+    """A pool that allows graders little time to load."""
+    with open_pool(SandboxSettings(load_s=0.6, warm_sandboxes=0)) as opened:
+        yield opened
+
+
+def test_a_load_that_takes_too_long_is_not_the_graders_error(quick_pool: Pool) -> None:
+    """A stored version was proved valid, so a slow load means that the machine is busy."""
+    source = GraderSource("import time\ntime.sleep(1.0)\n" + _LENGTH, "batch")
+    with (
+        pytest.raises(InfrastructureError, match="could not be loaded in 2 sandboxes"),
+        quick_pool.grading(source) as grading,
+    ):
+        grading.score(line("a"), 0, "g@1")
+    assert quick_pool.counts.registry.get_sample_value("gradebox_sandboxes_started_total", {"role": ""}) == 2
+
+
+def test_a_load_that_takes_too_long_once_is_tried_again(quick_pool: Pool) -> None:
+    until = time.time() + 1.2  # as if the machine were busy at the first load only
+    body = f"import time\ntime.sleep(9 if time.time() < {until - 0.3} else 0)\n"
+    time.sleep(0.3)
+    assert kinds(score(quick_pool, GraderSource(body + _LENGTH, "batch"), [line("abc")])) == [3.0]
+
+
+def test_a_load_that_takes_too_long_in_the_middle_leaves_errors_that_may_be_retried(quick_pool: Pool) -> None:
+    body = f"time.sleep(9 if time.time() > {time.time() + 1.5} else 0)"
+    with quick_pool.grading(GraderSource(_KILLS_ITS_SANDBOX.format(body), "completion")) as grading:
+        assert grading.session.loaded is not None
+        time.sleep(1.6)
+        outcomes = grading.score(b"\n".join([line("ok"), line("ok"), line("kill"), line("ok")]), 0, "g@1")
+    assert kinds(outcomes)[:2] == [1.0, 1.0]
+    assert kinds(outcomes)[3] == "infrastructure"
+    assert [one.error.retryable for one in outcomes if one.error and one.error.kind == "infrastructure"]
+    assert all(one.error.retryable for one in outcomes if one.error and one.error.kind == "infrastructure")
+
+
+def test_a_machine_without_descriptors_costs_no_score(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pool.grading(GraderSource(_ODD, "completion")) as grading:
+        killed = grading.session.sandbox
+        outcomes: list[Outcome] = []
+
+        def none_left(name: str, flags: int) -> int:
+            raise OSError(errno.EMFILE, "no descriptors left")
+
+        def stop(done: int) -> bool:
+            if done == 3:
+                monkeypatch.setattr(os, "memfd_create", none_left)
+                os.kill(killed.pid, signal.SIGKILL)
+            return False
+
+        outcomes = grading.score(b"\n".join([line("slow")] * 9), 0, "g@1", stop=stop)
+        monkeypatch.undo()
+    assert kinds(outcomes)[:3] == [4.0] * 3
+    assert set(kinds(outcomes)[3:]) <= {4.0, "infrastructure"}
+    assert kinds(outcomes)[-1] == "infrastructure"
+
+
+def test_a_sandbox_that_is_stopped_is_tried_again(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If its pid 1 is stopped or the machine freezes, the graded thread is not the cause."""
+    monkeypatch.setattr(session_module, "_SLACK_S", 0.1)
+    with pool.grading(GraderSource(_LENGTH, "batch", timeout_s=0.5)) as grading:
+        sandbox = grading.session.sandbox
+        limits = grading.session.limits
+        monkeypatch.setattr(grading.session, "limits", limits._replace(load_ms=100))
+        os.kill(sandbox.pid, signal.SIGSTOP)
+        assert kinds(grading.score(b"\n".join([line("abc")] * 3), 0, "g@1")) == [3.0] * 3
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("isolation", ["batch", "completion"])
+def test_an_outcome_is_there_when_its_completion_is_done_and_not_one_later(
+    pool: Pool, isolation: Literal["batch", "completion"]
+) -> None:
+    slow = GraderSource("import time\nasync def grade(thread):\n    time.sleep(0.6)\n    return 1.0\n", isolation)
+    seen: dict[int, float] = {}
+    with pool.grading(slow) as grading:
+        assert grading.session.loaded is not None
+        began = time.monotonic()
+        grading.score(
+            b"\n".join([line("")] * 3),
+            0,
+            "slow@1",
+            3,
+            stop=lambda done: bool(seen.setdefault(done, time.monotonic()) < 0),
+        )
+    assert seen[1] - began < 1.1
+
+
+@BOTH
+def test_values_and_missing_completions_reach_the_outcome(
+    pool: Pool, isolation: Literal["batch", "completion"]
+) -> None:
+    text = """
+from gradebox import Score
+
+async def grade(thread):
+    completion = thread.completion() or ""
+    if completion == "fail":
+        raise ValueError(completion)
+    return Score(0.5, reason="why", values={"length": len(completion)}) if completion else 0.25
+"""
+    question = json.dumps({"messages": [{"role": "user", "content": "q"}]}).encode()
+    lines = [line("four"), question, line("fail"), b"{}", line("")]
+    outcomes = score(pool, GraderSource(text, isolation), lines)
+    assert kinds(outcomes) == [0.5, 0.25, "exception", "bad_input", 0.25]
+    assert [outcome.values for outcome in outcomes] == [{"length": 4.0}, None, None, None, None]
+    assert [outcome.no_completion for outcome in outcomes] == [False, True, False, False, False]
+    assert outcomes[0].reason == "why"
+
+
+@BOTH
+def test_a_sandbox_is_not_used_again_after_a_defect_in_the_middle_of_a_call(
+    pool: Pool, isolation: Literal["batch", "completion"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = GraderSource(_LENGTH, isolation)
+
+    def unpack(_data: bytes) -> None:
+        raise ValueError("a defect")
+
+    with pool.grading(source) as grading:
+        grading.score(line("a"), 0, "g@1")
+        with monkeypatch.context() as broken:
+            broken.setattr(session_module, "unpack_records", unpack)
+            with pytest.raises(ValueError, match="a defect"):
+                grading.score(b"\n".join([line("a")] * 300), 0, "g@1")
+        assert grading.release() is None
+    assert kinds(score(pool, source, [line("abc"), line("")])) == [3.0, 0.0]

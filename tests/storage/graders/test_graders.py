@@ -1,0 +1,114 @@
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from gradebox.schemas import GraderRecord
+from storage.errors import Conflict, Locked, NotFound, NotRunnable, VersionChanged
+from storage.graders.grader_content import CUSTOM
+from storage.store import Store
+from tests.storage.making import SOURCE, proved
+
+
+def create(store: Store, key: str = "exact", source: str = SOURCE) -> GraderRecord:
+    return store.graders.create("default", key, "Exact match", "1 where equal", proved(source))
+
+
+def test_graders_are_listed_by_key_and_by_project(store: Store) -> None:
+    create(store, "b")
+    create(store, "a")
+    store.graders.create("other", "c", "c", "", proved())
+    assert [grader.key for grader in store.graders.all("default")] == ["a", "b"]
+
+
+def test_of_many_at_once_one_wins(store: Store) -> None:
+    def attempt(number: int) -> bool:
+        try:
+            create(store, source=f"# {number}\n{SOURCE}")
+        except Conflict:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        won = list(threads.map(attempt, range(16)))
+    assert won.count(True) == 1
+    assert [version.source for version in store.graders.versions("default", "exact").versions] == [
+        f"# {won.index(True)}\n{SOURCE}"
+    ]
+
+
+def test_updates_at_once_make_a_version_each(store: Store) -> None:
+    create(store)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda n: store.graders.update("default", "exact", proved(f"# {n}\n{SOURCE}")), range(8)))
+    assert [version.number for version in store.graders.versions("default", "exact").versions] == list(range(1, 10))
+    assert store.graders.get("default", "exact").version == 9
+
+
+def test_an_unchanged_source_makes_no_new_version(store: Store) -> None:
+    create(store)
+    assert store.graders.update("default", "exact", proved()).version == 1
+    assert store.graders.update("default", "exact", proved(timeout_s=9.0)).version == 2
+
+
+def test_numbers_are_not_given_again(store: Store) -> None:
+    create(store)
+    store.graders.update("default", "exact", proved("# two\n" + SOURCE))
+    store.graders.delete("default", "exact")
+    assert create(store).version == 3
+    with pytest.raises(NotFound, match="no version 2"):
+        store.graders.version("default", "exact", 2)
+
+
+def test_of_two_versions_that_follow_the_same_one_is_kept(store: Store) -> None:
+    create(store)
+
+    def update(number: int) -> int | None:
+        try:
+            return store.graders.update("default", "exact", proved(f"# {number}\n{SOURCE}"), expected=1).version
+        except VersionChanged:
+            return None
+
+    with ThreadPoolExecutor(8) as threads:
+        made = [version for version in threads.map(update, range(8)) if version is not None]
+    assert made == [2]
+
+
+def test_a_locked_grader_can_only_be_unlocked(store: Store) -> None:
+    create(store)
+    store.graders.describe("default", "exact", {"locked": True})
+    with pytest.raises(Locked, match="unlock it"):
+        store.graders.update("default", "exact", proved("# new\n" + SOURCE))
+    with pytest.raises(Locked):
+        store.graders.delete("default", "exact")
+    with pytest.raises(Locked):
+        store.graders.describe("default", "exact", {"name": "new"})
+    assert store.graders.describe("default", "exact", {"locked": False, "name": "new"}).name == "new"
+
+
+def test_what_is_not_there_is_not_found(store: Store) -> None:
+    for ask in (store.graders.get, store.graders.versions, store.graders.delete, store.graders.version):
+        with pytest.raises(NotFound, match="'nothing'"):
+            ask("default", "nothing")
+
+
+def test_a_custom_grader_stays_one_and_is_not_run(store: Store) -> None:
+    store.graders.create("default", "human", "Human", "", CUSTOM)
+    assert store.graders.update("default", "human", CUSTOM).version == 1
+    with pytest.raises(Conflict, match="of kind 'custom' and stays so"):
+        store.graders.update("default", "human", proved())
+    with pytest.raises(NotRunnable, match="its scores come from outside"):
+        store.graders.runnable("default", "human")
+    create(store)
+    with pytest.raises(Conflict, match="of kind 'function' and stays so"):
+        store.graders.update("default", "exact", CUSTOM)
+
+
+def test_many_graders_come_in_pages(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.graders.graders.PAGE_BYTES", 1)
+    monkeypatch.setattr("storage.graders.graders._AT_ONCE", 2)
+    for key in "abc":
+        store.graders.create("default", key, key, "", proved(f"# {key}"))
+    first, has_more = store.graders.page("default")
+    assert ([grader.key for grader in first], has_more) == (["a", "b"], True)
+    rest, has_more = store.graders.page("default", "b")
+    assert ([grader.key for grader in rest], has_more) == (["c"], False)

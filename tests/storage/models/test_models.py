@@ -1,0 +1,212 @@
+"""Tests of the storage of models and endpoints, and their API keys."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from gradebox.schemas import ModelDefaults, ModelTrial, Price
+from storage import redis_keys
+from storage.access.quotas import Quotas
+from storage.errors import Conflict, KeyNeeded, NotFound
+from storage.models.models import Changes, Models
+from storage.models.secret_key import SecretKey, SecretKeyError
+from storage.store import Store
+
+SECRET = "sk-very-secret-of-a-model-0123456789"
+URL = "https://api.example.com/v1"
+PASSED = ModelTrial(passed=True, structured_output=True, logprobs=False, duration_ms=1)
+
+
+def create(models: Models, key: str = "judge", api_key: str = SECRET) -> None:
+    models.create("default", key, URL, "small", api_key, ModelDefaults(temperature=0), 30)
+
+
+def test_a_model_is_kept_without_its_key(store: Store) -> None:
+    create(store.models)
+    kept = store.models.get("default", "judge")
+    assert (kept.base_url, kept.model, kept.has_api_key, kept.defaults.temperature) == (URL, "small", True, 0)
+    assert store.models.all("default") == [kept]
+    assert store.models.all("other") == []
+    assert SECRET not in kept.model_dump_json()
+    access = store.models.access("default", "judge")
+    assert access.api_key == SECRET
+    assert SECRET not in repr(access)
+    for name in store.redis.scan_iter("*"):
+        assert SECRET.encode() not in (store.redis.dump(name) or b"")
+    with pytest.raises(Conflict):
+        create(store.models)
+    store.models.delete("default", "judge")
+    for ask in (store.models.get, store.models.access, store.models.delete):
+        with pytest.raises(NotFound):
+            ask("default", "judge")
+
+
+def test_a_key_does_not_go_to_a_server_that_it_was_not_given_for(store: Store) -> None:
+    create(store.models)
+    with pytest.raises(KeyNeeded):
+        store.models.update("default", "judge", {"base_url": "https://evil.example.org/v1"})
+    assert store.models.get("default", "judge").base_url == URL
+    changed = store.models.update("default", "judge", {"base_url": "https://b.example.org/v1", "api_key": "other"})
+    assert changed.has_api_key
+    assert store.models.access("default", "judge").api_key == "other"
+    assert not store.models.update("default", "judge", {"api_key": ""}).has_api_key
+    assert store.models.update("default", "judge", {"base_url": URL}).base_url == URL
+    assert store.models.access("default", "judge").api_key == ""
+
+
+def test_who_writes_to_redis_cannot_move_a_key(store: Store) -> None:
+    create(store.models)
+    record = store.redis.hget(redis_keys.models("default"), "judge")
+    assert isinstance(record, bytes)
+    store.redis.hset(
+        redis_keys.models("default"), "judge", record.replace(URL.encode(), b"https://evil.example.org/v1")
+    )
+    with pytest.raises(SecretKeyError, match="was changed"):
+        store.models.access("default", "judge")
+    store.redis.hset(redis_keys.models("other"), "judge", record)
+    with pytest.raises(SecretKeyError, match="was changed"):
+        store.models.access("other", "judge")
+
+
+def test_the_key_of_an_endpoint_goes_nowhere_else(store: Store) -> None:
+    store.endpoints.create("default", "reward", URL, SECRET, 30)
+    with pytest.raises(KeyNeeded, match="endpoint 'reward'"):
+        store.endpoints.update("default", "reward", {"url": "https://evil.example.org"})
+    record = store.redis.hget(redis_keys.endpoints("default"), "reward")
+    assert isinstance(record, bytes)
+    store.redis.hset(
+        redis_keys.endpoints("default"), "reward", record.replace(URL.encode(), b"https://evil.example.org")
+    )
+    with pytest.raises(SecretKeyError, match="was changed"):
+        store.endpoints.access("default", "reward")
+    for project, key in (("default", "other"), ("another", "reward")):
+        store.redis.hset(redis_keys.endpoints(project), key, record.replace(b'"reward"', f'"{key}"'.encode()))
+        with pytest.raises(SecretKeyError, match="was changed"):
+            store.endpoints.access(project, key)
+    store.redis.hset(redis_keys.models("default"), "reward", record.replace(b'"url"', b'"model":"m","base_url"'))
+    with pytest.raises(SecretKeyError, match="was changed"):
+        store.models.access("default", "reward")
+
+
+def test_what_was_found_out_is_kept_until_the_model_changes(store: Store) -> None:
+    create(store.models)
+    revision = store.models.access("default", "judge").server.revision
+    store.models.note_trial("default", "judge", revision, PASSED)
+    tested = store.models.get("default", "judge")
+    assert (tested.structured_output, tested.logprobs) == (True, False)
+    assert tested.tested_at is not None
+    assert store.models.update("default", "judge", {"model": "large"}).tested_at is None
+    store.models.note_trial("default", "judge", revision, PASSED)  # a trial of the earlier settings
+    assert store.models.get("default", "judge").tested_at is None
+    store.models.delete("default", "judge")
+    store.models.note_trial("default", "judge", revision, PASSED)
+    assert store.models.all("default") == []
+
+
+def test_limits_and_prices_change_no_answer(store: Store) -> None:
+    create(store.models)
+    before = store.models.access("default", "judge").server
+    assert (before.max_concurrency, before.requests_per_minute, before.price, before.keep_replies) == (
+        16, None, None, True
+    )  # fmt: skip
+    store.models.note_trial("default", "judge", before.revision, PASSED)
+    price = Price(0.15, 0.6, "EUR")
+    limits: Changes = {"requests_per_minute": 60, "tokens_per_minute": 90_000, "price": price, "keep_replies": False}
+    shown = store.models.update("default", "judge", limits)
+    assert (shown.price, shown.keep_replies, shown.structured_output) == (price, False, True)
+    model = store.models.access("default", "judge").server
+    assert (model.revision, model.structured_output, model.key) == (before.revision, True, "judge")
+    assert (model.requests_per_minute, model.tokens_per_minute, model.price) == (60, 90_000, price)
+    assert store.models.update("default", "judge", {"requests_per_minute": None}).requests_per_minute is None
+    assert store.models.update("default", "judge", {"max_concurrency": 4}).tested_at == shown.tested_at
+    model = store.models.access("default", "judge").server
+    assert model.revision != before.revision  # the model needs new connections
+    assert model.structured_output is True
+
+
+@pytest.mark.parametrize(
+    ("change", "is_another"),
+    [
+        ({"base_url": "https://b.example.org/v1", "api_key": SECRET}, True),
+        ({"api_key": "of-another-account"}, True),
+        ({"api_key": SECRET}, False),
+        ({"model": "large"}, True),
+        ({"max_concurrency": 4, "timeout_s": 60, "price": Price(1, 2), "defaults": ModelDefaults(seed=1)}, False),
+    ],
+)
+def test_another_server_or_account_has_other_limits(store: Store, change: Changes, is_another: bool) -> None:
+    create(store.models)
+    before = store.models.access("default", "judge").server.account
+    store.models.update("default", "judge", change)
+    assert (store.models.access("default", "judge").server.account != before) is is_another
+
+
+def test_what_is_there_already_is_no_change(store: Store) -> None:
+    create(store.models)
+    revision = store.models.access("default", "judge").server.revision
+    store.models.note_trial("default", "judge", revision, PASSED)
+    same: Changes = {"base_url": URL, "model": "small", "api_key": SECRET, "defaults": ModelDefaults(temperature=0)}
+    assert store.models.update("default", "judge", same).structured_output is True
+    assert store.models.access("default", "judge").server.revision == revision
+    assert store.models.update("default", "judge", {**same, "api_key": "other"}).structured_output is None
+    assert store.models.access("default", "judge").api_key == "other"
+
+
+def test_a_key_takes_the_place_of_one_that_cannot_be_read(store: Store, tmp_path: Path) -> None:
+    create(store.models)
+    moved = Models(store.redis, store.audit, Quotas(), SecretKey(tmp_path / "another"))
+    assert moved.update("default", "judge", {"api_key": SECRET}).has_api_key
+    assert moved.access("default", "judge").api_key == SECRET
+
+
+def test_a_model_made_again_is_another(store: Store) -> None:
+    create(store.models)
+    before = store.models.access("default", "judge").server
+    store.models.delete("default", "judge")
+    create(store.models)
+    after = store.models.access("default", "judge").server
+    assert after.revision != before.revision
+    assert after.account != before.account
+
+
+def test_a_model_of_an_older_service_can_be_asked(store: Store) -> None:
+    create(store.models)
+    record = json.loads(store.redis.hget(redis_keys.models("default"), "judge") or b"")
+    assert record["base_url"] == URL
+    for later in ("max_concurrency", "requests_per_minute", "tokens_per_minute", "price", "keep_replies"):
+        del record[later]
+    store.redis.hset(redis_keys.models("default"), "judge", json.dumps(record))
+    access = store.models.access("default", "judge")
+    assert (access.server.url, access.api_key) == (URL, SECRET)
+    assert (access.server.max_concurrency, access.server.price) == (16, None)
+
+
+def test_the_key_file_is_made_once_and_closed(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "secret-key"
+    sealed: list[str] = []
+    threads = [threading.Thread(target=lambda: sealed.append(SecretKey(path).seal(SECRET, "c"))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in path.parent.iterdir()] == ["secret-key"]
+    assert {SecretKey(path).open(one, "c") for one in sealed} == {SECRET}
+    assert len(set(sealed)) == 8
+
+
+def test_a_key_file_that_does_not_fit_is_told(tmp_path: Path) -> None:
+    sealed = SecretKey(tmp_path / "a").seal(SECRET, "c")
+    SecretKey(tmp_path / "b").seal(SECRET, "c")
+    for path in (tmp_path / "b", tmp_path / "none"):
+        with pytest.raises(SecretKeyError, match="GRADEBOX_SECRET_KEY_FILE"):
+            SecretKey(path).open(sealed, "c")
+    assert not (tmp_path / "none").exists(), "a key that was never used opens nothing"
+    (tmp_path / "c").write_text("not a key")
+    with pytest.raises(SecretKeyError, match="holds no key"):
+        SecretKey(tmp_path / "c").open(sealed, "c")
+    (tmp_path / "d").mkdir()
+    with pytest.raises(SecretKeyError, match="cannot be read"):
+        SecretKey(tmp_path / "d").open(sealed, "c")

@@ -1,0 +1,98 @@
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gradebox.outcome import Outcome
+from storage.errors import NotFound, OutcomesLost
+from storage.outcomes import outcomes
+from storage.spool import lost_files
+from storage.store import Store
+from tests.storage.making import accept, claim, finish, finish_all, lines_of, wanted
+
+
+def read(store: Store, batch: str, after: int = -1, limit: int | None = None) -> list[tuple[int, str]]:
+    lines = b"".join(lines_of(store, batch, after, limit))
+    return [(one.index, one.grader) for one in msgspec.json.Decoder(Outcome).decode_lines(lines)]
+
+
+def test_outcomes_come_in_input_order_whoever_finished_first(store: Store) -> None:
+    batch = accept(store, 2500)
+    first, second, third = claim(store), claim(store), claim(store)
+    finish(store, third)
+    assert read(store, batch) == []
+    finish(store, first)
+    assert [index for index, _ in read(store, batch)] == list(range(1000))
+    finish(store, second)
+    assert [index for index, _ in read(store, batch)] == list(range(2500))
+
+
+def test_of_a_cancelled_batch_all_threads_that_are_done_are_read(store: Store) -> None:
+    batch = accept(store, 3500)
+    leases = [claim(store) for _ in range(4)]
+    for lease in (leases[1], leases[3]):
+        finish(store, lease)
+    assert read(store, batch) == []  # in order, while it runs
+    assert store.batches.cancel("default", batch).done == 1500
+    done = [*range(1000, 2000), *range(3000, 3500)]
+    assert [index for index, _ in read(store, batch)] == done
+    assert [index for index, _ in read(store, batch, after=1998)] == done[999:]
+    assert [index for index, _ in read(store, batch, after=1998, limit=1003)] == done[999:1002]
+
+
+def test_several_graders_have_a_line_each_in_the_order_of_the_batch(store: Store) -> None:
+    batch = accept(store, 1200, wanted(store, "b"), wanted(store, "a"))
+    leases = [claim(store) for _ in range(4)]
+    for lease in leases[:3]:
+        finish(store, lease)
+    expected = [(index, grader) for index in range(1200) for grader in ("b@1", "a@1")]
+    assert read(store, batch) == expected[:2000]
+    finish(store, leases[3])
+    assert read(store, batch) == expected
+    assert read(store, batch, after=1100) == expected[2202:]
+
+
+def test_a_large_batch_is_read_in_blocks(store: Store) -> None:
+    batch = accept(store, 3000, wanted(store, "a"), wanted(store, "b"))
+    finish_all(store)
+    sizes = [len(block) for block in outcomes.read(store.batches, store.spool, batch)]
+    assert max(sizes) < 300_000
+
+
+def test_a_batch_that_is_gone_is_not_an_empty_one(store: Store) -> None:
+    batch = accept(store, 10)
+    blocks = outcomes.read(store.batches, store.spool, batch)
+    store.batches.delete("default", batch)
+    with pytest.raises(NotFound):
+        next(blocks)
+
+
+def test_reading_goes_on_after_an_index_for_so_many_threads(store: Store) -> None:
+    batch = accept(store, 2500, wanted(store, "b"), wanted(store, "a"))
+    finish_all(store)
+    every = read(store, batch)
+    for after, limit in ((-1, 1), (-1, 1000), (-1, 2500), (5, 994), (5, 995), (999, 1), (998, 3), (2498, 9), (2499, 1)):
+        assert read(store, batch, after, limit) == every[2 * (after + 1) : 2 * (after + 1 + limit)], (after, limit)
+    for after in (0, 998, 999, 1000, 2498, 2499, 99999):
+        assert read(store, batch, after) == every[2 * (after + 1) :]
+
+
+def test_a_limit_needs_no_chunk_behind_it(store: Store) -> None:
+    batch = accept(store, 2500)
+    finish(store, claim(store))
+    assert [index for index, _ in read(store, batch, 10, 5)] == list(range(11, 16))
+    assert [index for index, _ in read(store, batch, 998, 5)] == [999]
+
+
+@pytest.mark.parametrize("names", ["a", "ab"])
+def test_outcomes_that_are_cut_off_are_not_the_end(store: Store, monkeypatch: pytest.MonkeyPatch, names: str) -> None:
+    monkeypatch.setattr(lost_files, "SETTLED_S", 0.0)
+    batch = accept(store, 2500, *(wanted(store, name) for name in names))
+    finish_all(store)
+    path = Path(store.spool._outcomes(batch, 1, 1))
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:400]))
+    for after, limit in ((-1, None), (1000, 5), (1000, None)):
+        with pytest.raises(OutcomesLost, match="threads 1000 to 1999"):
+            read(store, batch, after, limit)
+    assert [index for index, _ in read(store, batch, 1999)][:: len(names)] == list(range(2000, 2500))
+    assert [index for index, _ in read(store, batch, -1, 1000)][:: len(names)] == list(range(1000))

@@ -1,0 +1,64 @@
+import time
+
+import pytest
+from redis import Redis
+
+from storage import redis_keys
+from storage.access.quotas import Quotas
+from storage.errors import PayloadLost, QuotaExceeded, Refused, TooLarge
+from storage.spool.uploads import Upload
+from storage.store import Store
+
+
+def test_nothing_is_left_of_one_that_is_abandoned(store: Store, redis: Redis) -> None:
+    upload = Upload(store)
+    with pytest.raises(TooLarge):
+        upload.write(b"x" * 5_000_000)
+    upload.abandon()
+    with pytest.raises(PayloadLost):
+        store.spool.read_payload(upload.batch_id, 0, 1)
+    assert not redis.exists(redis_keys.GARBAGE)
+
+
+def test_one_that_was_swept_away_meanwhile_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    upload = Upload(store)
+    upload.write(b"{}\n")
+    store.orphan_files.swept(upload.batch_id)
+    monkeypatch.setattr("storage.spool.uploads.monotonic", lambda: time.monotonic() + 3601)
+    with pytest.raises(Refused, match="made no progress"):
+        upload.finish()
+
+
+def test_one_that_redis_lost_is_to_be_sent_again(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    upload = Upload(store)
+    for minutes in (50, 100):
+        monkeypatch.setattr("storage.spool.uploads.monotonic", lambda at=minutes: time.monotonic() + 60 * at)
+        upload.write(b"{}\n")  # it is renewed
+    redis.zrem(redis_keys.UPLOADS, upload.batch_id)
+    with pytest.raises(OSError, match="Redis has lost the upload"):
+        upload.finish()
+    upload.abandon()
+    with pytest.raises(PayloadLost):
+        store.spool.read_payload(upload.batch_id, 0, 1)
+
+
+def test_what_a_project_uploads_at_once_is_held_to_its_quota(
+    redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.spool.uploads._CHECK_BYTES", 1)
+    monkeypatch.setattr(store.backlog, "_quotas", Quotas(spool_bytes=100))
+    first, second, other = Upload(store, project="a"), Upload(store, project="a"), Upload(store, project="b")
+    line = b"x" * 59 + b"\n"
+    first.write(line)
+    first.write(b"y")
+    second.write(line)
+    with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_SPOOL_GB"):
+        second.write(b"y")
+    second.abandon()
+    other.write(line)
+    other.write(b"y")
+    first.write(b"y\n")
+    first.finish()
+    assert store.underway.add("a", 0) == 0
+    other.abandon()
+    assert store.underway.add("b", 0) == 0
