@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from gradebox.errors import SourceError
+from gradebox.snapshot.snapshot import SETTINGS
 from gradebox.source import imports
 from gradebox.source.literal import MAX_CHARS, is_constant, literal, written
 from gradebox.source.live import (
@@ -45,7 +46,6 @@ from gradebox.source.refusals import (
     refuse_own_module,
     refuse_secret,
 )
-from gradebox.source.snapshot import SETTINGS
 from gradebox.source.state import changed_in, changed_names, changed_parts, statements_changing
 
 _MISSING = object()

@@ -9,13 +9,13 @@ from typing import Any
 
 from gradebox.errors import SourceError
 from gradebox.limits import SOURCE_BYTES
+from gradebox.snapshot.program import ComparedNames
 from gradebox.source import imports
 from gradebox.source.closure import Closure, CopyRules, Reach
 from gradebox.source.live import home_of
 from gradebox.source.module import Module, Statement, read
 from gradebox.source.names import Definition, Names
 from gradebox.source.own_modules import Use, find
-from gradebox.source.snapshot_program import ComparedNames
 from gradebox.source.state import changed_in, changed_parts
 
 Differing = Mapping[str, Mapping[str, bool]]

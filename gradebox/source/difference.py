@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory, gettempdir
 from time import monotonic
 from typing import Any, NamedTuple
 
-from gradebox.source.snapshot import CODE, CUT, MAY_CHANGE, ORDER, UNKNOWN
-from gradebox.source.snapshot_program import ComparedNames, snapshot_of, texts
+from gradebox.snapshot.program import ComparedNames, snapshot_of, texts
+from gradebox.snapshot.snapshot import CODE, CUT, MAY_CHANGE, ORDER, UNKNOWN
 
 _START = "import json, sys; request = json.load(sys.stdin); sys.path[:] = request['path']; "
 _OF_A_RUN = ("datetime.", "UUID(")  # they tell runs apart, and are no part of a score
-_CHILD = _START + "from gradebox.source.snapshot_program import run; run(request)"
+_CHILD = _START + "from gradebox.snapshot.program import run; run(request)"
 
 
 class Difference(NamedTuple):

@@ -14,8 +14,9 @@ import pytest
 
 from gradebox import source
 from gradebox.errors import GraderWarning, SourceError
-from gradebox.source import extract, imports, snapshot
-from gradebox.source.snapshot import Snapshot
+from gradebox.snapshot import snapshot
+from gradebox.snapshot.snapshot import Snapshot
+from gradebox.source import extract, imports
 from gradebox.thread import StringThread
 from tests.gradebox.source.extracted import load, same
 

@@ -27,7 +27,7 @@ def hide_files(folder: str) -> None:
         sys.prefix,
         sys.base_prefix,
         os.path.dirname(os.__file__),
-        os.path.dirname(__file__),
+        os.path.dirname(os.path.dirname(__file__)),  # of gradebox
         *packages,
         *_SYSTEM,
     ]

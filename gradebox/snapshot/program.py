@@ -12,8 +12,8 @@ import types
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from gradebox.source.hidden_files import hide_files
-from gradebox.source.snapshot import Snapshot
+from gradebox.snapshot.hidden_files import hide_files
+from gradebox.snapshot.snapshot import Snapshot
 
 
 class ComparedNames(NamedTuple):
