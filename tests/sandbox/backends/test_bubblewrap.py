@@ -57,7 +57,7 @@ _NEEDED = ("setuid", "setgid", "kill", "net_admin", "sys_admin", "sys_ptrace")
 _STARTS_ONE = """
 from contextlib import closing
 from sandbox.backends.bubblewrap import Bubblewrap
-from sandbox.session import Session
+from sandbox.grading.session import Session
 from sandbox.settings import SandboxSettings
 
 for is_forked in (True, False):
@@ -315,7 +315,7 @@ _OPENS = """
 import sys
 from sandbox.backends.bubblewrap import Bubblewrap
 from sandbox.settings import SandboxSettings
-from sandbox.session import Session
+from sandbox.grading.session import Session
 made = Bubblewrap(SandboxSettings())
 sandbox = made.start()
 Session(sandbox).await_ready()

@@ -157,7 +157,7 @@ def test_a_killed_service_leaves_nothing_that_runs(made: Docker) -> None:
 _KILLED_GRADING = """
 import os, signal, sys, threading
 from sandbox.backends.docker import Docker
-from sandbox.session import Session
+from sandbox.grading.session import Session
 from tests.backends import settings_for
 from tests.sandbox.contract.conftest import Grader
 session = Session(Docker(settings_for("docker", docker_channel=sys.argv[1])).start())
