@@ -13,6 +13,9 @@ from validators.candidate import FILENAME
 # Descriptors of the base classes, so that overrides in a class of the grader are not executed.
 _NAME: Any = type.__dict__["__name__"]
 _TRACEBACK: Any = BaseException.__dict__["__traceback__"]
+_CAUSE: Any = BaseException.__dict__["__cause__"]
+_CONTEXT: Any = BaseException.__dict__["__context__"]
+_SUPPRESS_CONTEXT: Any = BaseException.__dict__["__suppress_context__"]
 _EXCEPTIONS: Any = BaseExceptionGroup.__dict__["exceptions"]
 _NAMES = frozenset(  # what graders import from gradebox. `StringThread` is there without an import
     ("Endpoint", "Grader", "Model", "ModelError", "NotApplicable", "Reply", "Score", "StringTurn", "Verdict", "once")
@@ -28,14 +31,21 @@ _MOST_LINE = 200
 _MOST_TEXT = 4096
 _MOST_INSIDE = 3  # exceptions of a group that are shown
 _MOST_TEXT_INSIDE = 300
+_MOST_CAUSES = 1000  # that are looked at
+_MOST_CAUSES_SHOWN = 4
+_CAUSED = "The above exception was the direct cause of the following exception:"
+_HANDLED = "During handling of the above exception, another exception occurred:"
 
 
 class Explained(NamedTuple):
-    """A formatted exception. `line` is that of the grader's source, 0 if no frame belongs to it."""
+    """A formatted exception. `line` is that of the grader's source, 0 if no frame belongs to it. `cause` continues the
+    message, after its line, with the exception that it was raised from or while handling.
+    """
 
     message: str
     line: int
     trace: str
+    cause: str = ""
 
 
 class _Frame(NamedTuple):
@@ -44,16 +54,19 @@ class _Frame(NamedTuple):
     function: str
 
 
-def explain(error: BaseException, text: str) -> Explained:
-    """Never raises: `error.__str__` may be hostile, so call this only in a sandbox."""
+def explain(error: BaseException, text: str, most_bytes: int = _MOST_TEXT) -> Explained:
+    """Causes are shown in the trace as far as it stays within `most_bytes`.
+
+    Never raises: `error.__str__` may be hostile, so call this only in a sandbox.
+    """
     texts = _texts(text)
     frames = _frames(error, texts)
-    line = next((frame.line for frame in reversed(frames) if frame.filename == FILENAME), 0)
     headline = _headline(error)
-    if issubclass(type(error), BaseExceptionGroup):
-        inside = [_headline(each, _MOST_TEXT_INSIDE) for each in islice(leaves(error), _MOST_INSIDE)]
-        headline = f"{headline}: {'; '.join(inside)}"
-    return Explained(headline + _hint(error) + _own_place(frames), line, _trace(frames, headline, texts))
+    causes = _causes(error)
+    trace = _trace(frames, headline, texts) or (headline if causes else "")
+    trace = _with_causes(trace, causes, texts, most_bytes)
+    message = headline + _hint(error) + _own_place(frames)
+    return Explained(message, _line(frames), trace, _first_cause(causes, texts))
 
 
 def name_of(kind: type) -> str:
@@ -73,7 +86,61 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
             yield each
 
 
+def _causes(error: BaseException) -> list[tuple[BaseException, str]]:
+    """What led to an exception, the nearest first, each with the words that stand between it and the next one."""
+    found: list[tuple[BaseException, str]] = []
+    seen = {id(error)}
+    while len(found) < _MOST_CAUSES:
+        cause, words = _CAUSE.__get__(error), _CAUSED
+        if cause is None and not _SUPPRESS_CONTEXT.__get__(error):
+            cause, words = _CONTEXT.__get__(error), _HANDLED
+        if cause is None or id(cause) in seen:
+            break
+        seen.add(id(cause))
+        found.append((cause, words))
+        error = cause
+    return found
+
+
+def _first_cause(causes: list[tuple[BaseException, str]], texts: Mapping[str, str]) -> str:
+    if not causes:
+        return ""
+    cause, words = causes[0]
+    frames = _frames(cause, texts)
+    where = f" (line {line})" if (line := _line(frames)) else ""
+    how = "caused by" if words is _CAUSED else "raised while handling"
+    return f", {how} {_headline(cause, _MOST_TEXT_INSIDE)}{_own_place(frames)}{where}"
+
+
+def _with_causes(
+    trace: str, causes: list[tuple[BaseException, str]], texts: Mapping[str, str], most_bytes: int
+) -> str:
+    """A traceback after those of its causes, as Python shows them: as many of the nearest as there is room for."""
+    if len(causes) > _MOST_CAUSES_SHOWN:
+        half = _MOST_CAUSES_SHOWN // 2
+        first, words = causes[-half]
+        left_out = f"{words}\n\n… {len(causes) - _MOST_CAUSES_SHOWN} more exceptions …"
+        causes = [*causes[:half], (first, left_out), *causes[len(causes) - half + 1 :]]
+    for cause, words in causes:
+        headline = _headline(cause, _MOST_TEXT_INSIDE)
+        shown = _trace(_frames(cause, texts), headline, texts) or headline
+        longer = f"{shown}\n\n{words}\n\n{trace}"
+        if len(longer.encode("utf-8", "backslashreplace")) > most_bytes:
+            break
+        trace = longer
+    return trace
+
+
 def _headline(error: BaseException, most: int = _MOST_TEXT) -> str:
+    """The name and the message; of a group also those of the first exceptions in it."""
+    first = _name_and_text(error, most)
+    if not issubclass(type(error), BaseExceptionGroup):
+        return first
+    inside = [_name_and_text(each, _MOST_TEXT_INSIDE) for each in islice(leaves(error), _MOST_INSIDE)]
+    return f"{first}: {'; '.join(inside)}"
+
+
+def _name_and_text(error: BaseException, most: int) -> str:
     return f"{name_of(type(error))}: {_text_of(error, most)}".rstrip(": ")
 
 
@@ -107,6 +174,10 @@ def _frames(error: BaseException, texts: Mapping[str, str]) -> list[_Frame]:
         left_out = _Frame("", 0, f"… {len(frames) - _MOST_FRAMES} more frames …")
         frames = [*frames[:half], left_out, *frames[-half:]]
     return frames
+
+
+def _line(frames: list[_Frame]) -> int:
+    return next((frame.line for frame in reversed(frames) if frame.filename == FILENAME), 0)
 
 
 def _own_place(frames: list[_Frame]) -> str:

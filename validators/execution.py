@@ -23,7 +23,8 @@ def check(candidate: Candidate) -> str:
         exec(candidate.code, module.__dict__)  # noqa: S102  # the purpose of this check, in an isolated process
     except BaseException as error:  # noqa: BLE001  # any exception of the module body is the result
         explained = explain(error, candidate.text)
-        raise CheckFailed(f"the module body raised {explained.message}", explained.line, 0, explained.trace) from None
+        message = f"the module body raised {explained.message}{explained.cause}"
+        raise CheckFailed(message, explained.line, 0, explained.trace) from None
     grade = module.__dict__.get("grade")
     if grade is None:
         raise CheckFailed(

@@ -133,7 +133,7 @@ def test_frames_of_ours_are_not_shown() -> None:
         int("x")
     except ValueError as error:
         explained = explain(error, "")
-    assert explained == ("ValueError: invalid literal for int() with base 10: 'x'", 0, "")
+    assert explained == ("ValueError: invalid literal for int() with base 10: 'x'", 0, "", "")
 
 
 @pytest.mark.parametrize(
@@ -189,3 +189,77 @@ def test_a_line_that_lies_outside_of_the_source_is_not_quoted() -> None:
         explained = explain(error, "one line")
     assert explained.line == 51
     assert "one line" not in explained.trace
+
+
+def test_causes_are_shown_as_python_shows_them() -> None:
+    explained = _raised("try:\n    {}['a']\nexcept KeyError as e:\n    raise ValueError('no a') from e")
+    assert explained.message == "ValueError: no a"
+    assert explained.line == 4
+    assert explained.cause == ", caused by KeyError: 'a' (line 2)"
+    assert explained.trace == (
+        'Traceback (most recent call last):\n  File "grader.py", line 2, in <module>\n    {}[\'a\']\nKeyError: \'a\'\n\n'
+        "The above exception was the direct cause of the following exception:\n\n"
+        'Traceback (most recent call last):\n  File "grader.py", line 4, in <module>\n'
+        "    raise ValueError('no a') from e\nValueError: no a"
+    )
+
+
+@pytest.mark.parametrize(
+    ("raised", "cause"),
+    [
+        ("raise ValueError", ", raised while handling KeyError: 'a' (line 2)"),
+        ("raise ValueError from None", ""),
+        ("raise ValueError from OSError('x')", ", caused by OSError: x"),
+    ],
+)
+def test_the_context_is_shown_unless_it_is_suppressed(raised: str, cause: str) -> None:
+    explained = _raised(f"try:\n    {{}}['a']\nexcept KeyError as e:\n    {raised}")
+    assert explained.cause == cause
+    assert explained.trace.count("Traceback") == (2 if "while" in cause else 1)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "e = ValueError('x')\ne.__cause__ = e\nraise e",
+        "e, f = ValueError('x'), KeyError('y')\ne.__cause__, f.__context__ = f, e\nraise e",
+        "class E(Exception):\n    __cause__ = property(lambda self: 1 / 0)\n    __context__ = __cause__\n"
+        "    __suppress_context__ = __cause__\nraise E from E('x')",
+        "class E(Exception):\n    def __str__(self): return self.__str__()\nraise ValueError from E",
+        "class E(Exception):\n    def __str__(self): return 'x' * 10**7\nraise ValueError from E",
+    ],
+)
+def test_a_hostile_cause(source: str) -> None:
+    explained = _raised(source)
+    assert explained.trace.count("Traceback") == 1
+    assert len(explained.cause) < 400
+
+
+def test_of_many_causes_both_ends_are_shown() -> None:
+    error: BaseException = ValueError("first")
+    for number in range(3000):
+        error, cause = ValueError(str(number)), error
+        error.__cause__ = cause
+    lines = explain(error, "").trace.splitlines()
+    assert [line for line in lines if line.startswith(("ValueError", "…"))] == [
+        "ValueError: 1999",
+        "ValueError: 2000",
+        "… 996 more exceptions …",
+        "ValueError: 2997",
+        "ValueError: 2998",
+        "ValueError: 2999",
+    ]
+
+
+def test_causes_that_leave_no_room_for_the_exception_itself_are_left_out() -> None:
+    source = "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise ValueError('x') from e"
+    try:
+        exec(compile(source, FILENAME, "exec"))
+    except ValueError as error:
+        assert len(explain(error, source, 200).trace.encode()) <= 200
+        assert explain(error, source, 200).trace.endswith("ValueError: x")
+
+
+def test_a_group_as_a_cause() -> None:
+    source = "raise ValueError('x') from ExceptionGroup('both', [KeyError('b')])"
+    assert _raised(source).cause == ", caused by ExceptionGroup: both (1 sub-exception): KeyError: 'b'"

@@ -163,11 +163,12 @@ def read_exception(error: BaseException, text: str, most_bytes: int) -> tuple[in
         why = getattr(not_applicable, "reason", None)
         reason = "" if why is None else _read_text(why)
         return NOT_APPLICABLE, [(MESSAGE, encode(reason, most_bytes)), *details]
-    explained = explain(error, text)
+    explained = explain(error, text, most_bytes)
     if failed is not None:
         return MODEL, [*_fields_of(failed, most_bytes), (TRACE, encode(explained.trace, most_bytes)), *details]
     where = f" (line {explained.line})" if explained.line else ""
-    fields = [(MESSAGE, encode(explained.message + where, most_bytes)), (TRACE, encode(explained.trace, most_bytes))]
+    message = explained.message + where + explained.cause
+    fields = [(MESSAGE, encode(message, most_bytes)), (TRACE, encode(explained.trace, most_bytes))]
     return MEMORY if type(error) is MemoryError else EXCEPTION, fields
 
 

@@ -281,3 +281,13 @@ def test_values_that_were_changed_to_none_are_a_bad_return(values: Any) -> None:
     score.values = values
     with pytest.raises(BadReturn, match="changed the values"):
         read_values(score)
+
+
+def test_the_cause_of_an_exception_follows_its_line() -> None:
+    source = "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise ValueError('x') from e"
+    with pytest.raises(ValueError, match="x") as raised:
+        exec(compile(source, "grader.py", "exec"))
+    fields = dict(read_exception(raised.value, source, 4096)[1])
+    assert fields[MESSAGE] == b"ValueError: x (line 4), caused by ZeroDivisionError: division by zero (line 2)"
+    assert b"direct cause of the following exception" in fields[TRACE]
+    assert len(dict(read_exception(raised.value, source, 100)[1])[TRACE]) <= 100
