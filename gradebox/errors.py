@@ -93,7 +93,11 @@ class BatchFailed(GradeboxError):
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
-        super().__init__(f"batch {batch.id} was {batch.state} with {batch.done} of {batch.total} outcomes")
+        state = "was cancelled" if batch.state == "cancelled" else "failed"
+        super().__init__(
+            f"batch {batch.id} {state} with {batch.done} of {batch.total} outcomes. They can be read: "
+            f"batch.outcomes(), in the shell `gradebox batches outcomes {batch.id}`"
+        )
 
 
 class BuildTimeout(GradeboxError, TimeoutError):

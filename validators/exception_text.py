@@ -112,9 +112,7 @@ def _first_cause(causes: list[tuple[BaseException, str]], texts: Mapping[str, st
     return f", {how} {_headline(cause, _MOST_TEXT_INSIDE)}{_own_place(frames)}{where}"
 
 
-def _with_causes(
-    trace: str, causes: list[tuple[BaseException, str]], texts: Mapping[str, str], most_bytes: int
-) -> str:
+def _with_causes(trace: str, causes: list[tuple[BaseException, str]], texts: Mapping[str, str], most_bytes: int) -> str:
     """A traceback after those of its causes, as Python shows them: as many of the nearest as there is room for."""
     if len(causes) > _MOST_CAUSES_SHOWN:
         half = _MOST_CAUSES_SHOWN // 2
@@ -239,7 +237,10 @@ def _of_attribute(error: Any) -> str:
 
 
 def _of_type(error: BaseException) -> str:
-    return _METHOD if "'method'" in _text_of(error, _MOST_LINE) else ""
+    text = _text_of(error, _MOST_LINE)
+    if "'method'" in text:
+        return _METHOD
+    return f". `grade` gets a thread, with the text `thread.completion()`. {_MEMBERS}" if "StringThread" in text else ""
 
 
 def _of_memory(_: BaseException) -> str:

@@ -2,6 +2,8 @@
 
 from asyncio import get_running_loop, timeout_at
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
 
 import msgspec
@@ -169,9 +171,16 @@ def decode(body: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise invalid(f"the body is invalid: {explained(error, kind)[:_SHOWN]}") from error
+        raise invalid(f"the body is invalid: {explained(error, kind, partial(_member, body))[:_SHOWN]}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid(f"the body is not JSON: {error}") from error
+
+
+def _member(body: bytes, name: str) -> str:
+    """A member of a JSON object, as it was sent; "" if it cannot be read."""
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return bytes(msgspec.json.decode(body, type=dict[str, msgspec.Raw]).get(name, b"")).decode()
+    return ""
 
 
 async def read_as_json(request: Request, limit: int, advice: str = "send less") -> bytes:
@@ -191,7 +200,8 @@ def convert(fields: Mapping[str, Any], kind: type[_T]) -> _T:
     try:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise invalid(f"the fields are invalid: {explained(error, kind)[:_SHOWN]}") from error
+        said = explained(error, kind, lambda name: str(fields.get(name, "")))
+        raise invalid(f"the fields are invalid: {said[:_SHOWN]}") from error
 
 
 async def form(request: Request, body: bytes) -> FormData:

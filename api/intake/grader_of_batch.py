@@ -23,7 +23,8 @@ def label_of(batch: Batch, named: str | None, advice: str = "") -> str:
         what = f"several of its graders are {named[:80]!r}, so name one with its version"
     else:
         what = f"it has no grader {named[:80]!r}"
-    raise invalid(f"batch {batch.id}: {what}: it has {', '.join(labels)}{'' if fitting else advice}")
+    how = f". Write grader={fitting[0]!r}, in the shell --grader {fitting[0]}" if fitting else advice
+    raise invalid(f"batch {batch.id}: {what}: it has {', '.join(labels)}{how}")
 
 
 def label_source_of(batch: Batch, named: str, grader: str) -> str:

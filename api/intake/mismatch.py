@@ -1,19 +1,21 @@
 """Messages for values that do not match a type of msgspec, with the values of an enumeration, and without regexes."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import inspect
 
 _PLACE = re.compile(r" - at `\$([^`]*)`$")
+_RANGE = re.compile(r"Expected `(?:int|float)` (<=|>=|<|>) ([0-9.e+-]+)")
+_WORDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"}
 _STEP = re.compile(r"\.([^.\[]+)|\[[^\]]*\]")
 _CHARACTERS = 400  # of a value that is quoted
 
 
-def explained(error: msgspec.ValidationError, kind: Any) -> str:
-    """The message of an error that decoding or converting to `kind` raised."""
+def explained(error: msgspec.ValidationError, kind: Any, given: Callable[[str], str] = lambda _: "") -> str:
+    """The message of an error that decoding or converting to `kind` raised. `given` shows a member that was sent."""
     message = str(error)
     place = _PLACE.search(message)
     path = [step.group(1) for step in _STEP.finditer(place[1])] if place else []
@@ -26,6 +28,11 @@ def explained(error: msgspec.ValidationError, kind: Any) -> str:
     elif said.startswith("Expected `str` matching regex "):
         described = (_description(found) for found in _reached(inspect.type_info(kind), path))
         said = next((f"Expected {words}" for words in described if words), said)
+    elif (bound := _RANGE.fullmatch(said)) and len(path) == 1 and path[0]:
+        described = (_description(found) for found in _reached(inspect.type_info(kind), path))
+        why = next((f" ({words})" for words in described if words), "")
+        is_given = f"{path[0]} is {given(path[0])[:_CHARACTERS]}, and" if given(path[0]) else path[0]
+        return f"{is_given} must be {_WORDS[bound[1]]} {float(bound[2]):g}{why}"
     return said + where
 
 

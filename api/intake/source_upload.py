@@ -30,9 +30,15 @@ _TOO_LONG = f"a source is at most {SOURCE_BYTES} bytes long"
 Key = Annotated[
     str, msgspec.Meta(pattern=KEY_PATTERN, description="1 to 64 of a-z 0-9 . _ - with a letter or digit first")
 ]
-Timeout = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT_S)]
+Timeout = Annotated[
+    float,
+    msgspec.Meta(gt=0, le=MAX_TIMEOUT_S, description="seconds for one completion; no setting changes this"),
+]
 VersionNumber = Annotated[int, msgspec.Meta(ge=1)]
-Memory = Annotated[int, msgspec.Meta(ge=MIN_MEMORY_MB, le=MAX_MEMORY_MB)]
+Memory = Annotated[
+    int,
+    msgspec.Meta(ge=MIN_MEMORY_MB, le=MAX_MEMORY_MB, description="MiB for the grader; no setting changes this"),
+]
 
 
 _T = TypeVar("_T", bound="Options")

@@ -20,7 +20,7 @@ Function = Callable[..., object] | str
 """A grader function, which is uploaded with the parts of its module that it uses; or source as a string."""
 
 
-ONE_OF = "give the grader as a function, fn=, or as a kind= with its config="
+ONE_OF = "give the grader as a function, as in put('has-answer', grade), or as a kind= with its config="
 """The error message for a call with a function and a kind, or a kind or config without the other."""
 
 
@@ -81,11 +81,17 @@ def one_of(fn: Callable[..., object] | None, source: str | None) -> Function:
 
 
 def update_call(
-    project: str, key: str, fn: Function | None, if_version: int | None, options: UpdateOptions
+    project: str,
+    key: str,
+    fn: Function | None,
+    if_version: int | None,
+    options: UpdateOptions,
+    known: GraderRecord | None = None,
 ) -> Call[GraderRecord]:
     """The request that gives a grader a new version, or only a name or a description.
 
-    Without a function and a kind, the service uses those of the newest version.
+    Without a function and a kind, the service uses those of the newest version. If that is the version of `known`, no
+    warnings are issued.
 
     Raises:
         GradeboxError: the function cannot stand alone, or there is no such isolation.
@@ -99,7 +105,7 @@ def update_call(
     check_isolation(options.get("isolation"))
     source = None if fn is None else source_of(fn, options.get("environment"))
     threads = options.pop("threads", None)
-    return calls.put_grader(project, key, {**options, "source": source}, threads, if_version)
+    return calls.put_grader(project, key, {**options, "source": source}, threads, if_version, known)
 
 
 def check_options(options: Mapping[str, object], creates: bool = False) -> None:

@@ -8,12 +8,14 @@ from gradebox.schemas import GraderRecord, on_scores
 from gradebox.warn import warn
 
 
-def proved_grader(body: bytes) -> GraderRecord:
+def proved_grader(body: bytes, known: GraderRecord | None = None) -> GraderRecord:
     """Reads the grader, and issues each warning of the checks as a GraderWarning at the line that called gradebox.
 
-    Warnings about annotations are left out, since no score depends on them.
+    Warnings about annotations are left out, since no score depends on them; so are all if `known` is the same version.
     """
     grader = GraderRecord.model_validate_json(body)
+    if known is not None and known.version == grader.version:
+        return grader
     for warning in on_scores(grader.warnings):
         warn(f"{grader.key}@{grader.version}: {warning}")
     return grader

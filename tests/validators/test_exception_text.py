@@ -74,6 +74,7 @@ def test_forged_texts_of_modules(forged: object, monkeypatch: pytest.MonkeyPatch
         ("StringThread([]).turns", "'turns'. A `StringThread` has the methods `completion()`, "),
         ("'4' in StringThread([]).completion", "`completion()` is a method. A `StringThread` has the methods"),
         ("StringThread([]).completion.lower()", "`completion()` is a method. A `StringThread` has the methods"),
+        ("'4' in StringThread([])", "`grade` gets a thread, with the text `thread.completion()`. A `StringThread` has"),
         ("raise MemoryError", "MemoryError: use less memory, or raise `memory_mb` of the grader."),
         ("open('/no/file')", "The sandbox sees no files of your machine: put the data into the source, the metadata"),
         ("import os\nos.environ['NO_' + 'SUCH']", "has no environment variables of yours: write the value into"),
@@ -197,7 +198,7 @@ def test_causes_are_shown_as_python_shows_them() -> None:
     assert explained.line == 4
     assert explained.cause == ", caused by KeyError: 'a' (line 2)"
     assert explained.trace == (
-        'Traceback (most recent call last):\n  File "grader.py", line 2, in <module>\n    {}[\'a\']\nKeyError: \'a\'\n\n'
+        "Traceback (most recent call last):\n  File \"grader.py\", line 2, in <module>\n    {}['a']\nKeyError: 'a'\n\n"
         "The above exception was the direct cause of the following exception:\n\n"
         'Traceback (most recent call last):\n  File "grader.py", line 4, in <module>\n'
         "    raise ValueError('no a') from e\nValueError: no a"

@@ -41,16 +41,16 @@ class AsyncCreation:
         self._project = project
         self._graders = graders
 
-    async def __call__(self, *, key: str, fn: Function, **options: Unpack[GraderOptions]) -> AsyncGraderHandle:
+    async def __call__(self, key: str, fn: Function, **options: Unpack[GraderOptions]) -> AsyncGraderHandle:
         """As `function`."""
         check_options(options, creates=True)
         return await self.function(key=key, fn=fn, **options)
 
     async def function(
         self,
-        *,
         key: str,
         fn: Function,
+        *,
         name: str | None = None,
         description: str | None = None,
         isolation: Isolation | None = None,

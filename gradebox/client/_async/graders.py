@@ -1,6 +1,7 @@
 """The graders of a project."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Unpack
 
 from gradebox.client import calls
@@ -20,6 +21,7 @@ from gradebox.client.versions import (
     GraderOptions,
     UpdateOptions,
     check_isolation,
+    check_key,
     check_options,
     check_source,
     source_of,
@@ -86,8 +88,8 @@ class AsyncGraders:
     async def update(
         self,
         key: str,
-        *,
         fn: Function | None = None,
+        *,
         name: str | None = None,
         description: str | None = None,
         isolation: Isolation | None = None,
@@ -132,41 +134,54 @@ class AsyncGraders:
             "timeout_s": timeout_s,
             "memory_mb": memory_mb,
             "threads": threads,
-            "environment": await self._environment_of(key, fn, environment),
+            "environment": environment,
             "ask": ask,
             "kind": kind,
             "config": config,
         }
-        return self._handle(await self._transport.send(update_call(self._project, key, fn, if_version, options)))
+        return await self._update(key, fn, options, if_version=if_version)
+
+    async def _update(
+        self,
+        key: str,
+        fn: Function | None,
+        options: UpdateOptions,
+        *,
+        known: GraderRecord | None = None,
+        if_version: int | None = None,
+    ) -> AsyncGraderHandle:
+        """Without a new version, there are no warnings if `known` is the grader as it is."""
+        options["environment"] = await self._environment_of(key, fn, options.get("environment"), known)
+        call = update_call(self._project, key, fn, if_version, options, known)
+        return self._handle(await self._transport.send(call))
 
     async def put(
         self,
         key: str,
-        *,
         fn: Function | None = None,
+        *,
         kind: WrittenKind | None = None,
         config: Mapping[str, Any] | None = None,
         **options: Unpack[GraderOptions],
     ) -> AsyncGraderHandle:
         """Creates the grader, or gives an existing one a new version: for scripts that run repeatedly.
 
-        Give the grader as a function, or as a `kind` with its `config`. `options` are those of `create.function`.
+        Give the grader as a function, or as a `kind` with its `config`. `options` are those of `create.function`. It
+        issues the warnings of the checks if there is a new version.
 
         Raises:
             SourceError, ValidationError, Conflict: as for `create.function` and `update`.
         """
+        check_key(key)
         if fn is kind is None:
             raise TypeError(ONE_OF)
         check_source(fn, kind, config)
         check_options(options)
-        try:
-            await self.get(key)
-        except NotFound:
-            is_new = True
-        else:
-            is_new = False
-        if not is_new:
-            return await self.update(key, fn=fn, kind=kind, config=config, **options)
+        known: GraderRecord | None = None
+        with suppress(NotFound):
+            known = await self.get(key)
+        if known is not None:
+            return await self._update(key, fn, {**options, "kind": kind, "config": config}, known=known)
         if kind is not None and config is not None:
             return await self.create.of_kind(key=key, kind=kind, config=config, **options)
         assert fn is not None
@@ -256,14 +271,16 @@ class AsyncGraders:
     def _handle(self, grader: GraderRecord) -> AsyncGraderHandle:
         return AsyncGraderHandle.of(grader, self)
 
-    async def _environment_of(self, key: str, fn: Function | None, environment: str | None) -> str | None:
+    async def _environment_of(
+        self, key: str, fn: Function | None, environment: str | None, known: GraderRecord | None = None
+    ) -> str | None:
         """The environment for extracting a function as a new version; by default that of the newest version.
 
         Returns `environment` unchanged for a source or without a function, since extraction is not needed then.
         """
         if environment is not None or fn is None or isinstance(fn, str):
             return environment
-        newest = await self.get(key)
+        newest = known or await self.get(key)
         return newest.environment.label if newest.environment else None
 
     async def list(self) -> Listing[AsyncGraderHandle]:

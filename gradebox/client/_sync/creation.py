@@ -42,16 +42,16 @@ class Creation:
         self._project = project
         self._graders = graders
 
-    def __call__(self, *, key: str, fn: Function, **options: Unpack[GraderOptions]) -> GraderHandle:
+    def __call__(self, key: str, fn: Function, **options: Unpack[GraderOptions]) -> GraderHandle:
         """As `function`."""
         check_options(options, creates=True)
         return self.function(key=key, fn=fn, **options)
 
     def function(
         self,
-        *,
         key: str,
         fn: Function,
+        *,
         name: str | None = None,
         description: str | None = None,
         isolation: Isolation | None = None,

@@ -2,6 +2,7 @@
 """The graders of a project."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Unpack
 
 from gradebox.client import calls
@@ -21,6 +22,7 @@ from gradebox.client.versions import (
     GraderOptions,
     UpdateOptions,
     check_isolation,
+    check_key,
     check_options,
     check_source,
     source_of,
@@ -87,8 +89,8 @@ class Graders:
     def update(
         self,
         key: str,
-        *,
         fn: Function | None = None,
+        *,
         name: str | None = None,
         description: str | None = None,
         isolation: Isolation | None = None,
@@ -133,41 +135,54 @@ class Graders:
             "timeout_s": timeout_s,
             "memory_mb": memory_mb,
             "threads": threads,
-            "environment": self._environment_of(key, fn, environment),
+            "environment": environment,
             "ask": ask,
             "kind": kind,
             "config": config,
         }
-        return self._handle(self._transport.send(update_call(self._project, key, fn, if_version, options)))
+        return self._update(key, fn, options, if_version=if_version)
+
+    def _update(
+        self,
+        key: str,
+        fn: Function | None,
+        options: UpdateOptions,
+        *,
+        known: GraderRecord | None = None,
+        if_version: int | None = None,
+    ) -> GraderHandle:
+        """Without a new version, there are no warnings if `known` is the grader as it is."""
+        options["environment"] = self._environment_of(key, fn, options.get("environment"), known)
+        call = update_call(self._project, key, fn, if_version, options, known)
+        return self._handle(self._transport.send(call))
 
     def put(
         self,
         key: str,
-        *,
         fn: Function | None = None,
+        *,
         kind: WrittenKind | None = None,
         config: Mapping[str, Any] | None = None,
         **options: Unpack[GraderOptions],
     ) -> GraderHandle:
         """Creates the grader, or gives an existing one a new version: for scripts that run repeatedly.
 
-        Give the grader as a function, or as a `kind` with its `config`. `options` are those of `create.function`.
+        Give the grader as a function, or as a `kind` with its `config`. `options` are those of `create.function`. It
+        issues the warnings of the checks if there is a new version.
 
         Raises:
             SourceError, ValidationError, Conflict: as for `create.function` and `update`.
         """
+        check_key(key)
         if fn is kind is None:
             raise TypeError(ONE_OF)
         check_source(fn, kind, config)
         check_options(options)
-        try:
-            self.get(key)
-        except NotFound:
-            is_new = True
-        else:
-            is_new = False
-        if not is_new:
-            return self.update(key, fn=fn, kind=kind, config=config, **options)
+        known: GraderRecord | None = None
+        with suppress(NotFound):
+            known = self.get(key)
+        if known is not None:
+            return self._update(key, fn, {**options, "kind": kind, "config": config}, known=known)
         if kind is not None and config is not None:
             return self.create.of_kind(key=key, kind=kind, config=config, **options)
         assert fn is not None
@@ -257,14 +272,16 @@ class Graders:
     def _handle(self, grader: GraderRecord) -> GraderHandle:
         return GraderHandle.of(grader, self)
 
-    def _environment_of(self, key: str, fn: Function | None, environment: str | None) -> str | None:
+    def _environment_of(
+        self, key: str, fn: Function | None, environment: str | None, known: GraderRecord | None = None
+    ) -> str | None:
         """The environment for extracting a function as a new version; by default that of the newest version.
 
         Returns `environment` unchanged for a source or without a function, since extraction is not needed then.
         """
         if environment is not None or fn is None or isinstance(fn, str):
             return environment
-        newest = self.get(key)
+        newest = known or self.get(key)
         return newest.environment.label if newest.environment else None
 
     def list(self) -> Listing[GraderHandle]:

@@ -7,7 +7,7 @@ import pytest
 
 from api.http.problems import ProblemError
 from api.intake import bodies
-from api.intake.source_upload import Key
+from api.intake.source_upload import Key, Options
 
 
 class Part(msgspec.Struct):
@@ -21,6 +21,8 @@ class Body(msgspec.Struct, rename="camel"):
     steps: Literal[1, 2] = 1
     ask: Literal["stand-in"] | None = None
     key: Key = "a"
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=120, description="for one")] = 1
+    count: Annotated[int, msgspec.Meta(ge=1)] | None = None
     plain: Annotated[str, msgspec.Meta(pattern="^a$")] = "a"
 
 
@@ -34,6 +36,9 @@ class Body(msgspec.Struct, rename="camel"):
         ({"ask": "real"}, "Invalid enum value 'real': write 'stand-in' - at `$.ask`"),
         ({"key": "Is Short!"}, "Expected 1 to 64 of a-z 0-9 . _ - with a letter or digit first - at `$.key`"),
         ({"plain": "b"}, "Expected `str` matching regex '^a$' - at `$.plain`"),
+        ({"seconds": 500}, "seconds is 500, and must be at most 120 (for one)"),
+        ({"seconds": -1}, "seconds is -1, and must be more than 0 (for one)"),
+        ({"count": 0}, "count is 0, and must be at least 1"),
         ({"steps": "x"}, "Expected `int`, got `str` - at `$.steps`"),
     ],
 )
@@ -51,3 +56,10 @@ def test_fields_of_a_form_too() -> None:
         refused.value.detail
         == "the fields are invalid: Invalid enum value 'bot': write one of 'assistant', 'user' - at `$.role`"
     )
+
+
+def test_a_field_of_a_form_out_of_its_range() -> None:
+    with pytest.raises(
+        ProblemError, match=r"timeout_s is 500, and must be at most 120 \(seconds for one completion; no"
+    ):
+        bodies.convert({"timeout_s": "500"}, Options)

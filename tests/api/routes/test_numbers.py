@@ -64,7 +64,9 @@ def test_what_cannot_be_compared_says_why(client: httpx.Client) -> None:
     one, two = submit(client, ["judge"], COMPLETIONS[:2]), submit(client, ["judge", "exact"], COMPLETIONS[:2])
     compare, url = f"{PROJECT}/compare", f"{URL}/{two}/agreement"
     several = client.get(compare, params={"a": one, "b": two})
-    assert "name one of its graders: it has judge@1, exact@1" in problem(several, 422, "invalid-request")
+    assert "it has judge@1, exact@1. Write grader='judge@1', in the shell --grader judge@1" in problem(
+        several, 422, "invalid-request"
+    )
     unknown = client.get(compare, params={"a": one, "b": two, "grader": "exact"})
     assert "it has no grader 'exact': it has judge@1" in problem(unknown, 422, "invalid-request")
     problem(client.get(compare, params={"a": one, "b": "0" * 20}), 404, "not-found")

@@ -52,7 +52,7 @@ def test_a_finished_batch_is_waited_for_no_more() -> None:
 def test_a_batch_that_ends_without_its_outcomes_is_an_error(state: BatchState) -> None:
     with (
         BatchWatch(batch(0), progress=False, timeout=None) as watch,
-        pytest.raises(BatchFailed, match="7 of 1000") as raised,
+        pytest.raises(BatchFailed, match=r"7 of 1000 outcomes. They can be read: batch.outcomes\(\)") as raised,
     ):
         watch.observe(batch(7, state))
     assert raised.value.batch.state == state
