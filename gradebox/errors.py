@@ -67,14 +67,7 @@ class ValidationError(GradeboxError, ValueError):
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        failed = report.failed
-        message = "the grader is not valid"
-        if failed is not None:
-            where = f" (line {failed.line})" if failed.line else ""
-            message = f"check {failed.name!r} failed{where}: {failed.message}"
-            if failed.traceback:
-                message = f"{message}\n{failed.traceback.rstrip()}"
-        super().__init__("\n".join([message, *(f"warning: {each}" for each in report.warnings_on_scores)]))
+        super().__init__(report.with_warnings(report.warnings_on_scores))
 
 
 class WaitTimeout(GradeboxError, TimeoutError):

@@ -35,7 +35,7 @@ AskFailure = Literal[
 ]
 
 
-class OutcomeError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class OutcomeError(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):
     """Why there is no score. `retryable` is true if another try may give one: after an `infrastructure` error, after
     the `timeout` of a completion that got too little CPU time, and if a server could not answer.
 
@@ -51,7 +51,7 @@ class OutcomeError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reply: str | None = None
 
 
-class Spent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Spent(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):
     """The cost of the asks of one completion.
 
     Attributes:
@@ -89,7 +89,7 @@ def weighted_sum(parts: Iterable[tuple[float, float | None]]) -> float | None:
         return inf
 
 
-class CompletionScore(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class CompletionScore(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):
     """The result for one completion of a group: a finite score; or no score and an error; or neither, if the grader
     does not apply.
 
@@ -110,7 +110,7 @@ class CompletionScore(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     details: dict[str, Any] | None = None
 
 
-class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):
     """A finite score; or no score and an error; or neither, if the grader does not apply.
 
     Attributes:

@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, computed_field
+from pydantic_core import to_json
 
 from gradebox.frame import Outcomes
 from gradebox.notebook_tables import table, table_of
-from gradebox.number_text import Money
+from gradebox.number_text import Money, number_text
 from gradebox.outcome import Outcome
 
 CheckName = Literal["syntax", "structure", "signature", "execution", "test_run"]
@@ -43,6 +44,7 @@ ModelFailure = Literal["unknown", "unreachable", "rate_limited", "refused", "cut
 KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}(?!\n)$"  # `$` alone would also match before a trailing newline
 
 
+_LINE = 200  # characters of a `repr`
 _PLACE = re.compile(r"line ([0-9]{1,9}): (.*)", re.DOTALL)
 _ON_ANNOTATION = re.compile(r"line \d+: annotate ")
 
@@ -56,6 +58,14 @@ class Schema(BaseModel):
     """The base class of all schemas."""
 
     model_config = ConfigDict(frozen=True)
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _in_brackets(self, text: str) -> str:
+        """The `repr` of an object with many fields: its class and one line of text."""
+        line = " ".join(text.split())
+        return f"<{type(self).__name__} {line if len(line) <= _LINE else line[:_LINE] + '…'}>"
 
 
 class Check(Schema):
@@ -109,6 +119,21 @@ class Report(Schema):
 
     def __bool__(self) -> bool:
         return self.valid
+
+    def __repr__(self) -> str:
+        return self._in_brackets(str(self))
+
+    def __str__(self) -> str:
+        return self.with_warnings(self.warnings)
+
+    def with_warnings(self, warnings: list[str]) -> str:
+        """What failed, if anything did, and these warnings as text."""
+        lines = ["the grader is valid" if self.valid else "the grader is not valid"]
+        if (failed := self.failed) is not None:
+            where = f" (line {failed.line})" if failed.line else ""
+            lines = [f"check {failed.name!r} failed{where}: {failed.message}"]
+            lines += [failed.traceback.rstrip()] if failed.traceback else []
+        return "\n".join([*lines, *(f"warning: {each}" for each in warnings)])
 
     @property
     def warnings_on_scores(self) -> list[str]:
@@ -172,6 +197,10 @@ class Environment(Schema):
         """The newest build, if it is part of the response."""
         return next((build for build in self.builds if build.number == self.build), None)
 
+    def __repr__(self) -> str:
+        packages = f", {len(self.newest.packages)} packages" if self.newest and self.newest.packages else ""
+        return self._in_brackets(f"{self.key}@{self.build} of project {self.project}: {self.state}{packages}")
+
 
 class EnvironmentData(Schema):
     """Data that was uploaded, to be placed beside the packages of environments."""
@@ -195,6 +224,10 @@ class EnvironmentUse(Schema):
 
     def __str__(self) -> str:
         return self.label
+
+
+_LIMITS = ("isolation", "isolation_asked", "timeout_s", "memory_mb")
+_SETTINGS = ("kind", *_LIMITS, "environment", "asks", "pinned", "groups")
 
 
 class Version(Schema):
@@ -229,6 +262,29 @@ class Version(Schema):
     )
     created_at: datetime
     warnings: list[str] = []
+
+    def changes(self, newer: "Version") -> dict[str, tuple[object, object]]:
+        """The settings that a newer version changed, such as `{"timeout_s": (5.0, 10.0)}`; not the source."""
+        pairs = {name: (getattr(self, name), getattr(newer, name)) for name in _SETTINGS}
+        old, new = self.config or {}, newer.config or {}
+        pairs |= {f"config.{name}": (old.get(name), new.get(name)) for name in {**old, **new}}
+        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+    def __repr__(self) -> str:
+        where = f", environment {self.environment.label}" if self.environment else ""
+        runs = f"{self.isolation} isolation, {self.timeout_s:g} s, {self.memory_mb} MiB{where}"
+        return self._in_brackets(f"{self.number}: {self.kind}{'' if self.kind == 'custom' else f', {runs}'}")
+
+
+def setting_text(value: object) -> str:
+    """One side of `Version.changes` as one line of text."""
+    if value is None or value == [] or value == {}:
+        return "none"
+    if isinstance(value, float):
+        return number_text(value)
+    if isinstance(value, EnvironmentUse) or (isinstance(value, str) and value.isprintable()):
+        return str(value)
+    return to_json(value).decode()
 
 
 _PATH = r"^(inputs|output|messages)(\.[^.\x00-\x1f]{1,100}){0,9}$"
@@ -278,7 +334,9 @@ class GraderRecord(Schema):
     updated_at: datetime
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.key}@{self.version} of project {self.project}>"
+        isolation = "" if self.kind == "custom" else f", {self.isolation} isolation"
+        about = f": {self.description}" if self.description else ""
+        return self._in_brackets(f"{self.key}@{self.version} of project {self.project}, {self.kind}{isolation}{about}")
 
     def _repr_html_(self) -> str:
         return table_of([self], GRADER_COLUMNS)
@@ -407,6 +465,10 @@ class Summary(Schema):
         description="kinds of the warnings, in the same order, for programs",
     )
 
+    def __repr__(self) -> str:
+        mean = "no mean" if self.mean is None else f"mean {number_text(self.mean)}"
+        return self._in_brackets(f"{self.grader}: {mean}, {self.scored} of {self.count} scored")
+
 
 class BatchBudget(Schema):
     """The budget of a batch for its asks, including all retries. Asks end when the first limit is reached."""
@@ -485,6 +547,16 @@ class Batch(Schema):
     )
     summary_error: str | None = Field(None, description="why the summary of a grader is missing")
 
+    def __repr__(self) -> str:
+        return self._in_brackets(self.one_line)
+
+    @property
+    def one_line(self) -> str:
+        """Its id, graders and state."""
+        graders = ", ".join(map(str, self.graders))
+        errors = f", {sum(self.errors.values())} of them errors" if self.errors else ""
+        return f"{self.id} of {graders} {self.state}: {self.done} of {self.total} outcomes{errors}"
+
     @property
     def retryable(self) -> int | None:
         """Number of errors that another try may mend; None if a summary is missing or does not have it."""
@@ -542,6 +614,9 @@ class Project(Schema):
     description: str = ""
     created_at: datetime
 
+    def __repr__(self) -> str:
+        return self._in_brackets(f"{self.key}{f': {self.description}' if self.description else ''}")
+
 
 class ModelDefaults(Schema):
     """Parameters that are sent with each request to a model, unless the request overrides them."""
@@ -592,6 +667,9 @@ class ProjectModel(Schema):
     created_at: datetime
     updated_at: datetime
 
+    def __repr__(self) -> str:
+        return self._in_brackets(f"{self.key} of project {self.project}: {self.model} at {self.base_url}")
+
 
 class ModelFault(Schema):
     """Why a model gave no usable reply."""
@@ -626,6 +704,9 @@ class ProjectEndpoint(Schema):
     tested_at: datetime | None = Field(None, description="time of the last passed test since it was changed")
     created_at: datetime
     updated_at: datetime
+
+    def __repr__(self) -> str:
+        return self._in_brackets(f"{self.key} of project {self.project}: {self.url}")
 
 
 class EndpointTrial(Schema):

@@ -67,6 +67,14 @@ class Score(float):
             raise ValueError(f"Score.failed() takes a text that says why, and got {reason!r:.80}")
         return cls(0.0, reason)
 
+    def __repr__(self) -> str:
+        parts = [(name, getattr(self, name, None)) for name in ("reason", "values", "details")]
+        given = "".join(f", {name}={part!r}" for name, part in parts if part is not None)
+        return f"{type(self).__name__}({float.__repr__(self)}{given})"
+
+    def __str__(self) -> str:
+        return float.__repr__(self)
+
     def __reduce__(
         self,
     ) -> "tuple[type[Score], tuple[float, str | None, dict[str, float] | None, dict[str, Any] | None]]":

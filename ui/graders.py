@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from api.access.auth import may
 from api.http.problems import invalid
-from gradebox.schemas import ApiKey, GraderRecord, Summary, Version
+from gradebox.schemas import ApiKey, GraderRecord, Summary, Version, setting_text
 from storage.errors import NotFound
 from storage.store import Store
 from ui.examples import EXAMPLES
@@ -54,7 +54,8 @@ async def diff(request: Request) -> Response:
         raise invalid("the page compares two versions: name them by their numbers, as ?old=1&new=2")
     wanted = [int(number) for number in numbers]
     old, new = await who.services.read(request, _versions, who.services.store, who.project, key, wanted)
-    return page("diff.html", visit=who, here="graders", key=key, old=old, new=new)
+    changes = {name: tuple(map(setting_text, pair)) for name, pair in old.changes(new).items()}
+    return page("diff.html", visit=who, here="graders", key=key, old=old, new=new, changes=changes)
 
 
 def _versions(store: Store, project: str, key: str, numbers: list[int]) -> list[Version]:

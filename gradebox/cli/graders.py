@@ -243,16 +243,22 @@ def diff(
     old: Annotated[int | None, typer.Argument(metavar="OLD", help="A version; the one before NEW if none.")] = None,
     new: Annotated[int | None, typer.Argument(metavar="NEW", help="A version; the newest if none.")] = None,
 ) -> None:
-    """The changes in the source between two versions of a grader, as a unified diff."""
+    """The changes between two versions of a grader: of its settings, and of the source as a unified diff."""
     from difflib import unified_diff
+
+    from gradebox.schemas import setting_text
 
     after = _versions(invocation, key, new)[-1]
     before = _versions(invocation, key, old if old is not None else max(1, after.number - 1))[-1]
     names = f"{key}@{before.number}", f"{key}@{after.number}"
     lines = unified_diff(before.source.splitlines(), after.source.splitlines(), *names, lineterm="")
     text = "\n".join(lines)
+    changes = before.changes(after)
     if invocation.json:
-        return as_json({"old": before.number, "new": after.number, "diff": text})
+        settings = {name: {"old": old, "new": new} for name, (old, new) in changes.items()}
+        return as_json({"old": before.number, "new": after.number, "settings": settings, "diff": text})
+    for name, pair in changes.items():
+        say(f"{name}: {' -> '.join(map(setting_text, pair))}")
     return say(text) if text else note(f"the sources of {names[0]} and {names[1]} are equal")
 
 

@@ -32,8 +32,7 @@ class BatchRecord:
         return getattr(self.status, name)
 
     def __repr__(self) -> str:
-        status = self.status
-        return f"<{type(self).__name__} {status.id} {status.state}: {status.done} of {status.total} outcomes>"
+        return f"<{type(self).__name__} {self.status.one_line}>"
 
     def _repr_html_(self) -> str:
         return self.status._repr_html_()

@@ -505,7 +505,9 @@ def test_what_a_notebook_shows(client: Client, contains: str) -> None:
     batch.wait(progress=False)
     assert "finished, 1 of 1 outcomes" in batch._repr_html_()
     assert contains in client.graders.list()._repr_html_()
-    assert repr(client.graders.get(contains)) == f"<GraderHandle {contains}@1 of project default>"
+    assert repr(client.graders.get(contains)) == (
+        f"<GraderHandle {contains}@1 of project default, function, batch isolation: looks for the answer>"
+    )
     assert contains in client.score(contains, [thread("4")])._repr_html_()
 
 

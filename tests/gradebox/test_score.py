@@ -1,5 +1,6 @@
 """Tests of scores: floats with a reason and values."""
 
+import json
 import math
 import pickle
 from typing import Any
@@ -17,6 +18,12 @@ def test_a_score_is_a_float_with_a_reason_and_values() -> None:
     copied = pickle.loads(pickle.dumps(score))
     assert (copied, copied.reason, copied.values) == (score, score.reason, score.values)
     assert Score(1.0).values is None
+
+
+def test_a_score_is_shown_with_its_reason_and_printed_as_a_float() -> None:
+    score = Score(0.5, reason="no unit", values={"format": 1})
+    assert repr(score) == "Score(0.5, reason='no unit', values={'format': 1.0})"
+    assert (str(score), f"{score:.2f}", json.dumps([score])) == ("0.5", "0.50", "[0.5]")
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,10 @@ def test_a_grader_is_written_mended_and_saved(page: Page, client: httpx.Client) 
     page.wait_for_url(f"**{GRADERS}/has-answer")
     page.goto(f"{GRADERS}/has-answer/diff?old=1&new=2")
     expect(page.locator("code-editor .cm-changedLine")).to_have_count(1)
+    client.put(f"{PROJECT}/graders/has-answer", json={"timeout_s": 9}).raise_for_status()
+    page.goto(f"{GRADERS}/has-answer/diff?old=2&new=3")
+    expect(page.locator("tbody td")).to_have_text(["timeout_s", "5", "9"])
+    expect(page.get_by_text("The sources are equal.")).to_be_visible()
     assert (page.goto(f"{GRADERS}/has-answer/diff?old=0&new=2") or pytest.fail()).status == 422
 
 

@@ -352,6 +352,10 @@ def test_versions_are_replaced_compared_and_shown(service: Service, grader: str,
     diff = service.run("graders", "diff", grader).stdout.splitlines()
     assert diff[:2] == [f"--- {grader}@1", f"+++ {grader}@2"]
     assert diff[-2:] == ["-    return 0.5", "+    return 0.25"]
+    assert service.run("graders", "update", grader, "--timeout-s", "9", "--isolation", "batch").returncode == 0
+    assert service.run("graders", "diff", grader).stdout == "isolation_asked: auto -> batch\ntimeout_s: 5 -> 9\n"
+    told = json.loads(service.run("graders", "diff", grader, "--json").stdout)
+    assert told["settings"]["timeout_s"] == {"old": 5.0, "new": 9.0}
     assert service.run("graders", "show", f"{grader}@1", "--source").stdout == HALF
     assert service.run("graders", "show", f"{grader}@x").returncode == 2
 
