@@ -83,9 +83,16 @@ MemoryMb = Annotated[int | None, typer.Option("--memory-mb", help="MiB for the g
 def list_graders(invocation: Invocation) -> None:
     """The graders of the project."""
     graders = invocation.client.graders.list()
-    rows = [(g.key, g.kind, str(g.version), g.locked, g.isolation, g.updated_at, g.description) for g in graders]
-    columns = ["key", "kind", "version", "locked", "isolation", "updated (UTC)", "description"]
-    invocation.show(graders, columns, rows)
+    rows = [
+        (
+            f"{g.key}@{g.version}",
+            f"{g.kind}{', locked' if g.locked else ''}",
+            f"{g.updated_at:%Y-%m-%d}",
+            " ".join(g.description.split()),
+        )
+        for g in graders
+    ]
+    invocation.show(graders, ["grader", "kind", "updated", "description"], rows)
 
 
 @client_command(app)

@@ -22,6 +22,7 @@ QUANTILES = ("p05", "p25", "p50", "p75", "p95")
 _WIDE = 240  # columns without a terminal, so that output to a pipe is not cut off
 # Columns with texts of people, models and graders, whose long words may be divided.
 _FREE_TEXT = {"completion", "description", "feedback", "its message", "message", "reason or error", "the first"}
+_ONE_LINE = {"description"}  # of these, a terminal shows what fits into one line
 _LEAST_TEXT = 20  # characters of such a column
 _BETWEEN = 3  # spaces between two columns
 _STDIN, _STDOUT = 0, 1
@@ -83,7 +84,10 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], stderr: bool
     for number, column in enumerate(columns):
         numeric = any(isinstance(row[number], int | float) for row in rows)
         justify: Literal["left", "right"] = "right" if numeric else "left"
-        drawn.add_column(column, justify=justify, overflow="fold", width=widths[number] if widths else None)
+        cut = out.is_terminal and column in _ONE_LINE
+        overflow: Literal["ellipsis", "fold"] = "ellipsis" if cut else "fold"
+        width = widths[number] if widths else None
+        drawn.add_column(column, justify=justify, overflow=overflow, no_wrap=cut, width=width)
     for texts in cells:
         drawn.add_row(*map(Text, texts))
     return out.print(drawn)

@@ -188,7 +188,9 @@ def test_a_grader_lives_its_life(service: Service, grader: str, tmp_path: Path) 
 
     assert f"{grader}@2" in service.run("graders", "update", grader, str(changed), "--timeout-s", "1").stdout
     assert service.run("graders", "update", grader, "--description", "always a half").returncode == 0
-    assert "always a half" in service.run("graders", "list").stdout
+    (row,) = [line for line in service.run("graders", "list").stdout.splitlines() if f"{grader}@2" in line]
+    assert row.split()[1] == "function"
+    assert row.rstrip().endswith("always a half")
     assert service.run("graders", "show", grader, "--source").stdout == changed.read_text()
     shown = json.loads(service.run("graders", "show", grader, "--json").stdout)
     assert [version["timeout_s"] for version in shown["versions"]] == [5.0, 1.0]

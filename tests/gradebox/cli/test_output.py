@@ -127,3 +127,18 @@ def test_a_standard_stream_may_be_the_file_of_the_threads(
 def test_a_closed_standard_input_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "_STDIN", 1 << 20)
     output.refuse_same_file(Path("-"), tmp_path)
+
+
+def test_a_terminal_shows_a_description_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [("exact-match@12", "function, locked", "2026-11-23", "looks for the answer in the completion " * 9)] * 2
+    columns = ["grader", "kind", "updated", "description"]
+    monkeypatch.setattr(output, "_WIDE", 80)
+    output.table(columns, rows)
+    assert len(capsys.readouterr().out.splitlines()) > 20
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    output.table(columns, rows)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "exact-match@12" in line or "…" in line]
+    assert len(lines) == 2
+    assert max(map(len, lines)) <= 80
