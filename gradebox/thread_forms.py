@@ -83,6 +83,10 @@ def _form(value: dict[str, Any]) -> str:
             "a thread is wanted here, and this is a group of threads, which a grader takes whose parameter is "
             "annotated `list[StringThread]`"
         )
+    if not found and {"role", "content"} <= value.keys():
+        raise ValueError(
+            'this is one message, and a thread has all of them: {"messages": [{"role": …, "content": …}, …]}'
+        )
     if not found:
         raise ValueError(
             f'a thread needs "messages", "turns" or "completion", and this object has {_names(value)}: if it is a '

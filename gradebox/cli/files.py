@@ -106,6 +106,8 @@ def read_threads(path: Path | None, column: list[str] | None = None) -> "list[Th
     from gradebox.client.rows import with_columns
     from gradebox.client.threads import each_of, to_line
 
+    if not path.stat().st_size:
+        raise typer.BadParameter(f"{path} is empty: write at least one thread, one JSON object a line")
     rows = [_row(line, number, path) for number, line in enumerate(path.read_bytes().rstrip().splitlines(), 1)]
     if len(rows) > REQUEST_THREADS:
         note(f"the test run takes the first {REQUEST_THREADS:,} of the {len(rows):,} threads in {path}")
@@ -122,7 +124,8 @@ def _row(line: bytes, number: int, path: Path) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise typer.BadParameter(f"line {number} of {path} is no JSON: {error}") from error
+        why = f"{error.msg} at position {error.pos}" if isinstance(error, json.JSONDecodeError) else error
+        raise typer.BadParameter(f"line {number} of {path} is no JSON: {why}") from error
     if not isinstance(row, dict):
         raise typer.BadParameter(f"line {number} of {path} is not a thread: a thread is a JSON object")
     return row

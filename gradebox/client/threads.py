@@ -53,14 +53,14 @@ _log = logging.getLogger("gradebox")
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 # Three times as fast, but it would write NaN as null and dates as strings: only for values that pass `_is_plain`.
 _encode_plain = msgspec.json.Encoder().encode
-# First bytes of files that are mistaken for JSON lines.
+# First bytes of files that are mistaken for JSON lines, with what makes JSON lines of them.
 _OTHER_FILES = {
-    b"\x1f\x8b": "compressed by gzip",
-    b"\x28\xb5\x2f\xfd": "compressed by zstd",
-    b"\xff\xfe": "UTF-16",
-    b"\xfe\xff": "UTF-16",
-    b"PAR1": "Parquet",
-    b"[": "one JSON array",
+    b"\x1f\x8b": ("compressed by gzip", "gunzip FILE"),
+    b"\x28\xb5\x2f\xfd": ("compressed by zstd", "unzstd FILE"),
+    b"\xff\xfe": ("UTF-16", "iconv -f UTF-16 -t UTF-8 FILE"),
+    b"\xfe\xff": ("UTF-16", "iconv -f UTF-16 -t UTF-8 FILE"),
+    b"PAR1": ("Parquet", "in Python, pandas.read_parquet(FILE).to_json(OUT, orient='records', lines=True)"),
+    b"[": ("one JSON array", "jq -c '.[]' FILE"),
 }
 _FORMS = frozenset(("messages", "turns", "completion"))
 _ACCEPTED = (
@@ -398,9 +398,9 @@ def _check_start(block: bytes) -> None:
 
 def check_kind(start: bytes) -> None:
     """Raises ValueError if a file that begins so is clearly not JSON lines."""
-    kind = next((kind for first, kind in _OTHER_FILES.items() if start.startswith(first)), None)
-    if kind is not None:
-        raise ValueError(f"the file of threads is {kind}: write JSON, one thread a line, as UTF-8")
+    for first, (kind, remedy) in _OTHER_FILES.items():
+        if start.startswith(first):
+            raise ValueError(f"the file of threads is {kind}: write JSON, one thread a line, as UTF-8 ({remedy})")
 
 
 def _is_unanswered(line: bytes) -> bool:

@@ -1,12 +1,13 @@
 """Converts a line of JSON to the thread that a grader receives."""
 
-from json import JSONDecoder
+from json import JSONDecodeError, JSONDecoder
 from typing import Any, Protocol
 
 from gradebox.thread import StringThread
 from sandbox.guest.child.thread_decoder import ThreadDecoder
 
 _BLANK = " \t\r\n"
+_SHOWN = 30  # characters of a line
 _CONTAINERS = frozenset((dict, list))
 _new_thread = StringThread.__new__
 
@@ -76,7 +77,7 @@ class ThreadReader:
         except RecursionError:
             raise BadInput(f"the line is nested more than {self._deepest} levels deep") from None
         except ValueError as error:
-            raise BadInput(f"the line is not JSON: {error}"[:400]) from None
+            raise BadInput(f"the line is not JSON: {_why(error, text)}"[:400]) from None
         if end != len(text) and (rest := text[end:]) != "\n" and rest.strip(_BLANK):
             raise BadInput(f"the line is not JSON: something follows the value at position {end}")
         return value
@@ -109,6 +110,14 @@ class ThreadReader:
                 for member in (container.values() if type(container) is dict else container)
                 if type(member) in _CONTAINERS
             ]
+
+
+def _why(error: ValueError, text: str) -> str:
+    """What is wrong with a line, and where: a line is always line 1 of what is decoded."""
+    if not isinstance(error, JSONDecodeError):
+        return str(error)
+    found = text[error.pos : error.pos + _SHOWN].strip(_BLANK)
+    return f"{error.msg} at position {error.pos}, {f'where it has {found!r}' if found else 'where it ends'}"
 
 
 def _no_constant(name: str) -> Any:

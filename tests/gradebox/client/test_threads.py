@@ -2,6 +2,7 @@ import gzip
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
@@ -45,6 +46,9 @@ def test_a_list_of_pairs_is_a_thread_too() -> None:
 def test_a_dict_that_is_nearly_a_thread_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(ValueError, match=r"thread 3 is no thread: .*role 'gpt' is unknown: write 'assistant'"):
         to_line({"messages": [{"role": "gpt", "content": "4"}]}, 3)
+    for messages in ({"role": "user", "content": "4"}, [{"role": "user", "content": "4"}]):
+        with pytest.raises(ValueError, match=r"this is one message, and a thread has all of them: \{\"messages\": \["):
+            to_line(messages, 0)
     with pytest.raises(ValueError, match=r"thread 3 is no thread: .*one form"):
         to_line({"messages": [], "completion": "4"}, 3)
     with pytest.raises(ValueError, match="a turn: the role 'User' is unknown: write 'user'"):
@@ -329,13 +333,13 @@ def test_the_first_threads_of_a_file_are_looked_at(tmp_path: Path, caplog: pytes
 @pytest.mark.parametrize(
     ("start", "said"),
     [
-        (gzip.compress(b"{}", mtime=0), "gzip"),
-        ('{"completion": ""}'.encode("utf-16"), "UTF-16"),
-        (b'[\n{"completion": ""}]', "array"),
+        (gzip.compress(b"{}", mtime=0), "compressed by gzip: write JSON, one thread a line, as UTF-8 (gunzip FILE)"),
+        ('{"completion": ""}'.encode("utf-16"), "UTF-16: write JSON, one thread a line"),
+        (b'[\n{"completion": ""}]', "one JSON array: write JSON, one thread a line, as UTF-8 (jq -c '.[]' FILE)"),
     ],
 )
 def test_a_file_of_another_kind_is_refused(start: bytes, said: str) -> None:
-    with pytest.raises(ValueError, match=f"the file of threads is .*{said}: write JSON, one thread a line"):
+    with pytest.raises(ValueError, match=re.escape(f"the file of threads is {said}")):
         list(blocks(io.BytesIO(start)))
 
 

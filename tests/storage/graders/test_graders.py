@@ -112,3 +112,11 @@ def test_many_graders_come_in_pages(store: Store, monkeypatch: pytest.MonkeyPatc
     assert ([grader.key for grader in first], has_more) == (["a", "b"], True)
     rest, has_more = store.graders.page("default", "b")
     assert ([grader.key for grader in rest], has_more) == (["c"], False)
+
+
+def test_a_key_that_no_grader_has_is_told_with_a_similar_one(store: Store) -> None:
+    create(store, "exact-match")
+    with pytest.raises(NotFound, match="no grader 'exat-match' in project 'default': did you mean 'exact-match'"):
+        store.graders.get("default", "exat-match")
+    with pytest.raises(NotFound, match="no grader 'judge' in project 'default': list the graders"):
+        store.graders.get("default", "judge")
