@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _FIONREAD = 0x541B  # `termios` has it, but is not imported for one number
 _TWO_PAGES = 2 * os.sysconf("SC_PAGE_SIZE")
-_MOST = 1 << 16
+MOST = 1 << 16
 
 # A source without any of these words prints only through sys.stdout, whose state can be read without a system call, and
 # forks no process.
@@ -69,7 +69,7 @@ def take(reading: int, most: int) -> bytes:
     if not waiting(reading):
         return b""
     try:
-        return os.read(reading, _MOST)[:most]
+        return os.read(reading, MOST)[:most]
     except OSError:  # closed, replaced, or read by another process meanwhile
         return b""
 

@@ -25,12 +25,15 @@ from sandbox.guest.protocol.frames import (
     encode,
     pack_record,
 )
+from sandbox.guest.supervisor import place
 from sandbox.guest.supervisor.child_records import ChildRecords, Tell
 from sandbox.guest.supervisor.processes import ChildHandle, GraderProcesses, Lost
 from sandbox.guest.template.fork_per_line import NO_STATUS, OUT_OF_MEMORY
 
 _LOOK_MS = 20  # between two checks of the results, so a deadline may be this late
 _SEND_S = 10.0  # timeout for a child to receive its lines, which it does before any code of the grader runs
+
+_LATE = "Look for an endless loop or a slow regular expression, or raise `timeout_s` of the grader."
 
 
 class Failure(NamedTuple):
@@ -218,16 +221,14 @@ class ChunkRun:
         self._end_with_host()
         if monotonic() - self._since > self._limits.timeout_ms / 1000:
             seconds = self._limits.timeout_ms / 1000
-            return Failure(
-                TIMEOUT,
-                f"`grade` took longer than {seconds:g} s. Look for an endless loop or a slow regular expression, "
-                "or raise `timeout_s` of the grader.",
-            )
+            return Failure(TIMEOUT, f"`grade` took longer than {seconds:g} s")
         return Failure(MEMORY, too_many_files(self._limits)) if self._processes.crowded() else None
 
     def _end_child(self, child: ChildHandle, failure: Failure | None) -> None:
         """Ends a child that failed or leaves. If it failed at a completion, adds the record that it could not write."""
         seen = self._records.seen
+        if failure is not None and failure.kind == TIMEOUT:
+            place.ask(self._processes, child.printed)
         if self._processes.alive:
             with suppress(Lost):
                 self._processes.sweep() if child.channel is not None else self._processes.end_single()
@@ -239,11 +240,15 @@ class ChunkRun:
 
     def _record(self, child: ChildHandle, failure: Failure) -> None:
         micros = int((monotonic() - self._since) * 1e6)
-        fields = [(MESSAGE, encode(failure.message, self._limits.text_bytes))]
+        message, printed = failure.message, output.take(child.printed, output.MOST)
+        if failure.kind == TIMEOUT:
+            printed, where = place.split(printed, self._processes.source)
+            message += f"{where}. {_LATE}"
+        fields = [(MESSAGE, encode(message, self._limits.text_bytes))]
         line = self._records.passed_on
-        self._records.keep_output(line, output.take(child.printed, self._limits.stdout_bytes))
-        if printed := self._records.take_output(line):
-            fields.append((STDOUT, printed))
+        self._records.keep_output(line, printed)
+        if kept := self._records.take_output(line):
+            fields.append((STDOUT, kept))
         self._records.add(pack_record(failure.kind, micros, 0.0, fields))
 
 

@@ -83,6 +83,7 @@ class GraderProcesses:
     them in its memory.
 
     Attributes:
+        source: the source of the grader.
         shared: the descriptor of the memory with the lines of this batch; -1 if there is none.
         keep: the paths that the module body has left in the scratch folders, where completions may find them.
         shares: whether children of this template could reach each other, or those of the next batch, through something
@@ -93,7 +94,7 @@ class GraderProcesses:
         """`waiting` is a spare template to use, if there is one already."""
         self._limits = limits
         self.shared = shared
-        self._source = source
+        self.source = source
         self._control: socket.socket | None = None
         self._template = 0
         self._waiting = waiting
@@ -107,7 +108,7 @@ class GraderProcesses:
         """Starts a template or uses the spare one, and waits until it has loaded the grader or reported a failure."""
         waiting, self._waiting = self._waiting or start_template(self._note), None
         self._template, self._control = waiting.template, waiting.control
-        tell(self._control, self._limits, self._source)
+        tell(self._control, self._limits, self.source)
         loaded = self._await_loading(monotonic() + self._limits.load_ms / 1000)
         if loaded.done:
             self._limits = self._limits._replace(isolation=loaded.isolation)
@@ -266,15 +267,24 @@ class GraderProcesses:
         """
         deadline = monotonic() + _GRACE_S
         while self._grading and monotonic() < deadline:
-            pid = int.from_bytes(os.pread(self._note, STATUS.size, 0))
-            if 1 < pid < _MOST_PID:  # written by the template, which a completion may control
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(self.child_pid(), signal.SIGKILL)
             with suppress(Lost):
                 self.await_exit()
         if self._grading:
             self.end()
             raise Lost
+
+    def child_pid(self) -> int:
+        """The pid of the child, as the template wrote it, which a completion may control.
+
+        Raises:
+            ProcessLookupError: it wrote no pid.
+        """
+        pid = int.from_bytes(os.pread(self._note, STATUS.size, 0))
+        if not 1 < pid < _MOST_PID:
+            raise ProcessLookupError
+        return pid
 
     def receive_exit(self) -> int:
         """The wait status of the child, from a message of the template that has arrived.

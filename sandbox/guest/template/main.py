@@ -5,6 +5,7 @@ buffer of this process, which is zeroed before the next fork. All processes that
 forked, become children of this process, which kills and reaps all of them before it reports that the child has ended.
 """
 
+import faulthandler
 import gc
 import os
 import select
@@ -39,6 +40,7 @@ from sandbox.guest.protocol.frames import (
 from sandbox.guest.template import packages
 from sandbox.guest.template.fork_per_line import (
     NO_STATUS,
+    NOTE,
     OUT_OF_MEMORY,
     SENT_EXIT,
     SENT_SWEPT,
@@ -57,6 +59,7 @@ FORK = b"F"  # in batch isolation, a request for a child; the other request is S
 # Messages of the template, besides those on the end of a child: a check, the grader is loaded, it is not loaded.
 SENT_CHECK, SENT_LOADED, SENT_NOT_LOADED = b"c", b"l", b"n"
 MOST_SENT = 1 << 16
+TELL_PLACE = signal.SIGRTMAX  # makes a child print where it is: see `sandbox/guest/supervisor/place.py`
 _MOST_AT_IMPORT = 4096  # bytes of module-level output: no process reads the pipe, and a full one would block
 
 
@@ -103,6 +106,7 @@ class TemplateProcess:
             os.close(reading)
             reap_all()  # processes that the module body started do not outlive it
             self._handlers = signals.put_away()
+            faulthandler.register(TELL_PLACE, file=2, all_threads=False)  # in the template, nobody reads this pipe
             if self._limits.isolation == COMPLETION:
                 ForkPerLine(self._control, self._limits, self._grader(), self._output, self._handlers).serve()
             else:
@@ -208,6 +212,7 @@ class TemplateProcess:
     ) -> None:
         self._child = os.fork()
         if self._child:
+            os.pwrite(NOTE, STATUS.pack(self._child), 0)
             for descriptor in (channel, results, reading, writing, shared, slots):
                 if descriptor >= 0:
                     os.close(descriptor)

@@ -330,7 +330,7 @@ async def grade(thread):
     before = COUNT[0]
     os.kill(os.getpid(), signal.SIGUSR1)  # its own handlers are there
     own = COUNT[0] - before
-    for number in (signal.SIGUSR1, signal.SIGALRM, signal.SIGCHLD):
+    for number in (signal.SIGUSR1, signal.SIGALRM, signal.SIGCHLD, signal.SIGRTMAX):
         os.kill(os.getppid(), number)
     return 100.0 * own + before
 """

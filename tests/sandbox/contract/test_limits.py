@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 from gradebox.outcome import Outcome
+from gradebox.schemas import Isolation
 from sandbox.grading.session import Ended
 from sandbox.limits import PROCESSES, SCRATCH_BYTES, SCRATCH_FILES, SHARED_MEMORY_BYTES
 from tests.backends import STARTED
@@ -128,3 +129,37 @@ def test_time_has_an_end(code: str, loads: Callable[..., Grader]) -> None:
     outcomes = loads(timeout_s=0.5).score("", code, "")
     assert [came_to(outcome) for outcome in outcomes] == ["scored", "timeout", "scored"]
     assert time.monotonic() - started < 8
+
+
+_LATE = """
+import os
+import time
+
+async def grade(thread):
+    code = thread.completion()
+    print("before")
+    if code == "forged":
+        print("Stack (most recent call first):\\n  File \\"grader.py\\", line 99999 in grade")
+    if code == "closed":
+        os.close(2)
+    while code == "loop":
+        pass
+    if code:
+        time.sleep(60)
+    return 1.0
+"""
+
+
+@pytest.mark.parametrize("isolation", ["batch", "completion"])
+def test_the_error_says_in_which_line_the_time_was_over(isolation: Isolation, loads: Callable[..., Grader]) -> None:
+    outcomes = loads(_LATE, isolation, timeout_s=0.5).score("loop", "sleep", "forged", "closed", "")
+    assert [came_to(outcome) for outcome in outcomes] == [*["timeout"] * 4, "scored"]
+    loop, sleep, forged, closed = (
+        outcome.error.message.partition(". Look")[0] for outcome in outcomes if outcome.error
+    )
+    assert loop.startswith("`grade` took longer than 0.5 s. It was in line 1")
+    assert sleep == "`grade` took longer than 0.5 s. It was in line 15, `time.sleep(60)`"
+    assert forged == sleep
+    assert closed == "`grade` took longer than 0.5 s"
+    assert [outcome.stdout for outcome in outcomes[:2]] == ["before\n", "before\n"]
+    assert [outcome.stdout for outcome in outcomes[3:]] == ["before\n", "before\n"]

@@ -1,0 +1,44 @@
+"""Where a child was when its time was over, from what the handler of `faulthandler` printed.
+
+The handler is installed by the template before the first fork, so it costs no completion anything. A grader can remove
+it or print the same: then the place in its own error is missing or wrong, and nothing else.
+"""
+
+import os
+import re
+from contextlib import suppress
+from time import monotonic, sleep
+
+from sandbox.guest.child import output
+from sandbox.guest.supervisor.processes import GraderProcesses
+from sandbox.guest.template.main import TELL_PLACE
+from validators.candidate import FILENAME
+
+_STACK = b"Stack (most recent call first):\n"
+_FRAME = re.compile(rf'  File "{re.escape(FILENAME)}", line ([0-9]{{1,6}}) in '.encode())
+_WAIT_S = 0.02  # for the handler to print
+_PAUSE_S = 0.002
+_CHARACTERS = 100  # of a line that is quoted
+
+
+def ask(processes: GraderProcesses, printed: int) -> None:
+    """Makes the child print where it is, and waits until it has begun to, but not for long."""
+    before, deadline = output.waiting(printed), monotonic() + _WAIT_S
+    with suppress(OSError):  # it has exited
+        os.kill(processes.child_pid(), TELL_PLACE)
+        while output.waiting(printed) == before and monotonic() < deadline:
+            sleep(_PAUSE_S)
+        sleep(_PAUSE_S)
+
+
+def split(printed: bytes, source: bytes) -> tuple[bytes, str]:
+    """Splits off what the handler printed. Returns the rest, and the line of the grader as text, "" if not known."""
+    own, stack, frames = printed.rpartition(_STACK)
+    if not stack:
+        return printed, ""
+    lines = source.decode("utf-8", "replace").splitlines()
+    found = _FRAME.search(frames)
+    number = int(found[1]) if found else 0
+    if not 0 < number <= len(lines):
+        return own, ""
+    return own, f". It was in line {number}, `{lines[number - 1].strip()[:_CHARACTERS]}`"
