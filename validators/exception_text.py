@@ -25,6 +25,7 @@ _MEMBERS = (
     "`raw_messages()`, and `metadata`, `tool_calls` and `steps`."
 )
 _METHOD = f". A method is used without a call: `completion()` is a method. {_MEMBERS}"
+_NONE = ". If it is `thread.completion()` that is None: the thread does not end with a turn of the assistant."
 _READ_VARIABLE = type(os.environ).__getitem__.__code__
 _MOST_FRAMES = 20
 _MOST_LINE = 200
@@ -231,6 +232,10 @@ def _of_module(error: Any) -> str:
 
 
 def _of_attribute(error: Any) -> str:
+    if error.obj is None:
+        return _NONE
+    if type(error.obj) is dict and type(error.name) is str:
+        return f". A dict is read by its keys, as in `thread.metadata[{error.name[:100]!r}]`."
     if type(error.obj) is FunctionType and str.startswith(error.obj.__qualname__, "StringThread."):
         return _METHOD
     return f". {_MEMBERS}" if name_of(type(error.obj)) == "StringThread" else ""
@@ -240,6 +245,8 @@ def _of_type(error: BaseException) -> str:
     text = _text_of(error, _MOST_LINE)
     if "'method'" in text:
         return _METHOD
+    if "NoneType" in text:
+        return _NONE
     return f". `grade` gets a thread, with the text `thread.completion()`. {_MEMBERS}" if "StringThread" in text else ""
 
 
@@ -270,9 +277,14 @@ def _of_recursion(_: BaseException) -> str:
     return ". A function calls itself without an end, or the data is nested too deeply."
 
 
-def _of_processes(error: BaseException) -> str:
-    if type(error) is RuntimeError and _text_of(error, _MOST_LINE) != "can't start new thread":
-        return ""
+def _of_run(error: BaseException) -> str:
+    text = _text_of(error, _MOST_LINE)
+    if text.endswith("cannot be called from a running event loop"):
+        return ". `grade` runs in an event loop already: write `await` in place of `asyncio.run`."
+    return _of_processes(error) if text == "can't start new thread" else ""
+
+
+def _of_processes(_: BaseException) -> str:
     return ". A grader has at most 32 processes and threads, and a thread's stack counts as memory: make smaller pools."
 
 
@@ -285,6 +297,6 @@ _HINTS: tuple[tuple[type, Callable[[BaseException], str]], ...] = (
     (KeyError, _of_key),
     (FileNotFoundError, _of_file),
     (RecursionError, _of_recursion),
-    (RuntimeError, _of_processes),
+    (RuntimeError, _of_run),
     (BlockingIOError, _of_processes),
 )

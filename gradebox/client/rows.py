@@ -33,7 +33,10 @@ def with_columns(threads: Threads, columns: Columns | None) -> Threads:
         raise TypeError(f'columns={columns!r:.80} is no dict: pass one such as {{"question": "prompt"}}')
     for name, member in columns.items():
         if member not in _NAMED:
-            raise ValueError(f"columns={{{name!r}: {member!r}}}: a thread has {', '.join(_NAMED)}, and no {member!r}")
+            advice = f": write {{{member!r}: {name!r}}}" if name in _NAMED else ""
+            raise ValueError(
+                f"columns={{{name!r}: {member!r}}}: a thread has {', '.join(_NAMED)}, and no {member!r}{advice}"
+            )
     if len(set(columns.values())) < len(columns):
         raise ValueError(f"columns={dict(columns)!r}: two columns cannot be the same member of a thread")
     rows = _Rows(threads, columns)

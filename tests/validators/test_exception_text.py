@@ -75,6 +75,13 @@ def test_forged_texts_of_modules(forged: object, monkeypatch: pytest.MonkeyPatch
         ("'4' in StringThread([]).completion", "`completion()` is a method. A `StringThread` has the methods"),
         ("StringThread([]).completion.lower()", "`completion()` is a method. A `StringThread` has the methods"),
         ("'4' in StringThread([])", "`grade` gets a thread, with the text `thread.completion()`. A `StringThread` has"),
+        ("None.lower()", "If it is `thread.completion()` that is None: the thread does not end with a turn of the"),
+        ("'4' in None", "If it is `thread.completion()` that is None"),
+        ("{}.answer", "A dict is read by its keys, as in `thread.metadata['answer']`."),
+        (
+            "raise RuntimeError('asyncio.run() cannot be called from a running event loop')",
+            "cannot be called from a running event loop. `grade` runs in an event loop already: write `await` in",
+        ),
         ("raise MemoryError", "MemoryError: use less memory, or raise `memory_mb` of the grader."),
         ("open('/no/file')", "The sandbox sees no files of your machine: put the data into the source, the metadata"),
         ("import os\nos.environ['NO_' + 'SUCH']", "has no environment variables of yours: write the value into"),

@@ -86,7 +86,8 @@ def test_a_column_that_is_called_as_a_member_is_that(
 @pytest.mark.parametrize(
     ("rows", "columns", "said"),
     [
-        ([ROW], {"question": "reply"}, "a thread has messages, .* and no 'reply'"),
+        ([ROW], {"question": "reply"}, "a thread has messages, .* and no 'reply'$"),
+        ([ROW], {"completion": "reply"}, "and no 'reply': write {'reply': 'completion'}$"),
         ([ROW], {"question": "prompt", "response": "prompt"}, "two columns cannot be the same member"),
         ([ROW], {"quest": "prompt"}, "row 0 has no column 'quest': it has question, response, answer, id"),
         ([ROW, {"response": "4"}], COLUMNS, "row 1 has no column 'question'"),
