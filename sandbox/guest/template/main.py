@@ -14,6 +14,7 @@ import site
 import sys
 from _socket import CMSG_LEN, socket
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from struct import unpack
 from time import perf_counter_ns
 from typing import Any, NoReturn, cast
@@ -212,7 +213,8 @@ class TemplateProcess:
     ) -> None:
         self._child = os.fork()
         if self._child:
-            os.pwrite(NOTE, STATUS.pack(self._child), 0)
+            with suppress(OSError):  # the module body may have closed it
+                os.pwrite(NOTE, STATUS.pack(self._child), 0)
             for descriptor in (channel, results, reading, writing, shared, slots):
                 if descriptor >= 0:
                     os.close(descriptor)
