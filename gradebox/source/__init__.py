@@ -67,10 +67,12 @@ def extract(
     source = _source(copy, statement, node)
     compared = copy.compared(node)
     found = (differences(source, module.globals, compared, deadline) if compared else None) or []
+    first = found
     for widely in (False, True):
         if not compared or not found:
             break
-        longer = _longer(Copy(module, grader, allowed, _differing_names(found), widely, known), statement, node)
+        differing = _differing_names([*first, *found])  # what the first attempt mended would differ again
+        longer = _longer(Copy(module, grader, allowed, differing, widely, known), statement, node)
         if longer is not None and longer != source:
             still = differences(longer, module.globals, compared, min(deadline, monotonic() + _LONGER_S))
             if still is not None and _is_closer(still, found):

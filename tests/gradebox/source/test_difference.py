@@ -133,6 +133,11 @@ _FILLED = {
         "difflib.SequenceMatcher.ratio = ratio\n"
         "async def g(thread): return difflib.SequenceMatcher(None, thread.completion(), '4').ratio()"
     ),
+    "some by functions that name it, some by functions that get it": (
+        "import re\nA, B = [], []\ndef add(): A.append(re.compile('4'))\ndef put(to): to.append(re.compile('a'))\n"
+        "add()\nfor each in [B]: put(each)\n"
+        "async def g(thread): return len(A) + sum(bool(p.search(thread.completion())) for p in B)"
+    ),
     "by another setting of a module": (
         "import calendar\ncalendar.setfirstweekday(calendar.SUNDAY)\n"
         "async def g(thread): return calendar.firstweekday()"
