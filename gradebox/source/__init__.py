@@ -13,7 +13,7 @@ from gradebox.source.difference import Difference, differences
 from gradebox.source.function import original
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import Definition, names_of
-from gradebox.source.refusals import Need, refuse_imports, refuse_own_module
+from gradebox.source.refusals import Need, refuse_imports, refuse_module_name, refuse_own_module
 from gradebox.source.render import rendered
 from gradebox.warn import warn
 
@@ -114,6 +114,7 @@ def _source(copy: Copy, statement: Statement, node: Definition) -> str:
     names = names_of(node, text, module.features)
     refuse_imports(node, Need("", grader), statement.text.label, closure.allowed, closure.refused)
     refuse_own_module(node, Need("", grader))
+    refuse_module_name(node, Need("", grader), module.globals.get("__name__", ""))
     copy.follow(names, statement, node)
     source = rendered(copy, statement, node)
     _check(source, grader)

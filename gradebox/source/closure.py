@@ -43,6 +43,7 @@ from gradebox.source.refusals import (
     refuse_command_line,
     refuse_environment,
     refuse_imports,
+    refuse_module_name,
     refuse_own_module,
     refuse_secret,
 )
@@ -336,6 +337,8 @@ class Closure:
         refuse_environment(statement, need)
         refuse_command_line(statement, need)
         refuse_own_module(node, user)
+        if self.grader:
+            refuse_module_name(node, user, self.module.globals["__name__"])
         check_definition(statement, need.name, self.module)
         yield from self._needs(statement.names, need.name, statement.index)
         yield from self._take_contents(need.name)
@@ -410,6 +413,9 @@ class Closure:
                 "into a dict at module level"
             )
         live = self.module.globals.get(need.name, _MISSING)
+        if need.name == "__doc__" and live:
+            self._unbound[need.name] = need
+            return
         if live is _MISSING or need.name.startswith("__") or need.name == "StringThread":
             return  # a builtin, or a name that is known only at run time
         if need.before is not None and need.name in self.module.binders:

@@ -55,6 +55,19 @@ def refuse_own_module(node: ast.AST, need: Need) -> None:
             )
 
 
+def refuse_module_name(node: ast.AST, need: Need, name: str) -> None:
+    """Raises SourceError for `__name__ == "__main__"` in a module of this name, which is another one in the sandbox."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Compare):
+            inside = list(ast.walk(part))
+            is_of_name = any(isinstance(each, ast.Name) and each.id == "__name__" for each in inside)
+            if is_of_name and any(isinstance(each, ast.Constant) and each.value == name for each in inside):
+                raise SourceError(
+                    f"{need.user} uses `{ast.unparse(part)}`, and in the sandbox the module has another name: assign "
+                    "it to a constant at module level, which is uploaded as its value here, and use that"
+                )
+
+
 def refuse_environment(statement: Statement, need: Need) -> None:
     """Raises SourceError for a value from this machine, which may be a secret."""
     if name := _used(statement, _FROM_OUTSIDE):

@@ -136,6 +136,18 @@ REFUSED = {
         "import argparse\nargs = argparse.ArgumentParser().parse_args([])\nasync def g(t): return args.limit",
         "g uses args, which .*line 2 takes from the command line .parse_args.*LIMIT = args.limit",
     ),
+    "the name of its module": (
+        "def weight(): return 2 if __name__ in ('__main__', 'my_named') else 1\nasync def g(t): return weight()",
+        "weight uses `__name__ in .*`, and in the sandbox the module has another name: assign it to a constant",
+    ),
+    "the name of its module, in itself": (
+        "async def g(t): return 2 if __name__ == 'my_named' else 1",
+        "g uses `__name__ == 'my_named'`",
+    ),
+    "the name of its module, where it sets a value": (
+        "class Limits: most = 1\nif __name__ == 'my_named' and True: Limits.most = 2\nasync def g(t): return Limits.most",
+        "Limits uses `__name__ == 'my_named'`",
+    ),
     "a file next to it": (
         "from pathlib import Path\nasync def g(t): return len(Path(__file__).name)",
         "uses __file__, and the sandbox holds no file of yours",
@@ -167,9 +179,22 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_a_function_may_not_use(case: str, tmp_path: Path) -> None:
     text, message = REFUSED[case]
-    module = load(tmp_path, text + "\n")
+    module = load(tmp_path, text + "\n", "my_named")
     with pytest.raises(SourceError, match=message):
         extract(module.g)
+
+
+def test_the_name_of_a_module_where_it_says_the_same_in_the_sandbox(tmp_path: Path) -> None:
+    text = (
+        "import logging\nclass Limits: most = 1\nNAMED = __name__ == 'my_named'\nLOG = logging.getLogger(__name__)\n"
+        "if __name__ != '__main__': Limits.most = 2\n"
+        "async def g(t):\n  if NAMED: return Limits.most\n  LOG.info('other')\n"
+    )
+    assert "NAMED = True" in same(tmp_path, load(tmp_path, text, "my_named").g)
+
+
+def test_the_text_above_a_module_is_uploaded_if_it_is_used(tmp_path: Path) -> None:
+    same(tmp_path, load(tmp_path, '"""a, b"""\nasync def g(t): return __doc__.count(t.completion())\n').g, "a", "c")
 
 
 def test_a_flag_of_an_import_with_a_fallback_is_computed_in_the_sandbox(tmp_path: Path) -> None:
