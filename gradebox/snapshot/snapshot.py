@@ -46,12 +46,18 @@ _CONTAINERS = (*_SEQUENCES, dict, set, frozenset, types.MappingProxyType)
 
 def _precision() -> dict[str, object]:
     context = decimal.getcontext()
-    return {"prec": context.prec, "rounding": context.rounding}
+    traps = sorted(signal.__name__ for signal, is_set in context.traps.items() if is_set)
+    return {"prec": context.prec, "rounding": context.rounding, "traps": traps}
+
+
+def _limits() -> dict[str, object]:
+    return {"recursion limit": sys.getrecursionlimit(), "digits of an int": sys.get_int_max_str_digits()}
 
 
 SETTINGS: dict[str, tuple[str, Callable[[], object]]] = {
     "calendar": ("firstweekday()", calendar.firstweekday),
     "decimal": ("getcontext()", _precision),
+    "sys": ("limits", _limits),
 }
 """How modules of the standard library were set up: of each the name and the setting."""
 _AS_ATTRIBUTE = {opmap.get("LOAD_METHOD", -1): opmap["LOAD_ATTR"]}

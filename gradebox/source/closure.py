@@ -47,7 +47,7 @@ from gradebox.source.refusals import (
     refuse_own_module,
     refuse_secret,
 )
-from gradebox.source.state import changed_in, changed_names, changed_parts, statements_changing
+from gradebox.source.state import changed_in, changed_names, changed_parts, set_up_by, statements_changing
 
 _MISSING = object()
 _MOST_IMPORTS = 20  # through which a value came
@@ -467,7 +467,7 @@ class Closure:
                 for name in statement.names.binds:
                     self._try(self._take_statement(statement, Need(name, self.user)))
             if isinstance(statement.node, ast.Expr | ast.Assign) and statement not in self.taken:
-                module = (imports.sets_up(statement.node, known) or "").rpartition(".")[0]
+                module = (set_up_by(statement, self.module, known) or "").rpartition(".")[0]
                 if module in imports.OF_ALL_CODE:
                     self._try(self._take_statement(statement, Need(module, module)))
                 elif module and self._uses(module):
@@ -530,7 +530,12 @@ class Closure:
 
     def compared_settings(self) -> set[str]:
         """The modules of the standard library whose settings have to be equal."""
-        return (self._imported() & SETTINGS.keys()) - self._set_up
+        # Other programs set the limits of `sys`, too, as a debugger does.
+        sets_limits = any(
+            name.partition(".")[2] in each.source for name in imports.LIMITS for each in self.module.statements
+        )
+        used = self._imported() - {"sys"} | ({"sys"} if sets_limits else set())
+        return (used & SETTINGS.keys()) - self._set_up
 
     def computes(self) -> bool:
         """Whether a value may differ: one that is computed, or imported from another module of the author."""

@@ -17,6 +17,7 @@ _GIVEN_NAMES = {
 }
 _LISTED = "StringThread, Score, NotApplicable, and what gradebox.asks, .checks, .evaluators and .judges have"
 _IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+LIMITS = ("sys.set_int_max_str_digits", "sys.setrecursionlimit")
 # Calls that change the behavior of a standard module, so that code which uses the module needs them.
 _SETTINGS = {
     "calendar.setfirstweekday",
@@ -27,14 +28,15 @@ _SETTINGS = {
     "locale.setlocale",
     "mimetypes.add_type",
     "random.seed",
-    "sys.set_int_max_str_digits",
-    "sys.setrecursionlimit",
+    *LIMITS,
     "warnings.filterwarnings",
     "warnings.simplefilter",
     "xml.etree.ElementTree.register_namespace",
 }
 # Their settings change code that does not import them.
 OF_ALL_CODE = ("sys", "warnings")
+# Those of packages that return the setting before, which a program may keep: `old = np.seterr(all="raise")`.
+_RETURNING = {"numpy.seterr", "numpy.seterrcall", "numpy.setbufsize"}
 # The names of functions that change the behavior of their package, such as `numpy.seterr`.
 _SETTER = re.compile(r"(set|register)[a-z_]*|seed")
 
@@ -188,8 +190,11 @@ def sets_up(node: ast.stmt, imports: dict[str, str]) -> str | None:
             path = ast.unparse(part.func)
             first, dot, rest = path.partition(".")
             full = imports.get(first, first) + dot + rest
-            is_statement = isinstance(node, ast.Expr) and node.value is part
-            if full in _SETTINGS or (is_statement and first in imports and _sets_up_package(full)):
+            is_alone = first in imports and (
+                (isinstance(node, ast.Expr) and node.value is part)
+                or (isinstance(node, ast.Assign) and node.value is part and full in _RETURNING)
+            )
+            if full in _SETTINGS or (is_alone and _sets_up_package(full)):
                 return full
     return None
 

@@ -14,6 +14,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from gradebox.errors import SourceError
+from gradebox.source.imports import full_names
 from gradebox.source.names import Definition, Names, first_line, is_definition, names_of
 
 # The compiler flag of each feature that this Python does not have without it.
@@ -134,6 +135,11 @@ class Module:
         spec = self.globals.get("__spec__")
         package: str | None = self.globals.get("__package__") or getattr(spec, "parent", None)
         return package
+
+    @functools.cached_property
+    def imported(self) -> dict[str, str]:
+        """The full names of all that it imports, also in functions."""
+        return full_names(part for statement in self.statements for part in ast.walk(statement.node))
 
     def definition(self, code: CodeType, name: str) -> tuple[Statement, Definition]:
         """The statement that contains the `def` of `code`, and the `def` itself.

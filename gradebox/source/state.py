@@ -42,15 +42,36 @@ def statements_changing(name: str, module: Module, grader: str, *, widely: bool)
     Without those that run the grader, which only use the value, those below `if __name__ == "__main__":`, and those
     that use more than values: a program that trains, uploads or writes files is not a part of the grader.
     """
-    imported = imports.full_names(part for statement in module.statements for part in ast.walk(statement.node))
     for statement in module.statements:
         if not statement.is_main and _calls(statement.node):
             changed, used = _effects(statement, module)
-            is_program = used & _PROGRAM or not all(
-                imports.only_computes(imported[each]) or is_own(imported[each]) for each in used & imported.keys()
-            )
-            if name in (changed | used if widely else changed) and grader not in used and not is_program:
+            if name in (changed | used if widely else changed) and grader not in used and not _is_program(used, module):
                 yield statement
+
+
+def set_up_by(statement: Statement, module: Module, known: dict[str, str]) -> str | None:
+    """The function by which a statement configures a module, as `imports.sets_up`, also in a function of the module
+    that it does nothing but call: `set_up()`.
+    """
+    found = imports.sets_up(statement.node, known)
+    call = statement.node.value if isinstance(statement.node, ast.Expr) else None
+    if found or statement.is_main or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        return found
+    for binder in module.binders.get(call.func.id, [])[-1:]:
+        if isinstance(binder.node, ast.FunctionDef):
+            parts = (each for each in ast.walk(binder.node) if isinstance(each, ast.Expr | ast.Assign))
+            found = next((each for part in parts if (each := imports.sets_up(part, known))), None)
+    _, used = _effects(statement, module)
+    others = {each for each in used if not f"{found}.".startswith(f"{module.imported.get(each)}.")}
+    return None if _is_program(others, module) else found
+
+
+def _is_program(used: set[str], module: Module) -> bool:
+    """Whether what uses these names does more than compute."""
+    imported = module.imported
+    return bool(used & _PROGRAM) or not all(
+        imports.only_computes(imported[each]) or is_own(imported[each]) for each in used & imported.keys()
+    )
 
 
 def _calls(node: ast.stmt) -> bool:

@@ -1,6 +1,7 @@
 """The values of an uploaded copy are those of the module, or the author is told of it."""
 
 import asyncio
+import decimal
 import difflib
 import os
 import sys
@@ -197,7 +198,7 @@ _DIFFERENT = {
         "async def g(thread): return next(iter(RULES.values()))(thread)"
     ),
     "decimal.getcontext()['prec'] is 4 here, and 28": (
-        "from decimal import Decimal, getcontext\ndef main(): getcontext().prec = 4\nmain()\n"
+        "from decimal import Decimal, getcontext\ndef main():\n  print()\n  getcontext().prec = 4\nmain()\n"
         "async def g(thread): return float(Decimal(1) / Decimal(3))"
     ),
 }
@@ -548,6 +549,14 @@ def test_files_of_the_author_stay_as_they_are(tmp_path: Path, monkeypatch: pytes
 
 
 _SETTINGS = {
+    "of decimal, by a function": "import decimal\ndef set_up():\n  decimal.getcontext().prec = 4\n"
+    "  decimal.getcontext().traps[decimal.DivisionByZero] = False\nset_up()\n"
+    "async def g(thread): return float(decimal.Decimal(1) / 3) + (decimal.Decimal(1) / 0).is_infinite()",
+    "of the interpreter, by a function": "import sys\ndef set_up(): sys.setrecursionlimit(3000)\nset_up()\n"
+    "def deep(n): return n and 1 + deep(n - 1)\nasync def g(thread):\n  try: return deep(2000)\n"
+    "  except RecursionError: return 0.5",
+    "of warnings, by a function": "import warnings\ndef set_up(): warnings.simplefilter('error')\nset_up()\n"
+    "async def g(thread):\n  try:\n    warnings.warn('a')\n    return 1\n  except UserWarning: return 0.5",
     "of the interpreter": "import sys\nsys.setrecursionlimit(3000)\ndef deep(n): return n and 1 + deep(n - 1)\n"
     "async def g(thread):\n  try: return deep(2000)\n  except RecursionError: return 0.5",
     "of warnings": "import warnings\nwarnings.simplefilter('error')\nasync def g(thread):\n"
@@ -565,16 +574,26 @@ def test_settings_are_uploaded(tmp_path: Path, what: str) -> None:
     with warnings.catch_warnings():
         same(tmp_path, load(tmp_path, _SETTINGS[what]).g)
     sys.setrecursionlimit(limit)
+    decimal.setcontext(decimal.Context())
+
+
+def test_limits_of_the_interpreter_are_compared(tmp_path: Path) -> None:
+    limit = sys.getrecursionlimit()
+    text = "import sys\ndef main():\n  print()\n  sys.setrecursionlimit(3000)\nmain()\n"
+    module = load(tmp_path, text + "class A: one = 1\nasync def g(thread): return A.one")
+    with pytest.warns(GraderWarning, match=r"sys.limits\['recursion limit'\] is 3000 here, and 1000"):
+        extract(module.g)
+    sys.setrecursionlimit(limit)
 
 
 def test_settings_of_packages_are_uploaded(tmp_path: Path) -> None:
     text = (
-        "import numpy as np\nnp.seterr(all='raise')\nnp.set_printoptions(precision=2)\nnp.random.answer = 42\n"
+        "import numpy as np\nold = np.seterr(all='raise')\nnp.set_printoptions(precision=2)\nnp.random.answer = 42\n"
         "np.show_config\nasync def g(thread): return np.random.answer\n"
     )
     with np.errstate(), np.printoptions():
         source = extract(load(tmp_path, text).g, allowed=imports.of_packages("numpy"))
-    assert "np.seterr(all='raise')\nnp.set_printoptions(precision=2)\nnp.random.answer = 42" in source
+    assert "old = np.seterr(all='raise')\nnp.set_printoptions(precision=2)\nnp.random.answer = 42" in source
     assert "show_config" not in source
 
 

@@ -145,7 +145,8 @@ REFUSED = {
         "g uses `__name__ == 'my_named'`",
     ),
     "the name of its module, where it sets a value": (
-        "class Limits: most = 1\nif __name__ == 'my_named' and True: Limits.most = 2\nasync def g(t): return Limits.most",
+        "class Limits: most = 1\nif __name__ == 'my_named' and True: Limits.most = 2\n"
+        "async def g(t): return Limits.most",
         "Limits uses `__name__ == 'my_named'`",
     ),
     "a file next to it": (
