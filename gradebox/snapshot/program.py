@@ -23,7 +23,7 @@ class ComparedNames(NamedTuple):
         grader: the name of the grader in its module. In the source it is `grade`.
         names: names at module level.
         changed: those of them that the grader may change while it runs, of other modules as `module:name`.
-        changing: attributes that it may change.
+        changing: attributes that it may change, as `class.attribute`, or `.attribute` of every class.
         modules: modules of the standard library whose settings are compared.
         others: names at module level of the author's other modules, by module.
     """

@@ -103,7 +103,7 @@ class Snapshot:
         Args:
             module: the globals of the module whose functions and classes are described.
             names: other names that its functions have in the texts.
-            changing: attributes that the grader may change.
+            changing: attributes that the grader may change, as `class.attribute`, or `.attribute` of every class.
             changed: names at module level that it may change, of other modules as `module:name`.
             others: the globals of the author's other modules, by name.
         """
@@ -230,7 +230,7 @@ class Snapshot:
         if isinstance(value, types.MethodType | types.BuiltinMethodType):
             yield ".__self__", value.__self__
         if f"{type(value).__module__}.{type(value).__name__}" in _OF_ATTRIBUTES or self._is_own(type(value)):
-            yield from ((self._attribute(name), item) for name, item in self._attributes(value))
+            yield from ((self._attribute(value, name), item) for name, item in self._attributes(value))
 
     def _key(self, key: object) -> list[str]:
         """The text of a key or a member of a set; none if its text does not tell it from others."""
@@ -261,7 +261,7 @@ class Snapshot:
             content = _content(cell)
             changes = MAY_CHANGE if name in rebound else _may_fill(content)
             yield f"{changes} ({name} of its closure)", content
-        yield from ((self._attribute(name), item) for name, item in vars(function).items())
+        yield from ((self._attribute(function, name), item) for name, item in vars(function).items())
 
     def _function(self, path: str, function: FunctionType) -> None:
         self.texts[path] = self._reference(function)
@@ -274,12 +274,14 @@ class Snapshot:
             if name in _OF_PYTHON:
                 continue
             if isinstance(item, FunctionType) and self._is_own(item):
-                self._function(path + self._attribute(name), item)
+                self._function(path + self._attribute(value, name), item)
             elif name != "__init__":  # `typing` writes one into classes of protocols when the first object is made
-                self._value(path + self._attribute(name), item)
+                self._value(path + self._attribute(value, name), item)
 
-    def _attribute(self, name: str) -> str:
-        return f"{MAY_CHANGE if name in self._changing else ''}.{name}"
+    def _attribute(self, owner: object, name: str) -> str:
+        kinds = (*type(owner).__mro__, *(owner.__mro__ if isinstance(owner, type) else ()))
+        may_change = f".{name}" in self._changing or any(f"{each.__name__}.{name}" in self._changing for each in kinds)
+        return f"{MAY_CHANGE if may_change else ''}.{name}"
 
     def _attributes(self, value: object) -> Iterator[tuple[str, object]]:
         kept = dict(getattr(value, "__dict__", {}))

@@ -3,7 +3,7 @@
 import ast
 import dataclasses
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -105,7 +105,21 @@ class Copy:
         for module, each in self.own.items():
             of_module = changed_in(each.module.globals, changes) | self._uses[module].changed
             changed |= {f"{module}:{name}" for name in others[module] & of_module}
-        return ComparedNames(self.main.user, names, changed, attributes, settings, others)
+        changing = {name for attribute in attributes for name in self._of_classes(attribute)}
+        return ComparedNames(self.main.user, names, changed, changing, settings, others)
+
+    def _of_classes(self, attribute: str) -> Iterator[str]:
+        """`Cache.kept` of `Cache.kept`, and of `CACHE.kept` if that is an object of this class; `.kept` if the owner is
+        not known. The same of the author's classes from which it is derived.
+        """
+        owner, _, name = attribute.rpartition(".")
+        modules = [closure.module.globals for closure in self.closures()]
+        own = {each.get("__name__") for each in modules}
+        found = [each[owner] for each in modules if owner in each]
+        for value in found:
+            kind = value if isinstance(value, type) else type(value)
+            yield from (f"{each.__name__}.{name}" for each in kind.__mro__ if each is kind or each.__module__ in own)
+        yield attribute if found else f".{name}"  # a decorator may have replaced the class
 
     def _follow(self, names: Names, statement: Statement, node: Definition) -> None:
         self._uses.clear()

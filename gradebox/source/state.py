@@ -120,7 +120,8 @@ class _Reached:
 def changed_parts(
     start: Iterable[ast.AST], definitions: Sequence[Iterable[ast.stmt]]
 ) -> tuple[list[set[str]], set[str]]:
-    """What functions change in place, also by functions and methods of definitions: the names, and the attributes.
+    """What functions change in place, also by functions and methods of definitions: the names, and the attributes, as
+    `owner.attribute`. The owner is a name at module level, for `self` its class, and empty if it is not known.
 
     A method counts if its name is used as an attribute, a constructor if that of its class is used. An argument counts
     if the function changes its parameter.
@@ -135,6 +136,7 @@ def changed_parts(
         for name, nodes in _functions(of_module).items():
             functions.setdefault(name, []).extend(nodes)
             places |= {id(node): n for node in nodes}
+    classes = _classes(each for of_module in definitions for each in of_module)
     reached = _reached(start, functions)
     by_name: dict[str, list[_Reached]] = {}
     for each in reached:
@@ -142,12 +144,19 @@ def changed_parts(
             by_name.setdefault(each.node.name, []).append(each)
     names, attributes = [set[str]() for _ in definitions], set[str]()
     for each in reached:
-        for part in _changed(each, by_name):
-            if part[:1] == ".":
-                attributes.add(part[1:])
+        for part in _changed(each, by_name, classes.get(id(each.node), "")):
+            if "." in part:
+                attributes.add(part)
             else:
                 names[places.get(id(each.node), 0)].add(part)
     return names, attributes
+
+
+def _classes(definitions: Iterable[ast.stmt]) -> dict[int, str]:
+    """The names of the classes in which functions are defined, by the ids of the functions."""
+    parts = (part for definition in definitions for part in ast.walk(definition))
+    classes = [part for part in parts if isinstance(part, ast.ClassDef)]
+    return {id(each): part.name for part in classes for each in ast.walk(part) if isinstance(each, Function)}
 
 
 def changed_in(live: Mapping[str, Any], changed: Iterable[tuple[Mapping[str, Any], set[str]]]) -> set[str]:
@@ -201,10 +210,25 @@ def _used_name(part: ast.AST) -> str:
     return part.attr if isinstance(part, ast.Attribute) else ""
 
 
-def _changed(reached: _Reached, by_name: dict[str, list[_Reached]]) -> Iterator[str]:
-    """What a function changes: names of the module, and attributes with a dot before them."""
+def _changed(reached: _Reached, by_name: dict[str, list[_Reached]], of_class: str) -> Iterator[str]:
+    """What a function changes: names of the module, and attributes as `owner.attribute`."""
+    local = _local_names(reached.parts)
+    for part in reached.changed_in_place - local:
+        yield _with_owner(part, local, of_class)
+    for part in _changed_by_parts(reached, by_name):
+        yield _with_owner(part, local, of_class)
+
+
+def _with_owner(part: str, local: set[str], of_class: str) -> str:
+    """The same, with the class for `self`, and without the name of another variable of the function."""
+    owner, dot, attribute = part.rpartition(".")
+    if owner not in local:
+        return part
+    return dot + attribute if owner not in ("self", "cls") else f"{of_class}.{attribute}"
+
+
+def _changed_by_parts(reached: _Reached, by_name: dict[str, list[_Reached]]) -> Iterator[str]:
     changed = reached.changed_in_place
-    yield from changed - _local_names(reached.parts)
     for part in reached.parts:
         if isinstance(part, ast.Global):
             yield from part.names
@@ -222,7 +246,8 @@ def _changed(reached: _Reached, by_name: dict[str, list[_Reached]]) -> Iterator[
 def _local_names(parts: list[ast.AST]) -> set[str]:
     stored = {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
     declared = {name for part in parts if isinstance(part, ast.Global) for name in part.names}
-    return (stored | {part.arg for part in parts if isinstance(part, ast.arg)}) - declared
+    inner = {part.name for part in parts[1:] if isinstance(part, Function)}
+    return (stored | inner | {part.arg for part in parts if isinstance(part, ast.arg)}) - declared
 
 
 def _changed_in_place(node: ast.AST, parts: list[ast.AST]) -> Iterator[str]:
@@ -253,10 +278,12 @@ def _new_objects(parts: list[ast.AST]) -> set[str]:
 
 
 def _container(node: ast.expr) -> str:
-    """`.kept` of `self.kept` and of `self.kept["a"]["b"]`, `kept` of `kept["a"]`."""
+    """`self.kept` of `self.kept` and of `self.kept["a"]["b"]`, `.kept` of `a.b.kept`, `kept` of `kept["a"]`."""
     while isinstance(node, ast.Subscript):
         node = node.value
-    return f".{node.attr}" if isinstance(node, ast.Attribute) else _used_name(node)
+    if isinstance(node, ast.Attribute):
+        return f"{node.value.id if isinstance(node.value, ast.Name) else ''}.{node.attr}"
+    return _used_name(node)
 
 
 def _changed_arguments(call: ast.Call, by_name: dict[str, list[_Reached]]) -> Iterator[str]:

@@ -301,6 +301,16 @@ _CHANGED_BY_THE_GRADER = {
         "from typing import Protocol\nclass Rule(Protocol):\n  def score(self, t): ...\nclass Length(Rule):\n"
         "  def score(self, t): return len(t)\nasync def g(thread): return Length().score(thread.completion())"
     ),
+    "an attribute of a class by an object of a derived one": (
+        "class Base:\n  kept, count = {}, 0\nclass Length(Base):\n  def of(self, t):\n    self.kept[t] = len(t)\n"
+        "    Base.count += 1\n    return self.kept[t]\nLENGTH = Length()\n"
+        "async def g(thread): return LENGTH.of(thread.completion())"
+    ),
+    "an attribute of what a decorator made": (
+        "import functools\ndef counted(fn):\n  @functools.wraps(fn)\n  def inner(t):\n    inner.calls += 1\n"
+        "    return fn(t)\n  inner.calls = 0\n  return inner\n@counted\ndef length(t): return len(t)\n"
+        "async def g(thread): return length(thread.completion())"
+    ),
     "a property": (
         "import functools\nclass A:\n  @functools.cached_property\n  def words(self): return ['4']\nONE = A()\n"
         "async def g(thread): return sum(word in thread.completion() for word in ONE.words)"
@@ -628,6 +638,22 @@ def test_an_attribute_of_a_new_object_hides_no_difference(tmp_path: Path) -> Non
         "class Limits: most = 2\nclass Run: pass\ndef main():\n  print()\n  Limits.most = 5\nmain()\n"
         "async def g(thread):\n  run = Run()\n  run.most = Limits.most\n  return run.most"
     )
+    with pytest.warns(GraderWarning, match="Limits.most is 5 here, and 2"):
+        extract(load(tmp_path, text).g)
+
+
+_SAME_ATTRIBUTE = {
+    "of another class": "class Run: most = 0\nasync def g(thread):\n  Run.most += 1\n  return Limits.most",
+    "of `self`": "class Run:\n  def __init__(self): self.most = 0\n  def add(self): self.most += 1\n"
+    "RUN = Run()\nasync def g(thread):\n  RUN.add()\n  return Limits.most",
+    "of an object": "class Run: pass\nRUN = Run()\nRUN.most = []\nasync def g(thread):\n  RUN.most.append(1)\n"
+    "  return Limits.most",
+}
+
+
+@pytest.mark.parametrize("how", _SAME_ATTRIBUTE)
+def test_an_attribute_of_the_same_name_hides_no_difference(tmp_path: Path, how: str) -> None:
+    text = "class Limits: most = 2\ndef main():\n  print()\n  Limits.most = 5\nmain()\n" + _SAME_ATTRIBUTE[how]
     with pytest.warns(GraderWarning, match="Limits.most is 5 here, and 2"):
         extract(load(tmp_path, text).g)
 
