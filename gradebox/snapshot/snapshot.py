@@ -3,6 +3,7 @@
 import array
 import calendar
 import collections
+import contextvars
 import datetime
 import decimal
 import dis
@@ -10,12 +11,16 @@ import enum
 import fractions
 import functools
 import hashlib
+import io
+import itertools
 import pathlib
 import random
 import re
 import sys
 import types
 import uuid
+import warnings
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain
 from opcode import hasjabs, hasjrel, opmap
@@ -28,6 +33,8 @@ CODE = " (its code)"
 ORDER = " (its order)"
 MAY_CHANGE = "\0"
 """In a path: the grader may have changed what follows, if it ran here."""
+STATE = " (its state)"
+"""After what calls advance: an iterator, a stream or a generator of random numbers."""
 CUT = " (its other parts)"
 """After the name of a value that has more parts than are described."""
 _MOST_PARTS = 20_000  # of a name
@@ -41,7 +48,8 @@ _VALUES = (
     *(pathlib.PurePath, uuid.UUID),
 )
 _SEQUENCES = (list, tuple, collections.deque, array.array)
-_CONTAINERS = (*_SEQUENCES, dict, set, frozenset, types.MappingProxyType)
+_WEAK = (weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
+_CONTAINERS = (*_SEQUENCES, *_WEAK, dict, set, frozenset, types.MappingProxyType)
 
 
 def _precision() -> dict[str, object]:
@@ -223,11 +231,13 @@ class Snapshot:
             yield from ((".fget", value.fget), (".fset", value.fset))
         elif isinstance(value, functools.cached_property):
             yield ".func", value.func
-        elif isinstance(value, random.Random):
-            yield f"{MAY_CHANGE} (its state)", hashlib.sha256(repr(value.getstate()).encode()).hexdigest()[:16]
+        elif isinstance(value, contextvars.ContextVar):
+            yield ".get()", value.get(None)
+        elif (state := _state(value)) is not None:
+            yield f"{MAY_CHANGE}{STATE}", state
         elif hasattr(type(value), "cache_info"):
             yield ".__wrapped__", getattr(value, "__wrapped__", None)
-        if isinstance(value, types.MethodType | types.BuiltinMethodType):
+        if isinstance(value, types.MethodType | types.BuiltinMethodType | types.MethodWrapperType):
             yield ".__self__", value.__self__
         if f"{type(value).__module__}.{type(value).__name__}" in _OF_ATTRIBUTES or self._is_own(type(value)):
             yield from ((self._attribute(value, name), item) for name, item in self._attributes(value))
@@ -326,6 +336,32 @@ def _steps(code: bytes) -> list[tuple[int, int]]:
         for each, number in zip(code[::2], code[1::2], strict=True)
         if each not in _OF_CALLS
     ]
+
+
+def _state(value: Any) -> object:
+    """What an iterator, a stream or a generator of random numbers will give next; None of other objects."""
+    kind = type(value)
+    if isinstance(value, random.Random):
+        return _hashed(repr(value.getstate()))
+    if f"{kind.__module__}.{kind.__name__}" == "numpy.random._generator.Generator":
+        return _hashed(repr(value.bit_generator.state))
+    if isinstance(value, types.GeneratorType):
+        return [value.gi_suspended, value.gi_frame and dict(value.gi_frame.f_locals)]
+    if kind is itertools.count:
+        return repr(value)
+    if kind.__module__ in ("builtins", "itertools") and hasattr(kind, "__next__"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return value.__reduce__()[1:]
+    if kind in (io.StringIO, io.BytesIO):
+        return value.__getstate__()[:-1]
+    if kind.__module__ == "_csv" and hasattr(kind, "__next__"):
+        return value.line_num
+    return None
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _may_fill(value: object) -> str:

@@ -71,24 +71,30 @@ def extract(
     for widely in (False, True):
         if not compared or not found:
             break
-        differing = _differing_names([*first, *found])  # what the first attempt mended would differ again
-        longer = _longer(Copy(module, grader, allowed, differing, widely, known), statement, node)
-        if longer is not None and longer != source:
-            still = differences(longer, module.globals, compared, min(deadline, monotonic() + _LONGER_S))
+        # What the first attempt mended would differ again without its statements.
+        differing = _differing_names([(each, copy.may_score_differently(each, node)) for each in (*first, *found)])
+        longer = Copy(module, grader, allowed, differing, widely, known)
+        longer_source = _longer(longer, statement, node)
+        if longer_source is not None and longer_source != source:
+            still = differences(longer_source, module.globals, compared, min(deadline, monotonic() + _LONGER_S))
             if still is not None and _is_closer(still, found):
-                source, found = longer, still
+                source, found, copy = longer_source, still, longer
     told = [each for each in found if not each.may_change]
+    moved = [each for each in found if each.may_change and copy.may_score_differently(each, node)] if compare else []
+    told += [each._replace(by=by.where) for each in moved if (by := copy.advanced_by(each))]
     if compare and told:
         warn(_explain(told, grader.__name__))
     return source
 
 
-def _differing_names(found: list[Difference]) -> dict[str, dict[str, bool]]:
-    """The names that differ, by module; false if the grader itself may have changed all that differs."""
+def _differing_names(found: list[tuple[Difference, bool]]) -> dict[str, dict[str, bool]]:
+    """The names that differ, by module; false if the grader itself may have changed all that differs, or none of it
+    matters.
+    """
     names: dict[str, dict[str, bool]] = {}
-    for each in found:
+    for each, matters in found:
         of_module = names.setdefault(each.module, {})
-        of_module[each.name] = of_module.get(each.name, False) or not each.may_change
+        of_module[each.name] = of_module.get(each.name, False) or matters
     return names
 
 
@@ -101,10 +107,14 @@ def _longer(copy: Copy, statement: Statement, node: Definition) -> str | None:
 
 
 def _is_closer(new: list[Difference], old: list[Difference]) -> bool:
-    """Whether differences are gone without others in their place. Those that the grader may have made count less."""
+    """Whether differences are gone without others in their place. Those that the grader may have made count less. A
+    state that is another one now is closer: the grader may have changed it again, here.
+    """
     new_sure, old_sure = ({each.path for each in found if not each.may_change} for found in (new, old))
     new_all, old_all = ({each.path for each in found} for found in (new, old))
-    return new_sure < old_sure or (new_sure <= old_sure and new_all < old_all)
+    states = {(each.path, each.there) for each in old if each.is_state and each.may_change}
+    has_moved = any(each.is_state and each.may_change and (each.path, each.there) not in states for each in new)
+    return new_sure < old_sure or (new_sure <= old_sure and (new_all < old_all or (new_all <= old_all and has_moved)))
 
 
 def _source(copy: Copy, statement: Statement, node: Definition) -> str:

@@ -12,11 +12,12 @@ from gradebox.limits import SOURCE_BYTES
 from gradebox.snapshot.program import ComparedNames
 from gradebox.source import imports
 from gradebox.source.closure import Closure, CopyRules, Reach
+from gradebox.source.difference import Difference
 from gradebox.source.live import home_of
 from gradebox.source.module import Module, Statement, read
 from gradebox.source.names import Definition, Names
-from gradebox.source.own_modules import Use, find
-from gradebox.source.state import changed_in, changed_parts
+from gradebox.source.own_modules import Use, find, imported
+from gradebox.source.state import advancing, changed_in, changed_parts, reads
 
 Differing = Mapping[str, Mapping[str, bool]]
 """By module ("" is the grader's): as `differing` of a `Closure`."""
@@ -107,6 +108,30 @@ class Copy:
             changed |= {f"{module}:{name}" for name in others[module] & of_module}
         changing = {name for attribute in attributes for name in self._of_classes(attribute)}
         return ComparedNames(self.main.user, names, changed, changing, settings, others)
+
+    def may_score_differently(self, each: Difference, node: Definition) -> bool:
+        """Whether a difference may matter although the grader itself may have made it: it reads the value."""
+        closures = self.closures()
+        return not each.may_change or (
+            each.is_state
+            and reads(each.variable, [node, *(part for _, parts in self._nodes(closures) for part in parts)])
+        )
+
+    def advanced_by(self, each: Difference) -> Statement | None:
+        """A statement that stays here and made such a difference, without a call of the grader."""
+        places = [(self.own.get(each.module, self.main).module, each.name)]
+        if each.module:  # others use it by names of their own, as in `rules.count()`
+            main = self.main.module
+            others = [read(one, self._rules.known) for one in imported() if vars(one) is not main.globals]
+            live = ((one, name, value) for one in (main, *others) for name, value in one.globals.items())
+            places += [(one, name) for one, name, value in live if home_of(value) == each.module]
+        taken = {statement for one in self.closures() for statement in one.taken}
+        for module, name in places:
+            is_called = isinstance(module.globals.get(name), FunctionType | ModuleType)
+            for statement in advancing(name, module, self.main.user, by_use=is_called or each.is_by_use):
+                if statement not in taken:
+                    return statement
+        return None
 
     def _of_classes(self, attribute: str) -> Iterator[str]:
         """`Cache.kept` of `Cache.kept`, and of `CACHE.kept` if that is an object of this class; `.kept` if the owner is

@@ -13,10 +13,11 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from gradebox.snapshot.program import ComparedNames, snapshot_of, texts
-from gradebox.snapshot.snapshot import CODE, CUT, MAY_CHANGE, ORDER, UNKNOWN
+from gradebox.snapshot.snapshot import CODE, CUT, MAY_CHANGE, ORDER, STATE, UNKNOWN
 
 _START = "import json, sys; request = json.load(sys.stdin); sys.path[:] = request['path']; "
 _OF_A_RUN = ("datetime.", "UUID(")  # they tell runs apart, and are no part of a score
+_NUMBER = r"-?\d+(\.\d+)?(e[+-]\d+)?"
 _CHILD = _START + "from gradebox.snapshot.program import run; run(request)"
 
 
@@ -26,6 +27,7 @@ class Difference(NamedTuple):
     Attributes:
         may_change: the grader may have made this difference, if it ran here.
         varies: the copy has another value each time it is loaded.
+        by: the place of a statement that may have made it.
     """
 
     path: str
@@ -33,6 +35,7 @@ class Difference(NamedTuple):
     there: str | None
     may_change: bool = False
     varies: bool = False
+    by: str = ""
 
     @property
     def module(self) -> str:
@@ -54,11 +57,35 @@ class Difference(NamedTuple):
         """The path without an index at its end, because the order of items may differ too."""
         return re.sub(r"(\[[^][]*\]|\{[^{}]*\})$", "", self.path)
 
+    @property
+    def is_state(self) -> bool:
+        """Whether this is a number or a state, which each call changes, and not what the first call keeps."""
+        return STATE in self.path or all(re.fullmatch(_NUMBER, each or "") for each in (self.here, self.there))
+
+    @property
+    def is_by_use(self) -> bool:
+        """Whether this changes by a call of the name itself, or of a function with it."""
+        return any(mark in self.path for mark in (STATE, "(its default", "of its closure)"))
+
+    @property
+    def variable(self) -> str:
+        """The name or attribute that differs; empty if it has none, as the state of an iterator."""
+        if STATE in self.path or "(its default" in self.path:
+            return ""
+        return (
+            re.sub(r" of its closure\)|\[.*\]", "", self.path).rpartition("(")[2].rpartition(".")[2].rpartition(":")[2]
+        )
+
     def __str__(self) -> str:
+        return f"{self._text()}, perhaps by {self.by}" if self.by else self._text()
+
+    def _text(self) -> str:
         if self.path.endswith(CODE):
             return f"{self.path.removesuffix(CODE)} is another function here than in the text"
         if self.path.endswith(ORDER):
             return f"{self.path.removesuffix(ORDER)} has another order here than in the uploaded copy"
+        if STATE in self.path:
+            return f"{self.path.partition(STATE)[0]} has another state here than in the uploaded copy"
         if self.varies:
             return f"{self.path} is another value each time the source is loaded"
         return f"{self.path} is {self.here or 'not set'} here, and {self.there or 'not set'} in the uploaded copy"
@@ -77,7 +104,7 @@ def differences(
     if there is None:
         return None
     found = _differing(texts(snapshot_of(module, {}, compared), compared), there)
-    if all(each.may_change for each in found):
+    if all(each.may_change and not each.is_state for each in found):
         return found
     with ThreadPoolExecutor() as threads:  # together, because each may import for seconds
         others = list(
@@ -88,7 +115,8 @@ def differences(
     return [
         each._replace(varies=each.place in by_chance)
         for each in found
-        if each.place not in by_seed or (each.place in by_chance and not (each.here or "").startswith(_OF_A_RUN))
+        if each.place not in by_seed
+        or (each.place in by_chance and not each.may_change and not (each.here or "").startswith(_OF_A_RUN))
     ]
 
 

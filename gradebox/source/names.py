@@ -12,7 +12,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 # Methods that change a list, dict or set in place, or what a package made.
 MUTATORS = {
     *("add", "append", "clear", "difference_update", "discard", "extend", "insert", "intersection_update", "pop"),
-    *("appendleft", "extendleft", "move_to_end", "popleft", "rotate", "subtract", "__setitem__"),
+    *("appendleft", "extendleft", "move_to_end", "popleft", "rotate", "set", "subtract", "__setitem__"),
     *("popitem", "remove", "reverse", "setdefault", "sort", "symmetric_difference_update", "update"),
     *("add_pipe", "execute", "executemany", "executescript", "fit", "fit_predict", "fit_transform", "partial_fit"),
 }

@@ -49,6 +49,37 @@ def statements_changing(name: str, module: Module, grader: str, *, widely: bool)
                 yield statement
 
 
+def advancing(name: str, module: Module, grader: str, *, by_use: bool) -> Iterator[Statement]:
+    """The statements that run functions which change a value, whatever else they do; with `by_use`, all that run one
+    and use the value. Without those that run the grader.
+    """
+    for statement in module.statements:
+        if _calls(statement.node):
+            changed, used = _effects(statement, module)
+            if name in (changed | used if by_use else changed) and grader not in used:
+                yield statement
+
+
+def reads(variable: str, nodes: Iterable[ast.AST]) -> bool:
+    """Whether these use a name or attribute otherwise than to change it, as `hits += 1` does. An empty one is used."""
+    unread = {id(part) for node in nodes for each in _changes_alone(node, variable) for part in ast.walk(each)}
+    parts = (part for node in nodes for part in ast.walk(node))
+    return not variable or any(_used_name(part) == variable and id(part) not in unread for part in parts)
+
+
+def _changes_alone(node: ast.AST, variable: str) -> Iterator[ast.AST]:
+    """The parts that show or change the variable: `run.hits` as a statement, `hits += 1`, `mean = 0.9 * mean + new`."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.AugAssign):
+            yield part.target
+        elif isinstance(part, ast.Assign):
+            yield from part.targets
+            if variable in map(_used_name, part.targets):
+                yield part.value
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Attribute):
+        yield node
+
+
 def set_up_by(statement: Statement, module: Module, known: dict[str, str]) -> str | None:
     """The function by which a statement configures a module, as `imports.sets_up`, also in a function of the module
     that it does nothing but call: `set_up()`.

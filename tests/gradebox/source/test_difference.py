@@ -258,6 +258,89 @@ def test_a_decorated_function_that_was_edited_since_its_import(tmp_path: Path) -
         extract(module.g)
 
 
+_COUNTER = "def counter():\n  n = 0\n  def count():\n    nonlocal n\n    n += 1\n    return n\n  return count\n"
+_ADVANCED = {
+    "a closure": _COUNTER + "count = counter()\nIDS = [count() for _ in range(3)]\n"
+    "async def g(thread): return count() + len(IDS)",
+    "a global": "N = 0\ndef count():\n  global N\n  N += 1\n  return N\nFIRST = count()\n"
+    "async def g(thread): return count()",
+    "an attribute of a class": "class Rule:\n  made = 0\n  def __init__(self):\n    Rule.made += 1\n"
+    "    self.number = Rule.made\nOTHERS = [Rule(), Rule()]\nasync def g(thread): return Rule().number",
+    "a default argument": "def count(kept=[0]):\n  kept[0] += 1\n  return kept[0]\nFIRST = count()\n"
+    "async def g(thread): return count()",
+    "an iterator": "import itertools\nN, ALL = itertools.count(), itertools.cycle('abc')\nFIRST = next(N), next(ALL)\n"
+    "async def g(thread): return next(N) + ord(next(ALL))",
+    "an iterator by its method": "import itertools\ncount = itertools.count().__next__\nFIRST = count()\n"
+    "async def g(thread): return count()",
+    "iterators that end": "W, P = map(len, ['a', 'bb']), zip('ab', [1, 2])\nTOTAL, TABLE = sum(W), dict(P)\n"
+    "async def g(thread): return TOTAL + sum(W) + len(list(P))",
+    "a generator": "def numbers():\n  n = 0\n  while True:\n    yield n\n    n += 1\nN = numbers()\nFIRST = next(N)\n"
+    "async def g(thread): return next(N)",
+    "a generator of random numbers": "import random\nR = random.Random(5)\nNOISE = [R.random()]\n"
+    "async def g(thread): return R.random() + NOISE[0]",
+    "a stream": "import io\nS = io.StringIO('a\\nbb\\n')\ndef skip(): return S.readline()\nHEAD = skip()\n"
+    "async def g(thread): return len(S.readline()) + len(HEAD)",
+    "a reader": "import csv\nROWS = csv.reader(['a', 'b'])\nHEAD = next(ROWS)\n"
+    "async def g(thread): return len(list(ROWS))",
+    "a context variable": "import contextvars\nW = contextvars.ContextVar('W', default=1)\ndef set_up(): W.set(5)\n"
+    "set_up()\nasync def g(thread): return W.get()",
+    "a context variable, kept": "import contextvars\nW = contextvars.ContextVar('W', default=1)\ntoken = W.set(5)\n"
+    "async def g(thread): return W.get()",
+    "weak references": "import weakref\nclass Rule:\n  all = weakref.WeakSet()\n"
+    "  def __init__(self): self.all.add(self)\nA, B = Rule(), Rule()\nasync def g(thread): return len(Rule.all)",
+}
+
+
+@pytest.mark.parametrize("what", _ADVANCED)
+def test_what_the_module_advanced_is_uploaded_as_far_as_it_was(tmp_path: Path, what: str) -> None:
+    same(tmp_path, load(tmp_path, _ADVANCED[what]).g)
+
+
+def test_a_counter_starts_where_the_module_left_it_also_after_a_trial(tmp_path: Path) -> None:
+    text = "import itertools\nN = itertools.count()\nFIRST = next(N)\nasync def g(thread): return next(N)"
+    module = load(tmp_path, text)
+    asyncio.run(module.g(StringThread([("assistant", "4")])))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GraderWarning)
+        assert "FIRST = next(N)" in extract(module.g)
+
+
+_ADVANCED_BY_PROGRAMS = {
+    "count (n of its closure) is 1 here, and 0 in the uploaded copy": _COUNTER + "count = counter()\nprint(count())\n"
+    "async def g(thread): return count()",
+    "N has another state here than in the uploaded copy": "import itertools\nN = itertools.count()\nprint(next(N))\n"
+    "async def g(thread): return next(N)",
+}
+
+
+@pytest.mark.parametrize("message", _ADVANCED_BY_PROGRAMS)
+def test_the_author_is_told_of_what_a_program_advanced(tmp_path: Path, message: str) -> None:
+    module = load(tmp_path, _ADVANCED_BY_PROGRAMS[message])
+    with pytest.warns(GraderWarning) as caught:
+        extract(module.g)
+    assert f"{message}, perhaps by user_module_" in str(caught[0].message)
+
+
+_SHOWN_ALONE = {
+    "a number of calls": "class Cache:\n  def __init__(self): self.kept, self.hits = {}, 0\n  def get(self, t):\n"
+    "    self.hits += 1\n    self.kept[t] = len(t)\n    return self.kept[t]\nCACHE = Cache()\nprint(CACHE.get('a'))\n"
+    "CACHE.hits\nasync def g(thread): return CACHE.get(thread.completion())",
+    "a mean": "MEAN = 0.0\ndef length(t):\n  global MEAN\n  MEAN = 0.9 * MEAN + 0.1 * len(t)\n  return len(t)\n"
+    "print(length('a'), MEAN)\nasync def g(thread): return length(thread.completion())",
+    "what the first call makes": "import re\nKEPT, N = None, 0\ndef kept():\n  global KEPT\n"
+    "  if KEPT is None: KEPT = re.compile('4')\n  return KEPT\nprint(kept())\n"
+    "async def g(thread): return len(kept().findall(thread.completion()))",
+    "numbers of an iterator by calls of the grader": "import asyncio, itertools\nN = itertools.count()\n"
+    "class Thread:\n  def completion(self): return '4'\n"
+    "async def g(thread): return next(N) * 0 + len(thread.completion())\nprint(asyncio.run(g(Thread())))",
+}
+
+
+@pytest.mark.parametrize("what", _SHOWN_ALONE)
+def test_numbers_that_no_score_depends_on_are_no_difference(tmp_path: Path, what: str) -> None:
+    same(tmp_path, load(tmp_path, _SHOWN_ALONE[what]).g)
+
+
 _CHANGED_BY_THE_GRADER = {
     "an object": (
         "class Cache:\n  def __init__(self): self.kept, self.hits = {}, 0\n  def get(self, t):\n    self.hits += 1\n"

@@ -231,6 +231,10 @@ UPLOADED = {
         "my_grader.py": "import my_rules\nWEIGHTS = {name: n for n, name in enumerate('ab')}\n"
         + GRADE.format("my_rules.grade(thread.completion()) + len(WEIGHTS)"),
     },
+    "a counter that the module advanced": {
+        "my_ids.py": "N = 0\ndef count():\n    global N\n    N += 1\n    return N\nFIRST = count()\n",
+        "my_grader.py": "from my_ids import count\nIDS = [count(), count()]\n" + GRADE.format("count() + len(IDS)"),
+    },
     "what a call set up": {
         "my_text.py": "LIMIT = 1\nclass Options:\n    pass\nOPTIONS = Options()\n"
         "def configure(limit):\n    OPTIONS.limit = limit\ndef cut(text):\n    return text[:OPTIONS.limit]\n",
@@ -424,6 +428,21 @@ def test_a_value_that_differs_is_told_with_its_module(project: Project) -> None:
     )
     sys.modules["my_text"].OPTIONS.limit = 7
     with pytest.warns(GraderWarning, match=r"my_text:OPTIONS.limit is 7 here, and not set in the uploaded copy"):
+        extract(module.g)
+
+
+@pytest.mark.parametrize("where", ["my_other", "my_grader"])
+def test_the_author_is_told_what_advanced_a_counter_of_a_module(project: Project, where: str) -> None:
+    uses = "import my_ids\nprint(my_ids.count())\n"
+    module = project(
+        {
+            "my_ids.py": "N = 0\ndef count():\n    global N\n    N += 1\n    return N\n",
+            "my_other.py": uses if where == "my_other" else "",
+            "my_grader.py": f"import my_other\n{uses if where == 'my_grader' else ''}from my_ids import count\n"
+            + GRADE.format("count()"),
+        }
+    )
+    with pytest.warns(GraderWarning, match=f"my_ids:N is 1 here, and 0 in the uploaded copy, perhaps by {where}.py"):
         extract(module.g)
 
 
