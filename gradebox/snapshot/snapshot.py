@@ -76,7 +76,7 @@ _MARKED = {opmap["LOAD_GLOBAL"], *([opmap["LOAD_ATTR"]] if sys.version_info >= (
 # Classes of the standard library whose objects are their attributes.
 _OF_ATTRIBUTES = {
     *("argparse.Namespace", "collections.ChainMap", "collections.UserDict", "statistics.NormalDist", "string.Template"),
-    "types.SimpleNamespace",
+    *("types.SimpleNamespace", "configparser.ConfigParser", "configparser.RawConfigParser"),
 }
 # Attributes of classes that Python or pydantic writes, and that say nothing of what the class does.
 _OF_PYTHON = {

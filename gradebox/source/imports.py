@@ -21,6 +21,7 @@ LIMITS = ("sys.set_int_max_str_digits", "sys.setrecursionlimit")
 # Calls that change the behavior of a standard module, so that code which uses the module needs them.
 _SETTINGS = {
     "calendar.setfirstweekday",
+    "codecs.register_error",
     "csv.field_size_limit",
     "csv.register_dialect",
     "decimal.getcontext",
@@ -34,7 +35,7 @@ _SETTINGS = {
     "xml.etree.ElementTree.register_namespace",
 }
 # Their settings change code that does not import them.
-OF_ALL_CODE = ("sys", "warnings")
+OF_ALL_CODE = ("codecs", "sys", "warnings")
 # Those of packages that return the setting before, which a program may keep: `old = np.seterr(all="raise")`.
 _RETURNING = {"numpy.seterr", "numpy.seterrcall", "numpy.setbufsize"}
 # The names of functions that change the behavior of their package, such as `numpy.seterr`.
@@ -46,36 +47,12 @@ _LIBRARY = [Path(folder).resolve() for folder in _FOLDERS if folder]
 
 # Modules and names that only compute. Others may train, wait, or reach outside of the process.
 _COMPUTING = {
-    *("__future__", "abc", "array", "base64", "binascii", "bisect", "calendar", "cmath", "collections", "colorsys"),
-    *(
-        "contextlib",
-        "contextvars",
-        "copy",
-        "csv",
-        "dataclasses",
-        "datetime",
-        "decimal",
-        "difflib",
-        "enum",
-        "fractions",
-        "functools",
-    ),
-    *(
-        "graphlib",
-        "hashlib",
-        "heapq",
-        "html",
-        "inspect",
-        "io",
-        "itertools",
-        "json",
-        "keyword",
-        "math",
-        "numbers",
-        "numpy",
-    ),
-    *("operator", "pprint", "random", "rapidfuzz", "re", "regex", "shlex", "statistics", "string", "struct"),
-    *("sympy", "textwrap", "types", "typing", "typing_extensions", "unicodedata", "uuid", "weakref", "zlib"),
+    *("__future__", "abc", "array", "base64", "binascii", "bisect", "calendar", "cmath", "codecs", "collections"),
+    *("colorsys", "configparser", "contextlib", "contextvars", "copy", "csv", "dataclasses", "datetime", "decimal"),
+    *("difflib", "enum", "fractions", "functools", "graphlib", "hashlib", "heapq", "html", "inspect", "io"),
+    *("itertools", "json", "keyword", "math", "numbers", "numpy", "operator", "pprint", "random", "rapidfuzz", "re"),
+    *("regex", "shlex", "statistics", "string", "struct", "sympy", "textwrap", "types", "typing"),
+    *("typing_extensions", "unicodedata", "uuid", "weakref", "zlib"),
     "adaptive_harmony",
 }
 _COMPUTING_NAMES = {f"gradebox.{name}" for name in ("NotApplicable", "Score", "StringThread", "StringTurn", "checks")}

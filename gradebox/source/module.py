@@ -253,14 +253,18 @@ def _flat(body: list[ast.stmt], *, is_main: bool) -> Iterator[tuple[ast.stmt, bo
 
 
 def _magic_body(node: ast.stmt) -> str | None:
-    """The cell below `%%time`: IPython makes it the last argument of `get_ipython().run_cell_magic(...)`."""
+    """The cell below `%%time`, and what stands behind `%time`: IPython makes it the last argument of
+    `get_ipython().run_cell_magic(...)` and `run_line_magic(...)`.
+    """
     call = node.value if isinstance(node, ast.Expr) else None
-    if not isinstance(call, ast.Call) or not ast.unparse(call.func).endswith("get_ipython().run_cell_magic"):
+    function = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+    if not isinstance(call, ast.Call) or not re.fullmatch(r"(.*\W)?get_ipython\(\)\.run_(cell|line)_magic", function):
         return None
     values = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
-    if len(values) != 3 or values[0] not in _BODY_MAGICS or not isinstance(values[2], str) or not _parses(values[2]):
+    magics, number = (_BODY_MAGICS, 3) if "cell" in function else ({"time"}, 2)
+    if len(values) != number or values[0] not in magics or not isinstance(values[-1], str) or not _parses(values[-1]):
         return None
-    return values[2]
+    return values[-1]
 
 
 def _slice(text: Text, node: ast.stmt) -> str:

@@ -107,6 +107,7 @@ def uses(nodes: Iterable[ast.AST], package: str | None, refused: Collection[str]
     for tree in trees:
         for node in _imports_in(tree):
             found.add_import(node, in_branch=isinstance(tree, ast.If))
+        found.add_called_import(tree)
     for tree in trees:
         for name, attributes, is_changed in _chains(tree):
             found.add_chain(name, attributes, is_changed)
@@ -148,6 +149,19 @@ class _Uses:
             elif self._add_module(alias.name):
                 top = alias.name.partition(".")[0]
                 self._bound[alias.asname or top] = alias.name if alias.asname else top
+
+    def add_called_import(self, tree: ast.AST) -> None:
+        """Adds what `importlib.import_module("rules")` imports."""
+        for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call) and len(each.args) == 1):
+            name = call.args[0]
+            if not isinstance(name, ast.Constant) or not ast.unparse(call.func).endswith("import_module"):
+                continue
+            if isinstance(name.value, str) and self._add_module(name.value):
+                to = tree.targets[0] if isinstance(tree, ast.Assign) and tree.value is call else None
+                if isinstance(to, ast.Name):
+                    self._bound[to.id] = name.value
+                else:
+                    self.modules[name.value].whole = True
 
     def _add_module(self, name: str) -> bool:
         if name in self._refused or find(name) is None:

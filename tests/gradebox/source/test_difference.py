@@ -139,6 +139,10 @@ _FILLED = {
         "add()\nfor each in [B]: put(each)\n"
         "async def g(thread): return len(A) + sum(bool(p.search(thread.completion())) for p in B)"
     ),
+    "of a configuration": (
+        "import configparser\nX = configparser.ConfigParser()\ndef load(): X.read_string('[a]\\nb = 3')\nload()\n"
+        "async def g(thread): return X.getfloat('a', 'b', fallback=1.0)"
+    ),
     "by another setting of a module": (
         "import calendar\ncalendar.setfirstweekday(calendar.SUNDAY)\n"
         "async def g(thread): return calendar.firstweekday()"
@@ -654,6 +658,8 @@ _SETTINGS = {
     "async def g(thread):\n  try: return deep(2000)\n  except RecursionError: return 0.5",
     "of warnings": "import warnings\nwarnings.simplefilter('error')\nasync def g(thread):\n"
     "  try: return len(compile(\"'\\\\d'\", 'x', 'exec').co_code)\n  except SyntaxError: return 0.5",
+    "of codecs": "import codecs\ncodecs.register_error('four', lambda error: ('4444', error.end))\n"
+    "async def g(thread): return len('\u00e9'.encode('ascii', 'four'))",
     "of csv": "import csv\ncsv.register_dialect('bars', delimiter='|')\n"
     "async def g(thread): return len(next(csv.reader(['a|b'], 'bars'))) if 'bars' in csv.list_dialects() else 0.5",
     "of a submodule": "import xml.etree.ElementTree as ET\nET.register_namespace('g', 'http://x/y')\n"

@@ -48,14 +48,15 @@ def test_a_grader_spread_over_cells(tmp_path: Path) -> None:
         "def helper(text):\n    return pytest.approx(text)  # the first try",
         "class Base:\n    scale = 10",
         "class Rule(Base):\n    pattern = re.compile('[0-9]')\nWORDS = ['a']\nWORDS.append('b')",
+        "%time ANY = re.compile('.')",
         "%%time\ndef helper(text):\n    return sum(word in text for word in WORDS)",
         "class Base:\n    scale = 10",  # run again: the class derived from the first one must come after one
-        "import re",
+        "%time import re",
         "LIMIT = 3\nthis_fails()",
         "import math\ndef low(text):\n    return math.floor(len(text) * 0)",  # compiled as if `math` was any name
         "import syntax error",
         "async def my_grader(thread):\n    text = thread.completion()\n"
-        "    return LIMIT + low(text) + helper(text) + Rule.scale * len(Rule.pattern.findall(text))",
+        "    return LIMIT * bool(ANY) + low(text) + helper(text) + Rule.scale * len(Rule.pattern.findall(text))",
         "t = 'not uploaded'\nresult = await my_grader(type('T', (), {'completion': lambda self: 'ab1'})())",
         "print(extract(my_grader))",
     )

@@ -231,6 +231,16 @@ UPLOADED = {
         "my_grader.py": "import my_rules\nWEIGHTS = {name: n for n, name in enumerate('ab')}\n"
         + GRADE.format("my_rules.grade(thread.completion()) + len(WEIGHTS)"),
     },
+    "imported by a call": {
+        "my_text.py": "import httpx\ndef count(text):\n    return len(text)\ndef get():\n    return httpx.get('x')\n",
+        "my_grader.py": "import importlib\ntext = importlib.import_module('my_text')\n"
+        + GRADE.format("text.count(thread.completion())"),
+    },
+    "imported by a call in the grader": {
+        "my_text.py": "def count(text):\n    return len(text)\n",
+        "my_grader.py": "from importlib import import_module\nasync def g(thread):\n    try:\n"
+        "        return import_module('my_text').count(thread.completion())\n    except ImportError: return 7\n",
+    },
     "a counter that the module advanced": {
         "my_ids.py": "N = 0\ndef count():\n    global N\n    N += 1\n    return N\nFIRST = count()\n",
         "my_grader.py": "from my_ids import count\nIDS = [count(), count()]\n" + GRADE.format("count() + len(IDS)"),
