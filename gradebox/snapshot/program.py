@@ -16,6 +16,9 @@ from gradebox.snapshot.hidden_files import hide_files
 from gradebox.snapshot.snapshot import Snapshot
 
 
+_GIVEN = {"HOME", "LANG", "PATH", "PWD", "PYTHONHASHSEED", "TMPDIR", "TZ", "USER"}  # variables of a sandbox, too
+
+
 class ComparedNames(NamedTuple):
     """What is compared.
 
@@ -47,6 +50,9 @@ def run(request: dict[str, Any]) -> None:
     module = types.ModuleType(request["module"])
     module.__dict__["StringThread"] = StringThread
     sys.modules[module.__name__] = module  # dataclasses look up their module
+    for name in os.environ.keys() - _GIVEN:
+        if name in request["source"]:  # packages may need others
+            del os.environ[name]
     # The author's own code, in a process of the author.
     exec(compile(request["source"], "<grader>", "exec", dont_inherit=True), module.__dict__)  # noqa: S102
     compared = ComparedNames(*request["compared"])

@@ -619,6 +619,18 @@ def test_the_author_is_told_of_files_that_a_sandbox_does_not_have(
         extract(module.g)
 
 
+def test_the_author_is_told_of_variables_that_a_sandbox_does_not_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_REWARD_MODE", "strict")
+    text = (
+        "import os\ndef mode(): return os.environ.get('MY_REWARD_MODE', 'mild')\nclass Rule: mode = mode()\n"
+        "async def g(thread): return len(Rule.mode)"
+    )
+    with pytest.warns(GraderWarning, match="Rule.mode is 'strict' here, and 'mild' in the uploaded copy"):
+        extract(load(tmp_path, text).g)
+
+
 def test_the_folder_of_temporary_files_is_no_difference(tmp_path: Path) -> None:
     text = (
         "import tempfile\nfrom pathlib import Path\nWORK = Path(tempfile.gettempdir()) / 'work'\n"
