@@ -7,13 +7,15 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import aiohttp
 import httpx
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from models.errors import AddressError, AskFailed
@@ -21,6 +23,8 @@ from models.servers.permitted_addresses import Policy, Resolve, allowed, read
 from models.settings import ModelSettings
 
 _OWN = ("Accept", "Accept-Encoding", "Host", "User-Agent")
+_PIECE = 16 * 1024  # bytes that are parsed at once
+_AROUND = 64 * 1024  # bytes around a body: heads, interim answers, and the sizes of chunks
 _KEPT_ALIVE_S = 4.0  # uvicorn, with vLLM, closes after 5 s; a request sent in that moment is lost
 
 
@@ -62,7 +66,7 @@ class PinnedHttp:
         # Reading the authorities is too slow for an event loop, and useless without TLS.
         trusted = await asyncio.to_thread(_trusted) if self._base.scheme == "https" else True
         self._checked = _Checked()
-        connector = aiohttp.TCPConnector(
+        connector = _Connector(
             ssl=trusted,
             resolver=self._checked,
             use_dns_cache=False,
@@ -108,6 +112,8 @@ class PinnedHttp:
             raise AskFailed("unreachable", detail, True) from None
         except AddressError as error:
             raise AskFailed("refused", str(error)) from None
+        except _WordyError:
+            raise _not_read("it has too many interim answers, header lines, or chunks of few bytes") from None
         except aiohttp.ClientConnectorError as error:
             detail = f"the server could not be reached ({_why(error)}): check its URL, and that it runs"
             raise AskFailed("unreachable", detail, True) from None
@@ -178,6 +184,47 @@ class _Checked(AbstractResolver):
 
     async def close(self) -> None:
         pass
+
+
+class _WordyError(aiohttp.ClientError):
+    """There are far more bytes around a body than belong there."""
+
+
+class _BoundedAnswer(ResponseHandler):
+    """Aborts an answer that consists of little but interim answers or sizes of chunks. aiohttp parses them without end
+    and without a pause, which blocks all projects.
+    """
+
+    _came = 0
+
+    def set_response_params(self, **params: Any) -> None:
+        """Starts the count of the next answer."""
+        self._came, self._payload = 0, None
+        super().set_response_params(**params)
+
+    def data_received(self, data: bytes) -> None:
+        """Parses in pieces, and stops at the bound."""
+        for start in range(0, max(len(data), 1), _PIECE):
+            piece = data[start : start + _PIECE]
+            self._came += len(piece)
+            super().data_received(piece)
+            body = self._payload.total_bytes if self._payload is not None else 0
+            if self._came - body > _AROUND + body // 8:
+                self._abort()
+                return
+
+    def _abort(self) -> None:
+        error = _WordyError()
+        if self._payload is not None:
+            self._payload.set_exception(error)
+        self.abort()
+        self.set_exception(error)  # `abort` removes one that is set before
+
+
+class _Connector(aiohttp.TCPConnector):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._factory = partial(_BoundedAnswer, loop=asyncio.get_running_loop())
 
 
 def _trusted() -> ssl.SSLContext:
