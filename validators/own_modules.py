@@ -35,6 +35,16 @@ def constants(tree: _ast.Module) -> Iterator[tuple[_ast.Constant, _ast.Constant]
 def adds_unseen(tree: _ast.Module) -> bool:
     """Whether the source may add modules whose texts are not among its constants."""
     seen = {id(call.func) for call in _calls(tree) if not call.keywords and all(map(_is_constant, call.args))}
+    # Fewer texts if some are bytes, which can be imported too, or if two modules have one path.
+    return _names_it(tree, seen) or len(texts(tree)) < len(list(constants(tree)))
+
+
+def adds_any(tree: _ast.Module) -> bool:
+    """Whether a module of the author adds modules, whose texts nothing reads."""
+    return _names_it(tree, set())
+
+
+def _names_it(tree: _ast.Module, seen: set[int]) -> bool:
     for node in nodes(tree):
         name = getattr(node, "id", None) or getattr(node, "attr", None)
         if name == _ADD and id(node) not in seen:

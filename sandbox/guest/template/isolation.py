@@ -1,4 +1,5 @@
-"""Resolves `auto` isolation: `completion` if the source can run code that a completion contains, else `batch`.
+"""Resolves `auto` isolation: `completion` if the source can run code that a completion contains, else `batch`. SQL is
+code, too: it can change a database that later completions are compared with.
 
 The decision is by names, so it errs on the side of `completion`. A grader that hides its actions harms only its own
 scores.
@@ -10,13 +11,16 @@ from validators.syntax_tree import nodes
 
 _CALLS = frozenset({"exec", "eval", "compile", "__import__"})
 _MODULES = frozenset({
-    "_ctypes", "_posixsubprocess", "_testcapi", "bdb", "builtins", "cProfile", "cffi", "code", "codeop", "concurrent",
-    "ctypes", "dbm", "distutils", "doctest", "ensurepip", "idlelib", "imp", "importlib", "lib2to3", "marshal",
-    "multiprocessing", "pdb", "pickle", "pkgutil", "posix", "profile", "pty", "pydoc", "runpy", "shelve", "subprocess",
-    "timeit", "trace", "unittest", "venv", "zipapp", "zipimport",
+    "_ctypes", "_interpreters", "_posixsubprocess", "_sqlite3", "_testcapi", "_xxsubinterpreters", "bdb", "builtins",
+    "cProfile", "cffi", "code", "codeop", "concurrent", "ctypes", "dbm", "distutils", "doctest", "ensurepip", "idlelib",
+    "imp", "importlib", "lib2to3", "marshal", "multiprocessing", "pdb", "pickle", "pkgutil", "posix", "profile",
+    "pstats", "pty", "pydoc", "rlcompleter", "runpy", "shelve", "site", "sqlite3", "subprocess", "timeit", "trace",
+    "unittest", "venv", "zipapp", "zipimport",
 })  # fmt: skip
 _OS = ("exec", "fork", "popen", "posix_spawn", "spawn", "startfile", "system")
-_ELSEWHERE = frozenset({"create_subprocess_exec", "create_subprocess_shell"})  # of asyncio
+_ELSEWHERE = frozenset({  # of asyncio, and of its loops
+    "create_subprocess_exec", "create_subprocess_shell", "subprocess_exec", "subprocess_shell",
+})  # fmt: skip
 # Packages of which only these parts read pickles, compile or run text, or read and write memory at any address.
 _PACKAGES = frozenset({"numpy", "scipy"})
 _PARTS = frozenset({
@@ -38,16 +42,21 @@ def _suspicious(node: _ast.AST) -> bool:
     if isinstance(node, _ast.Attribute):
         return node.attr in _ELSEWHERE or (node.attr.startswith(_OS) and _is_os(node.value)) or _is_path(node)
     if isinstance(node, _ast.Import):
-        return any(alias.name.partition(".")[0] in _MODULES for alias in node.names)
+        return any(alias.name.partition(".")[0] in _MODULES or _hides_os(alias) for alias in node.names)
     if isinstance(node, _ast.ImportFrom):
         module = (node.module or "").partition(".")[0]
         return module in _MODULES or any(
-            (module == "os" and alias.name.startswith(_OS))
+            (module == "os" and alias.name.startswith((*_OS, "*")))
             or (module == "sys" and alias.name == "path")
             or alias.name in _ELSEWHERE
             for alias in node.names
         )
     return False
+
+
+def _hides_os(alias: _ast.alias) -> bool:
+    """Whether `os` is imported under a name by which `_is_os` does not know it."""
+    return alias.name == "os" and alias.asname not in (None, "os", "_os")
 
 
 def _is_path(node: _ast.Attribute) -> bool:

@@ -54,7 +54,7 @@ from sandbox.guest.template.managers import connect_by_pairs
 from sandbox.guest.template.start_methods import fork_always
 from validators import BEFORE_TEST_RUN
 from validators.candidate import Candidate, CheckFailed
-from validators.own_modules import adds_unseen
+from validators.own_modules import adds_any, adds_unseen
 
 FORK = b"F"  # in batch isolation, a request for a child; the other request is SWEEP
 # Messages of the template, besides those on the end of a child: a check, the grader is loaded, it is not loaded.
@@ -138,8 +138,8 @@ class TemplateProcess:
 
     def _settle(self, candidate: Candidate, leaves_open: bool) -> None:
         if self._limits.isolation == AUTO:
-            trees = (candidate.tree, *candidate.modules.values())
-            runs = any(runs_code(tree) or adds_unseen(tree) for tree in trees)
+            own = candidate.modules.values()
+            runs = adds_unseen(candidate.tree) or any(map(adds_any, own)) or any(map(runs_code, (candidate.tree, *own)))
             self._limits = self._limits._replace(isolation=COMPLETION if runs else BATCH)
         self.text = candidate.text
         self.grade = cast("Callable[[object], Coroutine[Any, Any, object]]", candidate.grade)

@@ -143,12 +143,29 @@ def test_a_call_of_exec_in_a_module_of_the_author_does_so_too(pool: Pool) -> Non
         "from gradebox.modules import add_modules as add\nadd({'tools.py': TEXT})",
         "from gradebox.modules import add_modules\nadd_modules({'tools.py': TEXT})",
         "from gradebox.modules import add_modules\nif 1:\n    add_modules({'tools.py': 'def run(t): return eval(t)'})",
+        "from gradebox.modules import add_modules\nadd_modules({'tools.py': b'def run(t): return eval(t)'})",
+        "from gradebox.modules import add_modules\nadd_modules({'tools.py': 'def run(t): return eval(t)'})\nimport tools\n"
+        "add_modules({'tools.py': ''})",
+        "from gradebox.modules import add_modules\nadd_modules({'first.py': 'from gradebox.modules import add_modules\\n"
+        "add_modules({\"tools.py\": \"def run(t): return eval(t)\"})'})\nimport first",
     ],
 )
 def test_modules_that_are_not_seen_isolate_completions(pool: Pool, added: str) -> None:
     text = f"TEXT = 'def run(text):\\n    return ev' + 'al(text)'\n{added}\nimport tools\n"
     report = prove(pool, f"{text}async def grade(thread):\n    return tools.run('4')\n")
     assert report.valid
+    assert report.isolation == "completion"
+
+
+def test_sql_of_one_completion_does_not_change_the_score_of_the_next(pool: Pool) -> None:
+    text = (
+        "import sqlite3\nROWS = sqlite3.connect(':memory:')\nROWS.execute('CREATE TABLE t (x)')\n"
+        "ROWS.execute('INSERT INTO t VALUES (1)')\n"
+        "async def grade(thread):\n    return float(ROWS.execute(thread.completion()).fetchall() == [(1,)])\n"
+    )
+    lines = [b'{"completion": "SELECT x FROM t"}', b'{"completion": "DELETE FROM t"}'] * 2
+    report = prove(pool, text, *lines)
+    assert [outcome.score for outcome in report.outcomes] == [1.0, 0.0] * 2
     assert report.isolation == "completion"
 
 

@@ -40,6 +40,11 @@ from sandbox.guest.template.isolation import runs_code
         "def f():\n    from numpy import testing as t",
         "import os, sys\nsys.path.insert(0, os.environ['ENVIRONMENT_DATA'])\nimport checker",
         "from sys import path\npath.append('/tmp')",
+        "import sqlite3\nsqlite3.connect(':memory:').execute(thread.completion())",
+        "import os as o\no.system('true')",
+        "from os import *\nsystem('true')",
+        "import asyncio\nasyncio.get_running_loop().subprocess_exec(make, 'a')",
+        "import rlcompleter",
     ],
 )
 def test_a_source_that_can_run_what_a_completion_says(source: str) -> None:
