@@ -35,17 +35,20 @@ async def _file(request: Request, kind: str, media_type: str, made: Any) -> Resp
     who = await visit(request)
     batch_id = request.path_params["batch"]
     answers = who.services.large_answers
-    blocks = await answers.make(request, _blocks, who.services.store, who.project, batch_id)
+    first, rest = await answers.make(request, _begun, who.services.store, who.project, batch_id, made)
     headers = {"Content-Disposition": f'attachment; filename="{batch_id}.{kind}"'}
-    sent = answers.stream(request, made(blocks))
+    sent = answers.stream(request, rest, first)
     return StreamingResponse(sent, headers=headers, media_type=media_type)
 
 
-def _blocks(store: Store, project: str, batch_id: str) -> Iterator[bytes]:
-    """The outcomes, of which the first block is already read: an error after the headers would only break it off."""
+def _begun(store: Store, project: str, batch_id: str, made: Any) -> tuple[bytes, Iterator[bytes]]:
+    """The first block, and the others. The outcomes' first block is read, too: an error after the headers would only
+    break the download off.
+    """
     store.batches.get(project, batch_id, summary=False)
     blocks = outcomes.read(store.batches, store.spool, batch_id)
-    return chain((next(blocks, b""),), blocks)
+    sent = made(chain((next(blocks, b""),), blocks))
+    return next(sent), sent
 
 
 def _csv(blocks: Iterator[bytes]) -> Iterator[bytes]:

@@ -25,6 +25,7 @@ LINGER_S = 10.0  # for the rest of a request that is already answered
 LINGER_BYTES = 64 * 1024 * 1024  # the most bytes of that rest
 _REFUSED_BYTES = 1024 * 1024  # the same limit for input that is not HTTP or has too long a head
 PIPELINED = 16
+_WRITTEN_BYTES = 64 * 1024
 _OFFER = (b"upgrade", b"connection", b"http2-settings")
 
 
@@ -54,6 +55,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_lingering = False
         self._discarded = 0  # bytes of a request that is already answered
         self._unread, self._reader = 0, ""  # the bytes counted in `unread`, and the tenant they are counted for
+        self.written = 0  # bytes of the last part of an answer
 
     @property
     def idle(self) -> bool:
@@ -193,7 +195,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().pause_writing()
         self._reading.watch()
         self._reader = "" if self._running is None else tenant_of(self._running.scope)
-        self._count_unread(self.transport.get_write_buffer_size())
+        # The part is held twice: here, and by the application until it may go on.
+        self._count_unread(max(self.transport.get_write_buffer_size(), 2 * self.written))
 
     def resume_writing(self) -> None:
         """Stops watching a client that has caught up."""
@@ -247,7 +250,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._reading.watch()
 
     def _count_unread(self, size: int) -> None:
-        """Counts the write buffer as a whole until it is drained: nothing more is written meanwhile."""
+        """Counts what is written as a whole until it is drained: nothing more is written meanwhile."""
         self.unread.count(size - self._unread, self._reader)
         self._unread = size
 
@@ -294,14 +297,19 @@ class _Closing:
     """The transport of one answer. uvicorn closes the connection through it."""
 
     def __init__(self, protocol: BoundedProtocol, connection: Transport) -> None:
+        self._protocol = protocol
         self._connection = connection
         self.is_closing = connection.is_closing
         self.close = protocol.close_when_answered
 
     def write(self, data: bytes) -> None:
-        """Drops what is written after the connection is closed."""
-        if not self._connection.is_closing():
-            self._connection.write(data)
+        """Drops what is written after the connection is closed. Writes in pieces: one is kept whole until its last byte
+        is sent.
+        """
+        self._protocol.written = len(data)
+        for start in range(0, len(data), _WRITTEN_BYTES):
+            if not self._connection.is_closing():
+                self._connection.write(data[start : start + _WRITTEN_BYTES])
 
 
 def problem_bytes(status: int, name: str, detail: str) -> bytes:

@@ -49,17 +49,22 @@ class LargeAnswers:
             return await run_sync(work, *args, limiter=self._threads)
 
     def _unread(self, tenant: str) -> ProblemError:
-        if self.unread.is_full:
+        if self.unread.is_full and self.unread.of(tenant) <= self.unread.held // 2:
             detail = "answers to others that are not read take all the memory for answers: try again in a moment"
             return ProblemError(503, "unavailable", detail, RETRY)
         held = f"{self.unread.of(tenant) >> 20} MiB of answers to {shown(tenant)} were sent but are not read"
         return ProblemError(429, "too-many-requests", f"{held}: read those first", RETRY)
 
-    async def stream(self, request: Request, blocks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    async def stream(self, request: Request, blocks: Iterator[bytes], first: bytes = b"") -> AsyncIterator[bytes]:
         """Yields the blocks of a long answer, including empty ones. Each takes a turn, after the previous one was
         consumed. While the tenant does not read its answers, the blocks are empty.
+
+        `first` is a block that `make` returned. It is sent at once: nothing counts it until it is written.
         """
         client, tenant = WaitingClient(), tenant_of(request.scope)
+        if first:
+            yield first
+            first = b""  # frees it
         while True:
             async with client.place(self._turns, tenant):
                 is_read = self.unread.fits(0, tenant)

@@ -200,23 +200,26 @@ async def _streamed(
     gzip = _takes_gzip(accept_encoding)
     found = await services.large_answers.make(request, _lines, services, project, batch_id, gzip, read)
     headers = {"Vary": "Accept-Encoding", **({"Content-Encoding": "gzip"} if gzip else {})}
-    if isinstance(found, bytes):
-        return Response(found, headers=headers, media_type="application/x-ndjson")
-    blocks = services.large_answers.stream(request, found)
+    first, rest = found
+    if rest is None:
+        return Response(first, headers=headers, media_type="application/x-ndjson")
+    blocks = services.large_answers.stream(request, rest, first)
     return StreamingResponse(blocks, headers=headers, media_type="application/x-ndjson")
 
 
-def _lines(services: Services, project: str, batch_id: str, gzip: bool, read: Read) -> bytes | Iterator[bytes]:
-    """Returns all lines if they are shorter than a block; else an iterator of blocks, of which the first is already
-    read.
-    """
+def _lines(
+    services: Services, project: str, batch_id: str, gzip: bool, read: Read
+) -> tuple[bytes, Iterator[bytes] | None]:
+    """Returns all lines if they are shorter than a block; else the first block, and an iterator of the others."""
     services.store.batches.get(project, batch_id, summary=False)
     blocks = read(services.store.batches, services.store.spool, batch_id)
     first = next(blocks, b"")
     if len(first) < BLOCK_BYTES:
-        return b"".join(_gzip((first,))) if gzip else first
-    blocks = chain((first,), blocks)
-    return _gzip(blocks) if gzip else blocks
+        return b"".join(_gzip((first,))) if gzip else first, None
+    if gzip:
+        blocks = _gzip(chain(_emptied([first]), blocks))
+        first = next(blocks)
+    return first, blocks
 
 
 def _known(services: Served, project: InProject, batch_id: str) -> Batch:
@@ -312,6 +315,14 @@ def _gzip(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """Compresses at the fastest level: outcomes shrink to a tenth at any, and the response should start at once."""
     packer = zlib.compressobj(1, wbits=31)
     for block in blocks:
-        if packed := packer.compress(block):
+        packed = packer.compress(block)
+        del block  # while a reader is slow, this holds nothing
+        if packed:
             yield packed
     yield packer.flush()
+
+
+def _emptied(blocks: list[bytes]) -> Iterator[bytes]:
+    """The blocks, without keeping them."""
+    while blocks:
+        yield blocks.pop(0)

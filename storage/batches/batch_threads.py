@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from storage.batches.batches import Batches
 from storage.batches.blocks import joined
-from storage.batches.chunks import holding
+from storage.batches.chunks import Chunk, holding
 from storage.errors import Refused
 from storage.outcomes.outcomes import wanted_lines
 from storage.spool.spool import Spool
@@ -20,13 +20,15 @@ def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: 
 def _chunks(batches: Batches, spool: Spool, batch_id: str, after: int, limit: int | None) -> Iterator[bytes]:
     chunks = batches.standing(batch_id)[0].chunks
     for chunk in chunks[max(holding(chunks, after + 1), 0) :]:
-        wanted = wanted_lines(chunk, after, limit)
-        if not wanted:
-            continue
-        payload = spool.read_payload(batch_id, chunk.offset, chunk.length)
-        start = _position_after(payload, wanted.start)
-        end = len(payload) if wanted.stop == chunk.lines else _position_after(payload, len(wanted), start)
-        yield with_end(payload[start:end])
+        if wanted := wanted_lines(chunk, after, limit):
+            yield _lines_of(spool, batch_id, chunk, wanted)  # no name here keeps them while a reader is slow
+
+
+def _lines_of(spool: Spool, batch_id: str, chunk: Chunk, wanted: range) -> bytes:
+    payload = spool.read_payload(batch_id, chunk.offset, chunk.length)
+    start = _position_after(payload, wanted.start)
+    end = len(payload) if wanted.stop == chunk.lines else _position_after(payload, len(wanted), start)
+    return with_end(payload[start:end])
 
 
 def read_picked(batches: Batches, spool: Spool, batch_id: str, indices: Sequence[int]) -> Iterator[bytes]:

@@ -22,8 +22,15 @@ def joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
     for piece in pieces:
         block.append(piece)
         size += len(piece)
+        del piece  # while a reader is slow, this holds nothing
         if size >= BLOCK_BYTES:
-            yield b"".join(block)
-            block, size = [], 0
+            size = 0
+            yield _taken(block)
     if block:
-        yield b"".join(block)
+        yield _taken(block)
+
+
+def _taken(block: list[bytes]) -> bytes:
+    whole = b"".join(block)
+    block.clear()
+    return whole

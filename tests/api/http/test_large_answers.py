@@ -1,9 +1,11 @@
 """Tests of the cost of one project's large answers for others."""
 
 import asyncio
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -71,7 +73,7 @@ def test_others_are_served_while_one_asks_for_many(service: Service, secret: str
 def test_a_project_that_does_not_read_gets_no_more(
     service: Service, client: httpx.Client, versions: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service.services.large_answers.unread, "_most", 16 * MIB)
+    monkeypatch.setattr(service.services.large_answers.unread, "_most", 64 * MIB)
     monkeypatch.setattr("api.intake.body_budget._LEAST", 0)
     service.store.projects.ensure("other")
     keys = [reader(service), reader(service)]
@@ -89,7 +91,7 @@ def test_a_project_that_does_not_read_gets_no_more(
             assert refused.headers["retry-after"] == "1"
         assert client.get("/v1/projects/other/graders").is_success
         time.sleep(1)
-        assert unread.held < 40 * MIB  # of 20 answers of 4 MiB; two were being made when the limit was reached
+        assert unread.held < 64 * MIB  # of 20 answers that count 8 MiB; two were being made when the limit was reached
     eventually(lambda: not unread.held)  # what closed connections did not read
 
 
@@ -136,3 +138,55 @@ def test_what_is_read_is_counted_no_more(service: Service, client: httpx.Client,
             while connection.recv(65_536):
                 pass
         assert not unread.unread.held
+
+
+def test_a_first_block_waits_for_no_turn() -> None:
+    answers = LargeAnswers(128 * MIB)
+    asked = Request({"type": "http", "state": {"tenant": "one"}})
+
+    async def read() -> None:
+        answers.unread.count(129 * MIB, "other")  # no further block is made
+        stream = answers.stream(asked, iter([b"second"]), b"first")
+        assert [await anext(stream), await anext(stream)] == [b"first", b""]
+        answers.unread.count(-129 * MIB, "other")
+        assert [block async for block in stream] == [b"second"]
+
+    asyncio.run(read())
+
+
+def test_threads_that_nobody_reads_take_bounded_memory(
+    service: Service, client: httpx.Client, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service.services.large_answers.unread, "_most", 16 * MIB)
+    monkeypatch.setattr("api.intake.body_budget._LEAST", 0)
+    asked = request(secret, "GET", f"{PROJECT}/batches/{two_chunks(service, client)}/threads")
+    with ExitStack() as stack:
+        opened = [stack.enter_context(connected(service, small=True)) for _ in range(60)]
+        before = memory_mb()
+        for connection in opened:
+            connection.sendall(asked)
+        time.sleep(3)
+        assert memory_mb() - before < 60  # all first blocks together have 120 MiB
+
+
+def test_a_block_counts_whole_until_it_is_sent(service: Service, client: httpx.Client, secret: str) -> None:
+    batch = two_chunks(service, client)
+    unread = service.services.large_answers.unread
+    with connected(service, small=True) as connection:
+        connection.sendall(request(secret, "GET", f"{PROJECT}/batches/{batch}/threads"))
+        eventually(lambda: unread.held >= 2 * 2 * MIB)  # a part of it is in buffers of the kernel
+
+
+def two_chunks(service: Service, client: httpx.Client) -> str:
+    """A batch of two chunks of 2 MiB."""
+    service.store.graders.create("default", "any", "any", "", proved(SOURCE))
+    line = b'{"completion":"%b"}\n' % (b"x" * 2 * MIB)
+    kind = {"Content-Type": "application/x-ndjson"}
+    batch: str = client.post(f"{PROJECT}/batches?grader=any", content=line * 2, headers=kind).json()["id"]
+    return batch
+
+
+def memory_mb() -> float:
+    """The memory of this process, in which the API runs, too."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / MIB
