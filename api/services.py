@@ -128,11 +128,16 @@ class Services:
         projects, so that read-only requests never wait for slow graders.
 
         Raises:
-            ProblemError: no thread or no sandbox was free in time, or the client disconnected; also what `work` raises.
+            ProblemError: no thread or no sandbox was free in time, the client disconnected, or the project does not
+                read its answers; also what `work` raises.
         """
         caller = Caller(client, project, self.settings.score_s)
         try:
-            return await self._grading.run(client, project, work, caller, *args)
+            async with client.place(self._grading.shares, project):
+                result = await self._grading.work(work, caller, *args)
+                if isinstance(result, bytes):
+                    await self.large_answers.room(client, project, len(result))  # in its place, so that few wait
+                return result
         except (Busy, Stopped) as error:
             raise problem_of(error) from error
 

@@ -18,7 +18,7 @@ class SharedThreads:
     """As many threads as there are places in `shares`. No project has all of them, and waiting projects take turns."""
 
     def __init__(self, shares: Shares) -> None:
-        self._shares = shares
+        self.shares = shares
         self._threads = CapacityLimiter(shares.most)
 
     async def run(self, client: WaitingClient, project: str, work: Callable[[*_Args], _T], *args: *_Args) -> _T:
@@ -26,10 +26,14 @@ class SharedThreads:
 
         Raises ProblemError if no thread was free in time, or the client disconnected before; also what `work` raises.
         """
-        async with client.place(self._shares, project):
-            return await run_sync(work, *args, limiter=self._threads)
+        async with client.place(self.shares, project):
+            return await self.work(work, *args)
+
+    async def work(self, work: Callable[[*_Args], _T], *args: *_Args) -> _T:
+        """Returns the result of `work`, for a caller that holds a place."""
+        return await run_sync(work, *args, limiter=self._threads)
 
     async def run_for(self, request: Request, project: str, work: Callable[[*_Args], _T], *args: *_Args) -> _T:
         """As `run`, for a request whose body has been read."""
-        async with WaitingClient().place(self._shares, project, request):
-            return await run_sync(work, *args, limiter=self._threads)
+        async with WaitingClient().place(self.shares, project, request):
+            return await self.work(work, *args)

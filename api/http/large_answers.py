@@ -2,21 +2,25 @@
 
 from asyncio import sleep
 from collections.abc import AsyncIterator, Callable, Iterator
+from time import monotonic
 from typing import TypeVar, TypeVarTuple
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import Request
 
-from api.access.callers import WaitingClient, watched
+from api.access.callers import WaitingClient, gone, watched
 from api.access.tenants import shown, tenant_of
 from api.http.problems import RETRY, ProblemError
+from api.http.reading import READ_S
 from api.intake.body_budget import BodyMemory
 from sandbox.errors import Busy
 from sandbox.pool.fair_shares import Shares
 
 AT_ONCE = 4  # each holds the interpreter for some milliseconds at a time, and others wait meanwhile
 _WAIT_S = 0.5
+_LOOK_S = 0.05
+_SMALL_BYTES = 64 * 1024  # an answer of fewer bytes is in the buffers of the connection
 
 _T = TypeVar("_T")
 _Args = TypeVarTuple("_Args")
@@ -47,6 +51,20 @@ class LargeAnswers:
             if not self.unread.fits(0, tenant):
                 raise self._unread(tenant)
             return await run_sync(work, *args, limiter=self._threads)
+
+    async def room(self, client: WaitingClient, tenant: str, size: int) -> None:
+        """Waits until the tenant has read enough of its answers for one more of `size` bytes. A tenant that has read
+        all may get any.
+
+        Raises ProblemError if that takes too long, or the client disconnects.
+        """
+        ends = monotonic() + READ_S
+        while size > _SMALL_BYTES and self.unread.of(tenant) and not self.unread.fits(2 * size, tenant):
+            if client.is_gone():
+                raise gone()
+            if monotonic() > ends:
+                raise self._unread(tenant)
+            await sleep(_LOOK_S)
 
     def _unread(self, tenant: str) -> ProblemError:
         if self.unread.is_full and self.unread.of(tenant) <= self.unread.held // 2:

@@ -224,7 +224,8 @@ class _BoundedAnswer(ResponseHandler):
 class _Connector(aiohttp.TCPConnector):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._factory = partial(_BoundedAnswer, loop=asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        self._factory = partial(_BoundedAnswer, loop=loop)  # type: ignore[assignment]  # of a subclass
 
 
 def _trusted() -> ssl.SSLContext:

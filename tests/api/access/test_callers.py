@@ -115,7 +115,7 @@ def test_a_client_that_goes_frees_what_its_call_held(name: str, service: Service
     assert in_use(service) == (1, 1)
     connection.close()
     assert eventually(lambda: in_use(service) == (0, 0)) < 1.0
-    assert service.services._grading._shares._held == {}
+    assert service.services._grading.shares._held == {}
     assert service.services.pool._shares._held == {}
 
 
@@ -132,7 +132,7 @@ def test_a_websocket_that_closes_frees_what_it_held(requests: int, service: Serv
         eventually(lambda: sum(service.services.pool._shares._held.values()) == held)
         time.sleep(0.2)
     assert eventually(lambda: in_use(service) == (0, 0)) < 1.0
-    assert service.services._grading._shares._held == service.services.pool._shares._held == {}
+    assert service.services._grading.shares._held == service.services.pool._shares._held == {}
 
 
 @pytest.mark.usefixtures("slow")
@@ -204,7 +204,7 @@ def test_another_project_is_scored_beside_forty_slow_calls_of_one(
         for connection in held:
             connection.close()
     assert eventually(lambda: in_use(service) == (0, 0)) < 1.5
-    assert service.services._grading._shares._held == service.services._grading._shares._waiting == {}
+    assert service.services._grading.shares._held == service.services._grading.shares._waiting == {}
 
 
 @pytest.mark.usefixtures("slow")
@@ -228,11 +228,11 @@ def test_who_uses_up_the_own_share_is_told_so(
 def test_clients_that_go_while_they_wait_for_a_place_leave_no_trace(service: Service, secret: str) -> None:
     held = [send(service, secret, f"{PROJECT}/graders/slow/score", _SLOW) for _ in range(20)]
     eventually(lambda: in_use(service)[1] == 16)
-    eventually(lambda: len(service.services._grading._shares._waiting.get("default", ())) == 4)
+    eventually(lambda: len(service.services._grading.shares._waiting.get("default", ())) == 4)
     for connection in held[::-1]:
         connection.close()
     assert eventually(lambda: in_use(service) == (0, 0)) < 1.5
-    assert service.services._grading._shares._held == service.services._grading._shares._waiting == {}
+    assert service.services._grading.shares._held == service.services._grading.shares._waiting == {}
 
 
 @pytest.mark.usefixtures("slow")

@@ -132,5 +132,5 @@ def test_pages_of_one_project_hold_up_no_other(
         assert blocked.begun == 4
     time.sleep(0.5)
     blocked.goes_on.set()
-    eventually(lambda: not service.services.reading._shares.held)
+    eventually(lambda: not service.services.reading.shares.held)
     assert blocked.begun == 4

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from fastapi import Request
 
+from api.access.callers import WaitingClient
 from api.http.large_answers import LargeAnswers
 from api.http.problems import ProblemError
 from tests.api.conftest import PROJECT, Service, problem
@@ -190,3 +191,23 @@ def memory_mb() -> float:
     """The memory of this process, in which the API runs, too."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / MIB
+
+
+def test_a_score_waits_while_its_project_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers, client = LargeAnswers(128 * MIB), WaitingClient()
+
+    async def room() -> None:
+        await answers.room(client, "one", 99 * MIB)  # it has read all
+        answers.unread.count(60 * MIB, "one")
+        await answers.room(client, "one", 2 * MIB)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(answers.room(client, "one", 3 * MIB), 0.2)
+        await answers.room(client, "one", 1000)
+        monkeypatch.setattr("api.http.large_answers.READ_S", 0)
+        with pytest.raises(ProblemError, match="read those first"):
+            await answers.room(client, "one", 3 * MIB)
+        client.leave()
+        with pytest.raises(ProblemError, match="closed"):
+            await answers.room(client, "one", 3 * MIB)
+
+    asyncio.run(room())

@@ -136,6 +136,10 @@ def test_a_call_of_exec_in_a_module_of_the_author_does_so_too(pool: Pool) -> Non
     assert prove(pool, text.replace("{}", "float")).isolation == "batch"
 
 
+_ADD = "from gradebox.modules import add_modules\n"
+_NESTED = f"{_ADD}add_modules({{'tools.py': 'def run(t): return eval(t)'}})"
+
+
 @pytest.mark.parametrize(
     "added",
     [
@@ -144,10 +148,8 @@ def test_a_call_of_exec_in_a_module_of_the_author_does_so_too(pool: Pool) -> Non
         "from gradebox.modules import add_modules\nadd_modules({'tools.py': TEXT})",
         "from gradebox.modules import add_modules\nif 1:\n    add_modules({'tools.py': 'def run(t): return eval(t)'})",
         "from gradebox.modules import add_modules\nadd_modules({'tools.py': b'def run(t): return eval(t)'})",
-        "from gradebox.modules import add_modules\nadd_modules({'tools.py': 'def run(t): return eval(t)'})\nimport tools\n"
-        "add_modules({'tools.py': ''})",
-        "from gradebox.modules import add_modules\nadd_modules({'first.py': 'from gradebox.modules import add_modules\\n"
-        "add_modules({\"tools.py\": \"def run(t): return eval(t)\"})'})\nimport first",
+        f"{_ADD}add_modules({{'tools.py': 'def run(t): return eval(t)'}})\nimport tools\nadd_modules({{'tools.py': ''}})",
+        f"{_ADD}add_modules({{'first.py': {_NESTED!r}}})\nimport first",
     ],
 )
 def test_modules_that_are_not_seen_isolate_completions(pool: Pool, added: str) -> None:
