@@ -1,5 +1,6 @@
 """Scores of a batch that are recorded by people or other programs."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -42,15 +43,23 @@ def _record(is_gone: IsGone, services: Services, project: str, batch_id: str, gr
     store = services.store
     batch = store.batches.get(project, batch_id, summary=False)
     label = _label(services, project, grader)
-    threads = batch_threads.read(store.batches, store.spool, batch_id)
+    threads = _wanted(batch_threads.read(store.batches, store.spool, batch_id), is_gone)
     try:
         scores = score_upload.outcomes_of(score_upload.read(body), label, batch.threads, threads)
     except PayloadLost as error:
         raise NotFound(f"the threads of batch {batch_id!r} no longer exist: nothing was recorded") from error
-    if is_gone():
-        raise gone()
     store.recorded.record(project, batch_id, scores)
     return store.batches.get(project, batch_id)
+
+
+def _wanted(blocks: Iterator[bytes], is_gone: IsGone) -> Iterator[bytes]:
+    """The threads, which may be gigabytes, as long as the client waits."""
+    for block in blocks:
+        if is_gone():
+            raise gone()
+        yield block
+    if is_gone():
+        raise gone()
 
 
 def _label(services: Services, project: str, grader: str) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
+from api.http.problems import ProblemError
+from api.routes import recorded_scores
 from tests.api.conftest import GOOD, PROJECT, create, problem
 from tests.api.routes.conftest import scored
 
@@ -88,3 +90,11 @@ def test_a_custom_grader_is_made_described_and_not_proved(client: httpx.Client) 
     problem(client.put(url, json={"timeout_s": 3}), 409, "not-runnable")
     proof = client.post(f"{PROJECT}/validate", json={"kind": "custom"})
     assert "no source to check" in problem(proof, 422, "invalid-request")
+
+
+def test_threads_are_read_no_further_for_a_client_that_is_gone() -> None:
+    gone = iter([False, True])
+    blocks = iter([b"1\n", b"2\n", b"3\n"])
+    with pytest.raises(ProblemError):
+        list(recorded_scores._wanted(blocks, lambda: next(gone)))
+    assert list(blocks) == [b"3\n"]

@@ -148,7 +148,7 @@ _NESTED = f"{_ADD}add_modules({{'tools.py': 'def run(t): return eval(t)'}})"
         "from gradebox.modules import add_modules\nadd_modules({'tools.py': TEXT})",
         "from gradebox.modules import add_modules\nif 1:\n    add_modules({'tools.py': 'def run(t): return eval(t)'})",
         "from gradebox.modules import add_modules\nadd_modules({'tools.py': b'def run(t): return eval(t)'})",
-        f"{_ADD}add_modules({{'tools.py': 'def run(t): return eval(t)'}})\nimport tools\nadd_modules({{'tools.py': ''}})",
+        f"{_NESTED}\nimport tools\nadd_modules({{'tools.py': ''}})",
         f"{_ADD}add_modules({{'first.py': {_NESTED!r}}})\nimport first",
     ],
 )

@@ -1,6 +1,7 @@
 """Tests that the host reads the same id as a grader's process."""
 
 import json
+import timeit
 import tracemalloc
 from typing import Any
 
@@ -107,3 +108,8 @@ def test_threads_that_no_group_may_have_are_not_held(members: int, count: int) -
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_a_long_line_that_is_no_thread_is_not_searched_byte_by_byte() -> None:
+    line = b'{"id":"%b"}' % (b"x" * 8_000_000)
+    assert min(timeit.repeat(lambda: read_id(line), number=1, repeat=5)) < 0.1
