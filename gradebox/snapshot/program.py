@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from gradebox.snapshot.hidden_files import hide_files
 from gradebox.snapshot.snapshot import Snapshot
 
-
 _GIVEN = {"HOME", "LANG", "PATH", "PWD", "PYTHONHASHSEED", "TMPDIR", "TZ", "USER"}  # variables of a sandbox, too
 
 

@@ -10,8 +10,8 @@ from time import monotonic
 
 import pytest
 
-from models.client import ModelClient
 from models.errors import AskFailed
+from models.servers.client import ModelClient
 from models.settings import ModelSettings
 from tests.models.registered import model_at
 
