@@ -15,7 +15,7 @@ from benchmarks.results import MEBIBYTES, MILLIS, Results
 from benchmarks.scale import Scale
 from benchmarks.service import Service, running
 from gradebox.client import BatchHandle
-from gradebox.outcome_table import MOST_ROWS
+from gradebox.schemas.outcome_table import MOST_ROWS
 
 TABLE = "table of a batch"
 _BIG = 1_000_000  # the rows that the targets are for

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from gradebox.outcome_table import TEXT_CHARACTERS
+from gradebox.schemas.outcome_table import TEXT_CHARACTERS
 
 _LOOKED_AT = 500  # characters of a message that are compared
 _LINE_CHARACTERS = 20  # the most characters of the line number at the end of a message

@@ -14,8 +14,8 @@ from api.intake.batch_upload import Arrival, NewBatch, named
 from api.routes import tables
 from api.routes.batches import own, retried
 from api.routes.numbers import side
-from gradebox.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 from gradebox.schemas import ENDED, Batch
+from gradebox.schemas.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 from storage.errors import NotFound
 from storage.store import Store
 from ui import histogram, query

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from api.http.problems import invalid
 from api.routes import numbers
 from api.services import Services
-from gradebox.agreement import Agreement
-from gradebox.comparison import Compared, Comparison, PairCounts
+from gradebox.schemas.agreement import Agreement
+from gradebox.schemas.comparison import Compared, Comparison, PairCounts
 from storage.errors import NotFound
 from storage.statistics.summary import inner_edges
 from storage.store import Store

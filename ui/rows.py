@@ -13,8 +13,8 @@ from api.http.problems import invalid, too_large
 from api.services import Services
 from gradebox import group_forms, thread_forms
 from gradebox.outcome import Outcome
-from gradebox.outcome_table import MOST_PICKED
 from gradebox.schemas import Batch
+from gradebox.schemas.outcome_table import MOST_PICKED
 from storage.batches import batch_threads
 from storage.batches.blocks import lines_of
 from storage.errors import NotFound

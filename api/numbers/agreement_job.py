@@ -14,8 +14,8 @@ from api.numbers.outcome_column import NO_SCORE, Array, decode, finite, mean_of
 from api.numbers.pair_counts import pair_counts
 from api.table.completions import value_of
 from gradebox import thread_forms
-from gradebox.agreement import Agreement, Correlation, LengthBias, LengthQuarter
 from gradebox.schemas import BiasCount
+from gradebox.schemas.agreement import Agreement, Correlation, LengthBias, LengthQuarter
 from gradebox.thread_forms import METADATA
 from storage.statistics.positional_bias import decisions
 from storage.statistics.summary import spent

@@ -9,7 +9,7 @@ from api.numbers.bootstrap import interval
 from api.numbers.jobs import ComparisonJob, Side
 from api.numbers.outcome_column import Array, OutcomeColumn, mean_of
 from api.numbers.pair_counts import pair_counts
-from gradebox.comparison import Compared, Comparison, Flip
+from gradebox.schemas.comparison import Compared, Comparison, Flip
 from storage.statistics.summary import spent
 
 Positions = np.ndarray[Any, np.dtype[np.int64]]

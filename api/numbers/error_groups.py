@@ -5,7 +5,7 @@ from time import perf_counter
 
 import msgspec
 
-from gradebox.outcome_table import TEXT_CHARACTERS, ErrorGroup, ErrorGroups, KindGroups
+from gradebox.schemas.outcome_table import TEXT_CHARACTERS, ErrorGroup, ErrorGroups, KindGroups
 from gradebox.similar_messages import Similar, group_of
 
 GROUPS = 50

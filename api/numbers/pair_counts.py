@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from api.numbers.outcome_column import Array
-from gradebox.comparison import PairCounts
+from gradebox.schemas.comparison import PairCounts
 from storage.statistics.summary import BINS, inner_edges
 
 

@@ -27,8 +27,8 @@ from api.intake.money import CURRENCY, MOST_COST, MOST_TOKENS
 from api.numbers.process import IsGone
 from api.numbers.summaries import with_bootstrap, with_kept
 from api.services import Served, Services
-from gradebox.outcome_table import MOST_PICKED
 from gradebox.schemas import ENDED, Batch
+from gradebox.schemas.outcome_table import MOST_PICKED
 from storage.batches import batch_threads
 from storage.batches.batches import Batches
 from storage.batches.blocks import BLOCK_BYTES

@@ -9,10 +9,10 @@ from api.intake.grader_of_batch import label_of, label_source_of
 from api.numbers import process
 from api.numbers.jobs import AgreementJob, ComparisonJob, Job, Side
 from api.services import Served, Services
-from gradebox.agreement import Agreement
-from gradebox.comparison import Comparison
 from gradebox.outcome import Spent
 from gradebox.schemas import ENDED, Batch
+from gradebox.schemas.agreement import Agreement
+from gradebox.schemas.comparison import Comparison
 from storage.batches import batch_threads
 from storage.errors import Conflict
 from storage.outcomes import outcomes

@@ -12,7 +12,7 @@ from api.routes.numbers import Named, side
 from api.services import Served, Services
 from api.table.making import GraderTable
 from api.table.page import PageOf, page
-from gradebox.outcome_table import MOST_ROWS, ErrorGroups, KindFilter, Sort, TablePage
+from gradebox.schemas.outcome_table import MOST_ROWS, ErrorGroups, KindFilter, Sort, TablePage
 from storage.errors import Conflict
 from storage.outcomes.outcome_selection import OutcomeFilter
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from api.table.completions import completion
 from gradebox.outcome import OutcomeError
-from gradebox.outcome_table import TEXT_CHARACTERS
+from gradebox.schemas.outcome_table import TEXT_CHARACTERS
 
 PARTS_BYTES = 2000
 

@@ -8,9 +8,9 @@ from gradebox.cli.command import Invocation
 from gradebox.cli.output import as_json, cell, errors, fail, note, say, table
 
 if TYPE_CHECKING:
-    from gradebox.agreement import Agreement, Correlation
-    from gradebox.comparison import Comparison
     from gradebox.schemas import Interval
+    from gradebox.schemas.agreement import Agreement, Correlation
+    from gradebox.schemas.comparison import Comparison
 
 _SPENT = ["asks", "kept", "input tokens", "output tokens", "cost"]
 

@@ -8,7 +8,7 @@ from gradebox.cli.command import Invocation
 from gradebox.cli.output import as_json, cell, note, say, table
 
 if TYPE_CHECKING:
-    from gradebox.outcome_table import ErrorGroups, TablePage, TableRow
+    from gradebox.schemas.outcome_table import ErrorGroups, TablePage, TableRow
 
 _SHOWN = 100  # characters of a text that are printed
 
@@ -36,7 +36,7 @@ def show_table(
     """A page of the outcomes of a batch, sorted and filtered once it is over; or its errors in groups."""
     import msgspec
 
-    from gradebox.outcome_table import KindFilter, Sort
+    from gradebox.schemas.outcome_table import KindFilter, Sort
 
     _check("--kind", kind, tuple(one for part in get_args(KindFilter) for one in get_args(part)))
     _check("--sort", sort, get_args(Sort))

@@ -11,15 +11,12 @@ from uuid import uuid4
 import msgspec
 from pydantic import BaseModel, TypeAdapter
 
-from gradebox.agreement import Agreement
 from gradebox.client.call import Call, Params, encode, nothing
 from gradebox.client.line_readers import read_threads
 from gradebox.client.threads import Thread, Threads, each_of, to_line
 from gradebox.client.warned_answers import noted_agreement, noted_comparison, proved_grader
-from gradebox.comparison import Comparison
 from gradebox.errors import GradeboxError
 from gradebox.outcome import Outcome
-from gradebox.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 from gradebox.schemas import (
     ApiKey,
     AuditLine,
@@ -43,6 +40,9 @@ from gradebox.schemas import (
     SignInLink,
     Version,
 )
+from gradebox.schemas.agreement import Agreement
+from gradebox.schemas.comparison import Comparison
+from gradebox.schemas.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 
 T = TypeVar("T", bound=BaseModel)
 

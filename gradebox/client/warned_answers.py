@@ -2,9 +2,9 @@
 agreement.
 """
 
-from gradebox.agreement import Agreement
-from gradebox.comparison import Comparison
 from gradebox.schemas import GraderRecord, on_scores
+from gradebox.schemas.agreement import Agreement
+from gradebox.schemas.comparison import Comparison
 from gradebox.warn import warn
 
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
-from gradebox.outcome_table import KindFilter, Sort
+from gradebox.schemas.outcome_table import KindFilter, Sort
 from storage.outcomes.index_file import FIRST_BUCKET
 from storage.outcomes.outcome_index import OutcomeIndex
 from storage.statistics.summary import bin_of

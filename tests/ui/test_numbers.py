@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from gradebox.comparison import PairCounts
+from gradebox.schemas.comparison import PairCounts
 from storage.statistics.summary import BINS, bin_of
 from ui.numbers import _heat
 

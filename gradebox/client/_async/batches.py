@@ -19,9 +19,9 @@ from gradebox.client.threads import Threads
 from gradebox.errors import Conflict, GradeboxError
 from gradebox.frame import Listing, Outcomes
 from gradebox.outcome import Outcome
-from gradebox.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 from gradebox.reduction import reduced
 from gradebox.schemas import BATCH_COLUMNS, ENDED, Batch, BatchBudget, FeedbackOn, FeedbackTarget
+from gradebox.schemas.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 from gradebox.warn import warn
 
 _NOTHING_TO_SAY = "urn:gradebox:problem:nothing-to-say"

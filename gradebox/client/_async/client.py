@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from gradebox.agreement import Agreement
 from gradebox.client import calls
 from gradebox.client._async.batches import AsyncBatches, AsyncBatchHandle
 from gradebox.client._async.budget import AsyncBudget
@@ -19,9 +18,10 @@ from gradebox.client.combined import AsyncReward, part_of, weights_of_reward
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
-from gradebox.comparison import Comparison
 from gradebox.frame import Outcomes
 from gradebox.schemas import ApiKey, AuditLine, ProjectSpending
+from gradebox.schemas.agreement import Agreement
+from gradebox.schemas.comparison import Comparison
 
 TIMEOUT_S = 30.0
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from gradebox.agreement import Agreement
 from gradebox.client import calls
 from gradebox.client._sync.batches import Batches, BatchHandle
 from gradebox.client._sync.budget import Budget
@@ -20,9 +19,10 @@ from gradebox.client.combined import Reward, part_of, weights_of_reward
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
-from gradebox.comparison import Comparison
 from gradebox.frame import Outcomes
 from gradebox.schemas import ApiKey, AuditLine, ProjectSpending
+from gradebox.schemas.agreement import Agreement
+from gradebox.schemas.comparison import Comparison
 
 TIMEOUT_S = 30.0
 

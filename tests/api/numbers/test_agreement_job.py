@@ -9,9 +9,9 @@ import pytest
 from api.numbers.agreement_job import categorical, correlation, run
 from api.numbers.jobs import AgreementJob, Side
 from gradebox import NotApplicable, StringThread
-from gradebox.agreement import Agreement
 from gradebox.judges.feedback import Feedback
 from gradebox.outcome import Spent
+from gradebox.schemas.agreement import Agreement
 
 
 def outcome(index: int, grader: str, score: float | None, **more: object) -> bytes:

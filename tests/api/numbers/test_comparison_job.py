@@ -7,8 +7,8 @@ import pytest
 from api.numbers.comparison_job import run
 from api.numbers.jobs import ComparisonJob, Side
 from api.numbers.outcome_column import read
-from gradebox.comparison import Comparison, Flip
 from gradebox.outcome import Spent
+from gradebox.schemas.comparison import Comparison, Flip
 from storage.statistics.summary import bin_of
 
 Row = tuple[str | int | None, float | str | None]

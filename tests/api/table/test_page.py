@@ -12,7 +12,7 @@ from api.table.lines import THREAD_BYTES
 from api.table.making import GraderTable
 from api.table.page import PageOf, page
 from gradebox.outcome import CompletionScore, Outcome, OutcomeError
-from gradebox.outcome_table import KindFilter, Sort, TablePage
+from gradebox.schemas.outcome_table import KindFilter, Sort, TablePage
 from storage.errors import Conflict
 from storage.outcomes import outcomes
 from storage.outcomes.outcome_selection import OutcomeFilter

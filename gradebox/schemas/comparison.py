@@ -6,7 +6,8 @@ from pydantic import Field
 
 from gradebox.notebook_tables import table
 from gradebox.number_text import number_text
-from gradebox.schemas import Interval, Schema, SpentSummary
+from gradebox.schemas.base import Schema
+from gradebox.schemas.summaries import Interval, SpentSummary
 
 
 class Compared(Schema):

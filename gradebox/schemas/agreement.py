@@ -2,9 +2,10 @@
 
 from pydantic import Field
 
-from gradebox.comparison import PairCounts
 from gradebox.notebook_tables import table
-from gradebox.schemas import BiasCount, Interval, Schema, SpentSummary
+from gradebox.schemas.base import Schema
+from gradebox.schemas.comparison import PairCounts
+from gradebox.schemas.summaries import BiasCount, Interval, SpentSummary
 
 
 class Correlation(Schema):
