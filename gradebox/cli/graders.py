@@ -102,7 +102,7 @@ def show(
     source: Annotated[bool, typer.Option(help="Print the source: of the newest version if none is named.")] = False,
 ) -> None:
     """One grader and its versions."""
-    from gradebox.client.calls import split_version
+    from gradebox.client.grader_names import split_version
 
     try:
         key, number = split_version(key)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from math import isfinite
 from typing import Generic, TypeVar
 
-from gradebox.client.calls import GraderChoice, weights_of
+from gradebox.client.grader_names import GraderChoice, weights_of
 from gradebox.client.reward_functions import AsyncRewardFunctions, NamedReward, RewardFunctions
 from gradebox.client.threads import Thread, each_of
 from gradebox.frame import Outcomes

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import httpx
 
 from gradebox.access import FoundKey, Listeners, find_key, is_local, service_url
-from gradebox.client.call import Call, problem_of, refusal
+from gradebox.client.calls.call import Call, problem_of, refusal
 from gradebox.errors import ConnectionFailed, GradeboxError, NotAllowed
 from gradebox.key_file import id_of
 from gradebox.schemas import Problem

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gradebox.client import calls
-from gradebox.client.call import Call
+from gradebox.client import grader_names
+from gradebox.client.calls import grader_calls
+from gradebox.client.calls.call import Call
 from gradebox.errors import GradeboxError
 from gradebox.frame import Outcomes
 from gradebox.judges.feedback import MOST_TEXTS, settings_of
@@ -46,7 +47,7 @@ NOTHING = Suggestion(Outcomes(), None, None, None)
 
 def judge_of(batch: Batch, key: str) -> BatchGrader:
     """The version of the judge that scored the batch. Raises ValueError if no version or several versions did."""
-    name, version = calls.split_version(key)
+    name, version = grader_names.split_version(key)
     found = [one for one in batch.graders if one.key == name and version in (None, one.version)]
     if len(found) != 1:
         raise ValueError(
@@ -62,7 +63,7 @@ def bring_together(
     label = f"{judge.key}@{version.number}"
     settings = settings_of(label, version.kind, judge.description, version.config, version.source)
     metadata = {"settings": settings, "feedback": list(said[:MOST_TEXTS]), "instructions": instructions}
-    return calls.validate(project, _SOURCE.format(model=model), [{"completion": "", "metadata": metadata}])
+    return grader_calls.validate(project, _SOURCE.format(model=model), [{"completion": "", "metadata": metadata}])
 
 
 def with_feedback(outcomes: Sequence[Outcome], batch: str) -> list[Outcome]:

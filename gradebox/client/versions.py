@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
-from gradebox.client import calls
-from gradebox.client.call import Call
+from gradebox.client.calls import collection, grader_calls
+from gradebox.client.calls.call import Call
 from gradebox.client.threads import Thread
 from gradebox.errors import GradeboxError, SourceError
 from gradebox.schemas import KEY_PATTERN, GraderRecord, Isolation, WrittenKind
@@ -101,11 +101,11 @@ def update_call(
     if fn is None and all(value is None for name, value in options.items() if name not in ("name", "description")):
         if if_version is not None:
             raise TypeError("if_version= is for a new version: a name or a description belongs to none")
-        return calls.graders.patch(project, key, options)
+        return collection.graders.patch(project, key, options)
     check_isolation(options.get("isolation"))
     source = None if fn is None else source_of(fn, options.get("environment"))
     threads = options.pop("threads", None)
-    return calls.put_grader(project, key, {**options, "source": source}, threads, if_version, known)
+    return grader_calls.put_grader(project, key, {**options, "source": source}, threads, if_version, known)
 
 
 def check_options(options: Mapping[str, object], creates: bool = False) -> None:

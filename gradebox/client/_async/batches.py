@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, overload
 
-from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.batch_record import BatchRecord
 from gradebox.client.batch_watch import BatchWatch
-from gradebox.client.calls import GraderChoice, Labels
+from gradebox.client.calls import batch_calls
+from gradebox.client.calls.batch_calls import Labels
+from gradebox.client.grader_names import GraderChoice
 from gradebox.client.line_readers import OutcomeReader, SentThreadReader
 from gradebox.client.outcomes import Rewards, checked, is_of, no_scores
 from gradebox.client.recorded_scores import RecordedScore, blocks_of, note_recorded, score_lines
@@ -42,7 +43,7 @@ class AsyncBatchHandle(BatchRecord):
             bootstrap: once the batch is over, compute the confidence intervals in its summary by bootstrap, for
                 graders with up to 10,000 scores. The first request takes seconds. Otherwise they are normal intervals.
         """
-        self.status = await self._transport.send(calls.get_batch(self.status.project, self.id, wait_s, bootstrap))
+        self.status = await self._transport.send(batch_calls.get_batch(self.status.project, self.id, wait_s, bootstrap))
         return self.status
 
     async def wait(self, progress: bool = True, timeout: float | None = None) -> Batch:
@@ -87,14 +88,14 @@ class AsyncBatchHandle(BatchRecord):
             threads: yield pairs of an outcome and its thread as it was sent: a dict, or the line if it is not JSON.
             limit: yield the outcomes of at most this many threads.
         """
-        path = calls.outcomes_path(self.status.project, self.id)
+        path = batch_calls.outcomes_path(self.status.project, self.id)
         outcomes = self._transport.lines(path, OutcomeReader(after, limit))
         return self._with_threads(outcomes, after, limit) if threads else outcomes
 
     async def _with_threads(
         self, outcomes: AsyncIterator[Outcome], after: int | None, limit: int | None
     ) -> AsyncIterator[tuple[Outcome, Any]]:
-        path = calls.threads_path(self.status.project, self.id)
+        path = batch_calls.threads_path(self.status.project, self.id)
         threads = self._transport.lines(path, SentThreadReader(after, limit))
         index, thread = -1 if after is None else after, None
         async for outcome in outcomes:
@@ -135,7 +136,7 @@ class AsyncBatchHandle(BatchRecord):
             gradebox.Conflict: the batch is not over. Its outcomes so far are available by index only, without filters.
         """
         wanted = (grader, kind, low, high, bin, text, sort, page, limit)
-        return await self._transport.send(calls.table(self.status.project, self.id, *wanted))
+        return await self._transport.send(batch_calls.table(self.status.project, self.id, *wanted))
 
     async def error_groups(self, grader: str | None = None) -> ErrorGroups:
         """The errors of one grader of a batch that is over, by kind, in groups of similar messages.
@@ -143,11 +144,11 @@ class AsyncBatchHandle(BatchRecord):
         Raises:
             gradebox.Conflict: the batch is not over.
         """
-        return await self._transport.send(calls.error_groups(self.status.project, self.id, grader))
+        return await self._transport.send(batch_calls.error_groups(self.status.project, self.id, grader))
 
     async def threads_at(self, indices: Iterable[int]) -> list[Any]:
         """The threads with these indices, at most 50, as they were sent: a dict, or the line if it is not JSON."""
-        return await self._transport.send(calls.threads_at(self.status.project, self.id, indices))
+        return await self._transport.send(batch_calls.threads_at(self.status.project, self.id, indices))
 
     async def to_pandas(self, threads: bool = False) -> Any:
         """Waits for the end of the batch and returns all outcomes as a `pandas.DataFrame`. Needs pandas.
@@ -236,7 +237,7 @@ class AsyncBatchHandle(BatchRecord):
         fields |= {"instructions": instructions, "keep_replies": keep_replies}
         try:
             made = await self._transport.send(
-                calls.create_feedback(self.status.project, self.id, fields, labels, budget)
+                batch_calls.create_feedback(self.status.project, self.id, fields, labels, budget)
             )
         except Conflict as refused:
             if refused.type != _NOTHING_TO_SAY:
@@ -282,7 +283,7 @@ class AsyncBatchHandle(BatchRecord):
         for lines in blocks:
             try:
                 self.status = await self._transport.send(
-                    calls.record_scores(self.status.project, self.id, grader, lines)
+                    batch_calls.record_scores(self.status.project, self.id, grader, lines)
                 )
             except GradeboxError as error:
                 note_recorded(error, recorded)
@@ -298,22 +299,22 @@ class AsyncBatchHandle(BatchRecord):
         Raises:
             gradebox.Conflict: the batch was cancelled, or one of its graders was deleted.
         """
-        self.status = await self._transport.send(calls.retry_batch(self.status.project, self.id))
+        self.status = await self._transport.send(batch_calls.retry_batch(self.status.project, self.id))
         return self.status
 
     async def cancel(self) -> Batch:
         """Stops the batch. The outcomes of its finished chunks can be read."""
-        self.status = await self._transport.send(calls.cancel_batch(self.status.project, self.id))
+        self.status = await self._transport.send(batch_calls.cancel_batch(self.status.project, self.id))
         return self.status
 
     async def keep(self, kept: bool = True) -> Batch:
         """Keeps the batch beyond the usual retention time; with `kept=False`, that time starts again now."""
-        self.status = await self._transport.send(calls.keep_batch(self.status.project, self.id, kept))
+        self.status = await self._transport.send(batch_calls.keep_batch(self.status.project, self.id, kept))
         return self.status
 
     async def delete(self) -> None:
         """Deletes the batch with its threads and outcomes."""
-        await self._transport.send(calls.delete_batch(self.status.project, self.id))
+        await self._transport.send(batch_calls.delete_batch(self.status.project, self.id))
 
 
 class AsyncBatches:
@@ -356,20 +357,24 @@ class AsyncBatches:
                     "a batch is of threads, or of those of another batch with threads_of=: give one of them"
                 )
             source = threads_of if isinstance(threads_of, str) else threads_of.id
-            call = calls.create_batch_of(self._project, graders, source, budget, keep_replies)
+            call = batch_calls.create_batch_of(self._project, graders, source, budget, keep_replies)
         elif threads is None:
             raise TypeError("a batch has threads: give them, or name a batch that has them with threads_of=")
         else:
-            call = calls.create_batch(self._project, graders, with_columns(threads, columns), budget, keep_replies)
+            call = batch_calls.create_batch(
+                self._project, graders, with_columns(threads, columns), budget, keep_replies
+            )
         return AsyncBatchHandle(self._transport, await self._transport.send(call))
 
     async def get(self, batch: str) -> AsyncBatchHandle:
         """The batch of this id."""
-        return AsyncBatchHandle(self._transport, await self._transport.send(calls.get_batch(self._project, batch)))
+        return AsyncBatchHandle(
+            self._transport, await self._transport.send(batch_calls.get_batch(self._project, batch))
+        )
 
     async def delete(self, batch: str) -> None:
         """Deletes the batch of this id with its threads and outcomes."""
-        await self._transport.send(calls.delete_batch(self._project, batch))
+        await self._transport.send(batch_calls.delete_batch(self._project, batch))
 
     async def list(
         self, limit: int = 50, before: str | None = None, grader: str | None = None
@@ -381,5 +386,5 @@ class AsyncBatches:
             before: the id of a batch: only older batches.
             grader: only batches that this grader scores, such as `exact` or `exact@3`.
         """
-        found = await self._transport.send(calls.list_batches(self._project, limit, before, grader))
+        found = await self._transport.send(batch_calls.list_batches(self._project, limit, before, grader))
         return Listing((AsyncBatchHandle(self._transport, batch) for batch in found), BATCH_COLUMNS)

@@ -1,7 +1,7 @@
 """The budget of a project."""
 
-from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
+from gradebox.client.calls import server_calls
 from gradebox.schemas import BudgetPeriod, ProjectBudget
 
 
@@ -14,7 +14,7 @@ class AsyncBudget:
 
     async def get(self) -> ProjectBudget:
         """The budget, and the amount spent so far in its period. Without a budget, the total amount spent."""
-        return await self._transport.send(calls.get_budget(self._project))
+        return await self._transport.send(server_calls.get_budget(self._project))
 
     async def set(
         self,
@@ -33,8 +33,8 @@ class AsyncBudget:
             period: `day`, `month` (the default) or `total`.
         """
         fields = {"cost": cost, "tokens": tokens, "currency": currency, "period": period}
-        return await self._transport.send(calls.put_budget(self._project, fields))
+        return await self._transport.send(server_calls.put_budget(self._project, fields))
 
     async def delete(self) -> None:
         """Removes the budget. Spending continues to be counted."""
-        await self._transport.send(calls.delete_budget(self._project))
+        await self._transport.send(server_calls.delete_budget(self._project))

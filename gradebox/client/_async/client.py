@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from gradebox.client import calls
+from gradebox.client import grader_names
 from gradebox.client._async.batches import AsyncBatches, AsyncBatchHandle
 from gradebox.client._async.budget import AsyncBudget
 from gradebox.client._async.endpoints import AsyncEndpoints
@@ -13,8 +13,9 @@ from gradebox.client._async.graders import AsyncGraders
 from gradebox.client._async.keys import AsyncKeys, AsyncProjects
 from gradebox.client._async.models import AsyncModels
 from gradebox.client._async.transport import AsyncTransport
-from gradebox.client.calls import GraderChoice, OneGrader
+from gradebox.client.calls import access_calls, batch_calls, server_calls
 from gradebox.client.combined import AsyncReward, part_of, weights_of_reward
+from gradebox.client.grader_names import GraderChoice, OneGrader
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
@@ -97,17 +98,17 @@ class AsyncClient:
         """
         parts = []
         for grader, weight in weights_of_reward(graders).items():
-            key, version = calls.split_version(grader)
+            key, version = grader_names.split_version(grader)
             parts.append(part_of(await self.graders.get(key), version, weight))
         return AsyncReward(parts, name, self.graders.score)
 
     async def me(self) -> ApiKey:
         """The client's API key with its projects and role, without its secret."""
-        return await self._transport.send(calls.me())
+        return await self._transport.send(access_calls.me())
 
     async def sign_in_link(self) -> str:
         """A URL that signs a browser in to the service's pages with the client's API key: once, within a day."""
-        return self.url + (await self._transport.send(calls.sign_in())).path
+        return self.url + (await self._transport.send(access_calls.sign_in())).path
 
     async def compare(
         self,
@@ -136,7 +137,7 @@ class AsyncClient:
         If no pair has two scores, or rows are not paired because their ids differ in type, a GraderWarning says so, as
         does `note`.
         """
-        call = calls.compare(self.project, _id(a), _id(b), grader, grader_b, threshold, limit)
+        call = batch_calls.compare(self.project, _id(a), _id(b), grader, grader_b, threshold, limit)
         return await self._transport.send(call)
 
     async def agreement(
@@ -152,7 +153,7 @@ class AsyncClient:
 
         If no row has a score and a label, a GraderWarning says why, as does `note`.
         """
-        return await self._transport.send(calls.agreement(self.project, _id(batch), grader, label, threshold))
+        return await self._transport.send(batch_calls.agreement(self.project, _id(batch), grader, label, threshold))
 
     async def audit(self, limit: int = 100, before: str | None = None, service: bool = False) -> list[AuditLine]:
         """The newest changes in the project. Needs an API key that manages it.
@@ -162,7 +163,7 @@ class AsyncClient:
             before: the id of a change: only older ones.
             service: the changes of API keys and projects instead. Needs a key that manages every project.
         """
-        return await self._transport.send(calls.list_audit(None if service else self.project, limit, before))
+        return await self._transport.send(access_calls.list_audit(None if service else self.project, limit, before))
 
     async def spending(self, period: str = "") -> ProjectSpending:
         """The spending of the project's asks: in total, and for each model, endpoint and grader.
@@ -171,7 +172,7 @@ class AsyncClient:
             period: a day (`2026-11-23`) or a month (`2026-11`) in UTC; by default all time. For a day or month only
                 the total is available. The service keeps days for 40 days and months for 400 days.
         """
-        return await self._transport.send(calls.get_spending(self.project, period))
+        return await self._transport.send(server_calls.get_spending(self.project, period))
 
     async def close(self) -> None:
         """Closes the connections."""

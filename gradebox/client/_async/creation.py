@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from gradebox._openai import openai_grader
-from gradebox.client import calls
 from gradebox.client._async.handles import AsyncGraderHandle
 from gradebox.client._async.transport import AsyncTransport
+from gradebox.client.calls import grader_calls
 from gradebox.client.threads import Thread
 from gradebox.client.versions import (
     Ask,
@@ -95,7 +95,7 @@ class AsyncCreation:
             "environment": environment,
             "ask": ask,
         }
-        grader = await self._transport.send(calls.create_grader(self._project, fields, threads))
+        grader = await self._transport.send(grader_calls.create_grader(self._project, fields, threads))
         return AsyncGraderHandle.of(grader, self._graders)
 
     async def python(
@@ -366,7 +366,7 @@ class AsyncCreation:
         """
         check_key(key)
         fields = {"key": key, "kind": "custom", "name": name, "description": description}
-        grader = await self._transport.send(calls.create_grader(self._project, fields))
+        grader = await self._transport.send(grader_calls.create_grader(self._project, fields))
         return AsyncGraderHandle.of(grader, self._graders)
 
     async def of_kind(
@@ -381,5 +381,5 @@ class AsyncCreation:
         check_isolation(options.get("isolation"))
         threads = options.pop("threads", None)
         fields = {"key": key, "kind": kind, "config": config, **options}
-        grader = await self._transport.send(calls.create_grader(self._project, fields, threads))
+        grader = await self._transport.send(grader_calls.create_grader(self._project, fields, threads))
         return AsyncGraderHandle.of(grader, self._graders)

@@ -1,7 +1,7 @@
 """The endpoints of a project: reward servers that a user registers."""
 
-from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
+from gradebox.client.calls import collection, server_calls
 from gradebox.client.versions import check_key
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
 
@@ -38,8 +38,11 @@ class AsyncEndpoints:
             NotAllowed: the operator does not allow this host.
         """
         check_key(key)
-        fields = {"key": key, **calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)}
-        return await self._transport.send(calls.endpoints.create(self._project, fields))
+        fields = {
+            "key": key,
+            **server_calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute),
+        }
+        return await self._transport.send(collection.endpoints.create(self._project, fields))
 
     async def update(
         self,
@@ -56,8 +59,8 @@ class AsyncEndpoints:
         Raises:
             Conflict: the URL changes, and the API key is not given again.
         """
-        fields = calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
-        return await self._transport.send(calls.endpoints.patch(self._project, key, fields))
+        fields = server_calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
+        return await self._transport.send(collection.endpoints.patch(self._project, key, fields))
 
     async def test(self, key: str) -> EndpointTrial:
         """Tests the endpoint with one small thread.
@@ -65,16 +68,16 @@ class AsyncEndpoints:
         The method does not raise if the endpoint does not answer: `error` then describes the failure and its remedy.
         """
         endpoint = await self.get(key)
-        return await self._transport.send(calls.test_endpoint(self._project, key, endpoint.timeout_s))
+        return await self._transport.send(server_calls.test_endpoint(self._project, key, endpoint.timeout_s))
 
     async def get(self, key: str) -> ProjectEndpoint:
         """One endpoint. Raises NotFound."""
-        return await self._transport.send(calls.endpoints.get(self._project, key))
+        return await self._transport.send(collection.endpoints.get(self._project, key))
 
     async def list(self) -> list[ProjectEndpoint]:
         """All endpoints of the project."""
-        return await self._transport.send(calls.endpoints.list(self._project))
+        return await self._transport.send(collection.endpoints.list(self._project))
 
     async def delete(self, key: str) -> None:
         """Deletes an endpoint with its API key."""
-        await self._transport.send(calls.endpoints.delete(self._project, key))
+        await self._transport.send(collection.endpoints.delete(self._project, key))

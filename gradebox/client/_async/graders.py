@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Unpack
 
-from gradebox.client import calls
+from gradebox.client import grader_names
 from gradebox.client._async.batches import AsyncBatchHandle
 from gradebox.client._async.creation import AsyncCreation
 from gradebox.client._async.handles import AsyncGraderHandle
 from gradebox.client._async.transport import AsyncTransport
-from gradebox.client.calls import Labels, OneGrader
+from gradebox.client.calls import batch_calls, collection, grader_calls
+from gradebox.client.calls.batch_calls import Labels
+from gradebox.client.grader_names import OneGrader
 from gradebox.client.outcomes import moved
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion, with_feedback
@@ -44,10 +46,10 @@ class AsyncGraders:
         self, key: OneGrader, threads: Iterable[Thread], version: int | None = None, columns: Columns | None = None
     ) -> Outcomes:
         """As `client.score`."""
-        name, number = calls.version_of(key, version)
+        name, number = grader_names.version_of(key, version)
         outcomes = Outcomes()
         for first, lines in pieces(with_columns(threads, columns)):
-            call = calls.score(self._project, name, number, lines)
+            call = grader_calls.score(self._project, name, number, lines)
             outcomes += moved(await self._transport.send(call), first)
         return outcomes
 
@@ -78,12 +80,12 @@ class AsyncGraders:
         if grader is not None:
             environment = await self._environment_of(grader, fn, environment)
         source = source_of(fn, environment)
-        call = calls.validate(self._project, source, threads, isolation, grader, environment, ask)
+        call = grader_calls.validate(self._project, source, threads, isolation, grader, environment, ask)
         return await self._transport.send(call)
 
     async def get(self, key: str) -> AsyncGraderHandle:
         """One grader. Raises NotFound."""
-        return self._handle(await self._transport.send(calls.graders.get(self._project, key)))
+        return self._handle(await self._transport.send(collection.graders.get(self._project, key)))
 
     async def update(
         self,
@@ -189,15 +191,17 @@ class AsyncGraders:
 
     async def test_threads(self, key: str) -> Sequence[Thread]:
         """The threads that stay with a grader, as dicts: those of the last checks that were sent threads."""
-        return await self._transport.send(calls.test_threads(self._project, key))
+        return await self._transport.send(grader_calls.test_threads(self._project, key))
 
     async def delete(self, key: str) -> None:
         """Deletes a grader. Running batches continue with the version that they started with."""
-        await self._transport.send(calls.graders.delete(self._project, key))
+        await self._transport.send(collection.graders.delete(self._project, key))
 
     async def lock(self, key: str, locked: bool = True) -> AsyncGraderHandle:
         """Protects a grader against changes and deletion, until it is unlocked with `locked=False`."""
-        return self._handle(await self._transport.send(calls.graders.patch(self._project, key, {"locked": locked})))
+        return self._handle(
+            await self._transport.send(collection.graders.patch(self._project, key, {"locked": locked}))
+        )
 
     async def map_weave(
         self, key: str, *, completion: str | None = None, prompt: str | None = None, metadata: str | None = None
@@ -212,12 +216,14 @@ class AsyncGraders:
             Conflict: the grader is locked.
         """
         mapping = {"completion": completion, "prompt": prompt, "metadata": metadata}
-        return self._handle(await self._transport.send(calls.graders.patch(self._project, key, {"weave": mapping})))
+        return self._handle(
+            await self._transport.send(collection.graders.patch(self._project, key, {"weave": mapping}))
+        )
 
     async def versions(self, key: str) -> list[Version]:
         """All versions of a grader with their sources, oldest first."""
         found, after = list[Version](), 0  # one answer may hold only some of them
-        while (more := await self._transport.send(calls.list_versions(self._project, key, after))) and (
+        while (more := await self._transport.send(grader_calls.list_versions(self._project, key, after))) and (
             more[-1].number > after
         ):
             found, after = found + more, more[-1].number
@@ -245,7 +251,9 @@ class AsyncGraders:
                 message names has the feedback.
         """
         if isinstance(batch, str):
-            batch = AsyncBatchHandle(self._transport, await self._transport.send(calls.get_batch(self._project, batch)))
+            batch = AsyncBatchHandle(
+                self._transport, await self._transport.send(batch_calls.get_batch(self._project, batch))
+            )
         judge = judge_of(batch.status, key)
         given = await batch.feedback(
             model,
@@ -262,8 +270,8 @@ class AsyncGraders:
         said = with_feedback([outcome async for outcome in given.outcomes()], given.id)
         if not said:
             return NOTHING._replace(batch=given.id)
-        grader = await self._transport.send(calls.graders.get(self._project, judge.key))
-        version = await self._transport.send(calls.get_version(self._project, judge.key, judge.version))
+        grader = await self._transport.send(collection.graders.get(self._project, judge.key))
+        version = await self._transport.send(grader_calls.get_version(self._project, judge.key, judge.version))
         reasons = [outcome.reason for outcome in said if outcome.reason]
         call = bring_together(self._project, model, grader, version, reasons, instructions)
         return suggestion(said, await self._transport.send(call), given.status)
@@ -286,6 +294,8 @@ class AsyncGraders:
     async def list(self) -> Listing[AsyncGraderHandle]:
         """All graders of the project."""
         found, after = list[GraderRecord](), ""
-        while (more := await self._transport.send(calls.list_graders(self._project, after))) and more[-1].key > after:
+        while (more := await self._transport.send(grader_calls.list_graders(self._project, after))) and more[
+            -1
+        ].key > after:
             found, after = found + more, more[-1].key
         return Listing((self._handle(grader) for grader in found), GRADER_COLUMNS)

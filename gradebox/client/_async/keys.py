@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
+from gradebox.client.calls import access_calls
 from gradebox.errors import GradeboxError
 from gradebox.frame import Listing
 from gradebox.schemas import KEY_COLUMNS, ApiKey, Project, Role
@@ -23,11 +23,11 @@ class AsyncKeys:
             projects: the projects that the key covers; "*" means all.
             role: `read`; `score`, which may also score; or `manage`, which may also change graders and batches.
         """
-        return await self._transport.send(calls.create_key(name, projects, role))
+        return await self._transport.send(access_calls.create_key(name, projects, role))
 
     async def list(self) -> Listing[ApiKey]:
         """All keys, without their secrets."""
-        found = await self._transport.send(calls.list_keys())
+        found = await self._transport.send(access_calls.list_keys())
         return Listing(found, KEY_COLUMNS)
 
     async def rotate(self, key: str) -> ApiKey:
@@ -53,7 +53,7 @@ class AsyncKeys:
 
     async def revoke(self, key: str) -> None:
         """Revokes the key with this id."""
-        await self._transport.send(calls.revoke_key(key))
+        await self._transport.send(access_calls.revoke_key(key))
 
 
 class AsyncProjects:
@@ -64,9 +64,9 @@ class AsyncProjects:
 
     async def create(self, key: str) -> Project:
         """Creates a project."""
-        return await self._transport.send(calls.create_project(key))
+        return await self._transport.send(access_calls.create_project(key))
 
     async def list(self) -> Listing[Project]:
         """The projects that the API key covers."""
-        found = await self._transport.send(calls.list_projects())
+        found = await self._transport.send(access_calls.list_projects())
         return Listing(found, ("key", "created_at"))

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
+from gradebox.client.calls import collection, server_calls
 from gradebox.client.versions import check_key
 from gradebox.schemas import ModelDefaults, ModelTrial, Price, ProjectModel
 
@@ -51,9 +51,9 @@ class AsyncModels:
             NotAllowed: the operator does not allow this host.
         """
         check_key(key)
-        limits = calls.model_limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
-        fields = {"key": key, **calls.model_fields(base_url, model, api_key, defaults, timeout_s), **limits}
-        return await self._transport.send(calls.models.create(self._project, fields))
+        limits = server_calls.model_limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
+        fields = {"key": key, **server_calls.model_fields(base_url, model, api_key, defaults, timeout_s), **limits}
+        return await self._transport.send(collection.models.create(self._project, fields))
 
     async def update(
         self,
@@ -77,9 +77,9 @@ class AsyncModels:
         Raises:
             Conflict: the base URL changes, and the API key is not given again.
         """
-        limits = calls.model_limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
-        fields = {**calls.model_fields(base_url, model, api_key, defaults, timeout_s), **limits}
-        return await self._transport.send(calls.models.patch(self._project, key, fields))
+        limits = server_calls.model_limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
+        fields = {**server_calls.model_fields(base_url, model, api_key, defaults, timeout_s), **limits}
+        return await self._transport.send(collection.models.patch(self._project, key, fields))
 
     async def test(self, key: str) -> ModelTrial:
         """Tests with three small requests whether the model answers and what its server supports.
@@ -88,16 +88,16 @@ class AsyncModels:
         then describes the failure and its remedy.
         """
         model = await self.get(key)
-        return await self._transport.send(calls.test_model(self._project, key, model.timeout_s))
+        return await self._transport.send(server_calls.test_model(self._project, key, model.timeout_s))
 
     async def get(self, key: str) -> ProjectModel:
         """One model. Raises NotFound."""
-        return await self._transport.send(calls.models.get(self._project, key))
+        return await self._transport.send(collection.models.get(self._project, key))
 
     async def list(self) -> list[ProjectModel]:
         """All models of the project."""
-        return await self._transport.send(calls.models.list(self._project))
+        return await self._transport.send(collection.models.list(self._project))
 
     async def delete(self, key: str) -> None:
         """Deletes a model with its API key."""
-        await self._transport.send(calls.models.delete(self._project, key))
+        await self._transport.send(collection.models.delete(self._project, key))

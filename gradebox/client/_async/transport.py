@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import httpx
 
-from gradebox.client.call import Call
+from gradebox.client.calls.call import Call
 from gradebox.client.connections import AsyncClientConnections
 from gradebox.client.line_readers import StreamReader
 from gradebox.client.rules import Rules, error_of, settle

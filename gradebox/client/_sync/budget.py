@@ -1,8 +1,8 @@
 # Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
 """The budget of a project."""
 
-from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
+from gradebox.client.calls import server_calls
 from gradebox.schemas import BudgetPeriod, ProjectBudget
 
 
@@ -15,7 +15,7 @@ class Budget:
 
     def get(self) -> ProjectBudget:
         """The budget, and the amount spent so far in its period. Without a budget, the total amount spent."""
-        return self._transport.send(calls.get_budget(self._project))
+        return self._transport.send(server_calls.get_budget(self._project))
 
     def set(
         self,
@@ -34,8 +34,8 @@ class Budget:
             period: `day`, `month` (the default) or `total`.
         """
         fields = {"cost": cost, "tokens": tokens, "currency": currency, "period": period}
-        return self._transport.send(calls.put_budget(self._project, fields))
+        return self._transport.send(server_calls.put_budget(self._project, fields))
 
     def delete(self) -> None:
         """Removes the budget. Spending continues to be counted."""
-        self._transport.send(calls.delete_budget(self._project))
+        self._transport.send(server_calls.delete_budget(self._project))

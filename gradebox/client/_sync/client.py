@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from gradebox.client import calls
+from gradebox.client import grader_names
 from gradebox.client._sync.batches import Batches, BatchHandle
 from gradebox.client._sync.budget import Budget
 from gradebox.client._sync.endpoints import Endpoints
@@ -14,8 +14,9 @@ from gradebox.client._sync.graders import Graders
 from gradebox.client._sync.keys import Keys, Projects
 from gradebox.client._sync.models import Models
 from gradebox.client._sync.transport import Transport
-from gradebox.client.calls import GraderChoice, OneGrader
+from gradebox.client.calls import access_calls, batch_calls, server_calls
 from gradebox.client.combined import Reward, part_of, weights_of_reward
+from gradebox.client.grader_names import GraderChoice, OneGrader
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
@@ -98,17 +99,17 @@ class Client:
         """
         parts = []
         for grader, weight in weights_of_reward(graders).items():
-            key, version = calls.split_version(grader)
+            key, version = grader_names.split_version(grader)
             parts.append(part_of(self.graders.get(key), version, weight))
         return Reward(parts, name, self.graders.score)
 
     def me(self) -> ApiKey:
         """The client's API key with its projects and role, without its secret."""
-        return self._transport.send(calls.me())
+        return self._transport.send(access_calls.me())
 
     def sign_in_link(self) -> str:
         """A URL that signs a browser in to the service's pages with the client's API key: once, within a day."""
-        return self.url + (self._transport.send(calls.sign_in())).path
+        return self.url + (self._transport.send(access_calls.sign_in())).path
 
     def compare(
         self,
@@ -137,7 +138,7 @@ class Client:
         If no pair has two scores, or rows are not paired because their ids differ in type, a GraderWarning says so, as
         does `note`.
         """
-        call = calls.compare(self.project, _id(a), _id(b), grader, grader_b, threshold, limit)
+        call = batch_calls.compare(self.project, _id(a), _id(b), grader, grader_b, threshold, limit)
         return self._transport.send(call)
 
     def agreement(
@@ -153,7 +154,7 @@ class Client:
 
         If no row has a score and a label, a GraderWarning says why, as does `note`.
         """
-        return self._transport.send(calls.agreement(self.project, _id(batch), grader, label, threshold))
+        return self._transport.send(batch_calls.agreement(self.project, _id(batch), grader, label, threshold))
 
     def audit(self, limit: int = 100, before: str | None = None, service: bool = False) -> list[AuditLine]:
         """The newest changes in the project. Needs an API key that manages it.
@@ -163,7 +164,7 @@ class Client:
             before: the id of a change: only older ones.
             service: the changes of API keys and projects instead. Needs a key that manages every project.
         """
-        return self._transport.send(calls.list_audit(None if service else self.project, limit, before))
+        return self._transport.send(access_calls.list_audit(None if service else self.project, limit, before))
 
     def spending(self, period: str = "") -> ProjectSpending:
         """The spending of the project's asks: in total, and for each model, endpoint and grader.
@@ -172,7 +173,7 @@ class Client:
             period: a day (`2026-11-23`) or a month (`2026-11`) in UTC; by default all time. For a day or month only
                 the total is available. The service keeps days for 40 days and months for 400 days.
         """
-        return self._transport.send(calls.get_spending(self.project, period))
+        return self._transport.send(server_calls.get_spending(self.project, period))
 
     def close(self) -> None:
         """Closes the connections."""

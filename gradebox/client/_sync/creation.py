@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from gradebox._openai import openai_grader
-from gradebox.client import calls
 from gradebox.client._sync.handles import GraderHandle
 from gradebox.client._sync.transport import Transport
+from gradebox.client.calls import grader_calls
 from gradebox.client.threads import Thread
 from gradebox.client.versions import (
     Ask,
@@ -96,7 +96,7 @@ class Creation:
             "environment": environment,
             "ask": ask,
         }
-        grader = self._transport.send(calls.create_grader(self._project, fields, threads))
+        grader = self._transport.send(grader_calls.create_grader(self._project, fields, threads))
         return GraderHandle.of(grader, self._graders)
 
     def python(
@@ -367,7 +367,7 @@ class Creation:
         """
         check_key(key)
         fields = {"key": key, "kind": "custom", "name": name, "description": description}
-        grader = self._transport.send(calls.create_grader(self._project, fields))
+        grader = self._transport.send(grader_calls.create_grader(self._project, fields))
         return GraderHandle.of(grader, self._graders)
 
     def of_kind(
@@ -382,5 +382,5 @@ class Creation:
         check_isolation(options.get("isolation"))
         threads = options.pop("threads", None)
         fields = {"key": key, "kind": kind, "config": config, **options}
-        grader = self._transport.send(calls.create_grader(self._project, fields, threads))
+        grader = self._transport.send(grader_calls.create_grader(self._project, fields, threads))
         return GraderHandle.of(grader, self._graders)

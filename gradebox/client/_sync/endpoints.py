@@ -1,8 +1,8 @@
 # Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
 """The endpoints of a project: reward servers that a user registers."""
 
-from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
+from gradebox.client.calls import collection, server_calls
 from gradebox.client.versions import check_key
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
 
@@ -39,8 +39,11 @@ class Endpoints:
             NotAllowed: the operator does not allow this host.
         """
         check_key(key)
-        fields = {"key": key, **calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)}
-        return self._transport.send(calls.endpoints.create(self._project, fields))
+        fields = {
+            "key": key,
+            **server_calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute),
+        }
+        return self._transport.send(collection.endpoints.create(self._project, fields))
 
     def update(
         self,
@@ -57,8 +60,8 @@ class Endpoints:
         Raises:
             Conflict: the URL changes, and the API key is not given again.
         """
-        fields = calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
-        return self._transport.send(calls.endpoints.patch(self._project, key, fields))
+        fields = server_calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
+        return self._transport.send(collection.endpoints.patch(self._project, key, fields))
 
     def test(self, key: str) -> EndpointTrial:
         """Tests the endpoint with one small thread.
@@ -66,16 +69,16 @@ class Endpoints:
         The method does not raise if the endpoint does not answer: `error` then describes the failure and its remedy.
         """
         endpoint = self.get(key)
-        return self._transport.send(calls.test_endpoint(self._project, key, endpoint.timeout_s))
+        return self._transport.send(server_calls.test_endpoint(self._project, key, endpoint.timeout_s))
 
     def get(self, key: str) -> ProjectEndpoint:
         """One endpoint. Raises NotFound."""
-        return self._transport.send(calls.endpoints.get(self._project, key))
+        return self._transport.send(collection.endpoints.get(self._project, key))
 
     def list(self) -> list[ProjectEndpoint]:
         """All endpoints of the project."""
-        return self._transport.send(calls.endpoints.list(self._project))
+        return self._transport.send(collection.endpoints.list(self._project))
 
     def delete(self, key: str) -> None:
         """Deletes an endpoint with its API key."""
-        self._transport.send(calls.endpoints.delete(self._project, key))
+        self._transport.send(collection.endpoints.delete(self._project, key))

@@ -3,9 +3,9 @@
 
 from collections.abc import Sequence
 
-from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
 from gradebox.client.build_watch import BuildWatch
+from gradebox.client.calls import collection, server_calls
 from gradebox.client.data import DataPath, zipped
 from gradebox.client.versions import check_key
 from gradebox.schemas import Environment
@@ -45,7 +45,7 @@ class Environments:
         """
         check_key(key)
         fields = {"key": key, "requirements": _listed(requirements), "data": self._send(data)}
-        environment = self._transport.send(calls.environments.create(self._project, fields))
+        environment = self._transport.send(collection.environments.create(self._project, fields))
         return self._watch(environment, progress, timeout) if wait else environment
 
     def update(
@@ -66,14 +66,14 @@ class Environments:
         """
         listed = None if requirements is None else _listed(requirements)
         fields = {"requirements": listed, "data": self._send(data)}
-        environment = self._transport.send(calls.put_environment(self._project, key, fields))
+        environment = self._transport.send(server_calls.put_environment(self._project, key, fields))
         return self._watch(environment, progress, timeout) if wait else environment
 
     def _send(self, data: DataPath | None) -> str | None:
         """Uploads data and returns its SHA-256. Returns "" for no data, and None to keep the current data."""
         if data is None or data == "":
             return data
-        return (self._transport.send(calls.send_data(self._project, zipped(data)))).sha256
+        return (self._transport.send(server_calls.send_data(self._project, zipped(data)))).sha256
 
     def wait(self, key: str, *, progress: bool = True, timeout: float | None = None) -> Environment:
         """Waits until the newest build is ready. Raises the same exceptions as `create`."""
@@ -82,21 +82,21 @@ class Environments:
     def _watch(self, environment: Environment, progress: bool, timeout: float | None) -> Environment:
         watch = BuildWatch(progress, timeout)
         while (wait_s := watch.observe(environment)) is not None:
-            call = calls.wait_for_environment(self._project, environment.key, wait_s)
+            call = server_calls.wait_for_environment(self._project, environment.key, wait_s)
             environment = self._transport.send(call)
         return environment
 
     def get(self, key: str) -> Environment:
         """One environment with all its builds. Raises NotFound."""
-        return self._transport.send(calls.environments.get(self._project, key))
+        return self._transport.send(collection.environments.get(self._project, key))
 
     def list(self) -> list[Environment]:
         """All environments of the project, each with its newest build."""
-        return self._transport.send(calls.environments.list(self._project))
+        return self._transport.send(collection.environments.list(self._project))
 
     def delete(self, key: str) -> None:
         """Deletes an environment. Raises Conflict while a version of a grader uses it."""
-        self._transport.send(calls.environments.delete(self._project, key))
+        self._transport.send(collection.environments.delete(self._project, key))
 
 
 def _listed(requirements: Sequence[str]) -> list[str]:

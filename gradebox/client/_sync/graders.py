@@ -5,12 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Unpack
 
-from gradebox.client import calls
+from gradebox.client import grader_names
 from gradebox.client._sync.batches import BatchHandle
 from gradebox.client._sync.creation import Creation
 from gradebox.client._sync.handles import GraderHandle
 from gradebox.client._sync.transport import Transport
-from gradebox.client.calls import Labels, OneGrader
+from gradebox.client.calls import batch_calls, collection, grader_calls
+from gradebox.client.calls.batch_calls import Labels
+from gradebox.client.grader_names import OneGrader
 from gradebox.client.outcomes import moved
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion, with_feedback
@@ -45,10 +47,10 @@ class Graders:
         self, key: OneGrader, threads: Iterable[Thread], version: int | None = None, columns: Columns | None = None
     ) -> Outcomes:
         """As `client.score`."""
-        name, number = calls.version_of(key, version)
+        name, number = grader_names.version_of(key, version)
         outcomes = Outcomes()
         for first, lines in pieces(with_columns(threads, columns)):
-            call = calls.score(self._project, name, number, lines)
+            call = grader_calls.score(self._project, name, number, lines)
             outcomes += moved(self._transport.send(call), first)
         return outcomes
 
@@ -79,12 +81,12 @@ class Graders:
         if grader is not None:
             environment = self._environment_of(grader, fn, environment)
         source = source_of(fn, environment)
-        call = calls.validate(self._project, source, threads, isolation, grader, environment, ask)
+        call = grader_calls.validate(self._project, source, threads, isolation, grader, environment, ask)
         return self._transport.send(call)
 
     def get(self, key: str) -> GraderHandle:
         """One grader. Raises NotFound."""
-        return self._handle(self._transport.send(calls.graders.get(self._project, key)))
+        return self._handle(self._transport.send(collection.graders.get(self._project, key)))
 
     def update(
         self,
@@ -190,15 +192,15 @@ class Graders:
 
     def test_threads(self, key: str) -> Sequence[Thread]:
         """The threads that stay with a grader, as dicts: those of the last checks that were sent threads."""
-        return self._transport.send(calls.test_threads(self._project, key))
+        return self._transport.send(grader_calls.test_threads(self._project, key))
 
     def delete(self, key: str) -> None:
         """Deletes a grader. Running batches continue with the version that they started with."""
-        self._transport.send(calls.graders.delete(self._project, key))
+        self._transport.send(collection.graders.delete(self._project, key))
 
     def lock(self, key: str, locked: bool = True) -> GraderHandle:
         """Protects a grader against changes and deletion, until it is unlocked with `locked=False`."""
-        return self._handle(self._transport.send(calls.graders.patch(self._project, key, {"locked": locked})))
+        return self._handle(self._transport.send(collection.graders.patch(self._project, key, {"locked": locked})))
 
     def map_weave(
         self, key: str, *, completion: str | None = None, prompt: str | None = None, metadata: str | None = None
@@ -213,12 +215,12 @@ class Graders:
             Conflict: the grader is locked.
         """
         mapping = {"completion": completion, "prompt": prompt, "metadata": metadata}
-        return self._handle(self._transport.send(calls.graders.patch(self._project, key, {"weave": mapping})))
+        return self._handle(self._transport.send(collection.graders.patch(self._project, key, {"weave": mapping})))
 
     def versions(self, key: str) -> list[Version]:
         """All versions of a grader with their sources, oldest first."""
         found, after = list[Version](), 0  # one answer may hold only some of them
-        while (more := self._transport.send(calls.list_versions(self._project, key, after))) and (
+        while (more := self._transport.send(grader_calls.list_versions(self._project, key, after))) and (
             more[-1].number > after
         ):
             found, after = found + more, more[-1].number
@@ -246,7 +248,7 @@ class Graders:
                 message names has the feedback.
         """
         if isinstance(batch, str):
-            batch = BatchHandle(self._transport, self._transport.send(calls.get_batch(self._project, batch)))
+            batch = BatchHandle(self._transport, self._transport.send(batch_calls.get_batch(self._project, batch)))
         judge = judge_of(batch.status, key)
         given = batch.feedback(
             model,
@@ -263,8 +265,8 @@ class Graders:
         said = with_feedback([outcome for outcome in given.outcomes()], given.id)
         if not said:
             return NOTHING._replace(batch=given.id)
-        grader = self._transport.send(calls.graders.get(self._project, judge.key))
-        version = self._transport.send(calls.get_version(self._project, judge.key, judge.version))
+        grader = self._transport.send(collection.graders.get(self._project, judge.key))
+        version = self._transport.send(grader_calls.get_version(self._project, judge.key, judge.version))
         reasons = [outcome.reason for outcome in said if outcome.reason]
         call = bring_together(self._project, model, grader, version, reasons, instructions)
         return suggestion(said, self._transport.send(call), given.status)
@@ -287,6 +289,6 @@ class Graders:
     def list(self) -> Listing[GraderHandle]:
         """All graders of the project."""
         found, after = list[GraderRecord](), ""
-        while (more := self._transport.send(calls.list_graders(self._project, after))) and more[-1].key > after:
+        while (more := self._transport.send(grader_calls.list_graders(self._project, after))) and more[-1].key > after:
             found, after = found + more, more[-1].key
         return Listing((self._handle(grader) for grader in found), GRADER_COLUMNS)

@@ -3,8 +3,8 @@
 
 from collections.abc import Sequence
 
-from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
+from gradebox.client.calls import access_calls
 from gradebox.errors import GradeboxError
 from gradebox.frame import Listing
 from gradebox.schemas import KEY_COLUMNS, ApiKey, Project, Role
@@ -24,11 +24,11 @@ class Keys:
             projects: the projects that the key covers; "*" means all.
             role: `read`; `score`, which may also score; or `manage`, which may also change graders and batches.
         """
-        return self._transport.send(calls.create_key(name, projects, role))
+        return self._transport.send(access_calls.create_key(name, projects, role))
 
     def list(self) -> Listing[ApiKey]:
         """All keys, without their secrets."""
-        found = self._transport.send(calls.list_keys())
+        found = self._transport.send(access_calls.list_keys())
         return Listing(found, KEY_COLUMNS)
 
     def rotate(self, key: str) -> ApiKey:
@@ -54,7 +54,7 @@ class Keys:
 
     def revoke(self, key: str) -> None:
         """Revokes the key with this id."""
-        self._transport.send(calls.revoke_key(key))
+        self._transport.send(access_calls.revoke_key(key))
 
 
 class Projects:
@@ -65,9 +65,9 @@ class Projects:
 
     def create(self, key: str) -> Project:
         """Creates a project."""
-        return self._transport.send(calls.create_project(key))
+        return self._transport.send(access_calls.create_project(key))
 
     def list(self) -> Listing[Project]:
         """The projects that the API key covers."""
-        found = self._transport.send(calls.list_projects())
+        found = self._transport.send(access_calls.list_projects())
         return Listing(found, ("key", "created_at"))

@@ -4,8 +4,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
+from gradebox.client.calls import collection, server_calls
 from gradebox.client.versions import check_key
 from gradebox.schemas import ModelDefaults, ModelTrial, Price, ProjectModel
 
@@ -52,9 +52,9 @@ class Models:
             NotAllowed: the operator does not allow this host.
         """
         check_key(key)
-        limits = calls.model_limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
-        fields = {"key": key, **calls.model_fields(base_url, model, api_key, defaults, timeout_s), **limits}
-        return self._transport.send(calls.models.create(self._project, fields))
+        limits = server_calls.model_limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
+        fields = {"key": key, **server_calls.model_fields(base_url, model, api_key, defaults, timeout_s), **limits}
+        return self._transport.send(collection.models.create(self._project, fields))
 
     def update(
         self,
@@ -78,9 +78,9 @@ class Models:
         Raises:
             Conflict: the base URL changes, and the API key is not given again.
         """
-        limits = calls.model_limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
-        fields = {**calls.model_fields(base_url, model, api_key, defaults, timeout_s), **limits}
-        return self._transport.send(calls.models.patch(self._project, key, fields))
+        limits = server_calls.model_limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
+        fields = {**server_calls.model_fields(base_url, model, api_key, defaults, timeout_s), **limits}
+        return self._transport.send(collection.models.patch(self._project, key, fields))
 
     def test(self, key: str) -> ModelTrial:
         """Tests with three small requests whether the model answers and what its server supports.
@@ -89,16 +89,16 @@ class Models:
         then describes the failure and its remedy.
         """
         model = self.get(key)
-        return self._transport.send(calls.test_model(self._project, key, model.timeout_s))
+        return self._transport.send(server_calls.test_model(self._project, key, model.timeout_s))
 
     def get(self, key: str) -> ProjectModel:
         """One model. Raises NotFound."""
-        return self._transport.send(calls.models.get(self._project, key))
+        return self._transport.send(collection.models.get(self._project, key))
 
     def list(self) -> list[ProjectModel]:
         """All models of the project."""
-        return self._transport.send(calls.models.list(self._project))
+        return self._transport.send(collection.models.list(self._project))
 
     def delete(self, key: str) -> None:
         """Deletes a model with its API key."""
-        self._transport.send(calls.models.delete(self._project, key))
+        self._transport.send(collection.models.delete(self._project, key))

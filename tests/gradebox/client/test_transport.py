@@ -10,10 +10,11 @@ import httpx
 import pytest
 
 from gradebox.access import FoundKey
-from gradebox.client import calls, rules
+from gradebox.client import rules
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client._sync.transport import Transport
-from gradebox.client.call import Call
+from gradebox.client.calls import access_calls, batch_calls, collection, grader_calls
+from gradebox.client.calls.call import Call
 from gradebox.client.rules import KeyAuth, Rules
 from gradebox.errors import (
     ApiError,
@@ -64,7 +65,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 )
 def test_a_problem_becomes_its_exception(status: int, kind: type[ApiError]) -> None:
     with pytest.raises(kind, match=r"do this .*request r1") as raised:
-        transport(lambda _: problem(status, "some-name")).send(calls.list_graders("default"))
+        transport(lambda _: problem(status, "some-name")).send(grader_calls.list_graders("default"))
 
     assert type(raised.value) is kind
     assert raised.value.status == status
@@ -77,7 +78,7 @@ def test_a_failed_validation_names_the_check_and_what_to_do() -> None:
 
     told = r"'structure' failed \(line 3\): write async def grade\nwarning: no network$"
     with pytest.raises(ValidationError, match=told) as raised:
-        transport(lambda _: answer).send(calls.create_grader("default", {"key": "k", "source": ""}))
+        transport(lambda _: answer).send(grader_calls.create_grader("default", {"key": "k", "source": ""}))
 
     assert raised.value.report.failed is not None
 
@@ -85,7 +86,7 @@ def test_a_failed_validation_names_the_check_and_what_to_do() -> None:
 @pytest.mark.parametrize("answer", [httpx.Response(200, text="<html>"), httpx.Response(404, text="nginx")])
 def test_an_answer_that_is_not_gradeboxs_says_so(answer: httpx.Response) -> None:
     with pytest.raises(ConnectionFailed, match="is the URL that of a gradebox service"):
-        transport(lambda _: answer).send(calls.list_graders("default"))
+        transport(lambda _: answer).send(grader_calls.list_graders("default"))
 
 
 def test_requests_carry_the_key_and_quoted_paths() -> None:
@@ -95,7 +96,7 @@ def test_requests_carry_the_key_and_quoted_paths() -> None:
         seen.append(request)
         return httpx.Response(204)
 
-    transport(handler, "http://127.0.0.1:8000/graders").send(calls.graders.delete("a:b", "x?y"))
+    transport(handler, "http://127.0.0.1:8000/graders").send(collection.graders.delete("a:b", "x?y"))
 
     assert seen[0].headers["Authorization"] == "Bearer k"
     assert seen[0].url.raw_path == b"/graders/v1/projects/a%3Ab/graders/x%3Fy"
@@ -103,7 +104,7 @@ def test_requests_carry_the_key_and_quoted_paths() -> None:
 
 @pytest.mark.parametrize("service", ["http://127.0.0.1:8000", "https://teams.example/grade%20box", "http://[::1]:80/"])
 @pytest.mark.parametrize(
-    "call", [calls.get_batch("ä:b?", "x y", 2.0), calls.create_batch("p", {"a b@1": 1.0, "c&d": 0.5}, [])]
+    "call", [batch_calls.get_batch("ä:b?", "x y", 2.0), batch_calls.create_batch("p", {"a b@1": 1.0, "c&d": 0.5}, [])]
 )
 def test_a_request_goes_where_httpx_would_send_it(service: str, call: Call[object]) -> None:
     seen: list[httpx.URL] = []
@@ -128,21 +129,21 @@ def test_compression_is_asked_for_only_across_machines() -> None:
             seen.append(request.headers["Accept-Encoding"])
             return httpx.Response(200, content=b"[]")
 
-        transport(handler, url).send(calls.list_graders("default"))
+        transport(handler, url).send(grader_calls.list_graders("default"))
         assert seen[0].startswith(encoding)
 
 
 def test_a_batch_names_its_graders_and_their_weights_in_one_order() -> None:
-    call = calls.create_batch("default", {"a": 1.0, "b@2": 0.5}, [])
+    call = batch_calls.create_batch("default", {"a": 1.0, "b@2": 0.5}, [])
     assert list(call.params) == [("grader", "a"), ("grader", "b@2"), ("weight", "1.0"), ("weight", "0.5")]
 
 
 def test_threads_join_the_other_members_of_a_body() -> None:
-    assert json.loads(calls.score("p", "k", 3, [b'{"a":1}', b"{}"]).body or b"") == {
+    assert json.loads(grader_calls.score("p", "k", 3, [b'{"a":1}', b"{}"]).body or b"") == {
         "version": 3,
         "threads": [{"a": 1}, {}],
     }
-    assert json.loads(calls.score("p", "k", None, [b"{}"]).body or b"") == {"threads": [{}]}
+    assert json.loads(grader_calls.score("p", "k", None, [b"{}"]).body or b"") == {"threads": [{}]}
 
 
 def flaky(*failures: httpx.Response | Exception) -> tuple[Handler, list[int]]:
@@ -163,9 +164,9 @@ def flaky(*failures: httpx.Response | Exception) -> tuple[Handler, list[int]]:
 def test_what_may_be_sent_twice_is_tried_again(pauses: list[float]) -> None:
     handler, count = flaky(problem(503, "unavailable"), httpx.ReadError("reset"), httpx.ConnectError("refused"))
     sender = transport(handler)
-    sender.send(calls.list_graders("default"))
+    sender.send(grader_calls.list_graders("default"))
 
-    assert sender.send(calls.list_graders("default")) == []
+    assert sender.send(grader_calls.list_graders("default")) == []
     assert len(count) == 5
     assert pauses == sorted(pauses)
 
@@ -174,9 +175,9 @@ def test_the_service_says_how_long_to_wait(pauses: list[float]) -> None:
     busy = problem(429, "busy")
     busy.headers["Retry-After"] = "3"
     sender = transport(flaky(busy)[0])
-    sender.send(calls.list_graders("default"))
+    sender.send(grader_calls.list_graders("default"))
 
-    sender.send(calls.list_graders("default"))
+    sender.send(grader_calls.list_graders("default"))
 
     assert pauses == [3.0]
 
@@ -185,10 +186,10 @@ def test_the_service_says_how_long_to_wait(pauses: list[float]) -> None:
 def test_what_may_not_be_sent_twice_is_not(failure: httpx.Response | Exception) -> None:
     handler, count = flaky(failure)
     sender = transport(handler)
-    sender.send(calls.list_graders("default"))
+    sender.send(grader_calls.list_graders("default"))
 
     with pytest.raises(GradeboxError):
-        sender.send(calls.create_project("p"))
+        sender.send(access_calls.create_project("p"))
     assert len(count) == 2
 
 
@@ -204,9 +205,9 @@ def test_what_may_not_be_sent_twice_is_not(failure: httpx.Response | Exception) 
 def test_what_would_fail_again_is_not_tried_again(failure: httpx.Response, requests: int) -> None:
     handler, count = flaky(failure)
     sender = transport(handler)
-    sender.send(calls.list_graders("default"))
+    sender.send(grader_calls.list_graders("default"))
     try:
-        sender.send(calls.list_graders("default"))
+        sender.send(grader_calls.list_graders("default"))
     except ApiError as error:
         assert error.status == failure.status_code
     assert len(count) == requests
@@ -221,7 +222,7 @@ def test_each_request_to_make_something_has_a_key_of_its_own() -> None:
 
     for _ in range(2):
         with pytest.raises(ApiError):
-            transport(handler).send(calls.create_grader("default", {"key": "k", "source": ""}))
+            transport(handler).send(grader_calls.create_grader("default", {"key": "k", "source": ""}))
     assert len(seen) == 14
     assert len(set(seen)) == 2
 
@@ -229,10 +230,10 @@ def test_each_request_to_make_something_has_a_key_of_its_own() -> None:
 def test_a_request_that_never_left_is_sent_again_whatever_it_is() -> None:
     handler, count = flaky(httpx.ConnectError("refused"))
     sender = transport(handler)
-    sender.send(calls.list_graders("default"))
+    sender.send(grader_calls.list_graders("default"))
 
     with pytest.raises(ConnectionFailed, match="not as gradebox does"):
-        sender.send(calls.create_project("p"))  # the answer [] is not a project, but it is an answer
+        sender.send(access_calls.create_project("p"))  # the answer [] is not a project, but it is an answer
     assert len(count) == 3
 
 
@@ -241,7 +242,7 @@ def test_a_service_that_never_answered_is_not_waited_for(pauses: list[float]) ->
         raise httpx.ConnectError("refused")
 
     with pytest.raises(ConnectionFailed, match=r"\(refused\)\. Start one with `gradebox serve`") as raised:
-        transport(refuse).send(calls.list_graders("default"))
+        transport(refuse).send(grader_calls.list_graders("default"))
     assert pauses == []
     assert raised.value.__cause__ is raised.value.__context__ is None  # no traceback of httpx
 
@@ -250,7 +251,7 @@ def test_the_tries_have_an_end(pauses: list[float]) -> None:
     sender = transport(lambda _: problem(503, "unavailable"))
 
     with pytest.raises(ApiError, match="do this"):
-        sender.send(calls.list_graders("default"))
+        sender.send(grader_calls.list_graders("default"))
     assert len(pauses) == 6
     assert 5 < sum(pauses) < 15
 
@@ -260,7 +261,7 @@ def test_an_answer_that_takes_too_long_says_what_to_do() -> None:
         raise httpx.ReadTimeout("")
 
     with pytest.raises(ConnectionFailed, match=r"longer than 5 s to answer \(ReadTimeout\)") as raised:
-        transport(sleep).send(calls.list_graders("default"))
+        transport(sleep).send(grader_calls.list_graders("default"))
     assert raised.value.__cause__ is raised.value.__context__ is None
 
 
@@ -278,11 +279,11 @@ def test_a_key_that_cannot_be_sent_is_refused_without_being_shown() -> None:
 
 def test_a_closed_client_says_that_it_is() -> None:
     sender = transport(lambda _: httpx.Response(200, content=b"[]"))
-    sender.send(calls.list_graders("default"))
+    sender.send(grader_calls.list_graders("default"))
     sender.close()
 
     with pytest.raises(ClientClosed, match="this client is closed: make a new one"):
-        sender.send(calls.list_graders("default"))
+        sender.send(grader_calls.list_graders("default"))
 
 
 def test_a_closed_client_that_awaits_says_that_it_is() -> None:
@@ -291,10 +292,10 @@ def test_a_closed_client_that_awaits_says_that_it_is() -> None:
     )
 
     async def run() -> None:
-        await sender.send(calls.list_graders("default"))
+        await sender.send(grader_calls.list_graders("default"))
         await sender.close()
         with pytest.raises(ClientClosed):
-            await sender.send(calls.list_graders("default"))
+            await sender.send(grader_calls.list_graders("default"))
 
     asyncio.run(run())
     asyncio.run(run())  # another event loop has its own connections
@@ -312,7 +313,7 @@ def test_the_client_that_awaits_follows_the_same_rules(monkeypatch: pytest.Monke
         await sender.send(call)
         return await sender.send(call)
 
-    assert asyncio.run(run(calls.list_graders("default"))) == []  # type: ignore[arg-type]  # lists are invariant
+    assert asyncio.run(run(grader_calls.list_graders("default"))) == []  # type: ignore[arg-type]  # lists are invariant
     assert len(count) == 3
 
 

@@ -383,6 +383,6 @@ def test_a_batch_that_runs_has_to_end_first(client: Client, server: ModelServer)
 
 
 def send(client: Client, path: str, body: dict[str, Any], once: str | None = None) -> Any:
-    from gradebox.client.call import Call, encode
+    from gradebox.client.calls.call import Call, encode
 
     return client._transport.send(Call("POST", path, json.loads, body=encode(body), once=once))

@@ -1,0 +1,1 @@
+"""The requests of the client: one function for each."""
