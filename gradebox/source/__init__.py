@@ -79,12 +79,17 @@ def extract(
             still = differences(longer_source, module.globals, compared, min(deadline, monotonic() + _LONGER_S))
             if still is not None and _is_closer(still, found):
                 source, found, copy = longer_source, still, longer
-    told = [each for each in found if not each.may_change]
-    moved = [each for each in found if each.may_change and copy.may_score_differently(each, node)] if compare else []
-    told += [each._replace(by=by.where) for each in moved if (by := copy.advanced_by(each))]
-    if compare and told:
+    told = _told(found, copy, node) if compare else []
+    if told:
         warn(_explain(told, grader.__name__))
     return source
+
+
+def _told(found: list[Difference], copy: Copy, node: Definition) -> list[Difference]:
+    """The differences that the grader, in `node`, cannot have made alone."""
+    told = [each for each in found if not each.may_change]
+    moved = {each.name: each for each in found if each.may_change and copy.may_score_differently(each, node)}
+    return told + [each._replace(by=by.where) for each in moved.values() if (by := copy.advanced_by(each))]
 
 
 def _differing_names(found: list[tuple[Difference, bool]]) -> dict[str, dict[str, bool]]:

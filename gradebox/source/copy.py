@@ -60,6 +60,7 @@ class Copy:
         self._rules = CopyRules(allowed, module.globals.get("__name__", ""), widely, {} if known is None else known)
         self._differing = differing or {}
         self._uses: dict[str, Use] = {}
+        self._read: dict[str, bool] = {}  # variables that may have changed, and whether they are read
         self.main = self._closure(module, "", grader)
         self.own: dict[str, Closure] = {}
 
@@ -111,11 +112,12 @@ class Copy:
 
     def may_score_differently(self, each: Difference, node: Definition) -> bool:
         """Whether a difference may matter although the grader itself may have made it: it reads the value."""
-        closures = self.closures()
-        return not each.may_change or (
-            each.is_state
-            and reads(each.variable, [node, *(part for _, parts in self._nodes(closures) for part in parts)])
-        )
+        if not each.may_change or not each.is_state:
+            return not each.may_change
+        if each.variable not in self._read:
+            nodes = [node, *(part for _, parts in self._nodes(self.closures()) for part in parts)]
+            self._read[each.variable] = reads(each.variable, nodes)
+        return self._read[each.variable]
 
     def advanced_by(self, each: Difference) -> Statement | None:
         """A statement that stays here and made such a difference, without a call of the grader."""

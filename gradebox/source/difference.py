@@ -72,9 +72,7 @@ class Difference(NamedTuple):
         """The name or attribute that differs; empty if it has none, as the state of an iterator."""
         if STATE in self.path or "(its default" in self.path:
             return ""
-        return (
-            re.sub(r" of its closure\)|\[.*\]", "", self.path).rpartition("(")[2].rpartition(".")[2].rpartition(":")[2]
-        )
+        return re.split(r"[ (.:]", re.sub(r" of its closure\)|\[.*\]", "", self.path))[-1]
 
     def __str__(self) -> str:
         return f"{self._text()}, perhaps by {self.by}" if self.by else self._text()
