@@ -530,10 +530,10 @@ class Closure:
 
     def compared_settings(self) -> set[str]:
         """The modules of the standard library whose settings have to be equal."""
-        # Other programs set the limits of `sys`, too, as a debugger does.
-        sets_limits = any(
-            name.partition(".")[2] in each.source for name in imports.LIMITS for each in self.module.statements
-        )
+        # Other programs set the limits of `sys`, too, as a debugger does, and so may the grader.
+        taken = {*self.taken, *([self.module.definition(self.grader.__code__, self.user)[0]] if self.grader else [])}
+        left = [each.source for each in self.module.statements if each not in taken]
+        sets_limits = any(name.partition(".")[2] in each for name in imports.LIMITS for each in left)
         used = self._imported() - {"sys"} | ({"sys"} if sets_limits else set())
         return (used & SETTINGS.keys()) - self._set_up
 

@@ -89,9 +89,12 @@ def set_up_by(statement: Statement, module: Module, known: dict[str, str]) -> st
     if found or statement.is_main or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         return found
     for binder in module.binders.get(call.func.id, [])[-1:]:
-        if isinstance(binder.node, ast.FunctionDef):
-            parts = (each for each in ast.walk(binder.node) if isinstance(each, ast.Expr | ast.Assign))
-            found = next((each for part in parts if (each := imports.sets_up(part, known))), None)
+        parts = list(ast.walk(binder.node))
+        if not any(isinstance(each, ast.For | ast.While) for each in parts):  # else it may train for hours
+            settings = (imports.sets_up(each, known) for each in parts if isinstance(each, ast.Expr | ast.Assign))
+            found = next(filter(None, settings), None)
+    if found is None:
+        return None
     _, used = _effects(statement, module)
     others = {each for each in used if not f"{found}.".startswith(f"{module.imported.get(each)}.")}
     return None if _is_program(others, module) else found

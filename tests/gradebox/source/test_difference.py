@@ -398,6 +398,9 @@ _CHANGED_BY_THE_GRADER = {
         "    return fn(t)\n  inner.calls = 0\n  return inner\n@counted\ndef length(t): return len(t)\n"
         "async def g(thread): return length(thread.completion())"
     ),
+    "a limit of the interpreter": (
+        "import sys\nclass A: one = 1\nasync def g(thread):\n  sys.setrecursionlimit(3000)\n  return A.one"
+    ),
     "a property": (
         "import functools\nclass A:\n  @functools.cached_property\n  def words(self): return ['4']\nONE = A()\n"
         "async def g(thread): return sum(word in thread.completion() for word in ONE.words)"
@@ -412,9 +415,10 @@ _CHANGED_BY_THE_GRADER = {
 
 @pytest.mark.parametrize("what", _CHANGED_BY_THE_GRADER)
 def test_what_the_grader_changed_while_it_was_tried_is_no_difference(tmp_path: Path, what: str) -> None:
-    module = load(tmp_path, _CHANGED_BY_THE_GRADER[what])
+    module, limit = load(tmp_path, _CHANGED_BY_THE_GRADER[what]), sys.getrecursionlimit()
     asyncio.run(module.g(StringThread([("assistant", "4 tried")])))
     same(tmp_path, module.g)
+    sys.setrecursionlimit(limit)
 
 
 _EQUAL = {
@@ -695,6 +699,15 @@ def test_limits_of_the_interpreter_are_compared(tmp_path: Path) -> None:
     with pytest.warns(GraderWarning, match=r"sys.limits\['recursion limit'\] is 3000 here, and 1000"):
         extract(module.g)
     sys.setrecursionlimit(limit)
+
+
+def test_a_function_that_computes_for_long_is_not_uploaded_for_a_setting(tmp_path: Path) -> None:
+    text = (
+        "import warnings\ndef train():\n  warnings.simplefilter('ignore')\n  for step in range(3): step *= 2\ntrain()\n"
+        "async def g(thread): return 1"
+    )
+    with warnings.catch_warnings():
+        assert "train" not in same(tmp_path, load(tmp_path, text).g)
 
 
 def test_settings_of_packages_are_uploaded(tmp_path: Path) -> None:
