@@ -17,7 +17,7 @@ from gradebox.snapshot.snapshot import CODE, CUT, MAY_CHANGE, ORDER, STATE, UNKN
 
 _START = "import json, sys; request = json.load(sys.stdin); sys.path[:] = request['path']; "
 _OF_A_RUN = ("datetime.", "UUID(")  # they tell runs apart, and are no part of a score
-_NUMBER = r"-?\d+(\.\d+)?(e[+-]\d+)?"
+_NUMBER = r"-?\d+(\.\d+)?(e[+-]\d+)?|(Fraction|Decimal)\(.*\)"
 _CHILD = _START + "from gradebox.snapshot.program import run; run(request)"
 
 
@@ -59,8 +59,13 @@ class Difference(NamedTuple):
 
     @property
     def is_state(self) -> bool:
-        """Whether this is a number or a state, which each call changes, and not what the first call keeps."""
-        return STATE in self.path or all(re.fullmatch(_NUMBER, each or "") for each in (self.here, self.there))
+        """Whether each call changes this, and not the first alone: a number, a state, a container with fewer items."""
+        if STATE in self.path:
+            return True
+        here, there = (re.match(r"\w+ of (\d+)", each or "") for each in (self.here, self.there))
+        if here and there:
+            return int(here[1]) < int(there[1])
+        return all(re.fullmatch(_NUMBER, each or "") for each in (self.here, self.there))
 
     @property
     def is_by_use(self) -> bool:

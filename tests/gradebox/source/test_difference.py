@@ -274,6 +274,10 @@ _ADVANCED = {
     "async def g(thread): return count()",
     "an iterator": "import itertools\nN, ALL = itertools.count(), itertools.cycle('abc')\nFIRST = next(N), next(ALL)\n"
     "async def g(thread): return next(N) + ord(next(ALL))",
+    "a list from which it takes": "LEFT = [3, 2, 1]\ndef take(): return LEFT.pop()\nFIRST = take()\n"
+    "async def g(thread): return take() if LEFT else 0",
+    "a fraction": "from fractions import Fraction\nX = Fraction(1, 2)\ndef half():\n  global X\n  X = X / 2\n"
+    "  return X\nFIRST = half()\nasync def g(thread): return half()",
     "an iterator by its method": "import itertools\ncount = itertools.count().__next__\nFIRST = count()\n"
     "async def g(thread): return count()",
     "iterators that end": "W, P = map(len, ['a', 'bb']), zip('ab', [1, 2])\nTOTAL, TABLE = sum(W), dict(P)\n"
