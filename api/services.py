@@ -134,6 +134,7 @@ class Services:
         caller = Caller(client, project, self.settings.score_s)
         try:
             async with client.place(self._grading.shares, project):
+                await self.large_answers.room(client, project)  # what is refused may have a long report
                 result = await self._grading.work(work, caller, *args)
                 if isinstance(result, bytes):
                     await self.large_answers.room(client, project, len(result))  # in its place, so that few wait

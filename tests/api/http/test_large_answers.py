@@ -211,3 +211,16 @@ def test_a_score_waits_while_its_project_does_not_read(monkeypatch: pytest.Monke
             await answers.room(client, "one", 3 * MIB)
 
     asyncio.run(room())
+
+
+def test_a_project_that_does_not_read_starts_no_grader(
+    service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.http.large_answers.READ_S", 0.1)
+    unread = service.services.large_answers.unread
+    unread.count(200 * MIB, "default")
+    try:
+        answer = client.post(f"{PROJECT}/validate", json={"source": "async def grade(thread):\n    return 1.0\n"})
+    finally:
+        unread.count(-200 * MIB, "default")
+    assert "read those first" in problem(answer, 429, "too-many-requests")
