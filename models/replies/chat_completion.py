@@ -4,10 +4,12 @@ import msgspec
 
 from models.errors import AskFailed, TokenUsage
 from models.replies import error_answers, token_counts
+from models.replies.answer_json import ANSWER_BYTES
 from models.replies.error_answers import NOT_DECODED, REPLY_CHARACTERS, reported, reported_text
 from models.replies.finish_reasons import ending
 
 _NULL = msgspec.Raw(b"null")
+_CONTENT_BYTES = 6 * ANSWER_BYTES  # each byte of the longest answer may be written as \u0041
 
 
 class ServerReply(msgspec.Struct, frozen=True):
@@ -37,12 +39,18 @@ class _Part(msgspec.Struct):
     text: str = ""
 
 
+class _Choices(msgspec.Struct, array_like=True):
+    """Only the first one is decoded."""
+
+    first: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
 class _Completion(msgspec.Struct):
     """Unneeded parts are not decoded: a server may send 4 MiB of empty lists, and decoding them would block all
     projects.
     """
 
-    choices: list[msgspec.Raw]
+    choices: _Choices
     usage: msgspec.Raw = _NULL
 
 
@@ -69,9 +77,9 @@ def read(body: bytes, secret: str) -> ServerReply:
 
 def _first_choice(body: bytes, secret: str) -> _Choice:
     try:
-        choices = _completion.decode(body).choices
-        if choices:
-            return _choice.decode(choices[0])
+        first = _completion.decode(body).choices.first
+        if first is not msgspec.UNSET:
+            return _choice.decode(first)
     except NOT_DECODED as error:
         raise AskFailed(
             "invalid_reply",
@@ -85,6 +93,8 @@ def _first_choice(body: bytes, secret: str) -> _Choice:
 def _text_of(choice: _Choice, secret: str) -> str:
     """The text of a reply, or of its parts, if all of these are texts."""
     content = choice.message.content
+    if len(content) > _CONTENT_BYTES:  # not decoded: many small parts would block all projects
+        raise AskFailed("invalid_reply", f"the reply has {len(content)} bytes: ask for less, or set `max_tokens`")
     try:
         found = _content.decode(content)
     except NOT_DECODED as error:

@@ -1,6 +1,7 @@
 """Tests of reading completions: a reply is whole, or an error that says why, and its tokens are counted in any case."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -139,3 +140,20 @@ def test_what_each_status_means_is_said(status: int, said: str) -> None:
     assert (error.fault.kind, error.fault.retryable) == ("invalid_reply" if status < 300 else "refused", False)
     assert said in error.fault.message
     assert "defaults" not in error.fault.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b'{"choices":[%b]}' % b",".join([b"{}"] * 500_000), id="choices"),
+        pytest.param(completion([{"type": "text", "text": ""}] * 80_000), id="parts"),
+    ],
+)
+def test_many_small_parts_are_not_decoded(body: bytes) -> None:
+    tracemalloc.start()
+    try:
+        failed(body)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 5_000_000
