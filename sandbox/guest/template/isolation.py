@@ -18,8 +18,9 @@ _MODULES = frozenset({
     "unittest", "venv", "zipapp", "zipimport",
 })  # fmt: skip
 _OS = ("exec", "fork", "popen", "posix_spawn", "spawn", "startfile", "system")
-_ELSEWHERE = frozenset({  # of asyncio, and of its loops
-    "create_subprocess_exec", "create_subprocess_shell", "subprocess_exec", "subprocess_shell",
+_ELSEWHERE = frozenset({  # of asyncio and its loops, of logging.config, and of typing, which evaluates texts
+    "create_subprocess_exec", "create_subprocess_shell", "subprocess_exec", "subprocess_shell", "dictConfig",
+    "fileConfig", "get_type_hints",
 })  # fmt: skip
 # Packages of which only these parts read pickles, compile or run text, or read and write memory at any address.
 _PACKAGES = frozenset({"numpy", "scipy"})

@@ -45,6 +45,8 @@ from sandbox.guest.template.isolation import runs_code
         "from os import *\nsystem('true')",
         "import asyncio\nasyncio.get_running_loop().subprocess_exec(make, 'a')",
         "import rlcompleter",
+        "import logging.config as c\nc.dictConfig(json.loads(thread.completion()))",
+        "from typing import get_type_hints",
     ],
 )
 def test_a_source_that_can_run_what_a_completion_says(source: str) -> None:
