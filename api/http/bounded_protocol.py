@@ -3,6 +3,7 @@ wait to be read, and the number of connections.
 """
 
 import json
+import socket
 import sys
 from asyncio import TimerHandle, Transport
 from http import HTTPStatus
@@ -26,6 +27,7 @@ LINGER_BYTES = 64 * 1024 * 1024  # the most bytes of that rest
 _REFUSED_BYTES = 1024 * 1024  # the same limit for input that is not HTTP or has too long a head
 PIPELINED = 16
 _WRITTEN_BYTES = 64 * 1024
+_UNSENT_BYTES = 128 * 1024
 _OFFER = (b"upgrade", b"connection", b"http2-settings")
 
 
@@ -70,6 +72,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Makes room for the connection, or refuses it."""
         super().connection_made(transport)
+        _bound_unsent(transport)
         self._reading = Reading(self.loop, transport)
         self._await(HEAD_S)
         if len(self.connections) > self.most and not self._make_room():
@@ -310,6 +313,15 @@ class _Closing:
         for start in range(0, len(data), _WRITTEN_BYTES):
             if not self._connection.is_closing():
                 self._connection.write(data[start : start + _WRITTEN_BYTES])
+
+
+def _bound_unsent(transport: Transport) -> None:
+    """Bounds what the kernel holds for a client that does not read: it takes up to 4 MiB otherwise. What it does not
+    take is counted here. Whatever is on its way to the client is not bounded by this.
+    """
+    connection = transport.get_extra_info("socket")
+    if connection.family in (socket.AF_INET, socket.AF_INET6):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
 
 
 def problem_bytes(status: int, name: str, detail: str) -> bytes:
