@@ -8,4 +8,6 @@
     image.py    the root file system of sandboxes
     doctor/     tests each layer on this machine
     hostile/    graders that attack, for `gradebox selftest`
+
+Nothing here knows HTTP, Redis or RQ.
 """

@@ -11,5 +11,6 @@
     access/        API keys, sessions, projects, quotas and the audit log
     spool/         the spool, uploads into it, and the janitor, which removes what has expired or belongs to nothing
     lua/           scripts that run in Redis: each is one transaction
-    redis_keys.py  the names of all keys in Redis
+
+`redis_keys.py` has the names of all keys in Redis.
 """
