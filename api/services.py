@@ -19,7 +19,7 @@ from api.http.large_answers import LargeAnswers
 from api.http.problems import problem_of
 from api.intake.body_budget import BodyMemory
 from api.missing_workers import MissingWorkers
-from api.numbers.process import IsGone
+from api.numbers.run_job import IsGone
 from api.progress_events import Watching
 from api.readiness import Readiness
 from api.settings import ApiSettings

@@ -14,7 +14,7 @@ from sandbox.grading.grader_source import GraderSource
 from sandbox.limits import ENVIRONMENT_MEMORY_MB
 from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
-from worker.environments.cached import environment_of
+from worker.environments.environment_cache import environment_of
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed
 

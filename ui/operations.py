@@ -14,7 +14,7 @@ from starlette.responses import Response
 import sandbox
 from api.access.auth import require_operator
 from api.http.problems import RETRY, ProblemError, invalid
-from api.numbers.process import IsGone
+from api.numbers.run_job import IsGone
 from api.services import Services
 from sandbox.doctor.layer import Layer
 from ui.templates import page

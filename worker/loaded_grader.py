@@ -10,8 +10,8 @@ from gradebox.schemas import Version
 from models.asks.asker import Asker
 from models.scoring.asking_scorer import AskingScorer
 from models.scoring.scoring import combined_scorer, who
+from sandbox.grading.five_checks import Scorer
 from sandbox.grading.grader_source import GraderSource
-from sandbox.grading.proof import Scorer
 from sandbox.grading.slice_size import SliceSize
 from sandbox.pool.pool import Pool
 from storage.batches.batch_plan import Plan, PlannedGrader

@@ -24,7 +24,7 @@ from worker.context import WorkerContext, use
 from worker.dispatch import Dispatch
 from worker.environments.builder import EnvironmentBuilder
 from worker.environments.settings import EnvironmentSettings
-from worker.further_loops import FurtherLoop, asking_loops, unserved_loops
+from worker.extra_loops import FurtherLoop, asking_loops, unserved_loops
 from worker.heartbeat import Heartbeat
 from worker.janitor_thread import JanitorThread
 from worker.process import WorkerProcess

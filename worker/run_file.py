@@ -24,10 +24,10 @@ from sandbox.grading.source_bytes import SourceRefused, from_bytes
 from sandbox.limits import ENVIRONMENT_MEMORY_MB, MEMORY_MB, TIMEOUT_S
 from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import settings_or_exit
-from storage.statistics.statistics import Tally, merged, tally
+from storage.statistics.outcome_tally import Tally, merged, tally
 from storage.statistics.summary import summarise
-from worker.environments import cached, requirements
-from worker.environments.known import Settled, settle
+from worker.environments import environment_cache, requirements
+from worker.environments.known_packages import Settled, settle
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed
 
@@ -88,7 +88,7 @@ def _grader(source: str, pool: Pool, arguments: argparse.Namespace) -> tuple[Gra
         return plain, settle(arguments.isolation, ())
     data = None if arguments.data is None else zipped(arguments.data)
     wanted = requirements.read(arguments.package)
-    built = cached.environment_of(wanted, data, pool, EnvironmentSettings(), _Steps())
+    built = environment_cache.environment_of(wanted, data, pool, EnvironmentSettings(), _Steps())
     settled = settle(arguments.isolation, built.packages)
     memory_mb = arguments.memory_mb or ENVIRONMENT_MEMORY_MB
     limits = settled.isolation, arguments.timeout_s, memory_mb

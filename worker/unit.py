@@ -18,7 +18,7 @@ from storage.batches.chunks import Chunk
 from storage.batches.retries import is_retryable
 from storage.errors import OutcomesLost, PayloadLost
 from storage.queue.leases import Lease
-from storage.statistics.statistics import Tally, tally
+from storage.statistics.outcome_tally import Tally, tally
 from storage.store import Store
 from worker.context import WorkerContext
 from worker.loaded_grader import GraderCache, LoadedGrader

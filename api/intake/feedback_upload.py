@@ -18,7 +18,7 @@ from storage.batches import feedback, feedback_lines
 from storage.batches.batch_plan import AskTerms, Wanted
 from storage.errors import Conflict
 from storage.spool.uploads import Upload
-from storage.statistics.statistics import PASS
+from storage.statistics.outcome_tally import PASS
 from storage.store import Store
 
 NOTHING_TO_SAY = "nothing-to-say"

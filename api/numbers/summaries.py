@@ -6,9 +6,9 @@ from typing import NamedTuple
 import msgspec
 
 from api.http.problems import ProblemError
-from api.numbers import process
+from api.numbers import run_job
 from api.numbers.jobs import MOST_SCORES, SummaryJob
-from api.numbers.process import IsGone
+from api.numbers.run_job import IsGone
 from gradebox.schemas import Batch, Interval, Summary
 from sandbox.errors import InfrastructureError
 from storage.outcomes import outcomes
@@ -83,7 +83,7 @@ def _wanted(store: Store, batch: Batch, resamples: int) -> _Wanted:
 
 def _computed(is_gone: IsGone, store: Store, batch_id: str, graders: list[str], resamples: int) -> _Bounds:
     read = outcomes.read(store.batches, store.spool, batch_id)
-    return msgspec.json.decode(process.run(SummaryJob(graders, resamples), [read], is_gone), type=_Bounds)
+    return msgspec.json.decode(run_job.run(SummaryJob(graders, resamples), [read], is_gone), type=_Bounds)
 
 
 def _with(one: Summary, bounds: tuple[float, float] | None, resamples: int) -> Summary:

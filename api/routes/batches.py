@@ -24,7 +24,7 @@ from api.http.problems import invalid
 from api.intake import batch_upload, bodies
 from api.intake.idempotency import Repeatable
 from api.intake.money import CURRENCY, MOST_COST, MOST_TOKENS
-from api.numbers.process import IsGone
+from api.numbers.run_job import IsGone
 from api.numbers.summaries import with_bootstrap, with_kept
 from api.services import Served, Services
 from gradebox.schemas import ENDED, Batch

@@ -21,7 +21,7 @@ from gradebox.schemas import Environment, EnvironmentData
 from storage.environments import environment_records as records
 from storage.spool.uploads import DataUpload
 from worker.environments import requirements
-from worker.environments.data import DataRefused, check
+from worker.environments.data_zip import DataRefused, check
 
 LONGEST_WAIT_S = 30
 _ZIP = "application/zip"

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from api.access.auth import InProject
 from api.intake.grader_of_batch import label_of, label_source_of
-from api.numbers import process
+from api.numbers import run_job
 from api.numbers.jobs import AgreementJob, ComparisonJob, Job, Side
 from api.services import Served, Services
 from gradebox.outcome import Spent
@@ -87,14 +87,14 @@ def side(batch: Batch, named: str | None) -> Side:
     return Side(batch.id, label, None if spent is None else Spent(**spent.model_dump()))
 
 
-def _run(is_gone: process.IsGone, services: Services, job: Job, streams: list[tuple[str, bool]]) -> Response:
+def _run(is_gone: run_job.IsGone, services: Services, job: Job, streams: list[tuple[str, bool]]) -> Response:
     """Runs a job. `streams`: batches, each with whether to read its threads or else its outcomes."""
     store = services.store
     before = [store.batches.settled(batch) for batch, _ in streams]
     reads = (
         (batch_threads if threads else outcomes).read(store.batches, store.spool, batch) for batch, threads in streams
     )
-    found = process.run(job, reads, is_gone)
+    found = run_job.run(job, reads, is_gone)
     if None in before or before != [store.batches.settled(batch) for batch, _ in streams]:
         raise Conflict("outcomes of the batch are scored again: its statistics are computed once it is over")
     return Response(found, media_type="application/json")

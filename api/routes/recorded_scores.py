@@ -9,7 +9,7 @@ from api.access.auth import ScoresIn
 from api.access.callers import gone
 from api.http import openapi
 from api.intake import batch_upload, bodies, score_upload
-from api.numbers.process import IsGone
+from api.numbers.run_job import IsGone
 from api.services import Served, Services
 from gradebox.limits import REQUEST_BYTES
 from gradebox.schemas import Batch

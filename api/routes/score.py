@@ -15,7 +15,7 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import ScoreAnswer
 from models.scoring.scoring import scoring
 from sandbox.grading.thread_ids import read_group_size
-from storage.statistics.statistics import tally
+from storage.statistics.outcome_tally import tally
 from storage.statistics.summary import NOT_MADE, summary_of
 
 router = APIRouter(tags=["graders"])

@@ -10,8 +10,8 @@ from api.http import openapi
 from api.http.problems import invalid
 from api.routes.numbers import Named, side
 from api.services import Served, Services
-from api.table.making import GraderTable
 from api.table.page import PageOf, page
+from api.table.table_jobs import GraderTable
 from gradebox.schemas.outcome_table import MOST_ROWS, ErrorGroups, KindFilter, Sort, TablePage
 from storage.errors import Conflict
 from storage.outcomes.outcome_selection import OutcomeFilter

@@ -7,8 +7,8 @@ import msgspec
 
 from api.numbers.jobs import TextFound
 from api.table.lines import Lines, by_index, in_order
-from api.table.making import GraderTable
 from api.table.rows import row_of
+from api.table.table_jobs import GraderTable
 from gradebox.schemas.outcome_table import Sort, TablePage
 from storage.outcomes.outcome_selection import OutcomeFilter, OutcomeSelection
 from storage.spool.spool import Spool

@@ -7,9 +7,9 @@ from types import FunctionType
 
 from gradebox.errors import SourceError
 from gradebox.limits import SOURCE_BYTES
+from gradebox.snapshot.difference import Difference, differences
 from gradebox.source import imports
 from gradebox.source.copy import Copy, too_long
-from gradebox.source.difference import Difference, differences
 from gradebox.source.function import original
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import Definition, names_of

@@ -9,10 +9,10 @@ from typing import Any
 
 from gradebox.errors import SourceError
 from gradebox.limits import SOURCE_BYTES
+from gradebox.snapshot.difference import Difference
 from gradebox.snapshot.program import ComparedNames
 from gradebox.source import imports
 from gradebox.source.closure import Closure, CopyRules, Reach
-from gradebox.source.difference import Difference
 from gradebox.source.live import home_of
 from gradebox.source.module import Module, Statement, read
 from gradebox.source.names import Definition, Names

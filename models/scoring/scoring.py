@@ -10,8 +10,8 @@ from gradebox.schemas import Kind, Version
 from models.asks.asker import Asker, Who
 from models.scoring.asking_scorer import AskingScorer
 from models.scoring.combined_scorer import CombinedScorer, Lend, Missing, PartScorer
+from sandbox.grading.five_checks import Scorer
 from sandbox.grading.grader_source import GraderSource
-from sandbox.grading.proof import Scorer
 from sandbox.pool.pool import Pool
 from storage.errors import NotFound, NotRunnable
 from storage.store import Store

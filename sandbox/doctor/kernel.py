@@ -9,8 +9,8 @@ from pathlib import Path
 
 from sandbox.doctor.layer import Layer
 from sandbox.errors import IsolationUnavailable
-from sandbox.isolation import seccomp
-from sandbox.isolation.cgroups import Cgroups
+from sandbox.kernel import seccomp
+from sandbox.kernel.cgroups import Cgroups
 
 NAMESPACES = (
     "Ordinary users must be allowed user namespaces: `sysctl -w user.max_user_namespaces=15000`, where it exists "

@@ -43,8 +43,8 @@ from sandbox.guest.protocol.frames import (
     unpack_loaded,
     unpack_records,
 )
-from sandbox.isolation.memory_monitor import memory_of
-from sandbox.isolation.usage import ProcessorUse, Starved, measure, starved, wants_processor
+from sandbox.kernel.memory_monitor import memory_of
+from sandbox.kernel.usage import ProcessorUse, Starved, measure, starved, wants_processor
 from sandbox.limits import MIB, SANDBOX_MIB
 
 _F_SEAL_FUTURE_WRITE = 0x10  # the existing mapping stays writable; no other writable one can ever be made

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.hostile.cases import Case
-from sandbox.isolation import seccomp
+from sandbox.kernel import seccomp
 
 _HERE = Path(__file__).parent
 _GRADERS_OWN = ["scored", "exception", "bad_return", "timeout", "memory", "crash"]

@@ -11,7 +11,7 @@ from sandbox.backend_choice import choose
 from sandbox.backends.base import Backend
 from sandbox.environments import EnvironmentFolders
 from sandbox.errors import InfrastructureError
-from sandbox.grading import proof
+from sandbox.grading import five_checks
 from sandbox.grading.grader_source import GraderSource
 from sandbox.grading.grading import Grading
 from sandbox.grading.session import Ended, Session, Stopping
@@ -72,7 +72,7 @@ class Pool:
         source: GraderSource,
         threads: Sequence[bytes] | None = None,
         stopping: Stopping | None = None,
-        answering: proof.Answering | None = None,
+        answering: five_checks.Answering | None = None,
     ) -> Report:
         """Runs the five checks. Each thread is one line of JSON. `answering` answers the grader's asks.
 
@@ -81,7 +81,7 @@ class Pool:
             Stopped: `stopping` returned True.
         """
         with self.grading(source) as grading:
-            return proof.prove(grading, threads, stopping, answering)
+            return five_checks.prove(grading, threads, stopping, answering)
 
     @contextmanager
     def grading(self, source: GraderSource, place_s: float | None = None) -> Iterator[Grading]:

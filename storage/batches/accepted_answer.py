@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from gradebox.schemas import Batch, BatchBudget, BatchGrader, FeedbackOf
-from storage.statistics.statistics import Tally
+from storage.statistics.outcome_tally import Tally
 from storage.statistics.summary import summarise
 
 

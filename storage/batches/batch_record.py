@@ -16,8 +16,8 @@ from storage.batches.frozen_batch import Frozen
 from storage.connection import text
 from storage.models.spending import of_grader
 from storage.statistics import unit_tallies
+from storage.statistics.outcome_tally import error_counts
 from storage.statistics.reward_drift import Past, read_past
-from storage.statistics.statistics import error_counts
 from storage.statistics.summary import NOT_MADE, spent, summary_of, weighted_mean
 
 _START_S = 15.0

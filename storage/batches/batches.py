@@ -32,8 +32,8 @@ from storage.queue.backlog import Backlog, Usage, Waiting
 from storage.spool.lost_files import is_lost
 from storage.spool.orphan_files import OrphanFiles
 from storage.spool.spool import Spool
+from storage.statistics.outcome_tally import Tally
 from storage.statistics.reward_drift import entry
-from storage.statistics.statistics import Tally
 from storage.statistics.summary import summary_of
 from storage.statistics.unit_tallies import Tallies
 

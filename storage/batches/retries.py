@@ -29,7 +29,7 @@ from storage.models.spending import Budget
 from storage.outcomes.outcome_files import OutcomeFiles
 from storage.queue.backlog import Backlog
 from storage.spool.spool import Spool
-from storage.statistics.statistics import Tally, merged, pack, tally
+from storage.statistics.outcome_tally import Tally, merged, pack, tally
 
 _KINDS: tuple[ErrorKind, ...] = ("infrastructure", "timeout", "model")
 """The kinds of errors that may be retryable."""

@@ -14,7 +14,7 @@ from storage.access.audit import Audit
 from storage.access.quotas import Quotas
 from storage.connection import text, transaction
 from storage.errors import Conflict, Locked, NotFound, NotRunnable, VersionChanged
-from storage.graders import proof_threads
+from storage.graders import check_threads
 from storage.graders.grader_content import Custom, Proved
 from storage.idempotency import Once, answered, keep
 
@@ -58,7 +58,7 @@ class Graders:
             self._quotas.check_number(project, "grader", pipe.scard(redis_keys.graders(project)))
             _check_environment(pipe, project, content)
             version = self._next_version(pipe, project, key, content)
-            kept = proof_threads.pack(content.threads)
+            kept = check_threads.pack(content.threads)
             self._check_size(pipe, project, version, len(kept.data))
             pipe.multi()
             grader = GraderRecord(
@@ -116,7 +116,7 @@ class Graders:
                 _require(pipe.hget(redis_keys.versions(project, key), str(grader.version)))
             )
             changes: dict[str, Any] = {name: new for name, new in (texts or {}).items() if new != getattr(grader, name)}
-            kept, before = proof_threads.pack(content.threads), pipe.hget(redis_keys.proof_threads(project), key) or b""
+            kept, before = check_threads.pack(content.threads), pipe.hget(redis_keys.proof_threads(project), key) or b""
             if kept.number and kept.data != before:
                 changes["test_threads"] = kept.number
             more = len(kept.data) - len(before) if "test_threads" in changes else 0
@@ -252,7 +252,7 @@ class Graders:
         """The threads that the grader was checked on, as JSON lines. Empty if none were sent. Raises NotFound."""
         self.get(project, key)
         kept = self._redis.hget(redis_keys.proof_threads(project), key)
-        return [] if kept is None else proof_threads.unpack(cast(bytes, kept))
+        return [] if kept is None else check_threads.unpack(cast(bytes, kept))
 
     def answered(self, once: Once | None) -> GraderRecord | None:
         """The earlier answer to the same request, if there is one. Raises KeyReused."""
@@ -313,7 +313,7 @@ class Graders:
             there = sum(int(size) for size in pipe.hvals(redis_keys.version_bytes(project)))
             self._quotas.check_version_bytes(project, there, more)
 
-    def _write_threads(self, pipe: Pipeline, grader: GraderRecord, kept: proof_threads.Packed, more: int) -> None:
+    def _write_threads(self, pipe: Pipeline, grader: GraderRecord, kept: check_threads.Packed, more: int) -> None:
         """Replaces the stored threads. The new ones are `more` bytes longer."""
         if kept.number:
             pipe.hset(redis_keys.proof_threads(grader.project), grader.key, kept.data)

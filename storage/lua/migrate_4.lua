@@ -1,5 +1,5 @@
 -- From format 3 to 4: frozen batches are in one hash, ended ones in a stream, and answers have short names. The
--- statistics of batches that are not frozen are a packed tally (storage/statistics/statistics.py) instead of hashes. Nothing is
+-- statistics of batches that are not frozen are a packed tally (storage/statistics/outcome_tally.py) instead of hashes. Nothing is
 -- counted for metrics, because each process counts for itself.
 if redis.call('GET', 'gradebox:format') ~= '3' then return end -- another process was first
 

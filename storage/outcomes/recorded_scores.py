@@ -29,7 +29,7 @@ from storage.connection import script, text
 from storage.errors import Conflict, CutOff, NotFound, OutcomesLost
 from storage.spool import lost_files
 from storage.spool.spool import Spool
-from storage.statistics.statistics import Tally, merged, tally
+from storage.statistics.outcome_tally import Tally, merged, tally
 from storage.statistics.summary import summary_of
 from storage.statistics.unit_tallies import MOST
 

@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from storage.batches.batch_plan import Lane
 from storage.connection import script
-from storage.statistics.statistics import Tally, pack
+from storage.statistics.outcome_tally import Tally, pack
 from storage.statistics.unit_tallies import MOST, Tallies
 
 _log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class Leases:
         self._release = script(redis, "release_unit")
         self._postpone = script(redis, "postpone_unit")
         self._complete = script(redis, "complete_unit")
-        self._keep_earlier = script(redis, "keep_earlier")
+        self._keep_earlier = script(redis, "keep_earlier_outcomes")
         self._tallies = Tallies(redis)
 
     def claim(self, *, starving: bool = False, lane: Lane = "") -> Lease | None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gradebox.schemas import WarningKind
-from storage.statistics.statistics import Tally
+from storage.statistics.outcome_tally import Tally
 
 EQUAL_SCORES = 10  # minimum number of scores for the warning `equal`
 NOT_APPLICABLE = 10  # minimum number of completions that are not applicable for the warning `few_apply`

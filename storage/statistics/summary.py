@@ -14,8 +14,8 @@ from msgspec.structs import asdict
 from gradebox.outcome import Spent, weighted_sum
 from gradebox.schemas import BiasCount, HistogramBin, SpentSummary, Summary, ValueSummary
 from storage.statistics.normal_interval import normal
+from storage.statistics.outcome_tally import Tally, Values
 from storage.statistics.reward_drift import Past, concerns
-from storage.statistics.statistics import Tally, Values
 
 BINS = 10
 QUANTILES = {"p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}

@@ -8,7 +8,7 @@ from redis.client import Pipeline
 
 from storage import redis_keys
 from storage.connection import script
-from storage.statistics.statistics import Tally, merged, pack, unpack
+from storage.statistics.outcome_tally import Tally, merged, pack, unpack
 
 MOST = 8  # tallies of one grader of a batch; then they are merged into one
 

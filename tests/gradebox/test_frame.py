@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from gradebox.frame import SHOWN, Listing, Outcomes
 from gradebox.outcome import Outcome, OutcomeError, Spent
 from gradebox.schemas import BATCH_COLUMNS, Batch, BatchGrader, Check, GraderRecord, Report
-from storage.statistics.statistics import tally
+from storage.statistics.outcome_tally import tally
 from storage.statistics.summary import summarise
 
 EVIL = "<script>alert(1)</script>"

@@ -13,7 +13,7 @@ from models.asks.asker import Asker
 from models.scoring.asking_scorer import AskingScorer
 from sandbox.grading.grader_source import GraderSource
 from sandbox.pool.pool import Pool
-from storage.statistics.statistics import tally
+from storage.statistics.outcome_tally import tally
 from tests.models.scoring.test_asking_scorer import WHO, Answering, Scripted, lines, text
 
 pytestmark = pytest.mark.sandbox

@@ -23,7 +23,7 @@ from storage.graders.grader_content import Proved
 from storage.models.spending import CountedAsk, Keeping, arguments
 from storage.outcomes import outcomes
 from storage.queue.leases import Completed, Lease
-from storage.statistics.statistics import Tally, tally
+from storage.statistics.outcome_tally import Tally, tally
 from storage.store import Store
 
 SOURCE = "async def grade(thread):\n    return 1.0\n"

@@ -10,7 +10,7 @@ from redis import Redis
 
 from gradebox.outcome import Outcome
 from storage import redis_keys
-from storage.statistics.statistics import tally
+from storage.statistics.outcome_tally import tally
 from storage.store import Store
 from tests.storage.making import accept, lines_of, wanted
 from worker import outcome_writer

@@ -21,7 +21,7 @@ from tests.waiting import eventually
 from worker import scoring_loop, unit_watch
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
-from worker.further_loops import unserved_loops
+from worker.extra_loops import unserved_loops
 from worker.heartbeat import Heartbeat
 from worker.scoring_loop import ScoringLoop
 

@@ -15,8 +15,8 @@ from sandbox.settings import SandboxSettings
 from storage.environments.environment_builds import Made
 from storage.settings import StorageSettings
 from storage.spool.spool import Readable
-from worker.environments import bytecode, contents
-from worker.environments.data import DataRefused, unpack
+from worker.environments import bytecode, installed_files
+from worker.environments.data_zip import DataRefused, unpack
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed, Uv
 
@@ -58,19 +58,19 @@ def build(
                 )
 
         packages = _install(requirements, staged, pool, settings, most_mb, goes_on) if requirements else []
-        contents.tidy(staged)
+        installed_files.tidy(staged)
         if data is not None:
             try:
                 unpack(data, staged / DATA, most_mb, lambda: goes_on("unpacking the data"))
             except DataRefused as refused:
                 raise BuildFailed(str(refused)) from refused
-        size, _ = contents.measure(staged, most_mb)
+        size, _ = installed_files.measure(staged, most_mb)
         bytecode.compile_all(pool, staged, most_mb * MIB - size, lambda: goes_on("compiling"))
         image.open_to_read(staged)
-        size, files = contents.measure(staged, most_mb)
+        size, files = installed_files.measure(staged, most_mb)
         goes_on("packing", size)
         with tempfile.TemporaryFile(dir=staged.parent) as archive:
-            sha256 = contents.pack(staged, archive, lambda: goes_on("packing"))
+            sha256 = installed_files.pack(staged, archive, lambda: goes_on("packing"))
             archive.seek(0)
             archives.keep(sha256, _Read(archive, lambda: goes_on("storing")))
         pool.environments.adopt(staged, sha256)

@@ -18,8 +18,8 @@ from storage.environments.environment_builds import Claim, Made
 from storage.errors import NotFound
 from worker.context import WorkerContext
 from worker.environments.build_steps import build
-from worker.environments.cached import noted
-from worker.environments.data import fetched
+from worker.environments.data_zip import fetched
+from worker.environments.environment_cache import noted
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed
 from worker.redis_retry import retry_redis

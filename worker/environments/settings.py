@@ -8,7 +8,7 @@ from packaging.utils import canonicalize_name
 from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from worker.environments.data import MOST_MB
+from worker.environments.data_zip import MOST_MB
 
 
 def _names(value: object) -> object:

@@ -22,10 +22,10 @@ from sandbox.backends.bubblewrap.sandbox import BubblewrapSandbox
 from sandbox.backends.bubblewrap.zygote import Zygote
 from sandbox.errors import InfrastructureError, IsolationUnavailable, SandboxError
 from sandbox.image import Seen
-from sandbox.isolation import seccomp
-from sandbox.isolation.cgroups import Cgroup, Cgroups
-from sandbox.isolation.memory_monitor import Monitor
-from sandbox.isolation.user_ids import USER_IDS, UserIds
+from sandbox.kernel import seccomp
+from sandbox.kernel.cgroups import Cgroup, Cgroups
+from sandbox.kernel.memory_monitor import Monitor
+from sandbox.kernel.user_ids import USER_IDS, UserIds
 from sandbox.settings import SandboxSettings
 
 _DYING_MS = 100  # from the first sign of a zygote's end to its exit

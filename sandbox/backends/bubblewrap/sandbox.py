@@ -6,8 +6,8 @@ from collections.abc import Callable
 from sandbox.backends.bubblewrap.first_process import First
 from sandbox.errors import StillRunning
 from sandbox.image import Seen
-from sandbox.isolation.cgroups import Cgroup
-from sandbox.isolation.memory_monitor import Monitor
+from sandbox.kernel.cgroups import Cgroup
+from sandbox.kernel.memory_monitor import Monitor
 
 END_S = 10.0
 

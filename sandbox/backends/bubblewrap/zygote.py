@@ -22,7 +22,7 @@ from sandbox.backends.bubblewrap.first_process import First
 from sandbox.errors import InfrastructureError
 from sandbox.guest.zygote import ASKED, MOST_TOLD
 from sandbox.image import Image
-from sandbox.isolation.cgroups import Cgroup, opened_to_join
+from sandbox.kernel.cgroups import Cgroup, opened_to_join
 
 _PROGRAM = (*INTERPRETER, f"{image.GUEST}/zygote")
 _NAMESPACES = ("user", "mnt", "net", "ipc", "uts")

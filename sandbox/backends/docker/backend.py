@@ -23,9 +23,9 @@ from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.guest.protocol.channel import STREAMS
 from sandbox.guest.protocol.frames import FILTER, FRAME
 from sandbox.image import Seen
-from sandbox.isolation import seccomp
-from sandbox.isolation.cgroups import Cgroup, of_process
-from sandbox.isolation.user_ids import USER_IDS, UserIds
+from sandbox.kernel import seccomp
+from sandbox.kernel.cgroups import Cgroup, of_process
+from sandbox.kernel.user_ids import USER_IDS, UserIds
 from sandbox.limits import MIB
 from sandbox.settings import SandboxSettings
 

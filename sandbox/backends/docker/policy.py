@@ -8,7 +8,7 @@ from typing import Any
 
 from sandbox import image, limits
 from sandbox.backends.base import AT_START, COMMAND
-from sandbox.isolation import seccomp
+from sandbox.kernel import seccomp
 
 CHANNEL = "/run/gradebox"  # the socket, inside a container
 _ALLOW = "SCMP_ACT_ALLOW"

@@ -25,7 +25,7 @@ from sandbox.guest.protocol.frames import (
     encode,
     pack_record,
 )
-from sandbox.guest.supervisor import place
+from sandbox.guest.supervisor import timeout_line
 from sandbox.guest.supervisor.child_records import ChildRecords, Tell
 from sandbox.guest.supervisor.processes import ChildHandle, GraderProcesses, Lost
 from sandbox.guest.template.fork_per_line import NO_STATUS, OUT_OF_MEMORY
@@ -228,7 +228,7 @@ class ChunkRun:
         """Ends a child that failed or leaves. If it failed at a completion, adds the record that it could not write."""
         seen = self._records.seen
         if failure is not None and failure.kind == TIMEOUT:
-            place.ask(self._processes, child.printed)
+            timeout_line.ask(self._processes, child.printed)
         if self._processes.alive:
             with suppress(Lost):
                 self._processes.sweep() if child.channel is not None else self._processes.end_single()
@@ -242,7 +242,7 @@ class ChunkRun:
         micros = int((monotonic() - self._since) * 1e6)
         message, printed = failure.message, output.take(child.printed, output.MOST)
         if failure.kind == TIMEOUT:
-            printed, where = place.split(printed, self._processes.source)
+            printed, where = timeout_line.split(printed, self._processes.source)
             message += f"{where}. {_LATE}"
         fields = [(MESSAGE, encode(message, self._limits.text_bytes))]
         line = self._records.passed_on

@@ -39,6 +39,7 @@ from sandbox.guest.protocol.frames import (
     pack_loaded,
 )
 from sandbox.guest.template import packages
+from sandbox.guest.template.choose_isolation import runs_code
 from sandbox.guest.template.fork_per_line import (
     NO_STATUS,
     NOTE,
@@ -49,7 +50,6 @@ from sandbox.guest.template.fork_per_line import (
     SWEEP,
     ForkPerLine,
 )
-from sandbox.guest.template.isolation import runs_code
 from sandbox.guest.template.managers import connect_by_pairs
 from sandbox.guest.template.start_methods import fork_always
 from validators import BEFORE_TEST_RUN
@@ -60,7 +60,7 @@ FORK = b"F"  # in batch isolation, a request for a child; the other request is S
 # Messages of the template, besides those on the end of a child: a check, the grader is loaded, it is not loaded.
 SENT_CHECK, SENT_LOADED, SENT_NOT_LOADED = b"c", b"l", b"n"
 MOST_SENT = 1 << 16
-TELL_PLACE = signal.SIGRTMAX  # makes a child print where it is: see `sandbox/guest/supervisor/place.py`
+TELL_PLACE = signal.SIGRTMAX  # makes a child print where it is: see `sandbox/guest/supervisor/timeout_line.py`
 _MOST_AT_IMPORT = 4096  # bytes of module-level output: no process reads the pipe, and a full one would block
 
 

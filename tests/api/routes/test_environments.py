@@ -19,7 +19,7 @@ from storage.environments.environment_builds import Made
 from storage.spool.janitor import Janitor
 from tests.api.conftest import PROJECT, Service, create, problem
 from tests.wheels import zip_of
-from worker.environments.data import check as checked
+from worker.environments.data_zip import check as checked
 from worker.environments.settings import EnvironmentSettings
 
 PATH = f"{PROJECT}/environments"

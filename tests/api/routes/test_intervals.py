@@ -5,7 +5,7 @@ import httpx
 import numpy as np
 import pytest
 
-from api.numbers import process, summaries
+from api.numbers import run_job, summaries
 from api.numbers.bootstrap import bounds
 from gradebox.schemas import Batch
 from sandbox.errors import InfrastructureError
@@ -68,14 +68,14 @@ def test_an_interval_by_bootstrap_is_that_of_scipy_and_kept_until_the_batch_is_d
 
     batch = submit(client)
     with monkeypatch.context() as patched:
-        patched.setattr(process, "run", fail)
+        patched.setattr(run_job, "run", fail)
         assert summary(client, batch, "?bootstrap=true")["interval"]["method"] == "normal"
     wanted = bounds(np.array(SCORES), 1000)
     found = summary(client, batch, "?bootstrap=true")["interval"]
     assert (found["low"], found["high"]) == wanted
     assert (found["method"], found["resamples"], found["level"]) == ("bca", 1000, 0.95)
     with monkeypatch.context() as patched:
-        patched.setattr(process, "run", None)  # no new computation
+        patched.setattr(run_job, "run", None)  # no new computation
         patched.setattr(service.services, "compute", None)  # no wait for a place to compute
         assert summary(client, batch, "?bootstrap=true")["interval"] == found
     get = service.store.batches.get
@@ -92,13 +92,13 @@ def test_the_bootstrap_can_be_switched_off(
     client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service.services.settings, "bootstrap_resamples", 0)
-    monkeypatch.setattr(process, "run", None)
+    monkeypatch.setattr(run_job, "run", None)
     assert summary(client, submit(client), "?bootstrap=true")["interval"]["method"] == "normal"
 
 
 def test_of_many_scores_the_interval_is_normal_at_once(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summaries, "MOST_SCORES", 47)
-    monkeypatch.setattr(process, "run", None)
+    monkeypatch.setattr(run_job, "run", None)
     assert summary(client, submit(client), "?bootstrap=true")["interval"]["method"] == "normal"
 
 

@@ -9,15 +9,15 @@ import pytest
 from redis import Redis
 
 from api.table.lines import THREAD_BYTES
-from api.table.making import GraderTable
 from api.table.page import PageOf, page
+from api.table.table_jobs import GraderTable
 from gradebox.outcome import CompletionScore, Outcome, OutcomeError
 from gradebox.schemas.outcome_table import KindFilter, Sort, TablePage
 from storage.errors import Conflict
 from storage.outcomes import outcomes
 from storage.outcomes.outcome_selection import OutcomeFilter
 from storage.spool.spool import Spool
-from storage.statistics.statistics import tally
+from storage.statistics.outcome_tally import tally
 from storage.statistics.summary import summarise
 from storage.store import Store
 from tests.object_store import object_store

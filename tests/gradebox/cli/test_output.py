@@ -9,7 +9,7 @@ import typer
 
 from gradebox.cli import output
 from gradebox.outcome import Outcome, Spent
-from storage.statistics.statistics import tally
+from storage.statistics.outcome_tally import tally
 from storage.statistics.summary import summarise
 from tests.gradebox.conftest import ROOT
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from gradebox.service.machine import memory_bytes
-from sandbox.isolation.cgroups import Cgroups
+from sandbox.kernel.cgroups import Cgroups
 
 MIB = 1 << 20
 

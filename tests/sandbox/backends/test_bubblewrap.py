@@ -24,8 +24,8 @@ from sandbox.backends.bubblewrap.first_process import First
 from sandbox.errors import InfrastructureError, StillRunning
 from sandbox.grading.grader_source import GraderSource
 from sandbox.grading.session import Ended, Session
-from sandbox.isolation import seccomp
-from sandbox.isolation.cgroups import Cgroup, Cgroups
+from sandbox.kernel import seccomp
+from sandbox.kernel.cgroups import Cgroup, Cgroups
 from sandbox.pool.pool import Pool
 from sandbox.settings import SandboxSettings
 from tests.processes import runs

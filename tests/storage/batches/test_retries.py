@@ -15,7 +15,7 @@ from storage.queue.backlog import Waiting
 from storage.queue.leases import Completed
 from storage.spool import lost_files
 from storage.spool.janitor import Janitor
-from storage.statistics.statistics import tally
+from storage.statistics.outcome_tally import tally
 from storage.store import Store
 from tests.storage.making import accept, claim, complete, finish, finish_all, lines_of, outcomes_of, plan_of, wanted
 

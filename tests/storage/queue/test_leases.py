@@ -7,7 +7,7 @@ from storage import redis_keys
 from storage.connection import text
 from storage.queue.backlog import Waiting
 from storage.queue.leases import Completed, Leases, UnitPart, UnitStanding
-from storage.statistics.statistics import tally
+from storage.statistics.outcome_tally import tally
 from storage.store import Store
 from tests.storage.making import (
     accept,

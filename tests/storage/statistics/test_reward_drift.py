@@ -5,8 +5,8 @@ import pytest
 from gradebox.outcome import Outcome, OutcomeError
 from storage import redis_keys
 from storage.connection import text
+from storage.statistics.outcome_tally import tally
 from storage.statistics.reward_drift import Concern, Past, concerns
-from storage.statistics.statistics import tally
 from storage.store import Store
 from tests.storage.making import accept, claim, complete_again, failed, finish, outcomes_of, passed_over, wanted
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gradebox.outcome import Outcome
 from gradebox.schemas import Summary
 from storage.statistics import summary as summaries
-from storage.statistics.statistics import Tally, tally
+from storage.statistics.outcome_tally import Tally, tally
 from storage.statistics.summary import BINS, bin_of, inner_edges, summarise, weighted_mean
 from tests.storage.making import failed
 

@@ -21,7 +21,7 @@ from gradebox.outcome import ErrorKind, Outcome, OutcomeError
 from gradebox.schemas import Summary
 from storage import redis_keys
 from storage.statistics import unit_tallies
-from storage.statistics.statistics import MOST_VALUES, merged, pack, tally, unpack
+from storage.statistics.outcome_tally import MOST_VALUES, merged, pack, tally, unpack
 from storage.statistics.summary import QUANTILES, summarise
 from storage.statistics.unit_tallies import MOST, Tallies
 from storage.store import Store

@@ -17,7 +17,7 @@ from sandbox.limits import MIB
 from sandbox.pool.pool import Pool
 from tests.wheels import list_files, make_wheel, zip_of
 from tests.worker.environments.conftest import Builds, Kept
-from worker.environments import contents, uv
+from worker.environments import installed_files, uv
 from worker.environments.compiler import PART
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed, Uv, environment_of
@@ -110,7 +110,7 @@ def test_too_large_is_refused(builds: Builds, tmp_path: Path, monkeypatch: pytes
 
 def test_too_many_files_are_refused(builds: Builds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_wheel(tmp_path, "many", {f"many/{number}.txt": "" for number in range(50)})
-    monkeypatch.setattr(contents, "ENVIRONMENT_FILES", 40)
+    monkeypatch.setattr(installed_files, "ENVIRONMENT_FILES", 40)
     with pytest.raises(BuildFailed, match="40 files"):
         builds(tmp_path, ["many"])
 
@@ -282,7 +282,7 @@ def test_what_has_the_name_of_a_removed_file_is_removed(
 def test_links_are_refused(tmp_path: Path) -> None:
     (tmp_path / "passwd").symlink_to("/etc/passwd")
     with pytest.raises(BuildFailed, match="neither"):
-        contents.tidy(tmp_path)
+        installed_files.tidy(tmp_path)
 
 
 def test_uv_hears_of_indexes_and_of_nothing_else() -> None:

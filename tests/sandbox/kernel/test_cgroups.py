@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.isolation.cgroups import Cgroup, Cgroups
+from sandbox.kernel.cgroups import Cgroup, Cgroups
 
 MIB = 1 << 20
 

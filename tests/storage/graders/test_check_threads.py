@@ -7,7 +7,7 @@ from redis import Redis
 from storage import redis_keys
 from storage.access.quotas import Quotas
 from storage.errors import NotFound, QuotaExceeded
-from storage.graders import proof_threads
+from storage.graders import check_threads
 from storage.graders.graders import Graders
 from storage.store import Store
 from tests.storage.making import SOURCE, proved
@@ -47,7 +47,7 @@ def test_they_go_with_the_grader(store: Store, redis: Redis) -> None:
 
 
 def test_as_many_are_kept_as_there_is_room_for(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proof_threads, "MOST_BYTES", 2 * (len(THREADS[0]) + 1))
+    monkeypatch.setattr(check_threads, "MOST_BYTES", 2 * (len(THREADS[0]) + 1))
     assert create(store, *THREADS) == 2
     assert store.graders.threads("default", "exact") == THREADS[:2]
     assert update(store, b"x" * 100, source=f"# new\n{SOURCE}") == (2, 2)  # a too long one replaces none
@@ -60,10 +60,10 @@ def test_they_count_among_the_bytes_of_a_project(store: Store, redis: Redis) -> 
     create(store)
     before = taken()
     update(store, *THREADS)
-    packed = len(proof_threads.pack(THREADS).data)
+    packed = len(check_threads.pack(THREADS).data)
     assert taken() == before + packed
     update(store, THREADS[0])
-    assert taken() == before + len(proof_threads.pack(THREADS[:1]).data)
+    assert taken() == before + len(check_threads.pack(THREADS[:1]).data)
     small = Graders(redis, store.audit, Quotas(version_bytes=taken() + 10))
     with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_SOURCES_MB"):
         small.update("default", "exact", replace(proved(), threads=[b"%d" % number * 9 for number in range(99)]))

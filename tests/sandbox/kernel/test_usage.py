@@ -16,8 +16,8 @@ from gradebox.outcome import Outcome
 from sandbox.errors import InfrastructureError
 from sandbox.grading import session
 from sandbox.grading.grader_source import GraderSource
-from sandbox.isolation import usage
-from sandbox.isolation.usage import ProcessorUse, Starved, measure, starved, wants_processor
+from sandbox.kernel import usage
+from sandbox.kernel.usage import ProcessorUse, Starved, measure, starved, wants_processor
 from sandbox.pool.pool import Pool
 
 pytestmark = pytest.mark.sandbox

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
-from sandbox.isolation.memory_monitor import family, read
+from sandbox.kernel.memory_monitor import family, read
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PRESSURE = Path("/proc/pressure/cpu")

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from gradebox.outcome import CompletionScore, Outcome, OutcomeError, Spent
+from storage.statistics.outcome_tally import MOST_NAMES, MOST_OPTIONS, OPTION_CHARACTERS, merged, pack, tally, unpack
 from storage.statistics.reward_drift import concerns
-from storage.statistics.statistics import MOST_NAMES, MOST_OPTIONS, OPTION_CHARACTERS, merged, pack, tally, unpack
 from storage.statistics.summary import summarise
 from tests.storage.making import failed, passed_over
 

@@ -2,7 +2,7 @@ import ast
 
 import pytest
 
-from sandbox.guest.template.isolation import runs_code
+from sandbox.guest.template.choose_isolation import runs_code
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from threading import Lock
 import api
 from sandbox.errors import InfrastructureError
 
-_COMMAND = [sys.executable, "-P", "-m", "api.numbers.program"]  # -P: do not import modules from the working folder
+_COMMAND = [sys.executable, "-P", "-m", "api.numbers.job_program"]  # -P: do not import modules from the working folder
 _START_S = 20.0  # others wait for their fork meanwhile
 
 

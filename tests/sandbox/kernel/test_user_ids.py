@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from sandbox.errors import InfrastructureError
-from sandbox.isolation.user_ids import UserIds
+from sandbox.kernel.user_ids import UserIds
 
 _ROOT = Path(__file__).parents[3]
 _TAKES_TWO = """
 import sys
 from pathlib import Path
-from sandbox.isolation.user_ids import UserIds
+from sandbox.kernel.user_ids import UserIds
 ids = UserIds(Path(sys.argv[1]), range(5000, 5004))
 print(ids.take(), ids.take(), flush=True)
 sys.stdin.read()

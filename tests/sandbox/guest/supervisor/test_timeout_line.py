@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox.guest.supervisor.place import split
+from sandbox.guest.supervisor.timeout_line import split
 
 SOURCE = b"import time\ndef f():\n    time.sleep(9)\n"
 STACK = b'Stack (most recent call first):\n  File "/a/b.py", line 1 in x\n  File "grader.py", line 3 in f\n'

@@ -5,9 +5,9 @@ from tempfile import TemporaryFile
 
 import msgspec
 
-from api.numbers import process
+from api.numbers import run_job
 from api.numbers.jobs import IndexJob, SearchJob, TextFound
-from api.numbers.process import IsGone
+from api.numbers.run_job import IsGone
 from gradebox.schemas import Batch
 from storage.outcomes.graded_chunks import GradedChunks
 from storage.outcomes.outcome_files import OutcomeFiles
@@ -40,12 +40,12 @@ class GraderTable:
         self._spool = store.spool
 
     def make(self, is_gone: IsGone) -> None:
-        """Creates the index if it does not exist. Raises as `process.run_into` does, and OSError."""
+        """Creates the index if it does not exist. Raises as `run_job.run_into` does, and OSError."""
         if self.index.is_there:  # another request created it meanwhile
             return
         job = IndexJob(self.grader, self._lines)
         with TemporaryFile() as made:
-            process.run_into(made, job, [self.graded.outcomes(), self.graded.threads(self._spool)], is_gone)
+            run_job.run_into(made, job, [self.graded.outcomes(), self.graded.threads(self._spool)], is_gone)
             made.seek(0)
             self._spool.write_index(self.batch, self.index.name, made)
         self.index.remove_older()
@@ -53,7 +53,7 @@ class GraderTable:
     def search(self, is_gone: IsGone, text: str) -> TextFound:
         """Finds the rows that contain a text, in at most `SEARCH_S`. Raises as `make` does."""
         job = SearchJob(text, self._lines, SEARCH_S)
-        return msgspec.json.decode(process.run(job, self._by_chunk(), is_gone), type=TextFound)
+        return msgspec.json.decode(run_job.run(job, self._by_chunk(), is_gone), type=TextFound)
 
     def _by_chunk(self) -> Iterator[Iterable[bytes]]:
         for one in self.graded.chunks:

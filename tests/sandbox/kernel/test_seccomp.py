@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.isolation import seccomp
+from sandbox.kernel import seccomp
 
 pyseccomp = pytest.importorskip("pyseccomp")
 

@@ -11,10 +11,10 @@ import pytest
 
 from gradebox.schemas import CHECKS, Isolation, Report
 from sandbox.errors import InfrastructureError, Stopped
-from sandbox.grading import proof
+from sandbox.grading import five_checks
 from sandbox.grading.grader_source import GraderSource
 from sandbox.grading.session import Session, Stopping
-from sandbox.isolation import usage
+from sandbox.kernel import usage
 from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
 
@@ -216,7 +216,7 @@ _ENDLESS = "async def grade(thread):\n    while True: pass\n"
 
 @pytest.mark.alone
 def test_a_test_run_has_one_limit_for_all_its_threads(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proof, "_TEST_RUN_S", 1.0)
+    monkeypatch.setattr(five_checks, "_TEST_RUN_S", 1.0)
     began = time.monotonic()
     report = pool.prove(GraderSource(_ENDLESS, timeout_s=0.4), [b'{"completion": ""}'] * 16)
     assert time.monotonic() - began < 2.5
@@ -269,4 +269,4 @@ def test_a_lack_of_sandboxes_fails_no_check(pool: Pool, monkeypatch: pytest.Monk
         assert grading.load().isolation == "completion"
         monkeypatch.setattr(pool._ready, "take_empty", taken)
         with pytest.raises(InfrastructureError):
-            proof.prove(grading, [b'{"completion": "x"}', killed, killed])
+            five_checks.prove(grading, [b'{"completion": "x"}', killed, killed])

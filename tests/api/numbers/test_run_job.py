@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from api.http.problems import ProblemError
-from api.numbers import loaded_program, process
+from api.numbers import program_client, run_job
 from api.numbers.bootstrap import bounds
 from api.numbers.jobs import SearchJob, SummaryJob
-from api.numbers.loaded_program import LoadedProgram
+from api.numbers.program_client import LoadedProgram
 from sandbox.errors import InfrastructureError, Stopped
 
 
@@ -35,7 +35,7 @@ def test_intervals_of_each_grader_are_of_its_scores_in_the_order_of_the_threads(
         for index, score in enumerate(scores)
         for line in (outcome(index, score), outcome(index, None, "failed@1"), outcome(index, 1 - score, "other@2"))
     ]
-    found = json.loads(process.run(SummaryJob(["g@1", "other@2", "failed@1"], 1000), [lines], waits))
+    found = json.loads(run_job.run(SummaryJob(["g@1", "other@2", "failed@1"], 1000), [lines], waits))
     assert tuple(found[0]) == bounds(scores, 1000)
     assert tuple(found[1]) == bounds(1 - scores, 1000)
     assert found[2] is None
@@ -43,7 +43,7 @@ def test_intervals_of_each_grader_are_of_its_scores_in_the_order_of_the_threads(
 
 def program() -> int:
     """The pid of the program, which has been used."""
-    running = process._program._process
+    running = run_job._program._process
     assert running is not None
     return running.pid
 
@@ -67,7 +67,7 @@ def descriptors(pid: int) -> set[str]:
 def one_job() -> bytes:
     """The result of a job that imports little."""
     threads, outcomes = b'{"completion": "a needle"}\n{"completion": "hay"}\n', outcome(0, 0.5) + outcome(1, 0.75)
-    return process.run(SearchJob("needle", [2], 10.0), [[outcomes], [threads]], waits)
+    return run_job.run(SearchJob("needle", [2], 10.0), [[outcomes], [threads]], waits)
 
 
 def test_jobs_share_a_program_and_nothing_else() -> None:
@@ -80,7 +80,7 @@ def test_jobs_share_a_program_and_nothing_else() -> None:
         yield outcome(1, 0.75)
 
     with ThreadPoolExecutor(2) as threads:
-        runs = [threads.submit(process.run, SummaryJob(["g@1"], 10), [slow()], waits) for _ in range(2)]
+        runs = [threads.submit(run_job.run, SummaryJob(["g@1"], 10), [slow()], waits) for _ in range(2)]
         try:
             forks(2)
             sleep(0.2)  # both read, and those of earlier jobs have exited
@@ -107,7 +107,7 @@ def test_a_fork_that_is_killed_is_an_error_and_the_next_job_runs() -> None:
         yield outcome(1, 0.75)
 
     with pytest.raises(InfrastructureError, match="was killed"):
-        process.run(SummaryJob(["g@1"], 10), [killed()], waits)
+        run_job.run(SummaryJob(["g@1"], 10), [killed()], waits)
     assert (one_job(), program()) == (before, of)
 
 
@@ -131,42 +131,42 @@ def test_the_program_ends_with_its_caller() -> None:
 
 
 def test_a_program_without_jobs_ends_and_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    idle = "from api.numbers.program import main; main(idle_s=0.5)"
-    monkeypatch.setattr(loaded_program, "_COMMAND", [sys.executable, "-P", "-c", idle])
-    monkeypatch.setattr(process, "_program", LoadedProgram())
+    idle = "from api.numbers.job_program import main; main(idle_s=0.5)"
+    monkeypatch.setattr(program_client, "_COMMAND", [sys.executable, "-P", "-c", idle])
+    monkeypatch.setattr(run_job, "_program", LoadedProgram())
     before = one_job()
-    first = process._program._process
+    first = run_job._program._process
     assert first is not None
     assert first.wait(20) == 0
     assert one_job() == before
 
 
 def test_a_program_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loaded_program, "_COMMAND", [sys.executable, "-c", "raise SystemExit(3)"])
-    monkeypatch.setattr(process, "_program", LoadedProgram())
+    monkeypatch.setattr(program_client, "_COMMAND", [sys.executable, "-c", "raise SystemExit(3)"])
+    monkeypatch.setattr(run_job, "_program", LoadedProgram())
     with pytest.raises(InfrastructureError, match="ended as it started"):
         one_job()
 
 
 def test_a_program_that_hangs_is_killed_and_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     before = one_job()
-    monkeypatch.setattr(loaded_program, "_START_S", 0.5)
+    monkeypatch.setattr(program_client, "_START_S", 0.5)
     os.kill(program(), signal.SIGSTOP)
     with pytest.raises(InfrastructureError, match="made no fork"):
         one_job()
-    monkeypatch.setattr(loaded_program, "_START_S", 20.0)
+    monkeypatch.setattr(program_client, "_START_S", 20.0)
     assert one_job() == before
 
 
 def test_what_takes_too_long_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "TIME_S", 1.0)
+    monkeypatch.setattr(run_job, "TIME_S", 1.0)
 
     def endless() -> Iterator[bytes]:
         while True:
             yield outcome(0, 1.0) * 1000
 
     with pytest.raises(ProblemError, match="more than 1 s") as caught:
-        process.run(SummaryJob(["g@1"], 1000), [endless()], waits)
+        run_job.run(SummaryJob(["g@1"], 1000), [endless()], waits)
     assert caught.value.status == 413
 
 
@@ -179,12 +179,12 @@ def test_what_nobody_waits_for_is_stopped() -> None:
             yield outcome(0, 1.0) * 1000
 
     with pytest.raises(Stopped, match="no longer waits"):
-        process.run(SummaryJob(["g@1"], 1000), [endless()], begun.is_set)
+        run_job.run(SummaryJob(["g@1"], 1000), [endless()], begun.is_set)
 
 
 def test_a_line_that_is_no_outcome_is_a_fault_of_ours_and_says_so() -> None:
     with pytest.raises(InfrastructureError, match="ValidationError"):
-        process.run(SummaryJob(["g@1"], 1000), [[b"[]\n"]], waits)
+        run_job.run(SummaryJob(["g@1"], 1000), [[b"[]\n"]], waits)
 
 
 def test_what_reads_the_outcomes_may_fail() -> None:
@@ -193,4 +193,4 @@ def test_what_reads_the_outcomes_may_fail() -> None:
         raise OSError("the spool is away")
 
     with pytest.raises(OSError, match="spool is away"):
-        process.run(SummaryJob(["g@1"], 1000), [fails()], waits)
+        run_job.run(SummaryJob(["g@1"], 1000), [fails()], waits)

@@ -11,7 +11,7 @@ from typing import IO, Literal, TypeAlias
 from api.http.problems import too_large
 from api.numbers import lines
 from api.numbers.jobs import OUT_OF_MEMORY, Job, kind_of
-from api.numbers.loaded_program import Computing, LoadedProgram
+from api.numbers.program_client import Computing, LoadedProgram
 from sandbox.errors import InfrastructureError, Stopped
 
 TIME_S = 60.0

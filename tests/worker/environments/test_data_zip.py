@@ -21,8 +21,8 @@ from sandbox.limits import ENVIRONMENT_FILES, MIB
 from sandbox.pool.pool import Pool
 from tests.wheels import make_wheel, zip_of
 from tests.worker.environments.conftest import Builds, Kept
-from worker.environments import data
-from worker.environments.data import DataRefused, check, unpack
+from worker.environments import data_zip
+from worker.environments.data_zip import DataRefused, check, unpack
 from worker.environments.uv import BuildFailed
 
 READS = """
@@ -216,7 +216,7 @@ def test_changed_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
 def test_what_the_spool_has_is_compared_with_its_name(tmp_path: Path) -> None:
     with (
         pytest.raises(OSError, match="changed or cut off"),
-        data.fetched(io.BytesIO(b"x"), "0" * 64, tmp_path, lambda: None),
+        data_zip.fetched(io.BytesIO(b"x"), "0" * 64, tmp_path, lambda: None),
     ):
         pass
 
