@@ -6,7 +6,7 @@
     once.py          `once`: a computation that is done in one run only
     errors.py        `ModelError`
     asking.py        the interface that answers asks: a sandbox's replay, or a script of `gradebox.testing`
-    reading.py       parsing of JSON in a reply
+    read_reply.py    parsing of JSON in a reply
     schema.py        validation of JSON against a schema
 
 Graders import these modules inside the sandbox, so they import only the standard library.
