@@ -6,7 +6,7 @@ from typing import NamedTuple
 from gradebox.schemas import Isolation, Report
 
 # They run no text, however a grader calls them; of numpy and scipy, the guest looks for the few names that do
-# (guest/template/isolation.py). In contrast, `sympify` of sympy does run text.
+# (guest/template/choose_isolation.py). In contrast, `sympify` of sympy does run text.
 _PLAIN = frozenset({
     "annotated-types", "attrs", "editdistance", "jellyfish", "jsonschema", "jsonschema-specifications", "levenshtein",
     "numpy", "orjson", "python-levenshtein", "rapidfuzz", "referencing", "regex", "rpds-py", "scipy",
