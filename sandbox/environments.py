@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from sandbox import image
+from sandbox import shared_folders
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.limits import ENVIRONMENT_FILES, MIB
 from sandbox.settings import SandboxSettings
@@ -68,9 +68,9 @@ class EnvironmentFolders:
             if not folder.is_dir():
                 self._prepare()
                 # One lock per environment, so that a small one does not wait for a large one.
-                image.made_once(folder, lambda target: self._unpack(sha256, target), _LOCK + sha256)
+                shared_folders.made_once(folder, lambda target: self._unpack(sha256, target), _LOCK + sha256)
             for own in (self.folder, folder):
-                image.check_owner(own)
+                shared_folders.check_owner(own)
             self.note_use(sha256)
             built_for = (folder / MARK).read_text()
         except (OSError, IsolationUnavailable, tarfile.TarError) as error:
@@ -90,7 +90,7 @@ class EnvironmentFolders:
 
     def temporary(self) -> AbstractContextManager[Path]:
         """Creates a folder beside the environments, and removes it afterwards."""
-        return image.temporary_folder(self.folder, _STAGED)
+        return shared_folders.temporary_folder(self.folder, _STAGED)
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
@@ -105,7 +105,7 @@ class EnvironmentFolders:
     def adopt(self, staged: Path, sha256: str) -> None:
         """Makes a folder that was built here the folder of an environment, so that it need not be unpacked again."""
         _sync(staged)  # as in `_unpack`
-        with image.locked(self.folder, _LOCK + sha256):
+        with shared_folders.locked(self.folder, _LOCK + sha256):
             if not (self.folder / sha256).is_dir():
                 staged.rename(self.folder / sha256)
 
@@ -116,20 +116,20 @@ class EnvironmentFolders:
         if not self.folder.is_dir():
             return []
         swept = []
-        with image.locked(self.folder), self.temporary() as aside:
+        with shared_folders.locked(self.folder), self.temporary() as aside:
             for path in self.folder.iterdir():
                 with suppress(FileNotFoundError):  # another process has just removed its staging folder
                     age_s = time.time() - path.stat().st_mtime
                     if path.name.startswith(_LOCK):
                         if age_s > _LOCK_S:
                             path.unlink()
-                    elif age_s > _kept_s(path.name, is_needed) and image.set_aside(path, aside):
+                    elif age_s > _kept_s(path.name, is_needed) and shared_folders.set_aside(path, aside):
                         swept.append(path.name)
         return swept
 
     def _prepare(self) -> None:
-        image.make_folder(self.folder)
-        image.check_owner(self.folder)
+        shared_folders.make_folder(self.folder)
+        shared_folders.check_owner(self.folder)
 
     def _unpack(self, sha256: str, target: Path) -> None:
         """Unpacks files and nothing else, within the limits that builds have.
@@ -158,7 +158,7 @@ class EnvironmentFolders:
                 pass
         if hashed.sha256 != sha256:
             raise OSError(f"the archive {sha256} was changed or cut off: it has the hash {hashed.sha256}")
-        image.open_to_read(target)
+        shared_folders.open_to_read(target)
         _sync(target)  # otherwise a power failure may leave the folder's name with empty files in it
 
 
@@ -166,7 +166,7 @@ def _kept_s(name: str, is_needed: Callable[[str], bool]) -> float:
     """How long a folder of this name stays without use. What others have put here stays for ever."""
     if _HASH.fullmatch(name):
         return _UNUSED_S if is_needed(name) else _DELETED_S
-    return image.STALE_S if name.startswith((_STAGED, image.NEW)) else math.inf
+    return shared_folders.STALE_S if name.startswith((_STAGED, shared_folders.NEW)) else math.inf
 
 
 def _sync(folder: Path) -> None:

@@ -10,7 +10,6 @@ Copies are made once and are named by a hash of what they are made from.
 """
 
 import compileall
-import fcntl
 import hashlib
 import importlib.util
 import os
@@ -20,15 +19,15 @@ import site
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from sandbox import shared_folders
 from sandbox.errors import IsolationUnavailable
 from sandbox.guest.child import thread_decoder
 
@@ -39,11 +38,8 @@ PYTHON = Path("/usr/bin/python3")
 _ZONES = Path("/usr/lib/zoneinfo")  # another folder that `zoneinfo` searches; a sandbox has no /usr/share
 _PREFIX = Path("/usr")
 _ROOMS = Path(__file__).parent.parent
-_LOCK = ".lock"
-NEW = ".new-"
 _COPY = re.compile(r"(python|guest)-[0-9a-f]{16}")
 _UNUSED_S = 7 * 24 * 3600.0  # a copy that no process has used for this long is removed: it can be made again
-STALE_S = 3600.0  # what a process makes is locked by then
 _MOST_REMOVED = 10  # copies at one start, which waits for it
 _LEFT_OUT = {
     "site-packages", "dist-packages", "__pycache__", "test", "tests", "idlelib", "lib2to3", "ensurepip", "tkinter",
@@ -64,7 +60,6 @@ _INSIDE = {
     "validators": "gradebox._validators",
     "dotpromptz_handlebars": "gradebox._handlebars",
 }
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _in_use = ExitStack()  # the locks of the copies that this process uses: it holds them until it ends
 _IMPORT = re.compile(rf"^(\s*(?:from|import) )({'|'.join(map(re.escape, _INSIDE))})\b", re.MULTILINE)
 
@@ -77,21 +72,6 @@ class Image:
     guest: Path
 
 
-class Seen:
-    """Folders of this machine that a sandbox sees. They may be removed while it lives, for example with `~/.cache`."""
-
-    def __init__(self, *folders: Path) -> None:
-        """Raises OSError if one does not exist."""
-        self._folders = [(folder, folder.stat()) for folder in folders]
-
-    def are_there(self) -> bool:
-        """Whether all of them still exist. Others of the same names do not count."""
-        try:
-            return all(os.path.samestat(folder.stat(), before) for folder, before in self._folders)
-        except OSError:
-            return False
-
-
 def build(folder: Path) -> Image:
     """Makes the image below `folder`, or returns the existing one.
 
@@ -100,8 +80,8 @@ def build(folder: Path) -> Image:
             is not installed.
     """
     try:
-        make_folder(folder)
-        check_owner(folder)
+        shared_folders.make_folder(folder)
+        shared_folders.check_owner(folder)
         root = _used(folder / f"python-{_interpreter_hash()}", _copy_interpreter)
         guest = _used(folder / f"guest-{_guest_hash()}", _copy_guest)
     except OSError as error:
@@ -116,9 +96,9 @@ def build(folder: Path) -> Image:
 def _used(target: Path, make: Callable[[Path], None]) -> Path:
     """Returns the folder `target`, made once, which no process removes as long as this one lives."""
     while True:
-        made_once(target, make)
+        shared_folders.made_once(target, make)
         with suppress(FileNotFoundError):  # another process has just removed it
-            _in_use.enter_context(in_use(target))
+            _in_use.enter_context(shared_folders.in_use(target))
             with suppress(OSError):  # in a container, the folder may be read-only
                 os.utime(target)
             return target
@@ -132,104 +112,12 @@ def _remove_unused(folder: Path) -> None:
             path
             for path in folder.iterdir()
             if (_COPY.fullmatch(path.name) and now - path.stat().st_mtime > _UNUSED_S)
-            or (path.name.startswith(NEW) and now - path.stat().st_mtime > STALE_S)
+            or (path.name.startswith(shared_folders.NEW) and now - path.stat().st_mtime > shared_folders.STALE_S)
         ]
         if old:
-            with temporary_folder(folder, NEW) as aside:
+            with shared_folders.temporary_folder(folder, shared_folders.NEW) as aside:
                 for path in old[:_MOST_REMOVED]:
-                    set_aside(path, aside)
-
-
-def make_folder(folder: Path) -> None:
-    """Creates a folder and its missing parents, readable by the users that sandboxes run as, whatever the umask."""
-    for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
-        missing.mkdir(exist_ok=True)
-        missing.chmod(0o755)
-
-
-def check_owner(folder: Path) -> None:
-    """Raises IsolationUnavailable if users other than this one could change the content of a folder."""
-    status = folder.stat()
-    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        raise IsolationUnavailable(
-            f"{folder} could be changed by others: it must belong to you and be writable by you alone. "
-            f"Run `chmod go-w {folder}`, or name another folder with GRADEBOX_IMAGE_DIR."
-        )
-
-
-def made_once(target: Path, make: Callable[[Path], None], lock: str = _LOCK) -> Path:
-    """Returns the folder `target`, which `make` fills if it does not exist.
-
-    It appears whole or not at all. One process at a time makes what has the same `lock`.
-    """
-    if target.is_dir():
-        return target
-    with locked(target.parent, lock):
-        if not target.is_dir():
-            with temporary_folder(target.parent, NEW) as new:
-                content = new / "content"
-                content.mkdir()
-                make(content)
-                content.chmod(0o755)
-                content.rename(target)
-    return target
-
-
-@contextmanager
-def locked(folder: Path, name: str = _LOCK) -> Iterator[None]:
-    """Prevents other processes that lock the same name from making or removing anything in a folder."""
-    with (folder / name).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-@contextmanager
-def temporary_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """Creates a folder and removes it afterwards with `rm`, however deep its content: shutil stops at Python's
-    recursion limit.
-    """
-    folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
-    try:
-        with in_use(folder):
-            yield folder
-    finally:
-        subprocess.run(["rm", "-rf", "--", folder], check=False)
-
-
-@contextmanager
-def in_use(folder: Path) -> Iterator[None]:
-    """Keeps other processes from removing a folder by `set_aside`. The kernel releases the lock of a killed process.
-
-    Raises:
-        FileNotFoundError: another process has removed it.
-    """
-    lock = os.open(folder, _FOLDER)
-    try:
-        with suppress(OSError):  # on a file system without such locks, `set_aside` fails too
-            fcntl.flock(lock, fcntl.LOCK_SH)
-        if not os.path.samestat(os.fstat(lock), folder.stat()):
-            raise FileNotFoundError(folder)
-        yield
-    finally:
-        os.close(lock)
-
-
-def set_aside(folder: Path, aside: Path) -> bool:
-    """Moves a folder below `aside`, to be removed there: one that is partly removed must never be taken for a complete
-    one. Returns False if a process uses it, or has just removed it.
-    """
-    try:
-        lock = os.open(folder, _FOLDER)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        folder.rename(aside / folder.name)
-    except OSError:
-        return False
-    finally:
-        os.close(lock)
-    return True
+                    shared_folders.set_aside(path, aside)
 
 
 def interpreter() -> Path:
@@ -359,7 +247,7 @@ def _copy_guest(target: Path) -> None:
             f'sys.path.insert(0, "{GUEST}")\n\nfrom gradebox._guest.{module} import main\n\nmain()\n'
         )
     compileall.compile_dir(target, quiet=1, stripdir=str(target), prependdir=str(GUEST))
-    open_to_read(target)
+    shared_folders.open_to_read(target)
 
 
 def _named_inside(found: re.Match[str]) -> str:
@@ -397,7 +285,7 @@ def _copy_interpreter(target: Path) -> None:
     for folder in ("tmp", "dev", "dev/shm", str(GUEST).lstrip("/"), str(PACKAGES).lstrip("/")):
         (target / folder).mkdir(parents=True, exist_ok=True)
     (target / "dev/null").touch()
-    open_to_read(target)
+    shared_folders.open_to_read(target)
 
 
 def _libraries_for_wheels() -> list[Path]:
@@ -429,13 +317,6 @@ def _copy_library(path: Path, target: Path) -> None:
     copy = target / (path.relative_to("/") if is_system else Path("usr/lib") / path.name)
     copy.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(path, copy)
-
-
-def open_to_read(target: Path) -> None:
-    """Makes a tree readable by the user that a sandbox runs as, whatever the umask, and writable by its owner only."""
-    for path in (target, *target.rglob("*")):
-        if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ import socket
 from pathlib import Path
 from typing import Protocol
 
-from sandbox import image
+from sandbox import image, shared_folders
 
 # The whole environment of a sandbox's processes.
 ENVIRONMENT = {
@@ -31,7 +31,7 @@ class Sandbox(Protocol):
     channel: socket.socket
     takes_descriptors: bool  # whether the channel can carry descriptors
     pid: int  # of the sandbox's pid 1, as this process sees it; 0 if it cannot see it
-    seen: image.Seen  # the folders of this machine that it sees
+    seen: shared_folders.Seen  # the folders of this machine that it sees
 
     def allow_memory(self, mebibytes: int) -> None:
         """Limits the memory of all processes together."""

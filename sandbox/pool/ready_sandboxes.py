@@ -8,7 +8,7 @@ from math import inf
 from pathlib import Path
 from time import monotonic
 
-from sandbox import image
+from sandbox import shared_folders
 from sandbox.backends.base import Backend
 from sandbox.errors import InfrastructureError, StillRunning, Stopped
 from sandbox.grading.grader_source import GraderSource
@@ -294,7 +294,7 @@ class ReadySandboxes:
         used = ExitStack()
         try:
             if environment is not None:
-                used.enter_context(image.in_use(environment))
+                used.enter_context(shared_folders.in_use(environment))
             session = Session(self._backend.start(environment), used)
         except Exception as error:  # noqa: BLE001  # the caller gets any error, and the next attempt may succeed
             used.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sandbox import image
+from sandbox import image, shared_folders
 from sandbox.errors import IsolationUnavailable
 
 
@@ -43,8 +43,8 @@ def test_it_is_made_once(folder: Path, built: image.Image) -> None:
 @contextmanager
 def process_that_uses(folder: Path) -> Iterator[None]:
     """Another process, which uses a folder until it is killed."""
-    script = "import sys; from sandbox import image; from pathlib import Path\n"
-    script += "with image.in_use(Path(sys.argv[1])):\n    print(flush=True)\n    sys.stdin.read()"
+    script = "import sys; from sandbox import shared_folders; from pathlib import Path\n"
+    script += "with shared_folders.in_use(Path(sys.argv[1])):\n    print(flush=True)\n    sys.stdin.read()"
     command = [sys.executable, "-c", script, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -74,7 +74,7 @@ def test_what_no_process_uses_is_removed_at_a_start(folder: Path, built: image.I
 
 
 def test_a_process_keeps_its_copy_from_others(built: image.Image, tmp_path: Path) -> None:
-    assert [image.set_aside(path, tmp_path) for path in (built.root, built.guest)] == [False, False]
+    assert [shared_folders.set_aside(path, tmp_path) for path in (built.root, built.guest)] == [False, False]
 
 
 def test_it_holds_the_standard_library_and_nothing_of_this_machine(built: image.Image) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from gradebox.schemas import EnvironmentPackage
-from sandbox import image
+from sandbox import shared_folders
 from sandbox.environments import DATA, PYTHON
 from sandbox.limits import MIB
 from sandbox.pool.pool import Pool
@@ -66,7 +66,7 @@ def build(
                 raise BuildFailed(str(refused)) from refused
         size, _ = installed_files.measure(staged, most_mb)
         bytecode.compile_all(pool, staged, most_mb * MIB - size, lambda: goes_on("compiling"))
-        image.open_to_read(staged)
+        shared_folders.open_to_read(staged)
         size, files = installed_files.measure(staged, most_mb)
         goes_on("packing", size)
         with tempfile.TemporaryFile(dir=staged.parent) as archive:

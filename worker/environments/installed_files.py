@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from sandbox import image
+from sandbox import shared_folders
 from sandbox.environments import BUILT_FOR, DATA, MARK, Hashed
 from sandbox.limits import ENVIRONMENT_FILES, MIB
 from worker.environments.uv import BuildFailed
@@ -50,7 +50,7 @@ def tidy(folder: Path) -> None:
         elif path.is_file():
             path.chmod(0o644)  # not executable
     (folder / MARK).write_text(BUILT_FOR)
-    image.open_to_read(folder)
+    shared_folders.open_to_read(folder)
 
 
 def _remove(path: Path) -> None:

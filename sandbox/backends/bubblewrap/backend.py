@@ -21,12 +21,12 @@ from sandbox.backends.bubblewrap.first_process import First
 from sandbox.backends.bubblewrap.sandbox import BubblewrapSandbox
 from sandbox.backends.bubblewrap.zygote import Zygote
 from sandbox.errors import InfrastructureError, IsolationUnavailable, SandboxError
-from sandbox.image import Seen
 from sandbox.kernel import seccomp
 from sandbox.kernel.cgroups import Cgroup, Cgroups
 from sandbox.kernel.memory_monitor import Monitor
 from sandbox.kernel.user_ids import USER_IDS, UserIds
 from sandbox.settings import SandboxSettings
+from sandbox.shared_folders import Seen
 
 _DYING_MS = 100  # from the first sign of a zygote's end to its exit
 _OUTSIDE = 1  # outside its pid namespace: the process that waits for pid 1, or forks it

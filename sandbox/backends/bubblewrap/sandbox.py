@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from sandbox.backends.bubblewrap.first_process import First
 from sandbox.errors import StillRunning
-from sandbox.image import Seen
 from sandbox.kernel.cgroups import Cgroup
 from sandbox.kernel.memory_monitor import Monitor
+from sandbox.shared_folders import Seen
 
 END_S = 10.0
 

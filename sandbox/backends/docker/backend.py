@@ -22,12 +22,12 @@ from sandbox.backends.docker.policy import CHANNEL, Container
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.guest.protocol.channel import STREAMS
 from sandbox.guest.protocol.frames import FILTER, FRAME
-from sandbox.image import Seen
 from sandbox.kernel import seccomp
 from sandbox.kernel.cgroups import Cgroup, of_process
 from sandbox.kernel.user_ids import USER_IDS, UserIds
 from sandbox.limits import MIB
 from sandbox.settings import SandboxSettings
+from sandbox.shared_folders import Seen
 
 _ANSWER_S = 30  # for the engine to answer one request
 _CONNECT_S = 15.0  # for a guest to start and connect

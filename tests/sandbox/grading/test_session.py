@@ -34,8 +34,8 @@ from sandbox.guest.protocol.frames import (
     pack_record,
     pack_records,
 )
-from sandbox.image import Seen
 from sandbox.limits import limits_of
+from sandbox.shared_folders import Seen
 
 SOURCE = GraderSource("async def grade(thread): return 1.0", timeout_s=0.1)
 LIMITS = limits_of(SOURCE, load_s=0.1, line_bytes=1000, stdout_bytes=1000)._replace(timeout_ms=100, load_ms=100)
