@@ -13,7 +13,7 @@ from gradebox.cli.output import fail, note
 from gradebox.limits import REQUEST_THREADS
 
 if TYPE_CHECKING:
-    from gradebox.client.threads import Thread
+    from gradebox.client.thread_line import Thread
 
 GraderFile = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The file with `async def grade(thread)`.")
@@ -104,7 +104,8 @@ def read_threads(path: Path | None, column: list[str] | None = None) -> "list[Th
             raise typer.BadParameter("name the file of rows with --threads", param_hint="--column")
         return None
     from gradebox.client.rows import with_columns
-    from gradebox.client.threads import each_of, to_line
+    from gradebox.client.thread_line import to_line
+    from gradebox.client.threads import each_of
 
     if not path.stat().st_size:
         raise typer.BadParameter(f"{path} is empty: write at least one thread, one JSON object a line")

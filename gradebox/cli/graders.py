@@ -19,7 +19,7 @@ from gradebox.cli.files import (
 from gradebox.cli.output import as_json, fail, note, say, table
 
 if TYPE_CHECKING:
-    from gradebox.client.threads import Thread
+    from gradebox.client.thread_line import Thread
     from gradebox.client.versions import GraderOptions
     from gradebox.schemas import GraderRecord, Version, WrittenKind
 

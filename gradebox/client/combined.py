@@ -8,7 +8,8 @@ from typing import Generic, TypeVar
 
 from gradebox.client.grader_names import GraderChoice, weights_of
 from gradebox.client.reward_functions import AsyncRewardFunctions, NamedReward, RewardFunctions
-from gradebox.client.threads import Thread, each_of
+from gradebox.client.thread_line import Thread
+from gradebox.client.threads import each_of
 from gradebox.frame import Outcomes
 from gradebox.outcome import Outcome, OutcomeError, sum_of, weighted_sum
 from gradebox.schemas import BatchGrader, GraderRecord

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
-from gradebox.client.threads import Thread
+from gradebox.client.thread_line import Thread
 from gradebox.outcome import Outcome
 from gradebox.rewards import groups, trl, verifiers, verl
 from gradebox.rewards.collected_calls import AsyncCollectedCalls

@@ -8,7 +8,8 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from gradebox.client.threads import MalformedLine, Reader, Threads, check_kind, is_frame
+from gradebox.client.thread_line import MalformedLine
+from gradebox.client.threads import Reader, Threads, check_kind, is_frame
 from gradebox.rewards.plain import metadata, plain_in
 
 _MEMBERS = ("messages", "turns", "prompt", "completion", "metadata", "id")

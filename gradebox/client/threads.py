@@ -1,28 +1,19 @@
-"""Encodes threads as JSON lines for the service."""
+"""Threads as a user gives them, a list or a file, in blocks of JSON lines for the service."""
 
 import io
-import json
 import logging
 import os
 import stat
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from math import isfinite
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import BinaryIO, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from gradebox.group_forms import members
-from gradebox.limits import ID_CHARACTERS, REQUEST_BYTES, REQUEST_THREADS
+from gradebox.client.thread_line import ACCEPTED, MalformedLine, Thread, encode, form_of, is_turn, line_and_form
+from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from gradebox.thread import StringThread
-from gradebox.thread_forms import check_role, is_group, read
-
-_OneThread: TypeAlias = StringThread | Mapping[str, object] | Sequence[tuple[str, str]]
-Thread: TypeAlias = _OneThread | Sequence[_OneThread]
-"""A thread, its JSON form as a dict, or a list of (role, content). For a grader of groups, a list of such threads, or
-the JSON form of a group.
-"""
 
 
 @runtime_checkable
@@ -37,22 +28,12 @@ Threads: TypeAlias = Iterable[Thread] | str | os.PathLike[str] | Reader
 """Threads, the path of a file of JSON lines, or such a file opened for reading bytes."""
 
 
-class MalformedLine(NamedTuple):
-    """A line of a file of rows that is no JSON object. It is sent as it is, and the service gives it an outcome."""
-
-    text: bytes
-
-
 BLOCK_BYTES = 256 * 1024
 FIRST_LINES = 100  # lines of a file that are checked before it is sent
 LINES_BYTES = REQUEST_BYTES - 1024 * 1024  # for the lines in one request; the rest is room for other fields
 
 _log = logging.getLogger("gradebox")
 
-# ASCII escapes can represent lone surrogates, which occur in completions. NaN is not valid JSON.
-_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
-# Three times as fast, but it would write NaN as null and dates as strings: only for values that pass `_is_plain`.
-_encode_plain = msgspec.json.Encoder().encode
 # First bytes of files that are mistaken for JSON lines, with what makes JSON lines of them.
 _OTHER_FILES = {
     b"\x1f\x8b": ("compressed by gzip", "gunzip FILE"),
@@ -62,72 +43,7 @@ _OTHER_FILES = {
     b"PAR1": ("Parquet", "in Python, pandas.read_parquet(FILE).to_json(OUT, orient='records', lines=True)"),
     b"[": ("one JSON array", "jq -c '.[]' FILE"),
 }
-_FORMS = frozenset(("messages", "turns", "completion"))
-_ACCEPTED = (
-    'a thread is a StringThread, a dict such as {"prompt": …, "completion": …} or {"messages": […]}, or a list of '
-    "(role, content)"
-)
 _AFTER_LINE = (b"", b"\n", b"\r")
-_ATOMS = frozenset((str, int, bool, type(None)))
-_NAMES = frozenset((str,))
-
-
-def to_line(thread: Thread, number: int) -> bytes:
-    """The thread as JSON, without a line end.
-
-    Raises:
-        TypeError, ValueError: it is not a thread, or JSON cannot represent a part of it. The message has `number`.
-    """
-    return _line(thread, number)[0]
-
-
-class _Form(NamedTuple):
-    """The JSON form of a thread or group, whether each of its threads has a completion, and how many threads it has."""
-
-    sent: object
-    is_answered: bool
-    threads: int = 1
-
-
-def _line(thread: Thread | MalformedLine, number: int) -> tuple[bytes, _Form]:
-    """The thread as JSON, and its form."""
-    if isinstance(thread, MalformedLine):
-        return thread.text, _Form(None, True)
-    try:
-        form = _form(thread)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"thread {number} is no thread: {error}") from error
-    return _json(form.sent, number), form
-
-
-def _json(form: object, number: int) -> bytes:
-    try:
-        try:
-            if _is_plain(form):
-                return _encode_plain(form)
-        except (UnicodeEncodeError, RecursionError):
-            pass  # a lone surrogate, or a circular reference
-        with suppress(RecursionError):  # a circular reference, which `_encode` names
-            _check_keys(form)
-        return _encode(form).encode("ascii")
-    except (TypeError, ValueError, RecursionError) as error:
-        advice = "threads hold strings, numbers that are finite, booleans, None, lists and dicts"
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"thread {number} cannot be sent as JSON: {error}; {advice}") from error
-
-
-def _check_keys(value: object) -> None:
-    """Raises TypeError if a key of a dict is no text: JSON would make it text, and the grader would not find it."""
-    if isinstance(value, dict):
-        for key in value:
-            if not isinstance(key, str):
-                kind = type(key).__name__
-                raise TypeError(f"the key {key!r:.80} of a dict is of type {kind}, not text: write {str(key)!r:.80}")
-        value = value.values()
-    elif not isinstance(value, list | tuple):
-        return
-    for part in value:
-        _check_keys(part)
 
 
 def blocks(threads: Threads, size: int | None = None) -> Iterator[bytes]:
@@ -192,7 +108,7 @@ def pieces(threads: Threads) -> Iterator[tuple[int, list[bytes]]]:
     for number, thread in enumerate(sent):
         line, many = completions.line_of(thread, number)
         if isinstance(thread, MalformedLine):  # a member of the request, which must be JSON
-            line = _encode(line.decode("utf-8", "replace")).encode("ascii")
+            line = encode(line.decode("utf-8", "replace")).encode("ascii")
         if lines and (count + many > REQUEST_THREADS or size + len(line) > LINES_BYTES):
             yield first, lines
             first, lines, size, count = number, [], 0, 0
@@ -204,90 +120,16 @@ def pieces(threads: Threads) -> Iterator[tuple[int, list[bytes]]]:
         yield first, lines
 
 
-def _form(thread: object) -> _Form:
-    if isinstance(thread, StringThread):
-        if not isinstance(thread.metadata, Mapping):
-            raise ValueError(f"its metadata must be a dict, and is {thread.metadata!r:.80}")
-        sent = {"messages": thread.raw_messages(), "metadata": thread.metadata}
-        return _Form(sent, thread.completion() is not None)
-    if isinstance(thread, Mapping):
-        form = dict(thread)
-        _check_id(form.get("id"))
-        if _FORMS.isdisjoint(form) and is_group(form):
-            return _group_form(form)
-        turns, _, _ = read(form, keep_unknown=True)  # a setting of the service decides about unknown members
-        return _Form(form, _is_answered(turns))
-    if isinstance(thread, Sequence) and not isinstance(thread, str | bytes | bytearray):
-        if not thread:
-            raise ValueError(f"it is an empty list, and {_ACCEPTED}")
-        if _is_thread(thread[0]):
-            return _group_form({"threads": thread})
-        pairs = [_pair(turn) for turn in thread]
-        return _Form({"turns": pairs}, _is_answered(pairs))
-    raise TypeError(f"it is a {type(thread).__name__}, and {_ACCEPTED}")
-
-
-def _check_id(value: object) -> None:
-    is_text = isinstance(value, str) and len(value) <= ID_CHARACTERS
-    is_number = isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) < value < 1 << 63
-    if not (value is None or is_text or is_number):
-        raise ValueError(
-            f'"id" must be a string of at most {ID_CHARACTERS} characters, or a whole number of 64 bits, and is '
-            f"{value!r:.80}"
-        )
-
-
-def _is_thread(value: object) -> bool:
-    """Whether a value is a thread and not a turn, which is a pair of strings."""
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return any(not isinstance(part, str) for part in value)
-    return isinstance(value, StringThread | Mapping)
-
-
-def _group_form(group: dict[str, object]) -> _Form:
-    threads: Any = group.get("threads")
-    if isinstance(threads, Sequence) and not isinstance(threads, str):
-        group["threads"] = [_form(thread).sent for thread in threads]
-    found = members(group)
-    is_answered = [_is_answered(read(each, keep_unknown=True)[0]) for each in found]  # reads all, to raise errors here
-    return _Form(group, all(is_answered), len(found))
-
-
-def _is_answered(turns: Sequence[Sequence[str]]) -> bool:
-    return bool(turns) and turns[-1][0] == "assistant"
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a value has only the types of JSON, so that all encoders write it alike."""
-    kind = type(value)
-    if kind is dict:
-        if not _NAMES.issuperset(map(type, value)):
-            return False
-        value = value.values()
-    elif kind is float:
-        return isfinite(value)
-    elif kind is not list and kind is not tuple:
-        return kind in _ATOMS
-    return _ATOMS.issuperset(map(type, value)) or all(_is_plain(part) for part in value if type(part) not in _ATOMS)
-
-
-def _pair(turn: object) -> list[str]:
-    if isinstance(turn, Sequence) and not isinstance(turn, str) and _are_two_texts(turn):
-        check_role(turn[0], "a turn")
-        return list(turn)
-    raise TypeError(f"{turn!r:.80} is no pair of role and content")
-
-
 def each_of(threads: Threads) -> Iterable[Thread]:
     """The threads. Raises TypeError for a single thread, a file, a DataFrame or no collection at all."""
     if isinstance(threads, str | os.PathLike | Reader):
         raise TypeError(f"{threads!r:.200} is a file, and a list of threads is wanted here. A batch takes a file")
     if isinstance(threads, StringThread | Mapping):
         raise TypeError(f"this is one {type(threads).__name__}, and a list of threads is wanted here: write [thread]")
-    if isinstance(threads, Sequence) and threads and _is_turn(threads[0]):
+    if isinstance(threads, Sequence) and threads and is_turn(threads[0]):
         raise TypeError(
             "this is one thread as a list of (role, content), and a list of threads is wanted here: write [thread]. "
-            f"Inside the list, {_ACCEPTED}"
+            f"Inside the list, {ACCEPTED}"
         )
     if is_frame(threads):
         names = ", ".join(map(str, getattr(threads, "columns", ())))
@@ -296,21 +138,13 @@ def each_of(threads: Threads) -> Iterable[Thread]:
             f'columns={{"question": "prompt", "response": "completion"}}. It has the columns {names:.300}'
         )
     if not hasattr(threads, "__iter__") and not hasattr(threads, "__getitem__"):
-        raise TypeError(f"{threads!r:.80} is no list of threads. In the list, {_ACCEPTED}")
+        raise TypeError(f"{threads!r:.80} is no list of threads. In the list, {ACCEPTED}")
     return threads
 
 
 def is_frame(threads: object) -> bool:
     """Whether this is a `pandas.DataFrame`. A `datasets.Dataset` is none: it has `to_dict` too, with another result."""
     return callable(getattr(threads, "itertuples", None))
-
-
-def _is_turn(value: object) -> bool:
-    return isinstance(value, tuple | list) and _are_two_texts(value)
-
-
-def _are_two_texts(turn: Sequence[object]) -> bool:
-    return len(turn) == 2 and all(isinstance(part, str) for part in turn)
 
 
 class _Completions:
@@ -325,7 +159,7 @@ class _Completions:
 
     def line_of(self, thread: Thread | MalformedLine, number: int) -> tuple[bytes, int]:
         """Counts a thread or group; returns its JSON and the number of its threads."""
-        line, form = _line(thread, number)
+        line, form = line_and_form(thread, number)
         self.count(form.is_answered, number)
         return line, form.threads
 
@@ -408,7 +242,7 @@ def _is_unanswered(line: bytes) -> bool:
     # The last line may be incomplete. Other invalid lines are reported by their outcomes.
     with suppress(ValueError, TypeError, RecursionError):
         thread = msgspec.json.decode(line)
-        return isinstance(thread, dict) and not _form(thread).is_answered
+        return isinstance(thread, dict) and not form_of(thread).is_answered
     return False
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from gradebox.client.calls import collection, grader_calls
 from gradebox.client.calls.call import Call
-from gradebox.client.threads import Thread
+from gradebox.client.thread_line import Thread
 from gradebox.errors import GradeboxError, SourceError
 from gradebox.schemas import KEY_PATTERN, GraderRecord, Isolation, WrittenKind
 

@@ -204,7 +204,7 @@ def test_more_threads_than_a_request_holds_are_scored_in_order(client: Client, c
 
 
 def test_a_batch_scores_all_forms_of_threads(client: Client, contains: str) -> None:
-    threads: list[gradebox.client.threads.Thread] = [
+    threads: list[gradebox.client.thread_line.Thread] = [
         thread("4"),
         {"prompt": "2+2?", "completion": "5", "metadata": {"answer": "4"}, "id": "mine"},
         {"completion": "\ud83d 4", "metadata": {"answer": "\ud83d"}},

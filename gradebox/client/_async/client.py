@@ -18,7 +18,7 @@ from gradebox.client.combined import AsyncReward, part_of, weights_of_reward
 from gradebox.client.grader_names import GraderChoice, OneGrader
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
-from gradebox.client.threads import Thread
+from gradebox.client.thread_line import Thread
 from gradebox.frame import Outcomes
 from gradebox.schemas import ApiKey, AuditLine, ProjectSpending
 from gradebox.schemas.agreement import Agreement

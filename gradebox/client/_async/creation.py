@@ -9,7 +9,7 @@ from gradebox._openai import openai_grader
 from gradebox.client._async.handles import AsyncGraderHandle
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.calls import grader_calls
-from gradebox.client.threads import Thread
+from gradebox.client.thread_line import Thread
 from gradebox.client.versions import (
     Ask,
     Function,

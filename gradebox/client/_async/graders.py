@@ -15,7 +15,8 @@ from gradebox.client.grader_names import OneGrader
 from gradebox.client.outcomes import moved
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion, with_feedback
-from gradebox.client.threads import Thread, pieces
+from gradebox.client.thread_line import Thread
+from gradebox.client.threads import pieces
 from gradebox.client.versions import (
     ONE_OF,
     Ask,

@@ -13,7 +13,7 @@ from pydantic import PrivateAttr
 
 from gradebox.client.handle_record import HandleRecord
 from gradebox.client.reward_functions import AsyncRewardFunctions
-from gradebox.client.threads import Thread
+from gradebox.client.thread_line import Thread
 from gradebox.client.versions import Function, UpdateOptions, check_options
 from gradebox.frame import Outcomes
 from gradebox.schemas import GraderRecord, Version

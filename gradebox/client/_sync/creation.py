@@ -10,7 +10,7 @@ from gradebox._openai import openai_grader
 from gradebox.client._sync.handles import GraderHandle
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import grader_calls
-from gradebox.client.threads import Thread
+from gradebox.client.thread_line import Thread
 from gradebox.client.versions import (
     Ask,
     Function,

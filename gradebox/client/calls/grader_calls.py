@@ -10,7 +10,8 @@ from pydantic import TypeAdapter
 
 from gradebox.client.calls.call import Call, encode
 from gradebox.client.calls.paths import path_of, query
-from gradebox.client.threads import Thread, each_of, to_line
+from gradebox.client.thread_line import Thread, to_line
+from gradebox.client.threads import each_of
 from gradebox.client.warned_answers import proved_grader
 from gradebox.outcome import Outcome
 from gradebox.schemas import GraderRecord, Isolation, Report, Version

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebox.client.threads import Thread, blocks, length, pieces, to_line
+from gradebox.client.thread_line import Thread, to_line
+from gradebox.client.threads import blocks, length, pieces
 from gradebox.limits import REQUEST_THREADS
 from gradebox.thread import StringThread
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from gradebox import GraderHandle, Outcome, ScoreMissing, StringThread
 from gradebox.client.reward_functions import RewardFunctions
-from gradebox.client.threads import Thread
+from gradebox.client.thread_line import Thread
 from gradebox.errors import TooLarge
 from gradebox.rewards import verifiers
 from tests.gradebox.conftest import Service
