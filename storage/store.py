@@ -32,8 +32,9 @@ from storage.queue.leases import ATTEMPTS, Leases
 from storage.queue.queue_depth import Queue
 from storage.settings import StorageSettings
 from storage.spool import spool_mark
+from storage.spool.file_store import MIB
 from storage.spool.orphan_files import OrphanFiles
-from storage.spool.spool import MIB, Spool
+from storage.spool.spool import Spool
 from storage.spool.upload_bytes import Underway
 from storage.statistics.kept_intervals import KeptIntervals
 
@@ -107,7 +108,7 @@ def open_store(settings: StorageSettings) -> Store:
         models=settings.project_models,
         endpoints=settings.project_endpoints,
         batches=settings.project_batches,
-        spool_bytes=settings.project_spool_gb * GIB or spool.half_of_disk() or Quotas().spool_bytes,
+        spool_bytes=settings.project_spool_gb * GIB or spool.files.half_of_disk() or Quotas().spool_bytes,
     )
     return Store(redis, spool, most, settings.audit_lines, settings.attempts, quotas, settings.secret_key)
 

@@ -80,5 +80,5 @@ def _service(services: Services) -> dict[str, Any]:
         "warnings": services.missing_workers.known,
         "processes": sorted(store.processes.there(), key=lambda one: (one.role, one.name)),
         "keys": store.api_keys.all(),
-        "free": store.spool.free_bytes(),
+        "free": store.spool.files.free_bytes(),
     }

@@ -11,7 +11,8 @@ import structlog
 from redis.exceptions import RedisError
 
 from storage.queue.leases import Completed
-from storage.spool.spool import MIB, is_full
+from storage.spool.file_store import MIB
+from storage.spool.spool import is_full
 from worker.context import WorkerContext
 from worker.log_ended import log_chunk, log_finished
 from worker.redis_retry import retry_redis

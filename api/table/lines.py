@@ -23,7 +23,7 @@ def by_index(spool: Spool, graded: GradedChunks, index: OutcomeIndex, rows: Sequ
         (outcome, thread._replace(end=thread.start) if long else thread)
         for long, (outcome, thread) in zip(is_long, ranges, strict=True)
     ]
-    read = spool.read_ranges(chain.from_iterable(shown))
+    read = spool.files.read_ranges(chain.from_iterable(shown))
     try:
         for long, outcome, thread in zip(is_long, read, read, strict=True):
             yield outcome, None if long else thread

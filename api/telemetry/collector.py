@@ -43,7 +43,7 @@ class Stored(Collector):
 
 def _spool(store: Store) -> Iterator[Metric]:
     with suppress(OSError):  # the file system is unavailable, which `/readyz` reports
-        if (free := store.spool.free_bytes()) is not None:
+        if (free := store.spool.files.free_bytes()) is not None:
             yield GaugeMetricFamily("gradebox_spool_free_bytes", "Free space of the spool's disk.", free)
 
 

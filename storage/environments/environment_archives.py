@@ -8,7 +8,8 @@ from redis.client import Pipeline
 
 from storage import redis_keys
 from storage.connection import text, transaction
-from storage.spool.spool import Readable, Spool
+from storage.spool.file_store import Readable
+from storage.spool.spool import Spool
 
 KEPT_S = 24 * 3600.0  # at least, since its last write began or an environment that used it was deleted
 _AGAIN_S = 0.5

@@ -12,7 +12,8 @@ from storage.batches.batch_threads import with_end
 from storage.batches.blocks import BLOCK_BYTES
 from storage.batches.chunks import Chunk
 from storage.outcomes.outcome_files import OutcomeFiles
-from storage.spool.spool import FileRange, Spool
+from storage.spool.file_store import FileRange
+from storage.spool.spool import Spool
 
 
 class GradedChunk(NamedTuple):

@@ -14,7 +14,8 @@ from typing import Any, Literal
 from storage.errors import Conflict
 from storage.outcomes.graded_chunks import GradedChunks, RowPlace
 from storage.outcomes.index_file import HEAD_BYTES, Column, Head, unpack
-from storage.spool.spool import FileRange, Spool
+from storage.spool.file_store import FileRange
+from storage.spool.spool import Spool
 
 
 class OutcomeIndex:
@@ -70,7 +71,7 @@ class OutcomeIndex:
         """For each row, the place of the previous row and the place of the row."""
         at = self._starts["places"]
         ranges = [self._range(at + 8 * max(row - 1, 0), at + 8 * (row + 1)) for row in rows]
-        found = [_little("I", data) for data in self._spool.read_ranges(ranges)]
+        found = [_little("I", data) for data in self._spool.files.read_ranges(ranges)]
         return [(RowPlace(one[0], one[1]), RowPlace(one[-2], one[-1])) for one in found]
 
     def first(self, holds: Callable[[float], bool]) -> int:
@@ -94,7 +95,7 @@ class OutcomeIndex:
         return self._spool.index_range(self._batch_id, self.name, start, end)
 
     def _bytes(self, start: int, end: int) -> bytes:
-        (data,) = self._spool.read_ranges([self._range(start, end)])
+        (data,) = self._spool.files.read_ranges([self._range(start, end)])
         return data
 
 

@@ -73,5 +73,5 @@ def test_a_batch_goes_through_an_object_store(
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["api-key"]
     assert not (tmp_path / "far" / "spool").exists()
     store.spool.remove(batch_id)
-    files, root = store.spool._files, store.spool._root
+    files, root = store.spool.files.system, store.spool._root
     assert [path for path in files.find(root) if batch_id in path] == []

@@ -14,7 +14,7 @@ from sandbox.pool.pool import Pool
 from sandbox.settings import SandboxSettings
 from storage.environments.environment_builds import Made
 from storage.settings import StorageSettings
-from storage.spool.spool import Readable
+from storage.spool.file_store import Readable
 from worker.environments import bytecode, installed_files
 from worker.environments.data_zip import DataRefused, unpack
 from worker.environments.settings import EnvironmentSettings

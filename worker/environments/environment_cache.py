@@ -11,7 +11,7 @@ import msgspec
 
 from sandbox.environments import BUILT_FOR, EnvironmentFolders
 from sandbox.pool.pool import Pool
-from storage.spool.spool import Readable
+from storage.spool.file_store import Readable
 from worker.environments.build_steps import ReportStep, build
 from worker.environments.settings import EnvironmentSettings
 

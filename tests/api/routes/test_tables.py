@@ -160,7 +160,7 @@ def test_threads_that_are_gone_from_the_spool_are_no_fault_of_the_service(
     service: Service, client: httpx.Client, batch: str
 ) -> None:
     spool = service.store.spool
-    spool._files.rm_file(spool._payload(batch))
+    spool.files.system.rm_file(spool._payload(batch))
     for path in ("table?grader=number", "errors?grader=number", "agreement?grader=number&label=exact", "threads"):
         answer = client.get(f"{URL}/{batch}/{path}")
         assert f"the payload of batch {batch} is gone" in problem(answer, 404, "not-found"), path

@@ -101,7 +101,7 @@ def test_numbers_of_deleted_graders_do_not_grow_and_none_comes_twice(
 
 
 def test_without_a_setting_a_project_may_have_half_of_the_disk(storage_settings: StorageSettings, redis: Redis) -> None:
-    half = Spool(storage_settings.spool).half_of_disk()
+    half = Spool(storage_settings.spool).files.half_of_disk()
     assert half is not None and half > 1 << 20
     store = open_store(storage_settings)
     with pytest.raises(QuotaExceeded):

@@ -43,7 +43,7 @@ def over(store: Store, threads: int) -> str:
 
 
 def files(store: Store, batch: str) -> int:
-    return sum("recorded" in path for path in store.spool._listed(f"outcomes/{batch}"))
+    return sum("recorded" in path for path in store.spool._files_of(batch))
 
 
 @pytest.mark.parametrize("frozen", [False, True])
@@ -211,7 +211,7 @@ def test_a_batch_that_is_gone_takes_none_and_nothing_is_left(store: Store, redis
     assert int(redis.hget(redis_keys.STORED, "default") or 0) == 0
     with pytest.raises(NotFound, match="was deleted meanwhile: nothing was recorded"):
         store.recorded.record("default", batch, scored("human@1", _1=1.0))
-    assert not store.spool._listed(f"outcomes/{batch}")
+    assert not store.spool._files_of(batch)
     assert not redis.exists(redis_keys.recorded(batch))
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from storage.spool.spool import MIB, Spool, is_full
+from storage.spool.file_store import MIB
+from storage.spool.spool import Spool, is_full
 from storage.spool.uploads import Upload
 from storage.store import Store
 

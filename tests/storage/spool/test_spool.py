@@ -6,7 +6,8 @@ import pytest
 
 from storage.errors import CutOff, PayloadLost, SpoolUnusable
 from storage.spool import disk
-from storage.spool.spool import MIB, Spool
+from storage.spool.file_store import MIB
+from storage.spool.spool import Spool
 
 
 def test_ranges_of_one_file_and_of_several(spool: Spool) -> None:
@@ -15,17 +16,17 @@ def test_ranges_of_one_file_and_of_several(spool: Spool) -> None:
     spool.write_outcomes("b1", {(0, 1): b"abcdef"})
     letters, numbers = partial(spool.outcomes_range, "b1", 0, 1), partial(spool.payload_range, "b1")
     ranges = [numbers(2, 4), letters(0, 3), numbers(5, 5), letters(4, 6)]
-    assert list(spool.read_ranges(ranges)) == [b"23", b"abc", b"", b"ef"]
+    assert list(spool.files.read_ranges(ranges)) == [b"23", b"abc", b"", b"ef"]
     with pytest.raises(PayloadLost, match="cut off"):
         spool.read_payload("b1", 8, 5)
     with pytest.raises(PayloadLost):
         spool.read_payload("b1", 20, 5)
     for lost in (numbers(8, 12), numbers(20, 22), spool.payload_range("b2", 0, 1)):
         with pytest.raises(PayloadLost):
-            list(spool.read_ranges([letters(0, 3), lost]))
+            list(spool.files.read_ranges([letters(0, 3), lost]))
     for away in (letters(4, 7), spool.outcomes_range("b1", 1, 1, 0, 1)):
         with pytest.raises(OSError):
-            list(spool.read_ranges([numbers(2, 4), away]))
+            list(spool.files.read_ranges([numbers(2, 4), away]))
 
 
 def test_the_data_of_an_environment(spool: Spool) -> None:
@@ -119,12 +120,14 @@ def test_a_table_is_written_whole_may_be_written_again_and_is_noticed_if_cut_off
         assert spool.tables("b1") == [name]
     assert spool.outcome_files("b1") == []
     path = f"{spool._root}/outcomes/b1/{name}"
-    spool._files.rm_file(path)
-    with spool._files.open(path, "wb") as file:
+    spool.files.system.rm_file(path)
+    with spool.files.system.open(path, "wb") as file:
         file.write(b"the tab")
     with pytest.raises(CutOff):
         spool.read_table("b1", name)
-    with spool._files.open(f"{spool._root}/outcomes/b1/table", "wb") as file:  # of an earlier release, without a digest
+    with spool.files.system.open(
+        f"{spool._root}/outcomes/b1/table", "wb"
+    ) as file:  # of an earlier release, without a digest
         file.write(b"0123")
     assert spool.read_table("b1", "table") == b"0123"
     spool.remove("b1")

@@ -27,13 +27,13 @@ def test_an_empty_spool_is_marked_once(store: Store, spool: Spool) -> None:
 
 def test_without_its_mark_a_spool_is_not_usable_until_the_mark_is_written(store: Store, spool: Spool) -> None:
     mark = spool_mark.match(store.redis, spool)
-    spool._files.rm_file(spool._owner)
+    spool.files.system.rm_file(spool._owner)
     spool_mark.match(store.redis, spool)  # another process starts
     with pytest.raises(OSError, match=f"may not be mounted: mount it, or, .* write {mark} into that file"):
         spool.check()
     assert spool.trouble() is not None
     spool.check_usable()  # the process starts nevertheless, because somebody may mount it
-    spool._files.pipe_file(spool._owner, f"{mark}\n".encode())
+    spool.files.system.pipe_file(spool._owner, f"{mark}\n".encode())
     spool.check()
     assert spool.mark() == mark
 

@@ -10,7 +10,7 @@ import pytest
 from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
 from storage.environments.environment_builds import Made
-from storage.spool.spool import Readable
+from storage.spool.file_store import Readable
 from tests.backends import STARTED, backend_of, settings_for
 from tests.wheels import folder_for_environments
 from worker.environments.build_steps import build
