@@ -122,11 +122,8 @@ class Copy:
     def advanced_by(self, each: Difference) -> Statement | None:
         """A statement that stays here and made such a difference, without a call of the grader."""
         places = [(self.own.get(each.module, self.main).module, each.name)]
-        if each.module:  # others use it by names of their own, as in `rules.count()`
-            main = self.main.module
-            others = [read(one, self._rules.known) for one in imported() if vars(one) is not main.globals]
-            live = ((one, name, value) for one in (main, *others) for name, value in one.globals.items())
-            places += [(one, name) for one, name, value in live if home_of(value) == each.module]
+        if each.module:
+            places += self._names_for(each.module)
         taken = {statement for one in self.closures() for statement in one.taken}
         for module, name in places:
             is_called = isinstance(module.globals.get(name), FunctionType | ModuleType)
@@ -134,6 +131,17 @@ class Copy:
                 if statement not in taken:
                     return statement
         return None
+
+    def _names_for(self, module: str) -> Iterator[tuple[Module, str]]:
+        """The names by which other modules have something of a module, as in `rules.count()`."""
+        main = self.main.module
+        others = [one for one in imported() if vars(one) is not main.globals]
+        for one in (None, *others):
+            live = main.globals if one is None else vars(one)
+            names = [name for name, value in list(live.items()) if home_of(value) == module]
+            if names:  # to read hundreds of modules takes seconds
+                user = main if one is None else read(one, self._rules.known)
+                yield from ((user, name) for name in names)
 
     def _of_classes(self, attribute: str) -> Iterator[str]:
         """`Cache.kept` of `Cache.kept`, and of `CACHE.kept` if that is an object of this class; `.kept` if the owner is
