@@ -32,11 +32,12 @@ from models.servers.endpoint_client import EndpointClient
 from models.settings import ModelSettings
 from storage.connection import is_away
 from storage.errors import NotFound
-from storage.models import spending
+from storage.models import kept_replies, spending
+from storage.models.kept_replies import Keeping
 from storage.models.model_limits import AskLimits
 from storage.models.models import RegisteredModel
 from storage.models.secret_key import SecretKeyError
-from storage.models.spending import BudgetStanding, CountedAsk, Keeping
+from storage.models.spending import BudgetStanding, CountedAsk
 from storage.store import Store
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class ServerAsks:
         asked = _counted_ask(request, who)
         if not (who.keep and model.keep_replies and self._keeping.bytes):
             return await self._pay_model(request, who, used, asked, b"")
-        digest = spending.digest(model.url, model.model, model.defaults, request=data)
+        digest = kept_replies.digest(model.url, model.model, model.defaults, request=data)
         flight = who.batch, who.grader, who.project, who.patience is None, model.revision, digest
         answer, is_first = await self._equal_asks.join(
             flight, lambda: self._find_or_pay(request, who, used, asked, digest)

@@ -1,7 +1,5 @@
-"""The cost of asks, the budgets that limit them, and the kept replies, which avoid paying for an ask twice."""
+"""The cost of asks, and the budgets that limit them."""
 
-import hashlib
-import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -16,11 +14,10 @@ from gradebox.schemas import BudgetPeriod, ProjectBudget, ProjectSpending
 from storage import redis_keys
 from storage.access.audit import Audit
 from storage.connection import script, text
+from storage.models.kept_replies import Keeping, packed, unpacked
 
 NANO = 1_000_000_000
 """Money is counted in whole billionths, because sums of floats drift."""
-
-_LONGEST_REPLY = 8 << 20  # bytes of a kept reply, uncompressed
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -86,15 +83,8 @@ class CountedAsk(NamedTuple):
     number: int = 0
 
 
-class Keeping(NamedTuple):
-    """The bytes of replies that are kept per project, and for how long."""
-
-    bytes: int
-    seconds: int
-
-
 class SpendingStore:
-    """The counts, budgets and kept replies of all projects."""
+    """The counts and budgets of all projects."""
 
     def __init__(self, redis: Redis, audit: Audit) -> None:
         self._redis = redis
@@ -191,7 +181,7 @@ def arguments(
         "keep_bytes": keeping.bytes,
         "counts": _counts(spent, currency) if spent else [],
     }
-    return [msgspec.msgpack.encode(told), find, keep, zlib.compress(reply, 1) if keep else b""]
+    return [msgspec.msgpack.encode(told), find, keep, packed(reply) if keep else b""]
 
 
 def of_grader(counts: Mapping[bytes, bytes], number: int) -> Spent | None:
@@ -210,26 +200,12 @@ def standing(found: list[bytes | int]) -> BudgetStanding:
     assert isinstance(reply, bytes)
     assert isinstance(budget, bytes)
     return BudgetStanding(
-        _unpacked(reply) if reply else None,
+        unpacked(reply) if reply else None,
         bool(is_ended),
         Totals(int(batch_input) + int(batch_output), int(batch_cost) / NANO),
         msgspec.json.decode(budget, type=Budget) if budget else None,
         Totals(int(input_tokens) + int(output_tokens), int(cost) / NANO),
     )
-
-
-_KEPT_AS = b"3"  # so that replies of earlier releases are not found: these also kept what would not be read today
-
-
-def digest(*settings: object, request: bytes) -> bytes:
-    """The digest that a reply is kept under: a hash of the request and of the settings it is made with."""
-    hashed = hashlib.sha256(_KEPT_AS + msgspec.msgpack.encode(settings))
-    hashed.update(request)
-    return hashed.digest()[:20]
-
-
-def _unpacked(reply: bytes) -> bytes:
-    return zlib.decompressobj().decompress(reply, _LONGEST_REPLY)
 
 
 def _counts(spent: Spent, currency: str) -> list[str]:

@@ -20,7 +20,8 @@ from storage.batches.chunks import CHUNK_LINES, Cutter
 from storage.batches.retries import is_retryable
 from storage.connection import text
 from storage.graders.grader_content import Proved
-from storage.models.spending import CountedAsk, Keeping, arguments
+from storage.models.kept_replies import Keeping
+from storage.models.spending import CountedAsk, arguments
 from storage.outcomes import outcomes
 from storage.queue.leases import Completed, Lease
 from storage.statistics.outcome_tally import Tally, tally

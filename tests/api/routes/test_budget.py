@@ -4,7 +4,8 @@ import httpx
 import pytest
 
 from gradebox.outcome import Spent
-from storage.models.spending import BudgetStanding, CountedAsk, Keeping, arguments, standing
+from storage.models.kept_replies import Keeping
+from storage.models.spending import BudgetStanding, CountedAsk, arguments, standing
 from tests.api.conftest import PROJECT, Service, problem
 
 PATH = f"{PROJECT}/budget"

@@ -6,7 +6,8 @@ import httpx
 import pytest
 
 from gradebox.outcome import Spent
-from storage.models.spending import CountedAsk, Keeping, arguments
+from storage.models.kept_replies import Keeping
+from storage.models.spending import CountedAsk, arguments
 from tests.api.conftest import PROJECT, Service, problem
 
 PATH = f"{PROJECT}/spending"

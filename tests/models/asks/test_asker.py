@@ -36,6 +36,7 @@ from storage import redis_keys
 from storage.access.audit import Audit
 from storage.connection import check_format, connect
 from storage.models import spending
+from storage.models.kept_replies import Keeping
 from storage.models.models import LimitFields, RegisteredModel
 from storage.models.registry import Access
 from storage.models.spending import Budget, SpendingStore
@@ -167,7 +168,7 @@ def test_what_a_server_says_that_a_reply_cost_can_be_counted_at_any_price(store:
         spent = Spent(1, 0, *usage, sum(usage) * 1_000_000 / 1e6)
         who = spending.CountedAsk("default", "model:judge", "g", "")
         for _ in range(150):
-            counted = store.spending.count(args=spending.arguments(who, spending.Keeping(0, 1), spent, "USD"))
+            counted = store.spending.count(args=spending.arguments(who, Keeping(0, 1), spent, "USD"))
     assert spending.standing(counted).batch == (0, 0)
     assert store.spending.told("default").total.costs["USD"] == ((1 << 63) - 1) / spending.NANO
     assert store.spending.told("default").total.asks == 750

@@ -13,7 +13,8 @@ from gradebox.outcome import Spent
 from models.asks.store_calls import StoreCalls
 from storage.access.audit import Audit
 from storage.connection import connect
-from storage.models.spending import CountedAsk, Keeping, SpendingStore, arguments
+from storage.models.kept_replies import Keeping
+from storage.models.spending import CountedAsk, SpendingStore, arguments
 from tests.conftest import redis_server
 
 CALLS = 500  # more than one round trip

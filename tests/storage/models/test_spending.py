@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from gradebox.outcome import OutcomeError, Spent
 from gradebox.schemas import Spending, SpentSummary
 from storage import redis_keys
-from storage.models.spending import Budget, BudgetStanding, CountedAsk, Keeping, Totals, arguments, digest, standing
+from storage.models.kept_replies import Keeping, digest
+from storage.models.spending import Budget, BudgetStanding, CountedAsk, Totals, arguments, standing
 from storage.store import Store
 from tests.storage.making import accept, claim, finish, finish_all, spend, spent_by_batch, wanted
 
