@@ -3,7 +3,7 @@
 import logging
 import time
 
-from storage.batches.batch_plan import Lane
+from storage.batch_plan import Lane
 from storage.connection import is_full_now
 from storage.processes import ROLES
 from storage.store import Store

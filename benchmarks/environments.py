@@ -10,7 +10,7 @@ from benchmarks import timing
 from benchmarks.results import MILLIS, TIMES, Results
 from benchmarks.scale import Scale
 from sandbox import image
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.limits import ENVIRONMENT_MEMORY_MB
 from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings

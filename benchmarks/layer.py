@@ -6,9 +6,9 @@ from typing import Literal
 
 from benchmarks import threads
 from gradebox.outcome import Outcome
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
-from storage.batches.chunks import Chunk, Cutter
+from storage.spool.chunks import Chunk, Cutter
 
 _BLOCK = 1 << 18
 

@@ -7,8 +7,9 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, cast
 
 from gradebox.outcome import Spent
-from models.asks.asker import Asker, Who, done
-from models.asks.parse_ask import EndpointRequest, GraderRequest, ModelRequest
+from models.asks.asker import Asker, done
+from models.asks.who import Who
+from models.parse_ask import EndpointRequest, GraderRequest, ModelRequest
 from models.replies.answer_json import Answer, failed, replied
 from models.scoring.asking_scorer import AskingScorer, Lend
 from models.settings import ModelSettings

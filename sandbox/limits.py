@@ -1,7 +1,7 @@
 """Limits of a grader. Each default and maximum of the documentation, in one place."""
 
 from gradebox import limits
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.guest.protocol.frames import AUTO, BATCH, COMPLETION, GraderLimits
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 
 from runtime import health_file, thread_failures
 from storage import redis_keys
-from storage.batches.batch_plan import Lane
+from storage.batch_plan import Lane
 
 TELL_S = 5.0  # interval between two reports of a process
 ROLES: dict[Lane, str] = {"": "worker", "asking": "asking-worker"}

@@ -13,7 +13,7 @@ from storage.access.sessions import Sessions
 from storage.batches.batch_end_events import BatchEndEvents
 from storage.batches.batches import Batches
 from storage.batches.freezer import Freezer
-from storage.batches.retries import Retries
+from storage.batches.recorded_scores import RecordedScores
 from storage.connection import check_format, connect, load_scripts
 from storage.environments.environment_archives import Archives
 from storage.environments.environment_builds import EnvironmentBuilds
@@ -25,7 +25,7 @@ from storage.models.model_limits import ModelLimits
 from storage.models.models import Models
 from storage.models.secret_key import SecretKey
 from storage.models.spending import SpendingStore
-from storage.outcomes.recorded_scores import RecordedScores
+from storage.outcomes.retries import Retries
 from storage.processes import Processes
 from storage.queue.backlog import MOST_WAITING, Backlog, Waiting
 from storage.queue.leases import ATTEMPTS, Leases

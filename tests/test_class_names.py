@@ -57,7 +57,7 @@ def test_no_two_classes_have_one_name() -> None:
         ("api/dialects/adaptive/types.py", "gradebox/asks/model.py", True),
         ("storage/errors.py", "models/errors.py", False),
         ("api/dialects/weave/thread_of_call.py", "api/dialects/reward/socket.py", False),
-        ("storage/batches/chunks.py", "sandbox/guest/protocol/chunk.py", False),
+        ("storage/spool/chunks.py", "sandbox/guest/protocol/chunk.py", False),
     ],
 )
 def test_what_may_share_a_name(one: str, other: str, may: bool) -> None:

@@ -17,7 +17,7 @@ from gradebox.client import Client
 from gradebox.errors import ConnectionFailed
 from sandbox.backend_choice import prove
 from sandbox.backends.docker import Docker
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 from sandbox.settings import SandboxSettings
 from tests.backends import NEEDED, OF_ISOLATION, backend_of, selftest

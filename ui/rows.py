@@ -16,9 +16,9 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import Batch
 from gradebox.schemas.outcome_table import MOST_PICKED
 from storage.batches import batch_threads
-from storage.batches.blocks import lines_of
 from storage.errors import NotFound
 from storage.outcomes import outcomes
+from storage.spool.blocks import lines_of
 from storage.store import Store
 from ui.samples import SAMPLES_SHOWN, is_sample
 from ui.templates import MOST_SHOWN, as_json, page, rendered

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from models.asks.asker import Asker
 from runtime.metrics import Metrics
 from sandbox.pool.pool import Pool
-from storage.batches.batch_plan import Lane
+from storage.batch_plan import Lane
 from storage.store import Store
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat

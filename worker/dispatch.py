@@ -11,10 +11,10 @@ from rq.serializers import JSONSerializer
 
 from gradebox.schemas import Batch, FeedbackOf
 from runtime import tracing
-from storage.batches.batch_plan import NO_TERMS, AskTerms, Lane, Wanted, lane_of
-from storage.batches.chunks import Chunk
+from storage.batch_plan import NO_TERMS, AskTerms, Lane, Wanted, lane_of
 from storage.connection import lua, text
 from storage.idempotency import Once
+from storage.spool.chunks import Chunk
 from storage.store import Store
 
 QUEUES: dict[Lane, str] = {"": "gradebox", "asking": "gradebox-asking"}

@@ -5,7 +5,7 @@ import threading
 import structlog
 from redis.exceptions import RedisError
 
-from storage.spool.janitor import Janitor
+from storage.janitor import Janitor
 
 ROUND_S = 5.0
 

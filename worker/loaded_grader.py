@@ -10,11 +10,11 @@ from gradebox.schemas import Version
 from models.asks.asker import Asker
 from models.scoring.asking_scorer import AskingScorer
 from models.scoring.scoring import combined_scorer, who
+from sandbox.grader_source import GraderSource
 from sandbox.grading.five_checks import Scorer
-from sandbox.grading.grader_source import GraderSource
 from sandbox.grading.slice_size import SliceSize
 from sandbox.pool.pool import Pool
-from storage.batches.batch_plan import Plan, PlannedGrader
+from storage.batch_plan import Plan, PlannedGrader
 from storage.queue.leases import Lease
 from storage.store import Store
 

@@ -14,10 +14,10 @@ from runtime.metrics_files import MetricsFile
 from runtime.starting import allow_files, start, wait_for
 from sandbox.pool.counts import Counts
 from sandbox.pool.pool import Pool, open_pool
-from storage.batches.batch_plan import Lane
+from storage.batch_plan import Lane
+from storage.janitor import Janitor
 from storage.processes import ROLES, Presence
 from storage.settings import StorageSettings
-from storage.spool.janitor import Janitor
 from storage.store import Store, open_store
 from worker.asking_calls import AskingCalls
 from worker.context import WorkerContext, use

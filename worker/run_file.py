@@ -19,7 +19,7 @@ from gradebox.errors import GradeboxError
 from gradebox.outcome import Outcome
 from gradebox.schemas import Report, Summary
 from sandbox.errors import InfrastructureError, IsolationUnavailable
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.grading.source_bytes import SourceRefused, from_bytes
 from sandbox.limits import ENVIRONMENT_MEMORY_MB, MEMORY_MB, TIMEOUT_S
 from sandbox.pool.pool import Pool, open_pool

@@ -13,11 +13,11 @@ from models.scoring.asking_scorer import AskingScorer
 from runtime import tracing
 from sandbox.errors import InfrastructureError
 from sandbox.grading.thread_ids import read_ids
-from storage.batches.batch_plan import PlannedGrader
-from storage.batches.chunks import Chunk
-from storage.batches.retries import is_retryable
+from storage.batch_plan import PlannedGrader
 from storage.errors import OutcomesLost, PayloadLost
+from storage.outcomes.retries import is_retryable
 from storage.queue.leases import Lease
+from storage.spool.chunks import Chunk
 from storage.statistics.outcome_tally import Tally, tally
 from storage.store import Store
 from worker.context import WorkerContext

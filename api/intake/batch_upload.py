@@ -18,12 +18,12 @@ from api.intake.money import Cost, Currency, Tokens
 from api.intake.source_upload import VersionNumber
 from api.services import Services
 from gradebox.schemas import Batch, FeedbackOf
+from storage.batch_plan import AskTerms, Wanted, lane_of, line_ms_of, takes_groups
 from storage.batches import batch_threads
-from storage.batches.batch_plan import AskTerms, Wanted, lane_of, line_ms_of, takes_groups
-from storage.batches.chunks import BATCH_BYTES, BATCH_LINES
 from storage.errors import NotFound, NotRunnable, PayloadLost
 from storage.models.spending import Budget
-from storage.spool.uploads import Upload
+from storage.spool.chunks import BATCH_BYTES, BATCH_LINES
+from storage.uploads import Upload
 
 JSON_BYTES = 64 * bodies.MIB
 GRADERS = 16

@@ -14,12 +14,13 @@ from api.intake.batch_upload import Arrival, BudgetOfBatch, refuse_unlimited, te
 from api.intake.grader_of_batch import label_of, label_source_of
 from api.services import Services
 from gradebox.schemas import ENDED, Batch, FeedbackOf, FeedbackOn, FeedbackTarget
-from storage.batches import feedback, feedback_lines
-from storage.batches.batch_plan import AskTerms, Wanted
+from storage.batch_plan import AskTerms, Wanted
+from storage.batches import feedback
 from storage.errors import Conflict
-from storage.spool.uploads import Upload
+from storage.outcomes import feedback_lines
 from storage.statistics.outcome_tally import PASS
 from storage.store import Store
+from storage.uploads import Upload
 
 NOTHING_TO_SAY = "nothing-to-say"
 INSTRUCTIONS_CHARACTERS = 4000

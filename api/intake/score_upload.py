@@ -11,7 +11,7 @@ from api.http.problems import invalid, too_large
 from gradebox.outcome import Outcome
 from sandbox.grading import thread_ids
 from sandbox.limits import TEXT_BYTES
-from storage.batches.blocks import lines_of
+from storage.spool.blocks import lines_of
 
 MOST_SCORES = 100_000  # per request
 _NOTHING = "nothing of this request was recorded"

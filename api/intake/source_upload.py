@@ -18,7 +18,7 @@ from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS, SOURCE_BYTES
 from gradebox.schemas import KEY_PATTERN, Isolation, Kind, Report, Version, WrittenKind
 from models.scoring.validation_asks import ProjectAnswering
 from sandbox.errors import Stopped
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.grading.source_bytes import from_bytes
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
 from worker.environments.known_packages import settle

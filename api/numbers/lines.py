@@ -7,7 +7,7 @@ from typing import IO
 import msgspec
 
 from api.numbers.jobs import Job
-from storage.batches.blocks import lines_of
+from storage.spool.blocks import lines_of
 
 _LENGTH = struct.Struct(">Q")
 _decoder: msgspec.json.Decoder[Job] = msgspec.json.Decoder(Job)

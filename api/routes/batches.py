@@ -31,9 +31,9 @@ from gradebox.schemas import ENDED, Batch
 from gradebox.schemas.outcome_table import MOST_PICKED
 from storage.batches import batch_threads
 from storage.batches.batches import Batches
-from storage.batches.blocks import BLOCK_BYTES
-from storage.batches.chunks import BATCH_LINES
 from storage.outcomes import outcomes
+from storage.spool.blocks import BLOCK_BYTES
+from storage.spool.chunks import BATCH_LINES
 from storage.spool.spool import Spool
 
 LONGEST_WAIT_S = 30

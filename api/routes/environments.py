@@ -19,7 +19,7 @@ from api.intake.source_upload import Key
 from api.services import Served, Services
 from gradebox.schemas import Environment, EnvironmentData
 from storage.environments import environment_records as records
-from storage.spool.uploads import DataUpload
+from storage.uploads import DataUpload
 from worker.environments import requirements
 from worker.environments.data_zip import DataRefused, check
 

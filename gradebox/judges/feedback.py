@@ -1,7 +1,7 @@
 """Feedback on an outcome: proposed changes to the completion that was scored, or to the judge that scored it.
 
 The turns of a thread in a batch of feedback are not used. Its metadata holds the `thread` that was scored, its
-`outcome`, and optionally a `label`; `storage/batches/feedback_lines.py` writes it.
+`outcome`, and optionally a `label`; `storage/outcomes/feedback_lines.py` writes it.
 """
 
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""A grader's asks: parsing, limits, equal ones, and their answers."""
+"""A grader's asks: limits, retries, equal ones, and their answers."""

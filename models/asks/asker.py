@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from redis.exceptions import RedisError
 
 from gradebox.outcome import Spent
-from models.asks import store_calls
+from models import store_calls
 from models.asks.ask_counts import AskCounts
-from models.asks.fair_threads import FairThreads
-from models.asks.parse_ask import (
+from models.asks.who import Who
+from models.fair_threads import FairThreads
+from models.parse_ask import (
     EndpointRequest,
     GraderRequest,
     ModelRequest,
@@ -27,10 +28,8 @@ from models.asks.parse_ask import (
 )
 from models.replies import stand_in_reply
 from models.replies.answer_json import Answer, failed, replied
-from models.scoring.validation_timeouts import Patience
 from models.settings import ModelSettings
 from storage.connection import is_away
-from storage.models.spending import Budget
 from storage.store import Store
 
 if TYPE_CHECKING:
@@ -45,44 +44,10 @@ _AHEAD = 64  # asks beyond one per place, so that no place is idle until more ar
 _NOTHING = Spent()
 
 
-class Who(NamedTuple):
-    """The grader that asks.
-
-    Attributes:
-        project: the project of the grader.
-        grader: its key.
-        label: key and version, `polite@3`.
-        batch: the id of the batch; "" for synchronous scoring and for test runs.
-        number: the number of the batch's grader for which it asks: that of itself, or of a grader that asks it.
-        asks: the permitted asks: `model:small-judge` maps to "", `grader:has-answer` to the version to use.
-        keep: whether stored replies are used, and replies stored.
-        stand_in: whether the smallest fitting reply replaces that of a server, which is not asked.
-        budget: of the batch; None for no limit.
-        patience: of a validation; None if servers are waited for as long as an ask may take.
-        since: when the call that scores began, as `time.monotonic()`: servers are asked with settings that were read
-            then or later.
-        has_asked: whether earlier asks of the completion were answered. Asks of such completions get the next places:
-            if a budget is used up or the batch is cancelled, as many as possible of the paid replies become scores.
-    """
-
-    project: str
-    grader: str
-    label: str
-    batch: str = ""
-    asks: Mapping[str, str] = {}
-    keep: bool = True
-    stand_in: bool = False
-    budget: Budget | None = None
-    patience: Patience | None = None
-    since: float = 0.0
-    number: int = 0
-    has_asked: bool = False
-
-
-Wanted = Callable[[], bool]
+IsWanted = Callable[[], bool]
 """Returns whether an answer is still needed. Called on the asker's thread twice a second, so it must not block."""
 
-ScoreOther = Callable[[str, Sequence[bytes], Who, Wanted], list[Answer]]
+ScoreOther = Callable[[str, Sequence[bytes], Who, IsWanted], list[Answer]]
 """Scores threads, given as JSON, with the grader of this label, on behalf of the grader that asks."""
 
 
@@ -93,7 +58,7 @@ class _GraderAsk(NamedTuple):
     label: str
     thread: bytes
     who: Who
-    wanted: Wanted
+    wanted: IsWanted
     answer: Future[Answer]
 
 
@@ -130,7 +95,7 @@ class Asker:
         self._graders: dict[int, FairThreads[None]] = {}
         self._under_way: Counter[tuple[str, str]] = Counter()
 
-    def ask(self, request: bytes, who: Who, wanted: Wanted) -> Future[Answer]:
+    def ask(self, request: bytes, who: Who, wanted: IsWanted) -> Future[Answer]:
         """Return a future of the answer to a request. A failure is an answer too.
 
         The future is cancelled when the answer is no longer needed, and when the asker is closed.
@@ -217,7 +182,7 @@ class Asker:
                 del self._under_way[asked]
 
     def _ask_server(
-        self, request: ModelRequest | EndpointRequest, data: bytes, who: Who, wanted: Wanted
+        self, request: ModelRequest | EndpointRequest, data: bytes, who: Who, wanted: IsWanted
     ) -> Future[Answer]:
         with self._lock:  # so that the loop cannot end in between
             if self._is_closed:
@@ -225,7 +190,7 @@ class Asker:
             asking, loop = self._running or self._begin()
             return asyncio.run_coroutine_threadsafe(asking.answer(request, data, who, wanted), loop)
 
-    def _ask_grader(self, label: str, request: GraderRequest, who: Who, wanted: Wanted) -> Future[Answer]:
+    def _ask_grader(self, label: str, request: GraderRequest, who: Who, wanted: IsWanted) -> Future[Answer]:
         """Each level has its own threads: graders that wait for other graders do not occupy the threads of these."""
         level = getattr(self._level, "number", 0)
         if self.score_other is None:
@@ -246,7 +211,7 @@ class Asker:
 
     def _send(self, asks: Sequence[_GraderAsk]) -> None:
         """Sends asks; those that differ only in their thread are sent together."""
-        alike: dict[tuple[int, str, int, Wanted], list[_GraderAsk]] = {}
+        alike: dict[tuple[int, str, int, IsWanted], list[_GraderAsk]] = {}
         alone: list[list[_GraderAsk]] = []
         for ask in asks:
             if b"\n" in ask.thread:  # threads are joined by newlines, so this one would be read as several
@@ -285,7 +250,7 @@ class Asker:
         for ask, answer in zip(asks, answers, strict=True):
             ask.answer.set_result(answer)
 
-    def _scores_of(self, label: str, threads: Sequence[bytes], who: Who, wanted: Wanted) -> list[Answer]:
+    def _scores_of(self, label: str, threads: Sequence[bytes], who: Who, wanted: IsWanted) -> list[Answer]:
         """Scores threads with another grader, which is looked up first. If the store is away, this waits as asks of
         servers do.
         """
@@ -301,9 +266,8 @@ class Asker:
     def _begin(self) -> "tuple[ServerAsks, asyncio.AbstractEventLoop]":
         import uvloop
 
-        from models.asks.server_asks import (
-            ServerAsks,  # imported here: a process that asks nothing needs no HTTP client
-        )
+        # Imported here: a process that asks nothing needs no HTTP client.
+        from models.asks.server_asks import ServerAsks
 
         self._running = running = (
             ServerAsks(self._store, self._settings, self._ask_s, self.counts, waits_for_store=self._waits_for_store),

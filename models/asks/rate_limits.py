@@ -13,8 +13,8 @@ from time import monotonic
 
 from redis.exceptions import RedisError
 
-from models.asks.store_calls import StoreCalls
 from models.errors import AskFailed
+from models.store_calls import StoreCalls
 from storage.models.model_limits import AskLimits, Demand, ModelLimits, Share, arguments
 
 _TICK_S = 0.5

@@ -7,9 +7,9 @@ from itertools import count
 from time import monotonic
 
 from models.asks.rate_limits import Gate
+from models.asks.validation_timeouts import Patience
 from models.errors import AskFailed, TokenUsage
 from models.replies.answer_json import Answer
-from models.scoring.validation_timeouts import Patience
 
 _LONGEST_PAUSE_S = 15.0
 

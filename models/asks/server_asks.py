@@ -6,30 +6,31 @@ import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 from redis.exceptions import RedisError
 
 from gradebox.outcome import Spent, sum_of
 from gradebox.schemas import Price
-from models.asks import store_calls
-from models.asks.ask_cost import spent_by
+from models import store_calls
 from models.asks.ask_counts import AskCounts
 from models.asks.equal_asks import EqualAsks
-from models.asks.parse_ask import EndpointRequest, ModelRequest, RequestError, read_thread
 from models.asks.rate_limits import Gate, Gates
 from models.asks.retries import send_with_retries
 from models.asks.server_connections import ServerConnections
-from models.asks.store_calls import StoreCalls
+from models.asks.who import Who
 from models.errors import AskFailed, TokenUsage
+from models.parse_ask import EndpointRequest, ModelRequest, RequestError, read_thread
 from models.replies.answer_json import Answer, failed, failed_by, replied
+from models.replies.ask_cost import spent_by
 from models.replies.fitting_reply import fits
 from models.servers.chat import chat
 from models.servers.client import ModelClient
 from models.servers.client_cache import AddressCache, Clients, Used
 from models.servers.endpoint_client import EndpointClient
 from models.settings import ModelSettings
+from models.store_calls import StoreCalls
 from storage.connection import is_away
 from storage.errors import NotFound
 from storage.models import kept_replies, spending
@@ -39,9 +40,6 @@ from storage.models.models import RegisteredModel
 from storage.models.secret_key import SecretKeyError
 from storage.models.spending import BudgetStanding, CountedAsk
 from storage.store import Store
-
-if TYPE_CHECKING:
-    from models.asks.asker import Who
 
 _UsedModel = Used[RegisteredModel, ModelClient]
 _LOOK_S = 0.5
@@ -117,7 +115,7 @@ class ServerAsks:
         return self._gates.places(project, asked)
 
     async def answer(
-        self, request: ModelRequest | EndpointRequest, data: bytes, who: "Who", wanted: Callable[[], bool]
+        self, request: ModelRequest | EndpointRequest, data: bytes, who: Who, wanted: Callable[[], bool]
     ) -> Answer:
         """Answer a request; the answer may be an error."""
         answer = await self._answer(request, data, who, wanted)
@@ -125,7 +123,7 @@ class ServerAsks:
         return answer
 
     async def _answer(
-        self, request: ModelRequest | EndpointRequest, data: bytes, who: "Who", wanted: Callable[[], bool]
+        self, request: ModelRequest | EndpointRequest, data: bytes, who: Who, wanted: Callable[[], bool]
     ) -> Answer:
         task = asyncio.current_task()
         assert task is not None
@@ -157,7 +155,7 @@ class ServerAsks:
         finally:
             del self._tasks[task]
 
-    async def _ask_model(self, request: ModelRequest, data: bytes, who: "Who") -> Answer:
+    async def _ask_model(self, request: ModelRequest, data: bytes, who: Who) -> Answer:
         try:
             used = await self._models.get(who.project, request.name, who.since)
         except AskFailed as error:
@@ -178,7 +176,7 @@ class ServerAsks:
         return Answer(answer.body, spent)
 
     async def _find_or_pay(
-        self, request: ModelRequest, who: "Who", used: _UsedModel, asked: CountedAsk, digest: bytes
+        self, request: ModelRequest, who: Who, used: _UsedModel, asked: CountedAsk, digest: bytes
     ) -> Answer:
         found = await self._look(asked, digest)
         if found.reply is not None:
@@ -186,7 +184,7 @@ class ServerAsks:
         return await self._pay_model(request, who, used, asked, digest)
 
     async def _pay_model(
-        self, request: ModelRequest, who: "Who", used: _UsedModel, asked: CountedAsk, digest: bytes
+        self, request: ModelRequest, who: Who, used: _UsedModel, asked: CountedAsk, digest: bytes
     ) -> Answer:
         model, api_key = used.access.server, used.access.api_key
         limits = AskLimits(model.max_concurrency, model.requests_per_minute, model.tokens_per_minute)
@@ -208,7 +206,7 @@ class ServerAsks:
 
         return await self._ask(send, look, used, gate, asked, who, model.price, digest)
 
-    async def _ask_endpoint(self, request: EndpointRequest, who: "Who") -> Answer:
+    async def _ask_endpoint(self, request: EndpointRequest, who: Who) -> Answer:
         try:
             thread = read_thread(request)
             used = await self._endpoints.get(who.project, request.name, who.since)
@@ -239,7 +237,7 @@ class ServerAsks:
         used: Used[Any, Any],
         gate: Gate,
         asked: CountedAsk,
-        who: "Who",
+        who: Who,
         price: Price | None = None,
         digest: bytes = b"",
     ) -> Answer:
@@ -295,7 +293,7 @@ class ServerAsks:
             used.asks -= 1
             self._sent.discard(task)
 
-    async def _check_standing(self, asked: CountedAsk, who: "Who") -> bool:
+    async def _check_standing(self, asked: CountedAsk, who: Who) -> bool:
         """Return whether there is a budget. Raises _OverBudget if it is spent, and _Ended if the batch has ended.
 
         The spending is that of all processes: each reply of Redis to this process brings it up to date.
@@ -373,7 +371,7 @@ class ServerAsks:
         self._gates.forget_idle()
 
 
-def _missing(request: ModelRequest | EndpointRequest, who: "Who") -> Answer:
+def _missing(request: ModelRequest | EndpointRequest, who: Who) -> Answer:
     """The error of a model or endpoint that was there at the test run and is not now. Outcomes of a batch can be scored
     again once it is back; any other caller would repeat the request at once, and in vain.
     """
@@ -387,6 +385,6 @@ def _missing(request: ModelRequest | EndpointRequest, who: "Who") -> Answer:
     return failed("unknown", message, retryable=True)
 
 
-def _counted_ask(request: ModelRequest | EndpointRequest, who: "Who") -> CountedAsk:
+def _counted_ask(request: ModelRequest | EndpointRequest, who: Who) -> CountedAsk:
     currency = "" if who.budget is None else who.budget.currency
     return CountedAsk(who.project, request.asked, who.grader, who.batch, currency, who.number)

@@ -10,7 +10,7 @@ import msgspec
 from gradebox.asks.asking import REQUEST_BYTES
 from gradebox.outcome import AskFailure, Spent
 from models.errors import AskFailed
-from models.servers import secret_text
+from models.replies import secret_text
 
 ANSWER_BYTES = REQUEST_BYTES
 MESSAGE_CHARACTERS = 1000

@@ -9,7 +9,7 @@ import msgspec
 
 from gradebox.schemas import ModelFailure
 from models.errors import AskFailed
-from models.servers import secret_text
+from models.replies import secret_text
 
 _LONGEST_PAUSE_S = 3600.0
 _LOOKED_AT = 16_384  # bytes of an answer that are decoded for display

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from models.asks.parse_ask import EndpointRequest, ModelRequest
+from models.parse_ask import EndpointRequest, ModelRequest
 
 TEXT = "stand-in"
 _MOST_VALUES = 10_000  # per reply

@@ -20,7 +20,8 @@ from redis.exceptions import RedisError
 
 from gradebox.asks.asking import KNOWN_BYTES, MOST_ASKS, MOST_ROUNDS, REQUEST_BYTES
 from gradebox.outcome import AskFailure, Outcome, OutcomeError, Spent, sum_of
-from models.asks.asker import Asker, Who
+from models.asks.asker import Asker
+from models.asks.who import Who
 from models.replies.answer_json import Answer, failed
 from sandbox.errors import InfrastructureError
 from sandbox.grading.grading import NO_SANDBOX, Grading, Stop

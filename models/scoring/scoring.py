@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from gradebox.judges.source import settled
 from gradebox.schemas import Kind, Version
-from models.asks.asker import Asker, Who
+from models.asks.asker import Asker
+from models.asks.who import Who
 from models.scoring.asking_scorer import AskingScorer
 from models.scoring.combined_scorer import CombinedScorer, Lend, Missing, PartScorer
+from sandbox.grader_source import GraderSource
 from sandbox.grading.five_checks import Scorer
-from sandbox.grading.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 from storage.errors import NotFound, NotRunnable
 from storage.store import Store

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 
-from models.asks.asker import Asker, Who
-from models.asks.other_graders import score_other
+from models.asks.asker import Asker
+from models.asks.validation_timeouts import Patience
+from models.asks.who import Who
 from models.scoring.asking_scorer import AskingScorer
-from models.scoring.validation_timeouts import Patience
+from models.scoring.other_graders import score_other
 from models.settings import ModelSettings
 from sandbox.grading.grading import Grading
 from sandbox.pool.pool import Pool

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from models.asks.parse_ask import ModelRequest
 from models.errors import AskFailed
+from models.parse_ask import ModelRequest
 from models.replies.chat_completion import ServerReply
 from models.servers.client import ModelClient
 from storage.models.models import RegisteredModel

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from models.asks.parse_ask import Message
+from models.parse_ask import Message
 from models.replies import chat_completion, error_answers
 from models.servers.permitted_addresses import Resolve, look_up
 from models.servers.pinned_http import PinnedHttp

@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 from redis.exceptions import RedisError
 
-from models.asks import store_calls
-from models.asks.fair_threads import FairThreads
+from models import store_calls
+from models.fair_threads import FairThreads
 from models.servers.client import ModelClient
 from models.servers.endpoint_client import EndpointClient
 from models.servers.permitted_addresses import Resolve, find

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gradebox.asks import read_reply
-from models.asks.parse_ask import DEPTH, Thread, is_deeper
 from models.errors import AskFailed
+from models.parse_ask import DEPTH, Thread, is_deeper
 from models.replies import error_answers
 from models.replies.answer_json import ANSWER_BYTES
 from models.servers.permitted_addresses import Resolve, look_up

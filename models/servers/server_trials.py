@@ -11,9 +11,9 @@ import msgspec
 
 from gradebox.outcome import Spent
 from gradebox.schemas import EndpointTrial, ModelTrial, Price
-from models.asks.ask_cost import spent_by
-from models.asks.parse_ask import Message, Thread
 from models.errors import AskFailed
+from models.parse_ask import Message, Thread
+from models.replies.ask_cost import spent_by
 from models.replies.chat_completion import ServerReply
 from models.servers.client import ModelClient
 from models.servers.endpoint_client import EndpointClient

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gradebox.limits import LINE_BYTES
 from sandbox.backends.base import Backend
 from sandbox.doctor.layer import Layer
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.grading.outcomes import Decoder
 from sandbox.grading.session import Ended, Session
 from sandbox.limits import STDOUT_BYTES, limits_of

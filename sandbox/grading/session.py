@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from gradebox.asks.asking import MOST_NAMED, NAME_CHARACTERS
 from sandbox.backends.base import Sandbox
 from sandbox.errors import InfrastructureError, Stopped
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.guest.protocol.chunk import SHARED_BYTES
 from sandbox.guest.protocol.frames import (
     BATCH,

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Protocol
 
 from sandbox.errors import InfrastructureError
+from sandbox.grader_source import GraderSource
 from sandbox.grading.five_checks import Answering, Scorer
-from sandbox.grading.grader_source import GraderSource
 from sandbox.grading.grading import Grading
 from sandbox.grading.source_bytes import SourceRefused, from_bytes
 from sandbox.hostile.cases import Case

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.grading.session import Session
 
 

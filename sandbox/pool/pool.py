@@ -11,8 +11,8 @@ from sandbox.backend_choice import choose
 from sandbox.backends.base import Backend
 from sandbox.environments import EnvironmentFolders
 from sandbox.errors import InfrastructureError
+from sandbox.grader_source import GraderSource
 from sandbox.grading import five_checks
-from sandbox.grading.grader_source import GraderSource
 from sandbox.grading.grading import Grading
 from sandbox.grading.session import Ended, Session, Stopping
 from sandbox.guest.protocol.frames import GraderLimits

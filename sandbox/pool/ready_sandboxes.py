@@ -11,7 +11,7 @@ from time import monotonic
 from sandbox import shared_folders
 from sandbox.backends.base import Backend
 from sandbox.errors import InfrastructureError, StillRunning, Stopped
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.grading.session import Session, Stopping
 from sandbox.limits import MIB
 from sandbox.pool.counts import Counts

@@ -1,1 +1,1 @@
-"""Batches: their records, their threads, retries, feedback, and the small form of ended ones."""
+"""Batches: their records, their threads, recorded scores, and the small form of ended ones."""

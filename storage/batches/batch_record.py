@@ -10,11 +10,11 @@ from redis.client import Pipeline
 from gradebox.outcome import Spent
 from gradebox.schemas import AwaitedServer, Batch, BatchBudget, BatchGrader, FeedbackOf, Summary
 from storage import redis_keys
-from storage.batches.batch_plan import NO_TERMS, AskTerms, PlannedGrader
-from storage.batches.chunks import Chunk
+from storage.batch_plan import NO_TERMS, AskTerms, PlannedGrader
 from storage.batches.frozen_batch import Frozen
 from storage.connection import text
 from storage.models.spending import of_grader
+from storage.spool.chunks import Chunk
 from storage.statistics import unit_tallies
 from storage.statistics.outcome_tally import error_counts
 from storage.statistics.reward_drift import Past, read_past

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from storage.batches.batches import Batches
-from storage.batches.blocks import joined
-from storage.batches.chunks import Chunk, holding
 from storage.errors import Refused
-from storage.outcomes.outcomes import wanted_lines
+from storage.spool.blocks import joined
+from storage.spool.chunks import Chunk, holding, wanted_lines
 from storage.spool.spool import Spool
 
 

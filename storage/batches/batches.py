@@ -16,19 +16,19 @@ from redis.client import Pipeline
 from gradebox.schemas import Batch, FeedbackOf, Version
 from storage import redis_keys
 from storage.access.audit import Audit
+from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of
 from storage.batches import accepted_answer, batch_record
-from storage.batches.batch_plan import NO_TERMS, AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of
-from storage.batches.chunks import Chunk, pack, unpack
 from storage.batches.frozen_batch import Frozen, part
+from storage.batches.recorded_scores import RecordedScores
 from storage.connection import is_full_now, lua, read_together, script, text
 from storage.errors import CutOff, KeyReused, NotFound, OutcomesLost, QuotaExceeded, Refused
 from storage.idempotency import MOST, Once, answered, read
 from storage.idempotency import pack as idempotent
 from storage.models import spending
 from storage.models.model_limits import ModelLimits
-from storage.outcomes.recorded_scores import RecordedScores
 from storage.processes import Processes
 from storage.queue.backlog import Backlog, Usage, Waiting
+from storage.spool.chunks import Chunk, pack, unpack
 from storage.spool.lost_files import is_lost
 from storage.spool.orphan_files import OrphanFiles
 from storage.spool.spool import Spool

@@ -7,7 +7,7 @@ from gradebox.judges.feedback import cut, settings_of
 from gradebox.limits import MEMORY_MB, TIMEOUT_S
 from gradebox.schemas import FeedbackOf, Version
 from gradebox.thread_forms import METADATA
-from storage.batches.batch_plan import Wanted
+from storage.batch_plan import Wanted
 from storage.graders.graders import Graders
 
 GIVEN = "given"

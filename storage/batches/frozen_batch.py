@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from gradebox.outcome import Spent
 from gradebox.schemas import Batch, BatchBudget, BatchGrader, BatchState, FeedbackOf, Summary, ValueSummary, WarningKind
-from storage.batches.batch_plan import PlannedGrader
+from storage.batch_plan import PlannedGrader
 from storage.connection import text
 from storage.statistics.normal_interval import normal
 from storage.statistics.summary import QUANTILES, bins, pass_rate, positional_bias, spent, weighted_mean

@@ -14,7 +14,7 @@ if redis.call('GETRANGE', batch .. ':done', unit * 2, unit * 2 + 1) == mark then
 end
 local held = redis.call('ZREM', LEASES, id .. ':' .. ARGV[2] .. ':' .. ARGV[3]) == 1
 local state = redis.call('HGET', batch, 'state')
--- Within a minute of the end: later, the janitor may have removed the file (TIDY_S in storage/spool/janitor.py).
+-- Within a minute of the end: later, the janitor may have removed the file (TIDY_S in storage/janitor.py).
 local is_late = state == 'cancelled' and held and now_ms() / 1000 - (redis.call('ZSCORE', UNTIDY, id) or 0) < 60
 if state ~= 'running' and not is_late then
   if is_known(id) then redis.call('ZADD', UNTIDY, now_ms() / 1000, id) end

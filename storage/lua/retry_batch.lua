@@ -1,5 +1,5 @@
 -- Makes a frozen batch run again for the units that have outcomes to be scored again.
--- ARGV: the batch (storage/batches/retries.py), packed; its frozen record; its chunk table; the attempts that count; for each
+-- ARGV: the batch (storage/outcomes/retries.py), packed; its frozen record; its chunk table; the attempts that count; for each
 -- grader the tally of the outcomes that stay; for each unit the tally of the others.
 -- Returns 1, or 0 if its frozen record is another one or missing: nothing is changed then.
 local wanted = cmsgpack.unpack(ARGV[1])

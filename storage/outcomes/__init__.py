@@ -1,1 +1,1 @@
-"""The outcomes of batches: reading them, and the indexes for pages of the table."""
+"""Outcomes: reading them, retries of those with errors, feedback on them, and the indexes for pages of the table."""

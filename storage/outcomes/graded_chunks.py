@@ -7,11 +7,11 @@ from typing import IO, NamedTuple
 
 import msgspec
 
-from storage.batches.batch_plan import Plan
+from storage.batch_plan import Plan
 from storage.batches.batch_threads import with_end
-from storage.batches.blocks import BLOCK_BYTES
-from storage.batches.chunks import Chunk
 from storage.outcomes.outcome_files import OutcomeFiles
+from storage.spool.blocks import BLOCK_BYTES
+from storage.spool.chunks import Chunk
 from storage.spool.file_store import FileRange
 from storage.spool.spool import Spool
 

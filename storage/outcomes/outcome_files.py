@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from io import BytesIO
 from typing import IO
 
-from storage.batches.batch_plan import Plan
+from storage.batch_plan import Plan
 from storage.batches.batches import Batches
-from storage.batches.blocks import BLOCK_BYTES
 from storage.errors import CutOff, NotFound, OutcomesLost
+from storage.spool.blocks import BLOCK_BYTES
 from storage.spool.lost_files import is_lost
 from storage.spool.spool import Spool
 

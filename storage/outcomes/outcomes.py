@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain, groupby, islice
 
-from storage.batches.batch_plan import Plan
+from storage.batch_plan import Plan
 from storage.batches.batches import Batches
-from storage.batches.blocks import BLOCK_BYTES, joined
-from storage.batches.chunks import Chunk, holding
+from storage.batches.recorded_scores import RecordedLines
 from storage.outcomes.outcome_files import OutcomeFiles
-from storage.outcomes.recorded_scores import RecordedLines
+from storage.spool.blocks import BLOCK_BYTES, joined
+from storage.spool.chunks import Chunk, holding, wanted_lines
 from storage.spool.spool import Spool
 
 
@@ -70,12 +70,6 @@ def _chunks(
         lines = wanted_lines(chunk, after, limit)
         if lines:
             yield from _chunk(files, counting, lines, chunk, recorded)
-
-
-def wanted_lines(chunk: Chunk, after: int, limit: int | None) -> range:
-    """The lines of a chunk with threads after number `after`, only the next `limit` threads if it is given."""
-    end = chunk.lines if limit is None else min(after + 1 + limit - chunk.first_index, chunk.lines)
-    return range(max(after + 1 - chunk.first_index, 0), end)
 
 
 def _counting(plan: Plan, attempts: list[int], chunk: int) -> list[tuple[int, int]] | None:

@@ -9,7 +9,7 @@ import msgspec
 from redis import Redis
 from redis.exceptions import RedisError
 
-from storage.batches.batch_plan import Lane
+from storage.batch_plan import Lane
 from storage.connection import script
 from storage.statistics.outcome_tally import Tally, pack
 from storage.statistics.unit_tallies import MOST, Tallies

@@ -8,7 +8,7 @@ import msgspec
 from redis import Redis
 
 from storage import redis_keys
-from storage.batches.batch_plan import Lane
+from storage.batch_plan import Lane
 from storage.connection import text
 
 _AT_ONCE = 500

@@ -1,1 +1,1 @@
-"""Files: the spool, uploads into it, and the removal of files that nothing needs."""
+"""Files: the spool, the chunks of a payload, and files that nothing needs."""

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from api.missing_workers import GRACE_S, MissingWorkers
-from storage.batches.batch_plan import Lane
+from storage.batch_plan import Lane
 from storage.processes import ROLES, ProcessRecord
 from storage.store import Store
 from tests.api.conftest import Service

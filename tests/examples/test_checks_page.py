@@ -12,7 +12,7 @@ from gradebox import Client, StringThread, checks
 from gradebox.checks import Trajectory
 from gradebox.outcome import Outcome
 from models.scoring.asking_scorer import AskingScorer
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 from tests.gradebox.conftest import Service
 from tests.models.scoring.test_asking_scorer import WHO, Answering, Scripted, text

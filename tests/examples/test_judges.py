@@ -12,7 +12,7 @@ import pytest
 
 from gradebox.source import extract
 from models.scoring.asking_scorer import AskingScorer
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 from tests.models import test_kinds
 from tests.models.scoring import test_asking_scorer

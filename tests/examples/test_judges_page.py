@@ -12,7 +12,7 @@ from gradebox.client._sync.creation import Creation
 from gradebox.judges.source import source_of
 from gradebox.judges.templates import RENDERED_CHARACTERS, TEMPLATE_CHARACTERS
 from models.scoring.asking_scorer import AskingScorer
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 from tests.models.scoring.test_asking_scorer import WHO, Answering, Scripted, text
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradebox.source import extract
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 
 PAGE = (Path(__file__).parents[2] / "docs" / "other-graders.md").read_text(encoding="utf-8")

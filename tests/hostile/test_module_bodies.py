@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 
 pytestmark = pytest.mark.sandbox

@@ -11,7 +11,7 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import Report
 from models.asks.asker import Asker
 from models.scoring.asking_scorer import AskingScorer
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 from storage.statistics.outcome_tally import tally
 from tests.models.scoring.test_asking_scorer import WHO, Answering, Scripted, lines, text

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 
 pytestmark = pytest.mark.sandbox

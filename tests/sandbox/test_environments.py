@@ -15,7 +15,7 @@ import pytest
 from sandbox.backends.bubblewrap import Bubblewrap
 from sandbox.environments import BUILT_FOR, MARK, EnvironmentFolders
 from sandbox.errors import InfrastructureError
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 from sandbox.settings import SandboxSettings
 from tests.backends import backend_of

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from gradebox.outcome import Outcome
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.grading.source_bytes import from_bytes
 from sandbox.pool.pool import Pool
 

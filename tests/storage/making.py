@@ -15,15 +15,15 @@ from redis.exceptions import OutOfMemoryError
 from gradebox.outcome import Outcome, OutcomeError, Spent
 from gradebox.schemas import Check, FeedbackOf, Report
 from storage import redis_keys
-from storage.batches.batch_plan import NO_TERMS, AskTerms, Lane, Plan, Wanted
-from storage.batches.chunks import CHUNK_LINES, Cutter
-from storage.batches.retries import is_retryable
+from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, Wanted
 from storage.connection import text
 from storage.graders.grader_content import Proved
 from storage.models.kept_replies import Keeping
 from storage.models.spending import CountedAsk, arguments
 from storage.outcomes import outcomes
+from storage.outcomes.retries import is_retryable
 from storage.queue.leases import Completed, Lease
+from storage.spool.chunks import CHUNK_LINES, Cutter
 from storage.statistics.outcome_tally import Tally, tally
 from storage.store import Store
 

@@ -10,10 +10,10 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, Respon
 
 from gradebox.outcome import Outcome
 from storage import redis_keys
-from storage.batches.chunks import Chunk
 from storage.connection import FORMAT, check_format, is_away, load_scripts, lua, read_together, text, trouble_of
 from storage.errors import UnknownFormat
 from storage.idempotency import Once, once
+from storage.spool.chunks import Chunk
 from storage.store import Store
 from tests.storage.making import accept, claim, ended, failed, finish, finish_all, load_keys, outcomes_of, wanted
 

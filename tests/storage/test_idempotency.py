@@ -7,10 +7,10 @@ from redis import Redis
 
 from gradebox.schemas import GraderRecord
 from storage import idempotency, redis_keys
-from storage.batches.chunks import Chunk
 from storage.connection import script
 from storage.graders import graders
 from storage.idempotency import once
+from storage.spool.chunks import Chunk
 from storage.store import Store
 from tests.storage.making import proved, wanted
 

@@ -18,8 +18,8 @@ from sandbox.pool.pool import Pool
 from storage import redis_keys
 from storage.queue.leases import Lease
 from storage.settings import StorageSettings
-from storage.spool.uploads import Upload
 from storage.store import Store
+from storage.uploads import Upload
 from tests.storage.making import lines_of, wanted
 from tests.waiting import eventually
 from worker.context import WorkerContext

@@ -4,8 +4,8 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 
 from storage.processes import ProcessRecord
-from storage.spool.uploads import Upload
 from storage.store import Store
+from storage.uploads import Upload
 from tests.storage.making import wanted
 from worker import context, jobs
 from worker.dispatch import QUEUES, Dispatch

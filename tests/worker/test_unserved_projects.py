@@ -9,7 +9,8 @@ from functools import partial
 
 import pytest
 
-from models.asks.asker import Asker, Who
+from models.asks.asker import Asker
+from models.asks.who import Who
 from models.replies.answer_json import Answer
 from models.selftest import EchoAsker
 from runtime.metrics import Metrics

@@ -17,7 +17,7 @@ import structlog
 from gradebox.outcome import Outcome
 from sandbox.environments import DATA
 from sandbox.errors import SandboxError
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.limits import MAX_STDOUT_BYTES, MIB
 from sandbox.pool.pool import Pool
 from worker.environments.compiler import PART

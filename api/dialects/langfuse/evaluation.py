@@ -17,7 +17,7 @@ from gradebox import langfuse
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import CHECKS
 from sandbox.errors import InfrastructureError, Stopped
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.grading.grading import Grading
 from sandbox.grading.source_bytes import SourceRefused, SourceTooLong
 

@@ -17,9 +17,9 @@ from api.dialects.openai.sample import Sample
 from api.http.problems import too_large
 from api.services import Services
 from gradebox.outcome import Outcome
-from models.asks.asker import Who
+from models.asks.who import Who
 from models.scoring.asking_scorer import AskingScorer
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.grading.source_bytes import SourceRefused, from_bytes
 from sandbox.limits import MAX_MEMORY_MB
 

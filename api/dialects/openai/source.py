@@ -7,7 +7,7 @@ from gradebox import openai_grader
 from gradebox.outcome import Outcome
 from gradebox.schemas import CHECKS
 from sandbox.errors import Stopped
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.grading.grading import Grading
 from sandbox.grading.source_bytes import SourceRefused, from_bytes
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S

@@ -10,7 +10,7 @@ from fastapi import Request
 from api.intake import batch_upload, bodies
 from api.services import Services
 from storage import redis_keys
-from storage.batches.batch_plan import NO_TERMS
+from storage.batch_plan import NO_TERMS
 from tests.api.conftest import Service
 
 _BODY = b'{"completion": "4"}\n'

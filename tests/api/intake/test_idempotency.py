@@ -6,7 +6,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from storage.spool.janitor import Janitor
+from storage.janitor import Janitor
 from tests.api.access.test_auth import LINE, LINES, keyed
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem
 

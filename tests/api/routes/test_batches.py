@@ -18,10 +18,10 @@ from api.intake import bodies
 from gradebox.schemas import Batch
 from storage import redis_keys
 from storage.batches import batch_threads
-from storage.batches.chunks import ASKING_CHUNK_LINES
 from storage.errors import NotFound, PayloadLost
 from storage.queue.backlog import Waiting
 from storage.spool import lost_files
+from storage.spool.chunks import ASKING_CHUNK_LINES
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished, problem
 from tests.waiting import eventually
 

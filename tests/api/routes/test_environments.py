@@ -16,7 +16,7 @@ import pytest
 from api.routes import environments
 from storage import redis_keys
 from storage.environments.environment_builds import Made
-from storage.spool.janitor import Janitor
+from storage.janitor import Janitor
 from tests.api.conftest import PROJECT, Service, create, problem
 from tests.wheels import zip_of
 from worker.environments.data_zip import check as checked

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from gradebox.outcome import OutcomeError
 from gradebox.schemas import Batch
 from storage import redis_keys
-from storage.batches import feedback_lines
 from storage.errors import PayloadLost
+from storage.outcomes import feedback_lines
 from storage.queue.backlog import Waiting
 from tests.api.conftest import PROJECT, Service, problem
 from tests.api.routes.test_batches import left

@@ -8,10 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.grading.grading import Grading
 from sandbox.pool.pool import Pool
-from storage.batches.batch_plan import Wanted
+from storage.batch_plan import Wanted
 from storage.queue.leases import Lease
 from storage.store import Store
 from tests.api.conftest import GOOD, Service

@@ -13,7 +13,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from gradebox.schemas import ModelDefaults
-from models.asks.asker import Who
+from models.asks.who import Who
 from tests.api.conftest import PROJECT, Service, create, finished
 
 ROOT = Path(__file__).parents[3]

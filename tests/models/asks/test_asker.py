@@ -24,13 +24,15 @@ from gradebox.asks.asking import encoded
 from gradebox.asks.model import choice_schema
 from gradebox.outcome import Spent
 from gradebox.schemas import ModelDefaults, ModelTrial, Price, Spending
-from models.asks import server_connections, store_calls
+from models import store_calls
+from models.asks import server_connections
 from models.asks.ask_counts import AskCounts
-from models.asks.asker import Asker, Who
+from models.asks.asker import Asker
+from models.asks.validation_timeouts import Patience
+from models.asks.who import Who
 from models.errors import AskFailed
 from models.replies import chat_completion, error_answers
 from models.replies.answer_json import Answer
-from models.scoring.validation_timeouts import Patience
 from models.settings import ModelSettings
 from storage import redis_keys
 from storage.access.audit import Audit

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from gradebox.outcome import Outcome, Spent
-from models.asks.asker import Asker, Who
+from models.asks.asker import Asker
+from models.asks.who import Who
 from models.replies.answer_json import Answer
 from models.scoring.asking_scorer import AskingScorer
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.grading.grading import Grading
 from sandbox.pool.pool import Pool
 

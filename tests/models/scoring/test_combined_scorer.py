@@ -16,7 +16,7 @@ from gradebox.outcome import Outcome
 from models.scoring import combined_scorer
 from models.scoring.combined_scorer import CombinedScorer, PartScorer
 from sandbox.errors import InfrastructureError
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.grading.grading import NO_SANDBOX, Grading
 from sandbox.pool.pool import Pool
 

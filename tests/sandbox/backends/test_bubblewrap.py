@@ -22,7 +22,7 @@ from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox, bwrap_run
 from sandbox.backends.bubblewrap.bwrap_run import BwrapRun
 from sandbox.backends.bubblewrap.first_process import First
 from sandbox.errors import InfrastructureError, StillRunning
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.grading.session import Ended, Session
 from sandbox.kernel import seccomp
 from sandbox.kernel.cgroups import Cgroup, Cgroups

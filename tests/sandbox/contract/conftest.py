@@ -15,7 +15,7 @@ from gradebox.limits import LINE_BYTES
 from gradebox.outcome import Outcome
 from gradebox.schemas import Isolation
 from sandbox.backends.base import Backend
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.grading.grading import Grading
 from sandbox.grading.session import Session
 from sandbox.hostile.watched import Watched

@@ -11,8 +11,8 @@ import pytest
 
 from gradebox.schemas import CHECKS, Isolation, Report
 from sandbox.errors import InfrastructureError, Stopped
+from sandbox.grader_source import GraderSource
 from sandbox.grading import five_checks
-from sandbox.grading.grader_source import GraderSource
 from sandbox.grading.session import Session, Stopping
 from sandbox.kernel import usage
 from sandbox.pool.pool import Pool, open_pool

@@ -17,8 +17,8 @@ import pytest
 
 from gradebox.outcome import Outcome
 from sandbox.errors import InfrastructureError
+from sandbox.grader_source import GraderSource
 from sandbox.grading import session as session_module
-from sandbox.grading.grader_source import GraderSource
 from sandbox.grading.grading import Grading, _Call
 from sandbox.limits import STDOUT_BYTES
 from sandbox.pool.pool import Pool, open_pool

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gradebox.limits import LINE_BYTES
 from gradebox.outcome import Outcome
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.grading.outcomes import KINDS, Asked, Decoder
 from sandbox.guest.protocol.frames import (
     ASKED,

@@ -8,8 +8,8 @@ from time import monotonic
 import pytest
 
 from sandbox.errors import InfrastructureError
+from sandbox.grader_source import GraderSource
 from sandbox.grading import session as module
-from sandbox.grading.grader_source import GraderSource
 from sandbox.grading.session import Ended, Session, after, count_lines
 from sandbox.guest.protocol.frames import (
     CHECK,

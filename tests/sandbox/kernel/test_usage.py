@@ -14,8 +14,8 @@ import pytest
 
 from gradebox.outcome import Outcome
 from sandbox.errors import InfrastructureError
+from sandbox.grader_source import GraderSource
 from sandbox.grading import session
-from sandbox.grading.grader_source import GraderSource
 from sandbox.kernel import usage
 from sandbox.kernel.usage import ProcessorUse, Starved, measure, starved, wants_processor
 from sandbox.pool.pool import Pool

@@ -13,7 +13,7 @@ import pytest
 
 from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox
 from sandbox.errors import Busy, InfrastructureError, StillRunning
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.grading.grading import Grading
 from sandbox.limits import MAX_STDOUT_BYTES
 from sandbox.pool import pool as pool_module

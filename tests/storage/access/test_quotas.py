@@ -9,11 +9,11 @@ from redis import Redis
 from gradebox.schemas import GraderRecord, ModelDefaults, Project
 from storage import idempotency, redis_keys
 from storage.access.quotas import Quotas
-from storage.batches.batch_plan import Wanted
-from storage.batches.chunks import Chunk
+from storage.batch_plan import Wanted
 from storage.errors import QuotaExceeded, StorageError
 from storage.queue.backlog import Waiting
 from storage.settings import StorageSettings
+from storage.spool.chunks import Chunk
 from storage.spool.spool import Spool
 from storage.store import Store, open_store
 from tests.storage.making import accept, claim, finish, finish_all, line, proved, wanted

@@ -9,14 +9,15 @@ from msgspec.structs import replace
 
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch, FeedbackOf
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 from storage import redis_keys
-from storage.batches import accepted_answer, feedback, feedback_lines
-from storage.batches.chunks import CHUNK_LINES
+from storage.batches import accepted_answer, feedback
 from storage.errors import Conflict, NotFound, Refused
-from storage.spool.uploads import Upload
+from storage.outcomes import feedback_lines
+from storage.spool.chunks import CHUNK_LINES
 from storage.store import Store
+from storage.uploads import Upload
 from tests.storage.making import SOURCE, accept, claim, finish, finish_all, line, outcomes_of, plan_of, proved, wanted
 
 LINES = CHUNK_LINES + 500

@@ -8,8 +8,8 @@ from redis import Redis
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch, SpentSummary
 from storage import redis_keys
+from storage.batch_plan import Wanted
 from storage.batches import frozen_batch
-from storage.batches.batch_plan import Wanted
 from storage.errors import NotFound
 from storage.store import Store
 from tests.storage.making import accept, claim, failed, finish, finish_all, lines_of, passed_over, spend, wanted

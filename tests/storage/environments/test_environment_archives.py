@@ -9,7 +9,7 @@ from redis import Redis
 
 from storage import redis_keys
 from storage.environments.environment_archives import KEPT_S
-from storage.spool.janitor import Janitor
+from storage.janitor import Janitor
 from storage.store import Store
 
 ONE, TWO = "1" * 64, "2" * 64

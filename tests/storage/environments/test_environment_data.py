@@ -15,9 +15,9 @@ from storage.environments import environment_data, environment_records
 from storage.environments.environment_data import KEPT_S, EnvironmentDataStore
 from storage.environments.environments import Environments
 from storage.errors import NotFound, QuotaExceeded, Refused
-from storage.spool.janitor import Janitor
-from storage.spool.uploads import DataUpload
+from storage.janitor import Janitor
 from storage.store import Store
+from storage.uploads import DataUpload
 from tests.storage.environments.test_environments import MADE, claimed
 
 

@@ -12,7 +12,7 @@ from gradebox.schemas import EnvironmentPackage, EnvironmentUse
 from storage import redis_keys
 from storage.access.audit import Audit
 from storage.access.quotas import Quotas
-from storage.batches.batch_plan import Wanted
+from storage.batch_plan import Wanted
 from storage.environments.environment_archives import KEPT_S
 from storage.environments.environment_builds import LEASE_S, TRIES, Claim, EnvironmentBuilds, Made
 from storage.environments.environments import Environments

@@ -5,13 +5,13 @@ from redis import Redis
 
 from gradebox.schemas import ModelDefaults
 from storage import redis_keys
-from storage.batches.batch_plan import Lane
-from storage.batches.chunks import ASKING_CHUNK_LINES, ASKING_GROUP_CHUNK_LINES, GROUP_CHUNK_LINES
+from storage.batch_plan import Lane
 from storage.models.model_limits import AskLimits, Demand, arguments
 from storage.processes import ProcessRecord
 from storage.queue.leases import UnitStanding
-from storage.spool.uploads import Upload
+from storage.spool.chunks import ASKING_CHUNK_LINES, ASKING_GROUP_CHUNK_LINES, GROUP_CHUNK_LINES
 from storage.store import Store
+from storage.uploads import Upload
 from tests.storage.making import accept, claim, full, line, wanted
 
 ASKS = ("model:small-judge",)

@@ -2,9 +2,9 @@ import pytest
 from redis import Redis
 
 from storage.errors import QueueFull, TooLarge
+from storage.janitor import Janitor
 from storage.queue.backlog import Backlog, Waiting
 from storage.settings import StorageSettings
-from storage.spool.janitor import Janitor
 from storage.spool.spool import Spool
 from storage.store import Store
 from tests.storage.making import accept, claim, finish, wanted

@@ -8,8 +8,8 @@ from redis import Redis
 
 from storage.spool.file_store import MIB
 from storage.spool.spool import Spool, is_full
-from storage.spool.uploads import Upload
 from storage.store import Store
+from storage.uploads import Upload
 
 
 def fill(disk: Path, free: int) -> Path:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 from tests.wheels import make_wheel
 from tests.worker.environments.conftest import Builds

@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from gradebox.schemas import Isolation
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.limits import MIB
 from sandbox.pool.pool import Pool
 from tests.wheels import list_files, make_wheel, zip_of

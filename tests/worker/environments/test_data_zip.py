@@ -16,7 +16,7 @@ from typing import Literal
 import pytest
 
 from sandbox.environments import DATA
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.limits import ENVIRONMENT_FILES, MIB
 from sandbox.pool.pool import Pool
 from tests.wheels import make_wheel, zip_of

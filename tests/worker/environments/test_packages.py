@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from gradebox.schemas import Isolation
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.limits import ENVIRONMENT_MEMORY_MB
 from sandbox.pool.pool import Pool
 from storage.environments.environment_builds import Made

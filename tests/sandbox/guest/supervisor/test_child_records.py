@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from gradebox.limits import LINE_BYTES
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.guest.child import shared_records
 from sandbox.guest.protocol.chunk import SentChunk
 from sandbox.guest.protocol.frames import (

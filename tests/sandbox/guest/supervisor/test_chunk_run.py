@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from gradebox.limits import LINE_BYTES
-from sandbox.grading.grader_source import GraderSource
+from sandbox.grader_source import GraderSource
 from sandbox.guest.child import output, shared_records
 from sandbox.guest.child.main import DONE, LEAVING, SHARE
 from sandbox.guest.protocol.chunk import SentChunk

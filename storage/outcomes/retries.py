@@ -17,8 +17,8 @@ from gradebox.outcome import ErrorKind, Outcome
 from gradebox.schemas import Batch
 from storage import redis_keys
 from storage.access.audit import Audit
+from storage.batch_plan import AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of, lane_of
 from storage.batches import batch_record, feedback, frozen_batch
-from storage.batches.batch_plan import AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of, lane_of
 from storage.batches.batches import Batches, scorer_of
 from storage.batches.freezer import Freezer
 from storage.batches.frozen_batch import Frozen

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from gradebox.outcome import Outcome, Spent, sum_of
-from models.asks.asker import Asker, Who
+from models.asks.asker import Asker
+from models.asks.who import Who
 from models.replies.answer_json import Answer, failed, replied
 from models.scoring.scoring import scoring
 from sandbox.errors import InfrastructureError

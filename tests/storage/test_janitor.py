@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from storage import janitor as janitors
 from storage import redis_keys
 from storage.errors import NotFound, PayloadLost
+from storage.janitor import Janitor
 from storage.settings import StorageSettings
-from storage.spool import janitor as janitors
-from storage.spool.janitor import Janitor
-from storage.spool.uploads import Upload
 from storage.store import Store
+from storage.uploads import Upload
 from tests.storage.making import accept, claim, finish, full, over_since, wanted
 
 DAY_S = 24 * 3600.0

@@ -7,14 +7,14 @@ import pytest
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch
 from storage import redis_keys
-from storage.batches.batch_plan import AskTerms
-from storage.batches.chunks import CHUNK_LINES
+from storage.batch_plan import AskTerms
 from storage.errors import Conflict, OutcomesLost
+from storage.janitor import Janitor
 from storage.models.spending import Budget
 from storage.queue.backlog import Waiting
 from storage.queue.leases import Completed
 from storage.spool import lost_files
-from storage.spool.janitor import Janitor
+from storage.spool.chunks import CHUNK_LINES
 from storage.statistics.outcome_tally import tally
 from storage.store import Store
 from tests.storage.making import accept, claim, complete, finish, finish_all, lines_of, outcomes_of, plan_of, wanted

@@ -10,7 +10,7 @@ from time import sleep
 from redis import Redis
 
 from gradebox.outcome import Spent
-from models.asks.store_calls import StoreCalls
+from models.store_calls import StoreCalls
 from storage.access.audit import Audit
 from storage.connection import connect
 from storage.models.kept_replies import Keeping

@@ -10,8 +10,9 @@ from typing import IO
 from redis.exceptions import RedisError
 
 from gradebox.limits import LINE_BYTES
-from storage.batches.batch_plan import Lane
-from storage.batches.chunks import (
+from storage.batch_plan import Lane
+from storage.errors import Refused
+from storage.spool.chunks import (
     ASKING_CHUNK_LINES,
     ASKING_GROUP_CHUNK_LINES,
     CHUNK_LINES,
@@ -19,7 +20,6 @@ from storage.batches.chunks import (
     Chunk,
     Cutter,
 )
-from storage.errors import Refused
 from storage.spool.orphan_files import UPLOAD_S
 from storage.store import Store
 

@@ -15,10 +15,10 @@ from gradebox.schemas import Batch, FeedbackOf
 from gradebox.thread_forms import METADATA
 from storage.batches import batch_threads
 from storage.batches.batches import Batches
-from storage.batches.blocks import lines_of
 from storage.batches.feedback import GIVEN
 from storage.errors import Refused
 from storage.outcomes import outcomes
+from storage.spool.blocks import lines_of
 from storage.spool.spool import Spool
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

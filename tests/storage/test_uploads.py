@@ -6,8 +6,8 @@ from redis import Redis
 from storage import redis_keys
 from storage.access.quotas import Quotas
 from storage.errors import PayloadLost, QuotaExceeded, Refused, TooLarge
-from storage.spool.uploads import Upload
 from storage.store import Store
+from storage.uploads import Upload
 
 
 def test_nothing_is_left_of_one_that_is_abandoned(store: Store, redis: Redis) -> None:
@@ -24,7 +24,7 @@ def test_one_that_was_swept_away_meanwhile_is_refused(store: Store, monkeypatch:
     upload = Upload(store)
     upload.write(b"{}\n")
     store.orphan_files.swept(upload.batch_id)
-    monkeypatch.setattr("storage.spool.uploads.monotonic", lambda: time.monotonic() + 3601)
+    monkeypatch.setattr("storage.uploads.monotonic", lambda: time.monotonic() + 3601)
     with pytest.raises(Refused, match="made no progress"):
         upload.finish()
 
@@ -32,7 +32,7 @@ def test_one_that_was_swept_away_meanwhile_is_refused(store: Store, monkeypatch:
 def test_one_that_redis_lost_is_to_be_sent_again(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     upload = Upload(store)
     for minutes in (50, 100):
-        monkeypatch.setattr("storage.spool.uploads.monotonic", lambda at=minutes: time.monotonic() + 60 * at)
+        monkeypatch.setattr("storage.uploads.monotonic", lambda at=minutes: time.monotonic() + 60 * at)
         upload.write(b"{}\n")  # it is renewed
     redis.zrem(redis_keys.UPLOADS, upload.batch_id)
     with pytest.raises(OSError, match="Redis has lost the upload"):
@@ -45,7 +45,7 @@ def test_one_that_redis_lost_is_to_be_sent_again(store: Store, redis: Redis, mon
 def test_what_a_project_uploads_at_once_is_held_to_its_quota(
     redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("storage.spool.uploads._CHECK_BYTES", 1)
+    monkeypatch.setattr("storage.uploads._CHECK_BYTES", 1)
     monkeypatch.setattr(store.backlog, "_quotas", Quotas(spool_bytes=100))
     first, second, other = Upload(store, project="a"), Upload(store, project="a"), Upload(store, project="b")
     line = b"x" * 59 + b"\n"

@@ -24,10 +24,10 @@ from gradebox.schemas import Summary
 from storage import redis_keys
 from storage.access.audit import Audit
 from storage.access.quotas import Quotas
-from storage.batches.blocks import joined, lines_of
 from storage.connection import script, text
 from storage.errors import Conflict, CutOff, NotFound, OutcomesLost
 from storage.spool import lost_files
+from storage.spool.blocks import joined, lines_of
 from storage.spool.spool import Spool
 from storage.statistics.outcome_tally import Tally, merged, tally
 from storage.statistics.summary import summary_of

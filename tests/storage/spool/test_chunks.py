@@ -5,9 +5,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from storage.batches import chunks
-from storage.batches.chunks import Chunk, Cutter, holding, pack, unpack
 from storage.errors import Refused, TooLarge
+from storage.spool import chunks
+from storage.spool.chunks import Chunk, Cutter, holding, pack, unpack
 
 
 def cut(*pieces: bytes, **options: Any) -> list[Chunk]:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from models.asks.asker import Who
+from models.asks.who import Who
 from models.scoring.validation_asks import asker_of
 from models.settings import ModelSettings
 from sandbox.pool.pool import Pool

@@ -7,7 +7,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from models.asks.fair_threads import FairThreads
+from models.fair_threads import FairThreads
 
 
 @pytest.fixture

@@ -46,6 +46,12 @@ def holding(chunks: list[Chunk], index: int) -> int:
     return bisect_right(chunks, index, key=lambda chunk: chunk.first_index) - 1
 
 
+def wanted_lines(chunk: Chunk, after: int, limit: int | None) -> range:
+    """The lines of a chunk with threads after number `after`, only the next `limit` threads if it is given."""
+    end = chunk.lines if limit is None else min(after + 1 + limit - chunk.first_index, chunk.lines)
+    return range(max(after + 1 - chunk.first_index, 0), end)
+
+
 class Cutter:
     """Takes the bytes of an upload piece by piece, and returns its chunks at the end.
 

@@ -6,8 +6,8 @@ from typing import Literal
 import msgspec
 
 from gradebox.schemas import Version
-from storage.batches.chunks import Chunk
 from storage.models.spending import Budget
+from storage.spool.chunks import Chunk
 
 Lane = Literal["", "asking"]
 """The workers that score a batch: those of the lane `asking` if one of its graders waits for asks, else those of the

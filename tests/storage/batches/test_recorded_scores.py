@@ -14,11 +14,11 @@ from redis import Redis
 from gradebox.outcome import Outcome
 from storage import redis_keys
 from storage.access.quotas import Quotas
+from storage.batches.recorded_scores import MOST_GRADERS, RecordedScores
 from storage.errors import Conflict, NotFound, OutcomesLost, QuotaExceeded
+from storage.janitor import TIDY_S, Janitor
 from storage.outcomes import outcomes
-from storage.outcomes.recorded_scores import MOST_GRADERS, RecordedScores
 from storage.spool import lost_files
-from storage.spool.janitor import TIDY_S, Janitor
 from storage.spool.spool import Spool
 from storage.store import Store
 from tests.object_store import object_store
@@ -85,8 +85,8 @@ def anywhere(request: pytest.FixtureRequest, redis: Redis, store: Store) -> Iter
 
 def test_any_row_is_found_among_lines_of_any_length(anywhere: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also beside threads without a recorded score, before the first one and after the last one."""
-    monkeypatch.setattr("storage.outcomes.recorded_scores._FAR", 3)
-    monkeypatch.setattr("storage.outcomes.recorded_scores._BLOCK_BYTES", 1024)
+    monkeypatch.setattr("storage.batches.recorded_scores._FAR", 3)
+    monkeypatch.setattr("storage.batches.recorded_scores._BLOCK_BYTES", 1024)
     store, some = anywhere, Random(1)
     batch = over(store, 500)
     for grader, share in (("dense@1", 1.0), ("some@1", 0.3), ("few@1", 0.01)):
