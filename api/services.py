@@ -135,7 +135,7 @@ class Services:
         try:
             async with client.place(self._grading.shares, project):
                 await self.large_answers.room(client, project)  # what is refused may have a long report
-                result = await self._grading.work(work, caller, *args)
+                result = await self._grading.run_placed(work, caller, *args)
                 if isinstance(result, bytes):
                     await self.large_answers.room(client, project, len(result))  # in its place, so that few wait
                 return result

@@ -27,13 +27,13 @@ class SharedThreads:
         Raises ProblemError if no thread was free in time, or the client disconnected before; also what `work` raises.
         """
         async with client.place(self.shares, project):
-            return await self.work(work, *args)
+            return await self.run_placed(work, *args)
 
-    async def work(self, work: Callable[[*_Args], _T], *args: *_Args) -> _T:
-        """Returns the result of `work`, for a caller that holds a place."""
+    async def run_placed(self, work: Callable[[*_Args], _T], *args: *_Args) -> _T:
+        """As `run`, for a caller that holds a place of `shares`."""
         return await run_sync(work, *args, limiter=self._threads)
 
     async def run_for(self, request: Request, project: str, work: Callable[[*_Args], _T], *args: *_Args) -> _T:
         """As `run`, for a request whose body has been read."""
         async with WaitingClient().place(self.shares, project, request):
-            return await self.work(work, *args)
+            return await self.run_placed(work, *args)

@@ -91,8 +91,8 @@ _OF_PYTHON = {
 class Snapshot:
     """Texts of values, by path: `{"CONFIG.limit": "5", "RULES": "list of 2", "RULES[0]": "function has_a"}`.
 
-    Only values whose type is known to change by assignment alone are described in full; of others, such as generators
-    of random numbers and locks, only the type.
+    Values whose type is known to change by assignment alone are described in full, and of iterators, streams and
+    generators of random numbers what they give next; of others, such as locks, only the type.
 
     Attributes:
         texts: what was described so far.
