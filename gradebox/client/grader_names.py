@@ -9,7 +9,6 @@ from gradebox.schemas import GraderRecord
 OneGrader = str | GraderRecord
 """A grader: `exact-match`, `exact-match@3`, or a handle, which stands for its version."""
 
-
 GraderChoice = OneGrader | Mapping[str, float] | Mapping[OneGrader, float] | Iterable[OneGrader]
 """One grader, several, or several with their weights."""
 

@@ -8,11 +8,7 @@ from pydantic import Field
 from gradebox.schemas.base import Schema
 
 Role = Literal["read", "score", "manage"]
-
-
 ROLES: tuple[Role, ...] = ("read", "score", "manage")  # each includes the permissions of those before it
-
-
 KEY_COLUMNS = ("id", "name", "projects", "role", "revoked", "created_at")
 
 

@@ -3,8 +3,6 @@
 from pydantic import BaseModel, ConfigDict
 
 KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}(?!\n)$"  # `$` alone would also match before a trailing newline
-
-
 _LINE = 200  # characters of a `repr`
 
 

@@ -10,17 +10,9 @@ from gradebox.schemas.base import Schema
 from gradebox.schemas.summaries import SPENT_COLUMNS, Summary
 
 FeedbackOn = Literal["failures", "all"]
-
-
 FeedbackTarget = Literal["completion", "judge"]
-
-
 BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]
-
-
 ENDED: tuple[BatchState, ...] = ("finished", "cancelled", "failed")
-
-
 BATCH_COLUMNS = ("id", "state", "graders", "done", "total", "scored", "errors", "not_applicable", "created_at")
 
 

@@ -12,8 +12,6 @@ from gradebox.schemas.base import Schema
 from gradebox.schemas.environments import EnvironmentUse
 
 Isolation = Literal["auto", "batch", "completion"]
-
-
 # The service generates the source of a grader of these kinds from its config.
 WrittenKind = Literal[
     "binary_judge",
@@ -27,14 +25,8 @@ WrittenKind = Literal[
     "multi_criteria",
     "pairwise_judge",
 ]
-
-
 Kind = Literal["function", "custom"] | WrittenKind
-
-
 _LIMITS = ("isolation", "isolation_asked", "timeout_s", "memory_mb")
-
-
 _SETTINGS = ("kind", *_LIMITS, "environment", "asks", "pinned", "groups")
 
 

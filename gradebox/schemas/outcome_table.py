@@ -8,7 +8,6 @@ from gradebox.outcome import ErrorKind, Outcome
 
 KindFilter = Literal["scored", "not_applicable", "error"] | ErrorKind
 Sort = Literal["index", "-index", "score", "-score", "run_ms", "-run_ms"]
-
 MOST_ROWS = 200
 MOST_PICKED = 50
 """Maximum number of threads selected by index in one request."""

@@ -12,14 +12,8 @@ from gradebox.outcome import Outcome
 from gradebox.schemas.base import Schema
 
 CheckName = Literal["syntax", "structure", "signature", "execution", "test_run"]
-
-
 CHECKS: tuple[CheckName, ...] = ("syntax", "structure", "signature", "execution", "test_run")
-
-
 _PLACE = re.compile(r"line ([0-9]{1,9}): (.*)", re.DOTALL)
-
-
 _ON_ANNOTATION = re.compile(r"line \d+: annotate ")
 
 

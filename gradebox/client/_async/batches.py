@@ -368,9 +368,8 @@ class AsyncBatches:
 
     async def get(self, batch: str) -> AsyncBatchHandle:
         """The batch of this id."""
-        return AsyncBatchHandle(
-            self._transport, await self._transport.send(batch_calls.get_batch(self._project, batch))
-        )
+        found = await self._transport.send(batch_calls.get_batch(self._project, batch))
+        return AsyncBatchHandle(self._transport, found)
 
     async def delete(self, batch: str) -> None:
         """Deletes the batch of this id with its threads and outcomes."""

@@ -200,9 +200,8 @@ class AsyncGraders:
 
     async def lock(self, key: str, locked: bool = True) -> AsyncGraderHandle:
         """Protects a grader against changes and deletion, until it is unlocked with `locked=False`."""
-        return self._handle(
-            await self._transport.send(collection.graders.patch(self._project, key, {"locked": locked}))
-        )
+        call = collection.graders.patch(self._project, key, {"locked": locked})
+        return self._handle(await self._transport.send(call))
 
     async def map_weave(
         self, key: str, *, completion: str | None = None, prompt: str | None = None, metadata: str | None = None
@@ -217,18 +216,17 @@ class AsyncGraders:
             Conflict: the grader is locked.
         """
         mapping = {"completion": completion, "prompt": prompt, "metadata": metadata}
-        return self._handle(
-            await self._transport.send(collection.graders.patch(self._project, key, {"weave": mapping}))
-        )
+        call = collection.graders.patch(self._project, key, {"weave": mapping})
+        return self._handle(await self._transport.send(call))
 
     async def versions(self, key: str) -> list[Version]:
         """All versions of a grader with their sources, oldest first."""
         found, after = list[Version](), 0  # one answer may hold only some of them
-        while (more := await self._transport.send(grader_calls.list_versions(self._project, key, after))) and (
-            more[-1].number > after
-        ):
+        while True:
+            more = await self._transport.send(grader_calls.list_versions(self._project, key, after))
+            if not more or more[-1].number <= after:
+                return found
             found, after = found + more, more[-1].number
-        return found
 
     async def suggest(
         self,
@@ -252,9 +250,8 @@ class AsyncGraders:
                 message names has the feedback.
         """
         if isinstance(batch, str):
-            batch = AsyncBatchHandle(
-                self._transport, await self._transport.send(batch_calls.get_batch(self._project, batch))
-            )
+            found = await self._transport.send(batch_calls.get_batch(self._project, batch))
+            batch = AsyncBatchHandle(self._transport, found)
         judge = judge_of(batch.status, key)
         given = await batch.feedback(
             model,
@@ -295,8 +292,8 @@ class AsyncGraders:
     async def list(self) -> Listing[AsyncGraderHandle]:
         """All graders of the project."""
         found, after = list[GraderRecord](), ""
-        while (more := await self._transport.send(grader_calls.list_graders(self._project, after))) and more[
-            -1
-        ].key > after:
+        while True:
+            more = await self._transport.send(grader_calls.list_graders(self._project, after))
+            if not more or more[-1].key <= after:
+                return Listing((self._handle(grader) for grader in found), GRADER_COLUMNS)
             found, after = found + more, more[-1].key
-        return Listing((self._handle(grader) for grader in found), GRADER_COLUMNS)

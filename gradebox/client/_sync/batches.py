@@ -369,7 +369,8 @@ class Batches:
 
     def get(self, batch: str) -> BatchHandle:
         """The batch of this id."""
-        return BatchHandle(self._transport, self._transport.send(batch_calls.get_batch(self._project, batch)))
+        found = self._transport.send(batch_calls.get_batch(self._project, batch))
+        return BatchHandle(self._transport, found)
 
     def delete(self, batch: str) -> None:
         """Deletes the batch of this id with its threads and outcomes."""

@@ -39,11 +39,8 @@ class Endpoints:
             NotAllowed: the operator does not allow this host.
         """
         check_key(key)
-        fields = {
-            "key": key,
-            **server_calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute),
-        }
-        return self._transport.send(collection.endpoints.create(self._project, fields))
+        fields = server_calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
+        return self._transport.send(collection.endpoints.create(self._project, {"key": key, **fields}))
 
     def update(
         self,

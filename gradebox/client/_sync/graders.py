@@ -201,7 +201,8 @@ class Graders:
 
     def lock(self, key: str, locked: bool = True) -> GraderHandle:
         """Protects a grader against changes and deletion, until it is unlocked with `locked=False`."""
-        return self._handle(self._transport.send(collection.graders.patch(self._project, key, {"locked": locked})))
+        call = collection.graders.patch(self._project, key, {"locked": locked})
+        return self._handle(self._transport.send(call))
 
     def map_weave(
         self, key: str, *, completion: str | None = None, prompt: str | None = None, metadata: str | None = None
@@ -216,16 +217,17 @@ class Graders:
             Conflict: the grader is locked.
         """
         mapping = {"completion": completion, "prompt": prompt, "metadata": metadata}
-        return self._handle(self._transport.send(collection.graders.patch(self._project, key, {"weave": mapping})))
+        call = collection.graders.patch(self._project, key, {"weave": mapping})
+        return self._handle(self._transport.send(call))
 
     def versions(self, key: str) -> list[Version]:
         """All versions of a grader with their sources, oldest first."""
         found, after = list[Version](), 0  # one answer may hold only some of them
-        while (more := self._transport.send(grader_calls.list_versions(self._project, key, after))) and (
-            more[-1].number > after
-        ):
+        while True:
+            more = self._transport.send(grader_calls.list_versions(self._project, key, after))
+            if not more or more[-1].number <= after:
+                return found
             found, after = found + more, more[-1].number
-        return found
 
     def suggest(
         self,
@@ -249,7 +251,8 @@ class Graders:
                 message names has the feedback.
         """
         if isinstance(batch, str):
-            batch = BatchHandle(self._transport, self._transport.send(batch_calls.get_batch(self._project, batch)))
+            found = self._transport.send(batch_calls.get_batch(self._project, batch))
+            batch = BatchHandle(self._transport, found)
         judge = judge_of(batch.status, key)
         given = batch.feedback(
             model,
@@ -290,6 +293,8 @@ class Graders:
     def list(self) -> Listing[GraderHandle]:
         """All graders of the project."""
         found, after = list[GraderRecord](), ""
-        while (more := self._transport.send(grader_calls.list_graders(self._project, after))) and more[-1].key > after:
+        while True:
+            more = self._transport.send(grader_calls.list_graders(self._project, after))
+            if not more or more[-1].key <= after:
+                return Listing((self._handle(grader) for grader in found), GRADER_COLUMNS)
             found, after = found + more, more[-1].key
-        return Listing((self._handle(grader) for grader in found), GRADER_COLUMNS)

@@ -10,11 +10,7 @@ from gradebox.client.calls.paths import path_of, query
 from gradebox.schemas import ApiKey, AuditLine, Project, Role, SignInLink
 
 _audit = TypeAdapter(list[AuditLine]).validate_json
-
-
 _keys = TypeAdapter(list[ApiKey]).validate_json
-
-
 _projects = TypeAdapter(list[Project]).validate_json
 
 

@@ -19,16 +19,11 @@ from gradebox.schemas.comparison import Comparison
 from gradebox.schemas.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 
 COPY_S = 600.0  # to copy the threads of a batch, possibly gigabytes
-
-
 STATISTICS_S = 120.0  # for statistics over outcomes, including the wait for other requests
-
-
 Labels = str | Mapping[str, float] | Mapping[int, float]
 """The source of the right scores: another grader of the batch or of scores recorded in it, a field such as
 `metadata.label`, or scores by the ids of threads, or by their positions if they have no ids.
 """
-
 
 _batches = TypeAdapter(list[Batch]).validate_json
 

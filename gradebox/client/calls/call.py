@@ -25,7 +25,6 @@ from gradebox.schemas import Problem, Report
 
 T = TypeVar("T")
 Params = Sequence[tuple[str, str]]
-
 _KINDS = {
     401: NotAllowed,
     403: NotAllowed,

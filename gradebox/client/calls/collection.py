@@ -45,12 +45,6 @@ class Collection(Generic[T]):
 
 
 graders = Collection("graders", GraderRecord)
-
-
 environments = Collection("environments", Environment)
-
-
 models = Collection("models", ProjectModel)
-
-
 endpoints = Collection("endpoints", ProjectEndpoint)

@@ -17,17 +17,9 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import GraderRecord, Isolation, Report, Version
 
 PROOF_S = 240.0  # for the five checks: a sandbox, the import, and the test run twice
-
-
 ASK_S = 600.0  # for one ask of a grader: the longest `timeout_s` of a model
-
-
 COMPLETION_S = 5.0  # for one completion, unless the grader has a longer timeout
-
-
 _graders = TypeAdapter(list[GraderRecord]).validate_json
-
-
 _versions = TypeAdapter(list[Version]).validate_json
 
 

@@ -18,8 +18,6 @@ from gradebox.schemas import (
 )
 
 DATA_S = 60.0  # to inspect a zip file, including the wait for other requests
-
-
 _MODEL_WAIT_S = 60.0  # to wait for other requests before the test of a model or endpoint
 
 
