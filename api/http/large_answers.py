@@ -20,7 +20,7 @@ from sandbox.pool.fair_shares import Shares
 AT_ONCE = 4  # each holds the interpreter for some milliseconds at a time, and others wait meanwhile
 _WAIT_S = 0.5
 _LOOK_S = 0.05
-_SOME_BYTES = 1024 * 1024
+_UNKNOWN_BYTES = 1024 * 1024  # of an answer that is not made yet
 _SMALL_BYTES = 64 * 1024  # an answer of fewer bytes is in the buffers of the connection
 
 _T = TypeVar("_T")
@@ -53,7 +53,7 @@ class LargeAnswers:
                 raise self._unread(tenant)
             return await run_sync(work, *args, limiter=self._threads)
 
-    async def room(self, client: WaitingClient, tenant: str, size: int = _SOME_BYTES) -> None:
+    async def room(self, client: WaitingClient, tenant: str, size: int = _UNKNOWN_BYTES) -> None:
         """Waits until the tenant has read enough of its answers for one more of `size` bytes. A tenant that has read
         all may get any.
 

@@ -31,8 +31,9 @@ def explained(error: msgspec.ValidationError, kind: Any, given: Callable[[str], 
     elif (bound := _RANGE.fullmatch(said)) and len(path) == 1 and path[0]:
         described = (_description(found) for found in _reached(inspect.type_info(kind), path))
         why = next((f" ({words})" for words in described if words), "")
-        is_given = f"{path[0]} is {given(path[0])[:_CHARACTERS]}, and" if given(path[0]) else path[0]
-        return f"{is_given} must be {_WORDS[bound[1]]} {float(bound[2]):g}{why}"
+        sent = given(path[0])[:_CHARACTERS]
+        what = f"{path[0]} is {sent}, and" if sent else path[0]
+        return f"{what} must be {_WORDS[bound[1]]} {float(bound[2]):g}{why}"
     return said + where
 
 
