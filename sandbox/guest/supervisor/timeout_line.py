@@ -16,19 +16,24 @@ from validators.candidate import FILENAME
 
 _STACK = b"Stack (most recent call first):\n"
 _FRAME = re.compile(rf'  File "{re.escape(FILENAME)}", line ([0-9]{{1,6}}) in '.encode())
-_WAIT_S = 0.02  # for the handler to print
-_PAUSE_S = 0.002
+_WAIT_S = 0.1  # for the handler to print
+_PAUSE_S = 0.004  # between its lines it takes less
 _CHARACTERS = 100  # of a line that is quoted
 
 
 def ask(processes: GraderProcesses, printed: int) -> None:
-    """Makes the child print where it is, and waits until it has begun to, but not for long."""
-    before, deadline = output.waiting(printed), monotonic() + _WAIT_S
+    """Makes the child print where it is, and waits until it has done so, but not for long: others may have the
+    processors, and it may have closed the pipe.
+    """
+    before = seen = output.waiting(printed)
+    deadline = monotonic() + _WAIT_S
     with suppress(OSError):  # it has exited
         os.kill(processes.child_pid(), TELL_PLACE)
-        while output.waiting(printed) == before and monotonic() < deadline:
+        while monotonic() < deadline:
             sleep(_PAUSE_S)
-        sleep(_PAUSE_S)
+            seen, last = output.waiting(printed), seen
+            if before != seen == last:
+                return
 
 
 def split(printed: bytes, source: bytes) -> tuple[bytes, str]:
