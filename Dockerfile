@@ -19,7 +19,9 @@ RUN python3 -m venv /opt/gradebox \
     && python3 /source/scripts/stale-wheels /source/wheels \
     && (ls /source/wheels/gradebox-*.whl >/dev/null 2>&1 \
         || PYTHON=/opt/gradebox/bin/python /source/scripts/wheels /source/wheels) \
-    && /opt/gradebox/bin/pip install --no-cache-dir --no-compile --no-index --find-links /source/wheels 'gradebox[server,s3]' \
+    && /opt/gradebox/bin/pip install --no-cache-dir --no-compile --no-index --find-links /source/wheels uv \
+    && /opt/gradebox/bin/uv pip install --no-cache --python /opt/gradebox/bin/python --no-index \
+        --find-links /source/wheels 'gradebox[server,s3]' \
     && { /opt/gradebox/bin/python -m compileall -q -x /tests/ /opt/gradebox/lib || true; } \
     && /opt/gradebox/bin/pip uninstall -y pip setuptools \
     && GRADEBOX_IMAGE_DIR=/image /opt/gradebox/bin/python -c 'from gradebox.service.server_programs import become; become("sandbox.image", [], {})'
