@@ -7,8 +7,8 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, cast
 
 from gradebox.outcome import Spent
+from models.asks.ask_context import AskContext
 from models.asks.asker import Asker, done
-from models.asks.who import Who
 from models.parse_ask import EndpointRequest, GraderRequest, ModelRequest
 from models.replies.answer_json import Answer, failed, replied
 from models.scoring.asking_scorer import AskingScorer, Lend
@@ -27,13 +27,15 @@ class EchoAsker(Asker):
         super().__init__(cast("Store", None), ModelSettings())  # an echo needs no store
 
     def _ask_server(
-        self, request: ModelRequest | EndpointRequest, data: bytes, who: Who, wanted: Callable[[], bool]
+        self, request: ModelRequest | EndpointRequest, data: bytes, context: AskContext, wanted: Callable[[], bool]
     ) -> Future[Answer]:
         text = request.messages[-1].content if isinstance(request, ModelRequest) else ""
         usage = {"input_tokens": 1, "output_tokens": 1}
         return done(replied({"text": text, "finish_reason": "stop", "usage": usage}, Spent(asks=1)))
 
-    def _ask_grader(self, label: str, request: GraderRequest, who: Who, wanted: Callable[[], bool]) -> Future[Answer]:
+    def _ask_grader(
+        self, label: str, request: GraderRequest, context: AskContext, wanted: Callable[[], bool]
+    ) -> Future[Answer]:
         return done(failed("unknown", f"there is no grader {label!r} here"))
 
 
@@ -50,7 +52,7 @@ class EchoAnswering:
 
     def batch_scorer(self, lend: Lend, asks: Sequence[str]) -> AskingScorer:
         """Return a scorer that acquires a sandbox for each step, as in a batch."""
-        return AskingScorer(lend, EchoAsker(), Who("", "hostile", "hostile@1", asks=dict.fromkeys(asks, "")))
+        return AskingScorer(lend, EchoAsker(), AskContext("", "hostile", "hostile@1", asks=dict.fromkeys(asks, "")))
 
 
 if __name__ == "__main__":

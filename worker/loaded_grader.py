@@ -9,7 +9,7 @@ from typing import Self
 from gradebox.schemas import Version
 from models.asks.asker import Asker
 from models.scoring.asking_scorer import AskingScorer
-from models.scoring.scoring import combined_scorer, who
+from models.scoring.scoring import ask_context, combined_scorer
 from sandbox.grader_source import GraderSource
 from sandbox.grading.five_checks import Scorer
 from sandbox.grading.slice_size import SliceSize
@@ -86,7 +86,7 @@ class GraderCache:
         source = GraderSource.of_version(plan.project, version)
         if version.asks and self._asker is not None:
             lend = partial(self._pool.grading, source)
-            asking = who(plan.project, scorer.key, version, batch)
+            asking = ask_context(plan.project, scorer.key, version, batch)
             number = plan.scorers.index(scorer)
             asking = asking._replace(number=number, budget=plan.terms.budget, keep=plan.terms.keep_replies)
             return AskingScorer(lend, self._asker, asking)

@@ -14,8 +14,8 @@ from redis.exceptions import RedisError
 
 from gradebox.outcome import Spent
 from models import store_calls
+from models.asks.ask_context import AskContext
 from models.asks.ask_counts import AskCounts
-from models.asks.who import Who
 from models.fair_threads import FairThreads
 from models.parse_ask import (
     EndpointRequest,
@@ -47,7 +47,7 @@ _NOTHING = Spent()
 IsWanted = Callable[[], bool]
 """Returns whether an answer is still needed. Called on the asker's thread twice a second, so it must not block."""
 
-ScoreOther = Callable[[str, Sequence[bytes], Who, IsWanted], list[Answer]]
+ScoreOther = Callable[[str, Sequence[bytes], AskContext, IsWanted], list[Answer]]
 """Scores threads, given as JSON, with the grader of this label, on behalf of the grader that asks."""
 
 
@@ -57,7 +57,7 @@ class _GraderAsk(NamedTuple):
     level: int
     label: str
     thread: bytes
-    who: Who
+    context: AskContext
     wanted: IsWanted
     answer: Future[Answer]
 
@@ -95,7 +95,7 @@ class Asker:
         self._graders: dict[int, FairThreads[None]] = {}
         self._under_way: Counter[tuple[str, str]] = Counter()
 
-    def ask(self, request: bytes, who: Who, wanted: IsWanted) -> Future[Answer]:
+    def ask(self, request: bytes, context: AskContext, wanted: IsWanted) -> Future[Answer]:
         """Return a future of the answer to a request. A failure is an answer too.
 
         The future is cancelled when the answer is no longer needed, and when the asker is closed.
@@ -111,18 +111,18 @@ class Asker:
         if isinstance(parsed, OnceRequest):
             return done(Answer(b'{"reply":%b}' % bytes(parsed.value), _NOTHING))
         asked = parsed.asked
-        if asked not in who.asks:
+        if asked not in context.asks:
             message = f"the grader may not ask {asked}: name it at module level, so that the version knows what it asks"
             return done(failed("unknown", message))
-        if who.stand_in and not isinstance(parsed, GraderRequest):
+        if context.stand_in and not isinstance(parsed, GraderRequest):
             return done(replied(stand_in_reply.reply(parsed), Spent(asks=1)))
         if isinstance(parsed, GraderRequest):
-            future = self._ask_grader(who.asks[asked] or parsed.name, parsed, who, wanted)
+            future = self._ask_grader(context.asks[asked] or parsed.name, parsed, context, wanted)
         else:
-            future = self._ask_server(parsed, request, who, wanted)
+            future = self._ask_server(parsed, request, context, wanted)
         with self._lock:
-            self._under_way[who.project, asked] += 1
-        future.add_done_callback(partial(self._end, (who.project, asked)))
+            self._under_way[context.project, asked] += 1
+        future.add_done_callback(partial(self._end, (context.project, asked)))
         return future
 
     @contextmanager
@@ -138,11 +138,11 @@ class Asker:
             del _gathered.asks
             self._send(asks)
 
-    def room(self, who: Who) -> int:
+    def room(self, context: AskContext) -> int:
         """Return how many more asks of this grader are useful. Further asks would wait and only use memory."""
         if self._sends_no_more:
             return 0
-        return max(min((self._room(who.project, asked) for asked in who.asks), default=_AHEAD), 0)
+        return max(min((self._room(context.project, asked) for asked in context.asks), default=_AHEAD), 0)
 
     def _room(self, project: str, asked: str) -> int:
         running = self._running
@@ -182,15 +182,15 @@ class Asker:
                 del self._under_way[asked]
 
     def _ask_server(
-        self, request: ModelRequest | EndpointRequest, data: bytes, who: Who, wanted: IsWanted
+        self, request: ModelRequest | EndpointRequest, data: bytes, context: AskContext, wanted: IsWanted
     ) -> Future[Answer]:
         with self._lock:  # so that the loop cannot end in between
             if self._is_closed:
                 return _cancelled()
             asking, loop = self._running or self._begin()
-            return asyncio.run_coroutine_threadsafe(asking.answer(request, data, who, wanted), loop)
+            return asyncio.run_coroutine_threadsafe(asking.answer(request, data, context, wanted), loop)
 
-    def _ask_grader(self, label: str, request: GraderRequest, who: Who, wanted: IsWanted) -> Future[Answer]:
+    def _ask_grader(self, label: str, request: GraderRequest, context: AskContext, wanted: IsWanted) -> Future[Answer]:
         """Each level has its own threads: graders that wait for other graders do not occupy the threads of these."""
         level = getattr(self._level, "number", 0)
         if self.score_other is None:
@@ -201,7 +201,7 @@ class Asker:
             if self._is_closed:
                 return _cancelled()
         future: Future[Answer] = Future()
-        ask = _GraderAsk(level, label, bytes(request.thread), who, wanted, future)
+        ask = _GraderAsk(level, label, bytes(request.thread), context, wanted, future)
         waiting: list[_GraderAsk] | None = getattr(_gathered, "asks", None)
         if waiting is None:
             self._send([ask])
@@ -217,7 +217,7 @@ class Asker:
             if b"\n" in ask.thread:  # threads are joined by newlines, so this one would be read as several
                 alone.append([ask])
             else:
-                alike.setdefault((ask.level, ask.label, id(ask.who), ask.wanted), []).append(ask)
+                alike.setdefault((ask.level, ask.label, id(ask.context), ask.wanted), []).append(ask)
         for each in alike.values():
             alone += [each[first : first + _TOGETHER] for first in range(0, len(each), _TOGETHER)]
         for part in alone:
@@ -233,31 +233,31 @@ class Asker:
                 graders = self._graders.get(level)
                 if graders is None:
                     graders = self._graders[level] = FairThreads(f"asked-graders-{level}", _GRADERS, _OF_ONE)
-                scored = graders.submit(asks[0].who.project, partial(self._score_others, asks))
+                scored = graders.submit(asks[0].context.project, partial(self._score_others, asks))
         scored.add_done_callback(partial(_end_asks, asks))
 
     def _score_others(self, asks: Sequence[_GraderAsk]) -> None:
         asks = [ask for ask in asks if ask.answer.set_running_or_notify_cancel()]
         if not asks:
             return
-        level, label, _, who, wanted, _ = asks[0]
+        level, label, _, context, wanted, _ = asks[0]
         self._level.number = level + 1
         if wanted():
-            answers = self._scores_of(label, [ask.thread for ask in asks], who, wanted)
+            answers = self._scores_of(label, [ask.thread for ask in asks], context, wanted)
         else:
             message = f"grader {label!r} was not asked, because its answer was no longer needed"
             answers = [failed("unreachable", message, True)] * len(asks)
         for ask, answer in zip(asks, answers, strict=True):
             ask.answer.set_result(answer)
 
-    def _scores_of(self, label: str, threads: Sequence[bytes], who: Who, wanted: IsWanted) -> list[Answer]:
+    def _scores_of(self, label: str, threads: Sequence[bytes], context: AskContext, wanted: IsWanted) -> list[Answer]:
         """Scores threads with another grader, which is looked up first. If the store is away, this waits as asks of
         servers do.
         """
         assert self.score_other is not None
         while True:
             try:
-                return self.score_other(label, threads, who, wanted)
+                return self.score_other(label, threads, context, wanted)
             except RedisError as error:
                 if not (self._waits_for_store and is_away(error) and wanted()) or self._is_closed:
                     raise

@@ -14,12 +14,12 @@ from redis.exceptions import RedisError
 from gradebox.outcome import Spent, sum_of
 from gradebox.schemas import Price
 from models import store_calls
+from models.asks.ask_context import AskContext
 from models.asks.ask_counts import AskCounts
 from models.asks.equal_asks import EqualAsks
 from models.asks.rate_limits import Gate, Gates
 from models.asks.retries import send_with_retries
 from models.asks.server_connections import ServerConnections
-from models.asks.who import Who
 from models.errors import AskFailed, TokenUsage
 from models.parse_ask import EndpointRequest, ModelRequest, RequestError, read_thread
 from models.replies.answer_json import Answer, failed, failed_by, replied
@@ -115,15 +115,15 @@ class ServerAsks:
         return self._gates.places(project, asked)
 
     async def answer(
-        self, request: ModelRequest | EndpointRequest, data: bytes, who: Who, wanted: Callable[[], bool]
+        self, request: ModelRequest | EndpointRequest, data: bytes, context: AskContext, wanted: Callable[[], bool]
     ) -> Answer:
         """Answer a request; the answer may be an error."""
-        answer = await self._answer(request, data, who, wanted)
-        self._counts.add(who.project, request.asked, answer)
+        answer = await self._answer(request, data, context, wanted)
+        self._counts.add(context.project, request.asked, answer)
         return answer
 
     async def _answer(
-        self, request: ModelRequest | EndpointRequest, data: bytes, who: Who, wanted: Callable[[], bool]
+        self, request: ModelRequest | EndpointRequest, data: bytes, context: AskContext, wanted: Callable[[], bool]
     ) -> Answer:
         task = asyncio.current_task()
         assert task is not None
@@ -134,8 +134,8 @@ class ServerAsks:
             while True:
                 try:
                     if isinstance(request, ModelRequest):
-                        return await self._ask_model(request, data, who)
-                    return await self._ask_endpoint(request, who)
+                        return await self._ask_model(request, data, context)
+                    return await self._ask_endpoint(request, context)
                 except _Changed:
                     pass
                 except _Ended:
@@ -145,7 +145,7 @@ class ServerAsks:
                         raise
                     await asyncio.sleep(store_calls.AGAIN_S)
         except NotFound:
-            return _missing(request, who)
+            return _missing(request, context)
         except SecretKeyError:
             return failed("unreachable", f"the API key of {request.name!r} cannot be decrypted: give it again", True)
         except RedisError as error:
@@ -155,19 +155,19 @@ class ServerAsks:
         finally:
             del self._tasks[task]
 
-    async def _ask_model(self, request: ModelRequest, data: bytes, who: Who) -> Answer:
+    async def _ask_model(self, request: ModelRequest, data: bytes, context: AskContext) -> Answer:
         try:
-            used = await self._models.get(who.project, request.name, who.since)
+            used = await self._models.get(context.project, request.name, context.since)
         except AskFailed as error:
             return failed_by(error, "", "", Spent(asks=1))
         model = used.access.server
-        asked = _counted_ask(request, who)
-        if not (who.keep and model.keep_replies and self._keeping.bytes):
-            return await self._pay_model(request, who, used, asked, b"")
+        asked = _counted_ask(request, context)
+        if not (context.keep and model.keep_replies and self._keeping.bytes):
+            return await self._pay_model(request, context, used, asked, b"")
         digest = kept_replies.digest(model.url, model.model, model.defaults, request=data)
-        flight = who.batch, who.grader, who.project, who.patience is None, model.revision, digest
+        flight = context.batch, context.grader, context.project, context.patience is None, model.revision, digest
         answer, is_first = await self._equal_asks.join(
-            flight, lambda: self._find_or_pay(request, who, used, asked, digest)
+            flight, lambda: self._find_or_pay(request, context, used, asked, digest)
         )
         if is_first or not answer.spent.asks:  # nothing was sent, because the budget is used up
             return answer
@@ -176,15 +176,15 @@ class ServerAsks:
         return Answer(answer.body, spent)
 
     async def _find_or_pay(
-        self, request: ModelRequest, who: Who, used: _UsedModel, asked: CountedAsk, digest: bytes
+        self, request: ModelRequest, context: AskContext, used: _UsedModel, asked: CountedAsk, digest: bytes
     ) -> Answer:
         found = await self._look(asked, digest)
         if found.reply is not None:
             return Answer(found.reply, Spent(asks=1, kept=1))
-        return await self._pay_model(request, who, used, asked, digest)
+        return await self._pay_model(request, context, used, asked, digest)
 
     async def _pay_model(
-        self, request: ModelRequest, who: Who, used: _UsedModel, asked: CountedAsk, digest: bytes
+        self, request: ModelRequest, context: AskContext, used: _UsedModel, asked: CountedAsk, digest: bytes
     ) -> Answer:
         model, api_key = used.access.server, used.access.api_key
         limits = AskLimits(model.max_concurrency, model.requests_per_minute, model.tokens_per_minute)
@@ -201,21 +201,21 @@ class ServerAsks:
             return answer._replace(is_fitting=fits(reply.text, request.schema))
 
         async def look() -> None:
-            if await self._models.get(who.project, request.name, who.since) is not used:
+            if await self._models.get(context.project, request.name, context.since) is not used:
                 raise _Changed
 
-        return await self._ask(send, look, used, gate, asked, who, model.price, digest)
+        return await self._ask(send, look, used, gate, asked, context, model.price, digest)
 
-    async def _ask_endpoint(self, request: EndpointRequest, who: Who) -> Answer:
+    async def _ask_endpoint(self, request: EndpointRequest, context: AskContext) -> Answer:
         try:
             thread = read_thread(request)
-            used = await self._endpoints.get(who.project, request.name, who.since)
+            used = await self._endpoints.get(context.project, request.name, context.since)
         except RequestError as error:
             return failed("refused", str(error))
         except AskFailed as error:
             return failed_by(error, "", "", Spent(asks=1))
         endpoint, api_key = used.access.server, used.access.api_key
-        asked = _counted_ask(request, who)
+        asked = _counted_ask(request, context)
         limits = AskLimits(endpoint.max_concurrency, endpoint.requests_per_minute)
         gate = self._gates.get(asked.project, asked.asked, endpoint.account, limits)
 
@@ -225,10 +225,10 @@ class ServerAsks:
             return replied({"reward": found.reward, "metadata": found.metadata}, Spent(asks=1), api_key)
 
         async def look() -> None:
-            if await self._endpoints.get(who.project, request.name, who.since) is not used:
+            if await self._endpoints.get(context.project, request.name, context.since) is not used:
                 raise _Changed
 
-        return await self._ask(send, look, used, gate, asked, who)
+        return await self._ask(send, look, used, gate, asked, context)
 
     async def _ask(
         self,
@@ -237,7 +237,7 @@ class ServerAsks:
         used: Used[Any, Any],
         gate: Gate,
         asked: CountedAsk,
-        who: Who,
+        context: AskContext,
         price: Price | None = None,
         digest: bytes = b"",
     ) -> Answer:
@@ -257,23 +257,23 @@ class ServerAsks:
             spent = replace(spent_by(price, usage), asks=1 - lost.asks)
             lost = sum_of((lost, spent))
             await self._wait_for(self._count(asked, spent, currency))
-            await self._check_standing(asked, who)
+            await self._check_standing(asked, context)
 
         used.asks += 1
         try:
-            async with gate.place(who.has_asked):
-                if who.patience is not None:
-                    who.patience.check(asked.asked)
-                has_budget = await self._check_standing(asked, who)
+            async with gate.place(context.has_asked):
+                if context.patience is not None:
+                    context.patience.check(asked.asked)
+                has_budget = await self._check_standing(asked, context)
                 if self.sends_no_more:
                     await asyncio.Event().wait()
                 self._sent.add(task)
                 began = monotonic()
                 try:
                     async with self._connections.of(asked.project):
-                        answer = await send_with_retries(send, look, gate, who.patience, pay)
+                        answer = await send_with_retries(send, look, gate, context.patience, pay)
                 except AskFailed as error:
-                    reported = error if who.patience is None else who.patience.spent_by(asked.asked, error)
+                    reported = error if context.patience is None else context.patience.spent_by(asked.asked, error)
                     answer = failed_by(reported, host, secret, spent_by(price, error.usage))
                 finally:
                     self._counts.waited(asked.project, asked.asked, monotonic() - began)
@@ -293,7 +293,7 @@ class ServerAsks:
             used.asks -= 1
             self._sent.discard(task)
 
-    async def _check_standing(self, asked: CountedAsk, who: Who) -> bool:
+    async def _check_standing(self, asked: CountedAsk, context: AskContext) -> bool:
         """Return whether there is a budget. Raises _OverBudget if it is spent, and _Ended if the batch has ended.
 
         The spending is that of all processes: each reply of Redis to this process brings it up to date.
@@ -303,12 +303,12 @@ class ServerAsks:
             known = await self._look(asked)
         if known.is_ended:
             raise _Ended
-        if who.budget is not None and (limit := known.batch.used_up(who.budget)):
+        if context.budget is not None and (limit := known.batch.used_up(context.budget)):
             raise _OverBudget(f"the batch's budget of {limit} is used up: send the rest with a larger one")
         if known.budget is not None and (limit := known.project.used_up(known.budget)):
             message = f"the project's budget of {limit} is used up: raise it, and send the rest as a new batch"
             raise _OverBudget(message)
-        return who.budget is not None or known.budget is not None
+        return context.budget is not None or known.budget is not None
 
     async def _look(self, asked: CountedAsk, digest: bytes = b"") -> BudgetStanding:
         """Fetch the reply stored under a digest, and the spending."""
@@ -371,12 +371,12 @@ class ServerAsks:
         self._gates.forget_idle()
 
 
-def _missing(request: ModelRequest | EndpointRequest, who: Who) -> Answer:
+def _missing(request: ModelRequest | EndpointRequest, context: AskContext) -> Answer:
     """The error of a model or endpoint that was there at the test run and is not now. Outcomes of a batch can be scored
     again once it is back; any other caller would repeat the request at once, and in vain.
     """
     kind = request.asked.partition(":")[0]
-    if not who.batch:
+    if not context.batch:
         return failed("unknown", f"the project has no {kind} {request.name!r}: register it, or name another")
     message = (
         f"the project no longer has the {kind} {request.name!r}, which was deleted: create it again with this key, and "
@@ -385,6 +385,6 @@ def _missing(request: ModelRequest | EndpointRequest, who: Who) -> Answer:
     return failed("unknown", message, retryable=True)
 
 
-def _counted_ask(request: ModelRequest | EndpointRequest, who: Who) -> CountedAsk:
-    currency = "" if who.budget is None else who.budget.currency
-    return CountedAsk(who.project, request.asked, who.grader, who.batch, currency, who.number)
+def _counted_ask(request: ModelRequest | EndpointRequest, context: AskContext) -> CountedAsk:
+    currency = "" if context.budget is None else context.budget.currency
+    return CountedAsk(context.project, request.asked, context.grader, context.batch, currency, context.number)

@@ -20,8 +20,8 @@ from redis.exceptions import RedisError
 
 from gradebox.asks.asking import KNOWN_BYTES, MOST_ASKS, MOST_ROUNDS, REQUEST_BYTES
 from gradebox.outcome import AskFailure, Outcome, OutcomeError, Spent, sum_of
+from models.asks.ask_context import AskContext
 from models.asks.asker import Asker
-from models.asks.who import Who
 from models.replies.answer_json import Answer, failed
 from sandbox.errors import InfrastructureError
 from sandbox.grading.grading import NO_SANDBOX, Grading, Stop
@@ -102,10 +102,10 @@ class AskingScorer:
         later: the outcomes of the last call that it did not return, because an earlier thread has none.
     """
 
-    def __init__(self, lend: Lend, asker: Asker, who: Who) -> None:
+    def __init__(self, lend: Lend, asker: Asker, context: AskContext) -> None:
         self._lend = lend
         self._asker = asker
-        self._who = who
+        self._who = context
         self.traces: dict[int, str] = {}
         self.later: list[Outcome] = []
 
@@ -116,8 +116,8 @@ class AskingScorer:
         result is the outcomes of the leading threads that all have one.
         """
         count = count_lines(payload) if lines is None else lines
-        who = self._who._replace(since=monotonic())
-        call = _Call(payload, count, first_index, label, stop, self._asker, who)
+        context = self._who._replace(since=monotonic())
+        call = _Call(payload, count, first_index, label, stop, self._asker, context)
         try:
             call.run(self._lend)
         finally:
@@ -131,7 +131,14 @@ class _Call:
     """One call of `AskingScorer.score`."""
 
     def __init__(
-        self, payload: bytes, count: int, first_index: int, label: str, stop: Stop | None, asker: Asker, who: Who
+        self,
+        payload: bytes,
+        count: int,
+        first_index: int,
+        label: str,
+        stop: Stop | None,
+        asker: Asker,
+        context: AskContext,
     ) -> None:
         self._ids = read_ids(payload, count)
         self._fresh = deque(_Line(number, data) for number, data in enumerate(lines_of(payload, count)))
@@ -144,8 +151,8 @@ class _Call:
         self._label = label
         self._stop = stop
         self._asker = asker
-        self._who = who
-        self._who_has_asked = who._replace(has_asked=True)
+        self._who = context
+        self._who_has_asked = context._replace(has_asked=True)
         self._held = 0
         self._first_left = 0
         self._is_over = False
@@ -270,13 +277,13 @@ class _Call:
                 self._begin_asks(line, requests)
 
     def _begin_asks(self, line: _Line, requests: Sequence[bytes]) -> None:
-        who = self._who if line.rounds == 1 else self._who_has_asked
+        context = self._who if line.rounds == 1 else self._who_has_asked
         asked = sum(not request.startswith(_ONCE) for request in requests)
         line.pending += asked * _ANSWER_BYTES
         self._held += asked * _ANSWER_BYTES
         self._asking[line.position] = line
         line.waiting = [
-            (request, None if request.startswith(_ONCE) else self._asker.ask(request, who, self._is_wanted))
+            (request, None if request.startswith(_ONCE) else self._asker.ask(request, context, self._is_wanted))
             for request in requests
         ]
         for _, future in line.waiting:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from gradebox.outcome import Outcome, Spent, sum_of
+from models.asks.ask_context import AskContext
 from models.asks.asker import Asker
-from models.asks.who import Who
 from models.replies.answer_json import Answer, failed, replied
 from models.scoring.scoring import scoring
 from sandbox.errors import InfrastructureError
@@ -14,14 +14,20 @@ from storage.store import Store
 
 
 def score_other(
-    store: Store, pool: Pool, asker: Asker, label: str, threads: Sequence[bytes], who: Who, wanted: Callable[[], bool]
+    store: Store,
+    pool: Pool,
+    asker: Asker,
+    label: str,
+    threads: Sequence[bytes],
+    context: AskContext,
+    wanted: Callable[[], bool],
 ) -> list[Answer]:
     """Score threads, each one line, with the version `key@number` of the project, and return an answer for each."""
     key, _, number = label.partition("@")
     count = len(threads)
     try:
-        version = store.graders.runnable(who.project, key, int(number))
-        with scoring(store, pool, asker, who.project, key, version, who.batch, who) as scorer:
+        version = store.graders.runnable(context.project, key, int(number))
+        with scoring(store, pool, asker, context.project, key, version, context.batch, context) as scorer:
             outcomes = scorer.score(b"\n".join(threads), 0, label, count, stop=lambda _: not wanted())
     except (NotFound, NotRunnable) as error:
         return [failed("unknown", str(error))] * count

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from gradebox.judges.source import settled
 from gradebox.schemas import Kind, Version
+from models.asks.ask_context import AskContext
 from models.asks.asker import Asker
-from models.asks.who import Who
 from models.scoring.asking_scorer import AskingScorer
 from models.scoring.combined_scorer import CombinedScorer, Lend, Missing, PartScorer
 from sandbox.grader_source import GraderSource
@@ -30,7 +30,7 @@ def scoring(
     key: str,
     version: Version,
     batch: str = "",
-    asked_by: Who | None = None,
+    asked_by: AskContext | None = None,
 ) -> Iterator[Scorer]:
     """Yield a scorer for this version. `batch` is "" outside batches. If another grader asks this one, `asked_by`
     passes on its settings for asks.
@@ -40,7 +40,7 @@ def scoring(
         yield combined
         return
     if version.asks:
-        asking = who(project, key, version, batch)
+        asking = ask_context(project, key, version, batch)
         if asked_by is not None:
             asking = asking._replace(
                 stand_in=asked_by.stand_in,
@@ -87,7 +87,7 @@ def _lend(store: Store, pool: Pool, project: str, label: str) -> Lend:
     return partial(pool.grading, GraderSource.of_version(project, version))
 
 
-def who(project: str, key: str, version: Version, batch: str = "") -> Who:
-    """Return the asking grader for this version."""
+def ask_context(project: str, key: str, version: Version, batch: str = "") -> AskContext:
+    """Return the context of the asks of this version."""
     asks = {ask: version.pinned.get(ask, "") for ask in version.asks}
-    return Who(project, key, f"{key}@{version.number}", batch, asks)
+    return AskContext(project, key, f"{key}@{version.number}", batch, asks)

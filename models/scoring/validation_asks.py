@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 
+from models.asks.ask_context import AskContext
 from models.asks.asker import Asker
 from models.asks.validation_timeouts import Patience
-from models.asks.who import Who
 from models.scoring.asking_scorer import AskingScorer
 from models.scoring.other_graders import score_other
 from models.settings import ModelSettings
@@ -53,8 +53,8 @@ class ProjectAnswering:
     def scorer(self, grading: Grading, asks: Sequence[str]) -> AskingScorer:
         """Return a scorer that uses the given sandbox and answers its asks."""
         allowed = {ask: self.pinned.get(ask, "") for ask in asks}
-        who = Who(self._project, "", _LABEL, asks=allowed, stand_in=self._stand_in, patience=self._patience)
-        return AskingScorer(lambda: nullcontext(grading), self._asker, who)
+        context = AskContext(self._project, "", _LABEL, asks=allowed, stand_in=self._stand_in, patience=self._patience)
+        return AskingScorer(lambda: nullcontext(grading), self._asker, context)
 
     def _lacks(self, ask: str) -> str | None:
         kind, _, key = ask.partition(":")

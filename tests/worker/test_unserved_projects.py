@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 
+from models.asks.ask_context import AskContext
 from models.asks.asker import Asker
-from models.asks.who import Who
 from models.replies.answer_json import Answer
 from models.selftest import EchoAsker
 from runtime.metrics import Metrics
@@ -92,8 +92,8 @@ async def grade(thread):
 class NeverForSome(EchoAsker):
     """Never answers a project whose name begins with `slow`."""
 
-    def ask(self, request: bytes, who: Who, wanted: Callable[[], bool]) -> Future[Answer]:
-        return Future() if who.project.startswith("slow") else super().ask(request, who, wanted)
+    def ask(self, request: bytes, context: AskContext, wanted: Callable[[], bool]) -> Future[Answer]:
+        return Future() if context.project.startswith("slow") else super().ask(request, context, wanted)
 
 
 def _is_in_state(store: Store, project: str, batch: str, state: str) -> bool:

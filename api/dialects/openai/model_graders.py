@@ -17,7 +17,7 @@ from api.dialects.openai.sample import Sample
 from api.http.problems import too_large
 from api.services import Services
 from gradebox.outcome import Outcome
-from models.asks.who import Who
+from models.asks.ask_context import AskContext
 from models.scoring.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
 from sandbox.grading.source_bytes import SourceRefused, from_bytes
@@ -96,8 +96,8 @@ def run(services: Services, caller: Caller, grader: ScoreModel | LabelModel, sam
     check(services, caller, grader, param)
     source = _source_of(caller.project, grader, param)
     line = _line(grader, sample, param, services.line_bytes)
-    who = Who(caller.project, "", f"openai:{grader.kind}", asks={_ask(grader): ""})
-    scorer = AskingScorer(partial(services.pool.grading, source), services.asker, who)
+    context = AskContext(caller.project, "", f"openai:{grader.kind}", asks={_ask(grader): ""})
+    scorer = AskingScorer(partial(services.pool.grading, source), services.asker, context)
     outcomes = scorer.score(line, 0, grader.kind, 1, stop=caller.should_stop)
     if not outcomes:
         raise caller.why(f"{param} did not finish")

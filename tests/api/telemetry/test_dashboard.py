@@ -13,7 +13,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from gradebox.schemas import ModelDefaults
-from models.asks.who import Who
+from models.asks.ask_context import AskContext
 from tests.api.conftest import PROJECT, Service, create, finished
 
 ROOT = Path(__file__).parents[3]
@@ -37,7 +37,7 @@ def told(service: Service, client: httpx.Client, worker: None) -> dict[str, set[
     finished(client, str(client.post(f"{PROJECT}/batches", json=body).json()["id"]))
     store, asker = service.services.store, service.services.asker
     store.models.create("default", "judge", "http://127.0.0.1:9/v1", "m", "", ModelDefaults(), 5)
-    asker.ask(ASK, Who("default", "g", "g@1", asks={"model:judge": ""}), lambda: True).result(30)
+    asker.ask(ASK, AskContext("default", "g", "g@1", asks={"model:judge": ""}), lambda: True).result(30)
     labels: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(_metrics(service)):
         for sample in family.samples:

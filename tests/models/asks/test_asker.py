@@ -26,10 +26,10 @@ from gradebox.outcome import Spent
 from gradebox.schemas import ModelDefaults, ModelTrial, Price, Spending
 from models import store_calls
 from models.asks import server_connections
+from models.asks.ask_context import AskContext
 from models.asks.ask_counts import AskCounts
 from models.asks.asker import Asker
 from models.asks.validation_timeouts import Patience
-from models.asks.who import Who
 from models.errors import AskFailed
 from models.replies import chat_completion, error_answers
 from models.replies.answer_json import Answer
@@ -52,7 +52,7 @@ HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=1024
 KEY = "sk-very-secret-of-a-model-0123456789"
 ASKS = {"model:judge": "", "model:none": "", "endpoint:reward": "", "grader:other": "other@3"}
 REWARD = b'{"ask":"endpoint","name":"reward","thread":{"messages":[{"role":"user","content":"?"}]}}'
-WHO = Who("default", "polite", "polite@1", asks=ASKS)
+WHO = AskContext("default", "polite", "polite@1", asks=ASKS)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def asking(store: Store, ask_s: float = 30) -> Iterator[Asker]:
         asker.close()
 
 
-def later() -> Who:
+def later() -> AskContext:
     """The grader in a call that begins now."""
     return WHO._replace(since=monotonic())
 
@@ -100,15 +100,15 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def told(asker: Asker, sent: bytes, who: Who = WHO) -> tuple[dict[str, Any], Spent]:
-    answer = asker.ask(sent, who, lambda: True).result(30)
+def told(asker: Asker, sent: bytes, context: AskContext = WHO) -> tuple[dict[str, Any], Spent]:
+    answer = asker.ask(sent, context, lambda: True).result(30)
     assert KEY.encode() not in answer.body
     assert b"127.0.0.1" not in answer.body
     return json.loads(answer.body), answer.spent
 
 
-def error(asker: Asker, sent: bytes, who: Who = WHO) -> dict[str, Any]:
-    found = told(asker, sent, who)[0]["error"]
+def error(asker: Asker, sent: bytes, context: AskContext = WHO) -> dict[str, Any]:
+    found = told(asker, sent, context)[0]["error"]
     assert isinstance(found, dict)
     return found
 
@@ -168,9 +168,9 @@ def test_what_a_server_says_that_a_reply_cost_can_be_counted_at_any_price(store:
         usage = chat_completion.read(body, KEY).usage
         assert usage == (1, most)
         spent = Spent(1, 0, *usage, sum(usage) * 1_000_000 / 1e6)
-        who = spending.CountedAsk("default", "model:judge", "g", "")
+        context = spending.CountedAsk("default", "model:judge", "g", "")
         for _ in range(150):
-            counted = store.spending.count(args=spending.arguments(who, Keeping(0, 1), spent, "USD"))
+            counted = store.spending.count(args=spending.arguments(context, Keeping(0, 1), spent, "USD"))
     assert spending.standing(counted).batch == (0, 0)
     assert store.spending.told("default").total.costs["USD"] == ((1 << 63) - 1) / spending.NANO
     assert store.spending.told("default").total.asks == 750
@@ -210,10 +210,10 @@ def test_once_gets_its_value_back(asker: Asker) -> None:
 def test_a_stand_in_asks_nobody(store: Store, server: ModelServer, asker: Asker) -> None:
     register(store, server)
     schema = {"type": "object", "properties": {"option": {"enum": ["no", "yes"]}}, "required": ["option"]}
-    who = WHO._replace(stand_in=True)
-    assert told(asker, request(schema=schema), who)[0]["reply"]["text"] == '{"option":"no"}'
-    assert told(asker, request(), who)[0]["reply"]["text"] == "stand-in"
-    assert told(asker, REWARD, who)[0]["reply"] == {"reward": 0.0, "metadata": {}}
+    context = WHO._replace(stand_in=True)
+    assert told(asker, request(schema=schema), context)[0]["reply"]["text"] == '{"option":"no"}'
+    assert told(asker, request(), context)[0]["reply"]["text"] == "stand-in"
+    assert told(asker, REWARD, context)[0]["reply"] == {"reward": 0.0, "metadata": {}}
     assert server.bodies == []
 
 
@@ -269,10 +269,10 @@ def test_replies_that_a_server_broke_off_are_asked_again_and_paid_for(store: Sto
 
 
 def test_no_more_tries_are_paid_for_than_a_budget_allows(store: Store) -> None:
-    who = WHO._replace(batch=running(store, "b"), budget=Budget(tokens=40))
+    context = WHO._replace(batch=running(store, "b"), budget=Budget(tokens=40))
     with ModelServer(Script(behave="broken-off")) as server, asking(store) as asker:
         register(store, server)
-        body, spent = told(asker, request(), who)
+        body, spent = told(asker, request(), context)
     assert body["error"]["kind"] == "over_budget"
     assert body["error"]["message"].startswith("the batch's budget of 40 tokens is used up: send the rest with")
     assert len(server.bodies) == 3
@@ -483,8 +483,8 @@ def test_the_settings_are_read_once_in_a_call(
     register(store, server)
     with asking(store) as asker:
         for calls in (1, 2):
-            who = later()
-            for future in [asker.ask(request(str(number)), who, lambda: True) for number in range(50)]:
+            context = later()
+            for future in [asker.ask(request(str(number)), context, lambda: True) for number in range(50)]:
                 assert not future.result(20).is_error
             assert len(read) == calls
 
@@ -712,10 +712,10 @@ def test_a_schema_that_a_server_refuses_is_left_out(store: Store) -> None:
 
 def test_what_asks_cost_is_counted(store: Store, server: ModelServer, asker: Asker) -> None:
     register(store, server, price=Price(1000.0, 2000.0))
-    who = WHO._replace(batch=running(store, "b1"))
-    assert told(asker, request("1"), who)[1] == Spent(1, 0, 10, 5, 0.02)
-    told(asker, request("2"), who)
-    told(asker, request("2"), who)
+    context = WHO._replace(batch=running(store, "b1"))
+    assert told(asker, request("1"), context)[1] == Spent(1, 0, 10, 5, 0.02)
+    told(asker, request("2"), context)
+    told(asker, request("2"), context)
     expected = Spending(asks=3, kept=1, input_tokens=20, output_tokens=10, costs={"USD": 0.04})
     assert spent_by_batch(store, "b1") == {
         "asks": 3, "kept": 1, "input_tokens": 20, "output_tokens": 10, "cost:USD": 40_000_000
@@ -728,23 +728,23 @@ def test_what_asks_cost_is_counted(store: Store, server: ModelServer, asker: Ask
 def test_a_budget_ends_asking(store: Store) -> None:
     with ModelServer(Script(latency_s=0.05)) as server, asking(store) as asker:
         register(store, server, price=Price(1000.0, 2000.0), max_concurrency=4)
-        who = WHO._replace(batch=running(store, "b1"), budget=Budget(cost=0.2))  # ten asks
-        futures = [asker.ask(request(str(number)), who, lambda: True) for number in range(60)]
+        context = WHO._replace(batch=running(store, "b1"), budget=Budget(cost=0.2))  # ten asks
+        futures = [asker.ask(request(str(number)), context, lambda: True) for number in range(60)]
         failed = [json.loads(future.result(20).body)["error"] for future in futures if future.result(20).is_error]
         assert {(one["kind"], one["retryable"]) for one in failed} == {("over_budget", False)}
         assert "the batch's budget of 0.2 USD is used up" in failed[0]["message"]
         assert 10 <= len(server.bodies) <= 14
-        assert "reply" in told(asker, request("0"), who)[0]  # a kept reply costs nothing
-        other = who._replace(batch=running(store, "b2"), budget=Budget(tokens=1000))
+        assert "reply" in told(asker, request("0"), context)[0]  # a kept reply costs nothing
+        other = context._replace(batch=running(store, "b2"), budget=Budget(tokens=1000))
         assert "reply" in told(asker, request("another batch"), other)[0]
 
 
 def test_no_more_is_asked_for_a_batch_that_was_cancelled(store: Store) -> None:
     """Its chunks see the end themselves only after a quarter of a second."""
-    who = WHO._replace(batch=running(store, "b1"))
+    context = WHO._replace(batch=running(store, "b1"))
     with ModelServer(Script(latency_s=0.05)) as server, asking(store) as asker:
         register(store, server, max_concurrency=4)
-        futures = [asker.ask(request(str(number)), who, lambda: True) for number in range(60)]
+        futures = [asker.ask(request(str(number)), context, lambda: True) for number in range(60)]
         eventually(lambda: len(server.bodies) >= 12)
         store.redis.hset(redis_keys.batch("b1"), "state", "cancelled")
         asked = len(server.bodies)
@@ -769,12 +769,12 @@ def test_a_grader_is_asked_on_threads_of_its_own(store: Store) -> None:
     thread = b'{"messages":[],"metadata":{"n":1}}'
     seen: list[tuple[str, bytes, str]] = []
 
-    def score(label: str, threads: Sequence[bytes], who: Who, wanted: Callable[[], bool]) -> list[Answer]:
+    def score(label: str, threads: Sequence[bytes], context: AskContext, wanted: Callable[[], bool]) -> list[Answer]:
         (data,) = threads
-        seen.append((label, data, who.label))
+        seen.append((label, data, context.label))
         if len(seen) > 3 * 20:
             return [Answer(b'{"reply":{"score":1.0}}', Spent(asks=1))]
-        return [asker.ask(asked, who, wanted).result(20)]
+        return [asker.ask(asked, context, wanted).result(20)]
 
     asked = b'{"ask":"grader","name":"other","thread":%b}' % thread
     with asking(store) as asker:
@@ -790,11 +790,11 @@ def test_a_grader_is_asked_on_threads_of_its_own(store: Store) -> None:
 def test_asks_of_one_grader_that_are_made_together_go_through_its_sandbox_together(store: Store) -> None:
     seen: list[tuple[str, list[bytes]]] = []
 
-    def score(label: str, threads: Sequence[bytes], who: Who, wanted: Callable[[], bool]) -> list[Answer]:
+    def score(label: str, threads: Sequence[bytes], context: AskContext, wanted: Callable[[], bool]) -> list[Answer]:
         seen.append((label, list(threads)))
         return [Answer(b'{"reply":%b}' % thread, Spent(asks=1)) for thread in threads]
 
-    who = WHO._replace(asks={"grader:a": "a@1", "grader:b": "b@2"})
+    context = WHO._replace(asks={"grader:a": "a@1", "grader:b": "b@2"})
 
     def wanted() -> bool:
         return True
@@ -804,7 +804,7 @@ def test_asks_of_one_grader_that_are_made_together_go_through_its_sandbox_togeth
         asker.score_other = score
         with asker.together():
             futures = [
-                asker.ask(b'{"ask":"grader","name":"%b","thread":%b}' % (name, body), who, wanted)
+                asker.ask(b'{"ask":"grader","name":"%b","thread":%b}' % (name, body), context, wanted)
                 for body in bodies
                 for name in (b"a", b"b")
             ]
@@ -925,7 +925,7 @@ def test_a_worker_that_cannot_look_up_an_asked_grader_waits_for_the_store(store:
     """Otherwise the whole chunk would be scored, and paid for, again."""
     tries: list[str] = []
 
-    def score(label: str, threads: Sequence[bytes], who: Who, wanted: Callable[[], bool]) -> list[Answer]:
+    def score(label: str, threads: Sequence[bytes], context: AskContext, wanted: Callable[[], bool]) -> list[Answer]:
         tries.append(label)
         if len(tries) < 3:
             raise RedisConnectionError("refused")

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from gradebox.outcome import Outcome, Spent
+from models.asks.ask_context import AskContext
 from models.asks.asker import Asker
-from models.asks.who import Who
 from models.replies.answer_json import Answer
 from models.scoring.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
@@ -22,7 +22,7 @@ from sandbox.pool.pool import Pool
 
 pytestmark = pytest.mark.sandbox
 
-WHO = Who("p", "g", "g@1")
+WHO = AskContext("p", "g", "g@1")
 HEAD = """
 import asyncio
 import time
@@ -59,14 +59,14 @@ class Scripted(Asker):
         self._lock = threading.Lock()
         self.enough = 1 << 20
 
-    def room(self, who: Who) -> int:
+    def room(self, context: AskContext) -> int:
         return max(self.enough - self.at_once, 0)
 
-    def ask(self, request: bytes, who: Who, wanted: Callable[[], bool]) -> Future[Answer]:
+    def ask(self, request: bytes, context: AskContext, wanted: Callable[[], bool]) -> Future[Answer]:
         future: Future[Answer] = Future()
         with self._lock:
             self.requests.append(json.loads(request))
-            self.since.append(who.since)
+            self.since.append(context.since)
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
         threading.Timer(self._delay_s, self._settle, (future, json.loads(request))).start()
@@ -108,8 +108,8 @@ class Half(Scripted):
         super().__init__(polite)
         self._slow = Scripted(polite, delay_s)
 
-    def ask(self, request: bytes, who: Who, wanted: Callable[[], bool]) -> Future[Answer]:
-        return self._slow.ask(request, who, wanted) if b"slow" in request else super().ask(request, who, wanted)
+    def ask(self, request: bytes, context: AskContext, wanted: Callable[[], bool]) -> Future[Answer]:
+        return self._slow.ask(request, context, wanted) if b"slow" in request else super().ask(request, context, wanted)
 
 
 def lines(*completions: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The grader that asks, and on whose behalf."""
+"""What the asks of one grading call have in common: the grader that asks, its batch, and what holds for them."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,8 +7,8 @@ from models.asks.validation_timeouts import Patience
 from storage.models.spending import Budget
 
 
-class Who(NamedTuple):
-    """The grader that asks.
+class AskContext(NamedTuple):
+    """The grader that asks, and what holds for its asks.
 
     Attributes:
         project: the project of the grader.
