@@ -92,7 +92,7 @@ def transaction(redis: Redis, change: Callable[[Pipeline], _T], *watched: str) -
     return cast(_T, redis.transaction(untyped, *watched, value_from_callable=True))
 
 
-def read_together(redis: Redis, ask: Callable[[Pipeline], None]) -> list[Any]:
+def read_snapshot(redis: Redis, ask: Callable[[Pipeline], None]) -> list[Any]:
     """The replies to the reading commands that `ask` queues, as of one moment.
 
     The reply to HGETALL is a dict; others are as Redis gives them to a script.
@@ -102,7 +102,7 @@ def read_together(redis: Redis, ask: Callable[[Pipeline], None]) -> list[Any]:
     with redis.pipeline(transaction=False) as pipe:
         ask(pipe)
         commands = [words for words, _ in pipe.command_stack]
-    replies = script(redis, "read_together")(args=[word for words in commands for word in (len(words), *words)])
+    replies = script(redis, "read_snapshot")(args=[word for words in commands for word in (len(words), *words)])
     return [
         dict(zip(*[iter(reply)] * 2, strict=True)) if words[0] == "HGETALL" else reply
         for words, reply in zip(commands, replies, strict=True)

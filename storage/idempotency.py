@@ -75,7 +75,7 @@ def keep(pipe: Pipeline, request: Once | None, answer: bytes) -> None:
     if request is not None:
         # As text: a Redis that was restarted meanwhile does not have the script's hash.
         kept = pack(request, answer)
-        pipe.eval(lua("remember_answer"), 0, request.project, request.digest, kept, MOST, request.keep_s)
+        pipe.eval(lua("keep_answer"), 0, request.project, request.digest, kept, MOST, request.keep_s)
 
 
 def pack(request: Once, answer: bytes) -> bytes:

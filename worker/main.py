@@ -24,10 +24,10 @@ from worker.context import WorkerContext, use
 from worker.dispatch import Dispatch
 from worker.environments.builder import EnvironmentBuilder
 from worker.environments.settings import EnvironmentSettings
-from worker.extra_loops import FurtherLoop, asking_loops, unserved_loops
 from worker.heartbeat import Heartbeat
 from worker.janitor_thread import JanitorThread
 from worker.process import WorkerProcess
+from worker.scoring_threads import ScoringThread, asking_threads, unserved_threads
 from worker.settings import WorkerSettings
 
 _ASKING_NICE = 5  # added in the lane `asking`, whose graders wait longer for models than for a processor
@@ -61,7 +61,7 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     use(context)
     threads: list[_WorkerThread] = [
         EnvironmentBuilder(context, EnvironmentSettings()),
-        *unserved_loops(context, own.asking_chunks),
+        *unserved_threads(context, own.asking_chunks),
         *_asking_threads(context, own.asking_chunks),
         JanitorThread(Janitor(store, settings.retention_s)),
         heartbeat,
@@ -83,13 +83,13 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
         tracing.stop()
 
 
-def _asking_threads(context: WorkerContext, asking_chunks: int) -> list[FurtherLoop | AskingCalls]:
+def _asking_threads(context: WorkerContext, asking_chunks: int) -> list[ScoringThread | AskingCalls]:
     """The further threads of a worker in the lane `asking`. Other workers have none, and answer no asks."""
     if context.lane != "asking":
         return []
     context.asker = asker_of(context.store, ModelSettings(), context.pool, waits_for_store=True)
     context.metrics.registry.register(context.asker.counts.registry)
-    return [AskingCalls(context), *asking_loops(context, asking_chunks)]
+    return [AskingCalls(context), *asking_threads(context, asking_chunks)]
 
 
 class _WorkerThread(Protocol):

@@ -20,7 +20,7 @@ from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, PlannedGrader, Wa
 from storage.batches import accepted_answer, batch_record
 from storage.batches.frozen_batch import Frozen, part
 from storage.batches.recorded_scores import RecordedScores
-from storage.connection import is_full_now, lua, read_together, script, text
+from storage.connection import is_full_now, lua, read_snapshot, script, text
 from storage.errors import CutOff, KeyReused, NotFound, OutcomesLost, QuotaExceeded, Refused
 from storage.idempotency import MOST, Once, answered, read
 from storage.idempotency import pack as idempotent
@@ -228,7 +228,7 @@ class Batches:
             for batch_id in ids:
                 batch_record.ask(pipe, batch_id)
 
-        answers = read_together(self._redis, ask)
+        answers = read_snapshot(self._redis, ask)
         records = zip(ids, zip(*[iter(answers)] * 3, strict=True), strict=True)
         batches = (batch_record.standing(batch_id, *record) for batch_id, record in records)
         return [batch for batch in batches if batch is not None]
@@ -308,7 +308,7 @@ class Batches:
             pipe.hkeys(redis_keys.attempts(batch_id))
             pipe.sismember(redis_keys.OPEN, batch_id)
 
-        record, short, (table, done), frozen, lent, is_open = read_together(self._redis, ask)
+        record, short, (table, done), frozen, lent, is_open = read_snapshot(self._redis, ask)
         project, scorers, sources, trace, terms = record
         table = short or table
         if frozen is not None:
@@ -343,7 +343,7 @@ class Batches:
 
     def tables(self, batch_id: str) -> tuple[bytes, bytes] | None:
         """The chunk table of a batch that is not frozen, and the attempts that count, both packed."""
-        short, (table, done) = read_together(self._redis, lambda pipe: self._ask_for_tables(pipe, batch_id))
+        short, (table, done) = read_snapshot(self._redis, lambda pipe: self._ask_for_tables(pipe, batch_id))
         chunks = short or table
         return None if chunks is None else (chunks, done or b"")
 
@@ -388,7 +388,7 @@ class Batches:
                 pipe.hgetall(redis_keys.spent_by_batch(batch_id))
                 self._tallies.ask(pipe, batch_id, 0)
 
-        record, underway, frozen, *rest = read_together(self._redis, ask)
+        record, underway, frozen, *rest = read_snapshot(self._redis, ask)
         if not summary:
             return batch_record.standing(batch_id, record, underway, frozen)
         recorded, spent, *kept = rest
@@ -409,7 +409,7 @@ class Batches:
                     pipe.lrange(redis_keys.rewards(fields["project"], scorer.key), 0, -1)
                 pipe.exists(redis_keys.batch(batch_id))
 
-            *found, is_there = read_together(self._redis, ask_more)
+            *found, is_there = read_snapshot(self._redis, ask_more)
             if not is_there:  # it was frozen or deleted meanwhile
                 return self._read(batch_id, summary)
             kept, rewards = [*kept, *found[: -len(scorers)]], found[-len(scorers) :]

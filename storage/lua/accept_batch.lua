@@ -31,5 +31,5 @@ count(project, wanted.total, 1)
 store(project, wanted.size)
 rotate(id, batch)
 if #wanted.audit > 0 then redis.call('XADD', unpack(wanted.audit)) end
-if once then remember_answer(project, once.digest, ARGV[3], once.most, once.keep_s) end
+if once then keep_answer(project, once.digest, ARGV[3], once.most, once.keep_s) end
 return {'', 1, unpack(has)}

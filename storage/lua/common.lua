@@ -210,7 +210,7 @@ end
 
 -- Stores an answer, and deletes the project's oldest one if there are too many. `most` are stored, for `keep_s`
 -- seconds.
-local function remember_answer(project, digest, answer, most, keep_s)
+local function keep_answer(project, digest, answer, most, keep_s)
   local answers = 'gradebox:answers:' .. project
   redis.call('LREM', answers, 0, digest)  -- of an answer that has expired
   redis.call('SET', 'gradebox:answer:' .. digest, answer, 'EX', keep_s)

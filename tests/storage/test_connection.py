@@ -10,7 +10,7 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, Respon
 
 from gradebox.outcome import Outcome
 from storage import redis_keys
-from storage.connection import FORMAT, check_format, is_away, load_scripts, lua, read_together, text, trouble_of
+from storage.connection import FORMAT, check_format, is_away, load_scripts, lua, read_snapshot, text, trouble_of
 from storage.errors import UnknownFormat
 from storage.idempotency import Once, once
 from storage.spool.chunks import Chunk
@@ -162,7 +162,7 @@ def test_scripts_are_compiled_before_they_are_used(redis: Redis) -> None:
     assert not any(redis.script_exists(hashlib.sha1(lua("migrate_3").encode()).hexdigest()))
 
 
-def test_what_is_read_together_is_as_in_a_transaction(redis: Redis) -> None:
+def test_a_snapshot_is_as_of_a_transaction(redis: Redis) -> None:
     redis.hset("hash", mapping={"a": 1, "b": 2})
     redis.rpush("list", "x", b"\xff")
     redis.sadd("set", 1)
@@ -179,7 +179,7 @@ def test_what_is_read_together_is_as_in_a_transaction(redis: Redis) -> None:
 
     with redis.pipeline() as pipe:
         ask(pipe)
-        assert read_together(redis, ask) == pipe.execute()
+        assert read_snapshot(redis, ask) == pipe.execute()
 
 
 @pytest.mark.parametrize(

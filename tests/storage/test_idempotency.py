@@ -78,7 +78,7 @@ def test_a_batch_that_is_accepted_again_under_its_own_id_keeps_its_files(store: 
 
 
 def test_a_key_that_is_used_again_after_its_answer_expired_keeps_the_new_one(redis: Redis) -> None:
-    remember = script(redis, "remember_answer")
+    remember = script(redis, "keep_answer")
 
     def answer(key: str) -> None:
         remember(args=["p", key, b"answer", 3, 3600])

@@ -22,9 +22,9 @@ from tests.waiting import eventually
 from worker import scoring_loop, unit_watch
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
-from worker.extra_loops import unserved_loops
 from worker.heartbeat import Heartbeat
 from worker.scoring_loop import ScoringLoop
+from worker.scoring_threads import unserved_threads
 
 pytestmark = pytest.mark.sandbox
 SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.1)\n    return 1.0\n"
@@ -50,7 +50,7 @@ def working(store: Store, pool: Pool, asker: Asker | None = None) -> Iterator[Wo
                 if not loop.work():
                     time.sleep(0.01)
 
-    first, others = threading.Thread(target=work), unserved_loops(context, asking_chunks=8)
+    first, others = threading.Thread(target=work), unserved_threads(context, asking_chunks=8)
     for thread in [first, *others]:
         thread.start()
     try:

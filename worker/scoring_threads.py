@@ -1,4 +1,4 @@
-"""Scoring loops beside the main loop of a worker."""
+"""Threads with scoring loops beside the main loop of a worker."""
 
 import threading
 
@@ -12,8 +12,8 @@ _PAUSE_S = 1.0
 _log = structlog.get_logger(__name__)
 
 
-class FurtherLoop(threading.Thread):
-    """Sleeps until an event is set, then scores units until there are none."""
+class ScoringThread(threading.Thread):
+    """A thread that sleeps until an event is set, then scores units until there are none."""
 
     def __init__(self, context: WorkerContext, name: str, wake: threading.Event, *, starving: bool = False) -> None:
         """`starving`: takes only units of waiting projects that have no lease."""
@@ -51,18 +51,18 @@ class FurtherLoop(threading.Thread):
         self.join(timeout=self._worker.stop_s)
 
 
-def unserved_loops(context: WorkerContext, asking_chunks: int) -> list[FurtherLoop]:
-    """Loops that serve a waiting project that no worker serves, while a unit takes long: one, or in the lane `asking`
+def unserved_threads(context: WorkerContext, asking_chunks: int) -> list[ScoringThread]:
+    """Threads that serve a waiting project that no worker serves, while a unit takes long: one, or in the lane `asking`
     as many as chunks may be in flight.
 
-    A chunk that asks is not interrupted, and a slow model delays its end. With a single loop, one project with a slow
+    A chunk that asks is not interrupted, and a slow model delays its end. With a single thread, one project with a slow
     chunk could block all other waiting projects.
     """
     number = asking_chunks if context.lane == "asking" else 1
-    return [FurtherLoop(context, "unserved-projects", context.starving, starving=True) for _ in range(number)]
+    return [ScoringThread(context, "unserved-projects", context.starving, starving=True) for _ in range(number)]
 
 
-def asking_loops(context: WorkerContext, asking_chunks: int) -> list[FurtherLoop]:
-    """Loops that keep further chunks in flight while the chunk of the main loop waits for models."""
+def asking_threads(context: WorkerContext, asking_chunks: int) -> list[ScoringThread]:
+    """Threads that keep further chunks in flight while the chunk of the main loop waits for models."""
     wake = context.heartbeat.called
-    return [FurtherLoop(context, f"asking-{number}", wake) for number in range(2, asking_chunks + 1)]
+    return [ScoringThread(context, f"asking-{number}", wake) for number in range(2, asking_chunks + 1)]
