@@ -17,7 +17,7 @@ from api.http.problems import AWAY, ProblemError, problem_of
 from api.services import Services
 from api.telemetry.requests import route_template
 from storage.errors import StorageError
-from ui import batches, downloads, editor, graders, models, numbers, operations, rows, signing_in
+from ui import batches, downloads, editor, graders, models, numbers, operations, row_page, signing_in
 from ui.security import Guarded
 from ui.templates import STATIC, page, rendered
 from ui.visits import SignedOut, visit
@@ -75,7 +75,7 @@ def pages(services: Services) -> ASGIApp:
             Route(f"{project}/batches/{{batch}}/cancel", batches.cancel, methods=["POST"]),
             Route(f"{project}/batches/{{batch}}/retry", batches.retry, methods=["POST"]),
             Route(f"{project}/batches/{{batch}}/again", batches.again, methods=["POST"]),
-            Route(f"{project}/batches/{{batch}}/rows/{{index}}", rows.show),
+            Route(f"{project}/batches/{{batch}}/rows/{{index}}", row_page.show),
             Route(f"{project}/batches/{{batch}}/outcomes.jsonl", downloads.as_lines),
             Route(f"{project}/batches/{{batch}}/outcomes.csv", downloads.as_csv),
             Route(f"{project}/batches/{{batch}}/agreement", numbers.agreement),

@@ -20,7 +20,7 @@ from storage.errors import NotFound
 from storage.store import Store
 from ui import histogram, query
 from ui.forms import read_form
-from ui.rows import outcomes_of
+from ui.row_page import outcomes_of
 from ui.templates import page, rendered
 from ui.visits import Visit, visit
 

@@ -27,7 +27,7 @@ from ui import query, samples
 from ui.examples import EXAMPLES
 from ui.forms import read_form
 from ui.graders import why_read_only
-from ui.rows import samples as taken_along
+from ui.row_page import samples as taken_along
 from ui.templates import page, rendered
 from ui.visits import visit
 

@@ -17,7 +17,7 @@ from storage.errors import NotFound
 from storage.statistics.summary import inner_edges
 from storage.store import Store
 from ui import query
-from ui.rows import outcomes_of
+from ui.row_page import outcomes_of
 from ui.templates import page
 from ui.visits import visit
 

@@ -13,7 +13,7 @@ import typer
 from gradebox.cli import output, score, validate
 from gradebox.cli.files import columns, open_threads, read_source
 from gradebox.client.data import zipped
-from gradebox.client.rows import with_columns
+from gradebox.client.dataset_rows import with_columns
 from gradebox.client.threads import blocks
 from gradebox.errors import GradeboxError
 from gradebox.outcome import Outcome

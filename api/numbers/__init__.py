@@ -3,7 +3,7 @@
     run_job.py         runs a job with its limits and input
     program_client.py  starts the program, and asks it for forks
     job_program.py     the program: forks; a fork reads a job and streams of lines, prints JSON
-    lines.py           the format of a fork's standard input
+    job_input.py       the format of a fork's standard input
     jobs.py            its jobs
     *_job.py           the implementations: a summary, a comparison, an agreement; for tables, an index and a search
     outcome_column.py  the outcomes of one grader in few bytes each

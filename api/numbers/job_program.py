@@ -19,8 +19,8 @@ from contextlib import suppress
 from importlib import import_module
 from typing import IO
 
+from api.numbers.job_input import read_blocks, read_job, read_lines
 from api.numbers.jobs import OUT_OF_MEMORY, AgreementJob, ComparisonJob, IndexJob, SearchJob, SummaryJob
-from api.numbers.lines import read_blocks, read_job, read_lines
 
 _MEMORY_BYTES = 2 << 30
 _TIME_S = 90  # of CPU time; the caller's timeout is shorter

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import IO, Literal, TypeAlias
 
 from api.http.problems import too_large
-from api.numbers import lines
+from api.numbers import job_input
 from api.numbers.jobs import OUT_OF_MEMORY, Job, kind_of
 from api.numbers.program_client import Computing, LoadedProgram
 from sandbox.errors import InfrastructureError, Stopped
@@ -103,4 +103,4 @@ def _forked(job: Job, result: IO[bytes], errors: IO[bytes]) -> Iterator[tuple[IO
 
 def _send(file: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]]) -> None:
     with suppress(BrokenPipeError), file:  # the fork has exited, and its exit code gives the reason
-        lines.write(file, job, streams)
+        job_input.write(file, job, streams)

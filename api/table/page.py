@@ -6,8 +6,8 @@ from typing import NamedTuple
 import msgspec
 
 from api.numbers.jobs import TextFound
-from api.table.lines import Lines, by_index, in_order
-from api.table.rows import row_of
+from api.table.outcome_row import row_of
+from api.table.row_lines import Lines, by_index, in_order
 from api.table.table_jobs import GraderTable
 from gradebox.schemas.outcome_table import Sort, TablePage
 from storage.outcomes.outcome_selection import OutcomeFilter, OutcomeSelection

@@ -103,7 +103,7 @@ def read_threads(path: Path | None, column: list[str] | None = None) -> "list[Th
         if column:
             raise typer.BadParameter("name the file of rows with --threads", param_hint="--column")
         return None
-    from gradebox.client.rows import with_columns
+    from gradebox.client.dataset_rows import with_columns
     from gradebox.client.thread_line import to_line
     from gradebox.client.threads import each_of
 

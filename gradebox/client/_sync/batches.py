@@ -12,11 +12,11 @@ from gradebox.client.batch_record import BatchRecord
 from gradebox.client.batch_watch import BatchWatch
 from gradebox.client.calls import batch_calls
 from gradebox.client.calls.batch_calls import Labels
+from gradebox.client.dataset_rows import Columns, with_columns
 from gradebox.client.grader_names import GraderChoice
 from gradebox.client.line_readers import OutcomeReader, SentThreadReader
 from gradebox.client.outcomes import Rewards, checked, is_of, no_scores
 from gradebox.client.recorded_scores import RecordedScore, blocks_of, note_recorded, score_lines
-from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
 from gradebox.errors import Conflict, GradeboxError
 from gradebox.frame import Listing, Outcomes

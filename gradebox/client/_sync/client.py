@@ -16,8 +16,8 @@ from gradebox.client._sync.models import Models
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import access_calls, batch_calls, server_calls
 from gradebox.client.combined import Reward, part_of, weights_of_reward
+from gradebox.client.dataset_rows import Columns
 from gradebox.client.grader_names import GraderChoice, OneGrader
-from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.thread_line import Thread
 from gradebox.frame import Outcomes

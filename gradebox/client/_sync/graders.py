@@ -12,9 +12,9 @@ from gradebox.client._sync.handles import GraderHandle
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import batch_calls, collection, grader_calls
 from gradebox.client.calls.batch_calls import Labels
+from gradebox.client.dataset_rows import Columns, with_columns
 from gradebox.client.grader_names import OneGrader
 from gradebox.client.outcomes import moved
-from gradebox.client.rows import Columns, with_columns
 from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion, with_feedback
 from gradebox.client.thread_line import Thread
 from gradebox.client.threads import pieces

@@ -107,7 +107,7 @@ def test_a_key_is_looked_up_while_all_other_threads_are_busy(
 
 
 PAGES = [
-    ("batches/{}/rows/0", "ui.rows.outcomes_of"),
+    ("batches/{}/rows/0", "ui.row_page.outcomes_of"),
     ("batches/{}?sort=index", "ui.batches._scores"),
     ("batches", "storage.batches.batches.Batches.newest"),
     ("graders", "ui.graders._listed"),

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from redis import Redis
 
-from api.table.lines import THREAD_BYTES
 from api.table.page import PageOf, page
+from api.table.row_lines import THREAD_BYTES
 from api.table.table_jobs import GraderTable
 from gradebox.outcome import CompletionScore, Outcome, OutcomeError
 from gradebox.schemas.outcome_table import KindFilter, Sort, TablePage

@@ -13,7 +13,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from gradebox.client.rows import with_columns
+from gradebox.client.dataset_rows import with_columns
 from gradebox.client.threads import Resend, Threads, blocks, pieces
 from gradebox.rewards import trl
 

@@ -2,8 +2,8 @@ import io
 
 import pytest
 
+from api.numbers.job_input import read_job, read_lines, write
 from api.numbers.jobs import SummaryJob
-from api.numbers.lines import read_job, read_lines, write
 
 
 def test_lines_come_out_wherever_blocks_end() -> None:
