@@ -3,7 +3,7 @@
     guest/      the code that runs inside
     grading/    scores and proves with one grader, and checks all that a sandbox sends; session.py is the host's side
     pool/       started and loaded sandboxes, which projects share
-    isolation/  what the kernel enforces: system calls, memory, processor time, user ids
+    kernel/     what the kernel enforces: system calls, memory, processor time, user ids
     backends/   bubblewrap and Docker
     image.py    the root file system of sandboxes
     doctor/     tests each layer on this machine
