@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 from redis.exceptions import RedisError
@@ -59,6 +59,28 @@ class _Ended(Exception):
 class _Changed(Exception):
     """The asked model or endpoint was changed while its server did not answer: the ask starts over with the new
     settings."""
+
+
+class _ServerAsk(NamedTuple):
+    """One ask of a server.
+
+    Attributes:
+        send: sends it once.
+        look: raises _Changed if the settings of the model or endpoint have changed.
+        digest: the digest under which a reply is stored; empty for none.
+    """
+
+    asked: CountedAsk
+    used: Used[Any, Any]
+    gate: Gate
+    send: Callable[[], Awaitable[Answer]]
+    look: Callable[[], Awaitable[None]]
+    price: Price | None = None
+    digest: bytes = b""
+
+    def failed(self, error: AskFailed, spent: Spent) -> Answer:
+        """Return the answer for an ask that failed."""
+        return failed_by(error, self.used.client.host, self.used.access.api_key, spent)
 
 
 class ServerAsks:
@@ -204,7 +226,7 @@ class ServerAsks:
             if await self._models.get(context.project, request.name, context.since) is not used:
                 raise _Changed
 
-        return await self._ask(send, look, used, gate, asked, context, model.price, digest)
+        return await self._ask(_ServerAsk(asked, used, gate, send, look, model.price, digest), context)
 
     async def _ask_endpoint(self, request: EndpointRequest, context: AskContext) -> Answer:
         try:
@@ -228,56 +250,34 @@ class ServerAsks:
             if await self._endpoints.get(context.project, request.name, context.since) is not used:
                 raise _Changed
 
-        return await self._ask(send, look, used, gate, asked, context)
+        return await self._ask(_ServerAsk(asked, used, gate, send, look), context)
 
-    async def _ask(
-        self,
-        send: Callable[[], Awaitable[Answer]],
-        look: Callable[[], Awaitable[None]],
-        used: Used[Any, Any],
-        gate: Gate,
-        asked: CountedAsk,
-        context: AskContext,
-        price: Price | None = None,
-        digest: bytes = b"",
-    ) -> Answer:
+    async def _ask(self, ask: _ServerAsk, context: AskContext) -> Answer:
         """Asks a server. A reply that fits is stored, and the cost counted, before it is returned.
 
         If there is a budget, the place is freed only after counting, so that the next ask sees the spending. Before a
-        retry, what the failed try cost is counted, and `look` raises _Changed if the settings of the model or endpoint
-        have changed.
+        retry, what the failed try cost is counted.
         """
-        host, secret = used.client.host, used.access.api_key
-        currency = price.currency if price else ""
-        task = asyncio.current_task()
+        asked, currency = ask.asked, ask.price.currency if ask.price else ""
         lost = Spent()  # what tries cost that failed; the first of them counts the ask
 
         async def pay(usage: TokenUsage) -> None:
             nonlocal lost
-            spent = replace(spent_by(price, usage), asks=1 - lost.asks)
+            spent = replace(spent_by(ask.price, usage), asks=1 - lost.asks)
             lost = sum_of((lost, spent))
             await self._wait_for(self._count(asked, spent, currency))
             await self._check_standing(asked, context)
 
-        used.asks += 1
+        ask.used.asks += 1
         try:
-            async with gate.place(context.has_asked):
+            async with ask.gate.place(context.has_asked):
                 if context.patience is not None:
                     context.patience.check(asked.asked)
                 has_budget = await self._check_standing(asked, context)
                 if self.sends_no_more:
                     await asyncio.Event().wait()
-                self._sent.add(task)
-                began = monotonic()
-                try:
-                    async with self._connections.of(asked.project):
-                        answer = await send_with_retries(send, look, gate, context.patience, pay)
-                except AskFailed as error:
-                    reported = error if context.patience is None else context.patience.spent_by(asked.asked, error)
-                    answer = failed_by(reported, host, secret, spent_by(price, error.usage))
-                finally:
-                    self._counts.waited(asked.project, asked.asked, monotonic() - began)
-                keep = digest if answer.is_fitting and not answer.is_error else b""
+                answer = await self._send(ask, context, pay)
+                keep = ask.digest if answer.is_fitting and not answer.is_error else b""
                 spent = replace(answer.spent, asks=1 - lost.asks)
                 counted = self._count(asked, spent, currency, keep, answer.body)
                 if has_budget:
@@ -288,10 +288,23 @@ class ServerAsks:
         except _OverBudget as error:
             return failed("over_budget", str(error), spent=lost)
         except AskFailed as error:
-            return failed_by(error, host, secret, Spent(asks=1))
+            return ask.failed(error, Spent(asks=1))  # it was not sent
         finally:
-            used.asks -= 1
-            self._sent.discard(task)
+            ask.used.asks -= 1
+            self._sent.discard(asyncio.current_task())
+
+    async def _send(self, ask: _ServerAsk, context: AskContext, pay: Callable[[TokenUsage], Awaitable[None]]) -> Answer:
+        """Sends an ask that has a place. `pay` is called with the tokens of a failed try before the next."""
+        self._sent.add(asyncio.current_task())
+        began = monotonic()
+        try:
+            async with self._connections.of(ask.asked.project):
+                return await send_with_retries(ask.send, ask.look, ask.gate, context.patience, pay)
+        except AskFailed as error:
+            reported = error if context.patience is None else context.patience.spent_by(ask.asked.asked, error)
+            return ask.failed(reported, spent_by(ask.price, error.usage))
+        finally:
+            self._counts.waited(ask.asked.project, ask.asked.asked, monotonic() - began)
 
     async def _check_standing(self, asked: CountedAsk, context: AskContext) -> bool:
         """Return whether there is a budget. Raises _OverBudget if it is spent, and _Ended if the batch has ended.

@@ -105,7 +105,7 @@ class AskingScorer:
     def __init__(self, lend: Lend, asker: Asker, context: AskContext) -> None:
         self._lend = lend
         self._asker = asker
-        self._who = context
+        self._context = context
         self.traces: dict[int, str] = {}
         self.later: list[Outcome] = []
 
@@ -116,7 +116,7 @@ class AskingScorer:
         result is the outcomes of the leading threads that all have one.
         """
         count = count_lines(payload) if lines is None else lines
-        context = self._who._replace(since=monotonic())
+        context = self._context._replace(since=monotonic())
         call = _Call(payload, count, first_index, label, stop, self._asker, context)
         try:
             call.run(self._lend)
@@ -151,8 +151,8 @@ class _Call:
         self._label = label
         self._stop = stop
         self._asker = asker
-        self._who = context
-        self._who_has_asked = context._replace(has_asked=True)
+        self._context = context
+        self._later_context = context._replace(has_asked=True)
         self._held = 0
         self._first_left = 0
         self._is_over = False
@@ -214,7 +214,7 @@ class _Call:
         """The number of new lines that may be started."""
         if not self._fresh or self._held >= _HELD_BYTES:
             return 0
-        return min(self._asker.room(self._who), len(self._fresh))
+        return min(self._asker.room(self._context), len(self._fresh))
 
     def _await_answers(self, seconds: float) -> None:
         """Moves answered lines to `_ready`; waits up to `seconds` for the first."""
@@ -277,7 +277,7 @@ class _Call:
                 self._begin_asks(line, requests)
 
     def _begin_asks(self, line: _Line, requests: Sequence[bytes]) -> None:
-        context = self._who if line.rounds == 1 else self._who_has_asked
+        context = self._context if line.rounds == 1 else self._later_context
         asked = sum(not request.startswith(_ONCE) for request in requests)
         line.pending += asked * _ANSWER_BYTES
         self._held += asked * _ANSWER_BYTES

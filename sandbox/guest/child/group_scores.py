@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from json import dumps
 from typing import Any, NamedTuple
 
-from gradebox.score import DETAILS_BYTES, Score
+from gradebox.score import Score
 from gradebox.thread import StringThread
 from sandbox.guest.child.encode_outcome import (
     BadReturn,
@@ -45,9 +45,7 @@ class GroupReturn(NamedTuple):
     text: str
 
 
-def read_group_return(
-    returned: GroupReturn, most_bytes: int, details_bytes: int = DETAILS_BYTES
-) -> tuple[float, Fields]:
+def read_group_return(returned: GroupReturn, most_bytes: int, details_bytes: int) -> tuple[float, Fields]:
     """Reads the fields of the record: the scores as JSON, and the trace of the first exception among them.
 
     The score of the record itself has no meaning: the host computes it from these scores.

@@ -10,7 +10,7 @@ import pytest
 
 from gradebox import ModelError, StringThread, testing
 from gradebox.judges import PairwiseJudge
-from gradebox.score import Score
+from gradebox.score import DETAILS_BYTES, Score
 from sandbox.guest.child.group_scores import GroupReturn, read_group_return
 
 Decide = Callable[[list[str]], str | ModelError]
@@ -109,7 +109,7 @@ def test_a_contest_that_turns_may_have_no_result() -> None:
 def test_errors_of_many_responses_fit_into_an_outcome() -> None:
     settings = {"contests": "at_once", "check_positional_bias": True, "on_bias": "error"}
     errors, _ = compared(lambda shown: "#1", *["é" * 100] * 128, **settings)
-    read_group_return(GroupReturn(errors, 128, ""), 4096)
+    read_group_return(GroupReturn(errors, 128, ""), 4096, DETAILS_BYTES)
     assert len(errors[0].details["contests"][0]["against"]) == 127
 
 
@@ -166,7 +166,7 @@ def test_settings_that_are_none_are_refused(settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("count", "contests"), [(11, "all_pairs"), (64, "at_once"), (128, "at_once")])
 def test_what_many_scores_say_fits_into_an_outcome(count: int, contests: str) -> None:
     scores, _ = compared(lambda shown: "#1", *["é" * 100] * count, contests=contests)
-    read_group_return(GroupReturn(scores, count, ""), 4096)
+    read_group_return(GroupReturn(scores, count, ""), 4096, DETAILS_BYTES)
     assert scores[0] == 1.0
     assert all(len(score.details["contests"][0]["against"]) in (1, count - 1) for score in scores)
 

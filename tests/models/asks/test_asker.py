@@ -623,7 +623,7 @@ def test_no_more_are_sent_at_once_than_the_model_may_have(store: Store) -> None:
         assert 8 < done[:60].count("one") < 52  # neither asker waits until the other is done
 
 
-def test_who_has_asked_gets_the_next_place(store: Store) -> None:
+def test_a_completion_that_has_asked_gets_the_next_place(store: Store) -> None:
     with ModelServer(Script(latency_s=0.3)) as server, asking(store) as asker:
         register(store, server, max_concurrency=1)
         futures = [asker.ask(request(f"first {number}"), WHO, lambda: True) for number in range(5)]
