@@ -1,21 +1,18 @@
 """Pages for operators: the audit log, API keys, and the health of the service."""
 
-import os
 import re
 import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-import sandbox
 from api.access.auth import require_operator
 from api.http.problems import RETRY, ProblemError, invalid
 from api.numbers.run_job import IsGone
 from api.services import Services
+from gradebox.service.server_programs import command, environment
 from sandbox.doctor.layer import Layer
 from ui.templates import page
 from ui.visits import visit
@@ -60,12 +57,9 @@ class _Found(msgspec.Struct):
 
 def _doctor(_: IsGone) -> _Found:
     """Runs in a separate process with the same settings, because it creates sandboxes beside those of this process."""
-    command = [sys.executable, "-P", "-m", "sandbox.doctor", "--json"]
-    path = os.pathsep.join(filter(None, (str(Path(sandbox.__file__).parents[1]), os.environ.get("PYTHONPATH"))))
+    doctor = [*command("sandbox.doctor"), "--json"]
     try:
-        done = subprocess.run(
-            command, capture_output=True, timeout=_DOCTOR_S, check=False, env={**os.environ, "PYTHONPATH": path}
-        )
+        done = subprocess.run(doctor, capture_output=True, timeout=_DOCTOR_S, check=False, env=environment({}))
         return msgspec.json.decode(done.stdout, type=_Found)
     except (subprocess.TimeoutExpired, msgspec.DecodeError) as error:
         raise ProblemError(

@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import repeat
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,6 +25,7 @@ from sandbox.grading.source_bytes import SourceRefused, from_bytes
 from sandbox.limits import ENVIRONMENT_MEMORY_MB, MEMORY_MB, TIMEOUT_S
 from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import settings_or_exit
+from storage.spool.blocks import lines_of
 from storage.statistics.outcome_tally import Tally, merged, tally
 from storage.statistics.summary import summarise
 from worker.environments import environment_cache, requirements
@@ -155,20 +157,14 @@ def _slices(path: Path, named: list[str] | None) -> Iterator[list[bytes]]:
 
 
 def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    rest = b""
     blank = 0  # blank lines, which count only if a line that is not blank follows
-    for piece in pieces:
-        *lines, rest = (rest + piece).split(b"\n")
-        for line in lines:
-            if not line.strip():
-                blank += 1
-                continue
-            yield from [b""] * blank
-            blank = 0
-            yield line
-    if rest.strip():
-        yield from [b""] * blank
-        yield rest
+    for line in lines_of(pieces):
+        if not line.strip():
+            blank += 1
+            continue
+        yield from repeat(b"", blank)
+        blank = 0
+        yield line
 
 
 def _report(report: Report, summary: Summary | None, as_json: bool, to_stderr: bool = False) -> int:
