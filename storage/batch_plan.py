@@ -1,5 +1,6 @@
 """The content of a batch: its graders, its chunks, and the units of work that they form."""
 
+import hashlib
 from collections.abc import Sequence
 from typing import Literal
 
@@ -76,6 +77,12 @@ class PlannedGrader(msgspec.Struct, frozen=True, omit_defaults=True):
     def label(self) -> str:
         """The grader's name in outcomes."""
         return f"{self.key}@{self.version}"
+
+
+def scorer_of(wanted: Wanted) -> PlannedGrader:
+    """The planned form of a grader. Its version is stored until the batch ends, even if the grader is deleted."""
+    source = hashlib.sha256(wanted.version.model_dump_json().encode()).hexdigest()
+    return PlannedGrader(wanted.key, wanted.version.number, wanted.weight, source)
 
 
 class Plan(msgspec.Struct, frozen=True):

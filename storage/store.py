@@ -10,6 +10,7 @@ from storage.access.audit import LINES, Audit
 from storage.access.projects import DEFAULT, Projects
 from storage.access.quotas import GIB, Quotas
 from storage.access.sessions import Sessions
+from storage.batches.acceptance import Acceptance
 from storage.batches.batch_end_events import BatchEndEvents
 from storage.batches.batches import Batches
 from storage.batches.freezer import Freezer
@@ -74,9 +75,8 @@ class Store:
         self.orphan_files = OrphanFiles(redis)
         self.processes = Processes(redis)
         self.recorded = RecordedScores(redis, spool, self.audit, quotas)
-        self.batches = Batches(
-            redis, spool, self.backlog, self.orphan_files, self.audit, self.model_limits, self.processes, self.recorded
-        )
+        self.acceptance = Acceptance(redis, self.backlog, self.orphan_files, self.audit)
+        self.batches = Batches(redis, spool, self.audit, self.model_limits, self.processes, self.recorded)
         self.freezer = Freezer(redis, self.batches, spool)
         self.retries = Retries(redis, spool, self.batches, self.graders, self.backlog, self.freezer, self.audit)
         self.leases = Leases(redis, attempts)

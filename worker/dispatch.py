@@ -49,7 +49,7 @@ class Dispatch:
     ) -> Batch:
         """Accepts an uploaded batch, and calls as many workers as it has units for, in one transaction.
 
-        Arguments and exceptions are those of `Batches.accept`.
+        Arguments and exceptions are those of `Acceptance.accept`.
         """
         units = len(wanted) * len(chunks)
         lane = lane_of(wanted)
@@ -59,7 +59,7 @@ class Dispatch:
 
         with tracing.span("accept batch", values={"gradebox.batch": batch_id, "gradebox.project": project}):
             trace = tracing.current()
-            batch = self._store.batches.accept(
+            batch = self._store.acceptance.accept(
                 batch_id, project, wanted, chunks, enqueue, by, once, trace, terms, feedback_of
             )
         graders = [f"{grader.key}@{grader.version}" for grader in batch.graders]

@@ -266,13 +266,13 @@ class Arrival(NamedTuple):
 
     def _is_answered(self) -> bool:
         """Whether this is a repeated request: nothing of it is stored."""
-        return self.repeat is not None and self.services.store.batches.has_answered(self.repeat.once)
+        return self.repeat is not None and self.services.store.acceptance.has_answered(self.repeat.once)
 
     async def _skip(self, request: Request) -> Batch:
         """Reads and discards the body, and returns the answer to the first request."""
         await bodies.skip(request, BATCH_BYTES)
         once = self.repeat.once if self.repeat else None
-        found = await run_sync(self.services.store.batches.answered, once)
+        found = await run_sync(self.services.store.acceptance.answered, once)
         if found is None:
             detail = "the stored answer to this request has just expired: send the request again"
             raise ProblemError(503, "unavailable", detail, RETRY)

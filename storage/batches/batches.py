@@ -1,69 +1,36 @@
-"""The records of batches: accepting, reading, cancelling and deleting them. What workers do is in leases.py."""
+"""The records of batches: reading, keeping, cancelling and deleting them. What workers do is in leases.py."""
 
-import hashlib
 import logging
 import re
 import time
-from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from itertools import chain
 from typing import Any
 
-import msgspec
 from redis import Redis
 from redis.client import Pipeline
 
-from gradebox.schemas import Batch, FeedbackOf, Version
+from gradebox.schemas import Batch, Version
 from storage import redis_keys
 from storage.access.audit import Audit
-from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of
-from storage.batches import accepted_answer, batch_record
+from storage.batch_plan import Lane, Plan, PlannedGrader
+from storage.batches import batch_record
 from storage.batches.frozen_batch import Frozen, part
 from storage.batches.recorded_scores import RecordedScores
 from storage.connection import is_full_now, lua, read_snapshot, script, text
-from storage.errors import CutOff, KeyReused, NotFound, OutcomesLost, QuotaExceeded, Refused
-from storage.idempotency import MOST, Once, answered, read
-from storage.idempotency import pack as idempotent
+from storage.errors import CutOff, NotFound, OutcomesLost
 from storage.models import spending
 from storage.models.model_limits import ModelLimits
 from storage.processes import Processes
-from storage.queue.backlog import Backlog, Usage, Waiting
-from storage.spool.chunks import Chunk, pack, unpack
+from storage.spool.chunks import unpack
 from storage.spool.lost_files import is_lost
-from storage.spool.orphan_files import OrphanFiles
 from storage.spool.spool import Spool
-from storage.statistics.outcome_tally import Tally
 from storage.statistics.reward_drift import entry
-from storage.statistics.summary import summary_of
 from storage.statistics.unit_tallies import Tallies
 
 _log = logging.getLogger(__name__)
 _ID = re.compile(r"[0-9a-f]{20}")
 _SWEEP_AGAIN_S = 60  # until then, a worker that had a unit of a deleted batch may still write its outcomes
 _PAGE = 200  # batches that are read at once
-
-
-class _Answer(msgspec.Struct):
-    digest: str
-    most: int
-    keep_s: int
-
-
-class _New(msgspec.Struct, omit_defaults=True):
-    """A new batch, as the script `accept_batch` takes it."""
-
-    id: str
-    project: str
-    total: int
-    size: int
-    most: Usage
-    fields: list[str]
-    """Of the batch record: name, value, name, …."""
-    sources: dict[str, str]
-    """The version of each grader as JSON, by its digest."""
-    holds: list[str]
-    audit: list[str]
-    once: _Answer | None = None
 
 
 class Batches:
@@ -73,8 +40,6 @@ class Batches:
         self,
         redis: Redis,
         spool: Spool,
-        backlog: Backlog,
-        orphan_files: OrphanFiles,
         audit: Audit,
         model_limits: ModelLimits,
         processes: Processes,
@@ -86,105 +51,8 @@ class Batches:
         self._model_limits = model_limits
         self._spool = spool
         self._audit = audit
-        self._backlog = backlog
-        self._orphan_files = orphan_files
-        self._accept_script = script(redis, "accept_batch")
         self._expire = script(redis, "expire_batches")
         self._tallies = Tallies(redis)
-
-    def accept(
-        self,
-        batch_id: str,
-        project: str,
-        wanted: Sequence[Wanted],
-        chunks: list[Chunk],
-        also: Callable[[Pipeline], None],
-        by: str | None = None,
-        once: Once | None = None,
-        trace: str = "",
-        terms: AskTerms = NO_TERMS,
-        feedback_of: FeedbackOf | None = None,
-    ) -> Batch:
-        """Records the batch and runs `also`, which calls workers, in the same transaction.
-
-        If another batch takes the room at that moment, a worker is called for a refused batch and finds nothing to do.
-        If the request was already done, its earlier answer is returned. The files of a batch that is not accepted are
-        condemned.
-
-        `by` is the id of the API key that created the batch, `trace` the `traceparent` of its request.
-
-        Raises:
-            TooLarge: the batch exceeds what a project may ever have waiting.
-            QueueFull: the project has so much waiting that the batch does not fit now.
-            QuotaExceeded: the project has reached its quota.
-            KeyReused: `once` was used with another request.
-        """
-        scorers = [scorer_of(one) for one in wanted]
-        asks = asks_of(wanted)
-        fields = batch_record.new_record(project, scorers, chunks, by, trace, asks, terms, feedback_of)
-        batch = batch_record.shown(batch_id, fields, 0, [summary_of(one.label, one.weight, Tally()) for one in scorers])
-        try:
-            answer = self._accept(batch, wanted, scorers, fields, chunks, also, once)
-        except (Refused, QuotaExceeded, KeyReused):
-            self._orphan_files.condemn(batch_id)
-            raise
-        if answer is None:
-            return batch
-        before = accepted_answer.read(answer, project)
-        if before.id != batch_id:
-            self._orphan_files.condemn(batch_id)
-        return before
-
-    def _accept(
-        self,
-        batch: Batch,
-        wanted: Sequence[Wanted],
-        scorers: list[PlannedGrader],
-        fields: dict[str, str],
-        chunks: list[Chunk],
-        also: Callable[[Pipeline], None],
-        once: Once | None,
-    ) -> bytes | None:
-        """The earlier answer to the same request, or None if the batch is accepted now."""
-        if (answer := answered(self._redis, once)) is not None:
-            return answer
-        size = batch_record.size_of(chunks)
-        self._backlog.check(batch.project, batch.total, size)  # first: a batch that does not fit calls no worker
-        new = _New(
-            batch.id,
-            batch.project,
-            batch.total,
-            size,
-            self._backlog.bounds,
-            list(chain.from_iterable(fields.items())),
-            {scorer.source: one.version.model_dump_json() for scorer, one in zip(scorers, wanted, strict=True)},
-            [scorer.source for scorer in scorers],
-            self._audit.arguments(batch.project, "batch.create", batch.id, ", ".join(one.label for one in wanted)),
-            once and _Answer(once.digest, MOST, once.keep_s),
-        )
-        kept = idempotent(once, accepted_answer.pack(batch)) if once else b""
-        with self._redis.pipeline() as pipe:
-            pipe.multi()
-            self._accept_script(args=[msgspec.msgpack.encode(new), pack(chunks), kept], client=pipe)
-            also(pipe)
-            (answer, is_new, *has), *_ = pipe.execute()
-        if not is_new:
-            if (before := read(once, answer)) is not None:
-                return before
-            completions, active, batches, stored = has
-            self._backlog.refuse(batch.project, Usage(Waiting(completions, active), batches, stored), batch.total, size)
-            raise AssertionError(f"batch {batch.id} was refused and fits")
-        return None
-
-    def has_answered(self, once: Once) -> bool:
-        """Whether a request with this Idempotency-Key was answered before, be it the same one or another."""
-        return bool(self._redis.exists(once.name))
-
-    def answered(self, once: Once | None) -> Batch | None:
-        """The earlier answer to the same request, if there is one. Raises KeyReused."""
-        if once is None or (answer := answered(self._redis, once)) is None:
-            return None
-        return accepted_answer.read(answer, once.project)
 
     def get(self, project: str, batch_id: str, *, summary: bool = True) -> Batch:
         """The current state of a batch.
@@ -446,12 +314,6 @@ class Batches:
 
 def _has_grader(batch: Batch, key: str, version: int | None) -> bool:
     return any(one.key == key and version in (None, one.version) for one in batch.graders)
-
-
-def scorer_of(wanted: Wanted) -> PlannedGrader:
-    """The planned form of a grader. Its version is stored until the batch ends, even if the grader is deleted."""
-    source = hashlib.sha256(wanted.version.model_dump_json().encode()).hexdigest()
-    return PlannedGrader(wanted.key, wanted.version.number, wanted.weight, source)
 
 
 def _now() -> str:

@@ -1,5 +1,5 @@
 -- Accepts a batch if it fits, unless its request was answered before.
--- ARGV: the batch (storage/batches/batches.py), packed; its chunk table; the answer to store.
+-- ARGV: the batch (storage/batches/acceptance.py), packed; its chunk table; the answer to store.
 -- Returns the earlier answer, or '' if there is none; 1 if the batch is accepted now, else 0; and the usage of the
 -- project without it: completions and batches that have not ended, all batches, bytes in the spool.
 local wanted = cmsgpack.unpack(ARGV[1])

@@ -17,9 +17,9 @@ from gradebox.outcome import ErrorKind, Outcome
 from gradebox.schemas import Batch
 from storage import redis_keys
 from storage.access.audit import Audit
-from storage.batch_plan import AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of, lane_of
+from storage.batch_plan import AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of, lane_of, scorer_of
 from storage.batches import batch_record, feedback, frozen_batch
-from storage.batches.batches import Batches, scorer_of
+from storage.batches.batches import Batches
 from storage.batches.freezer import Freezer
 from storage.batches.frozen_batch import Frozen
 from storage.connection import script, text

@@ -38,7 +38,7 @@ class Backlog:
 
     def check(self, project: str, completions: int = 1, size: int = 0) -> None:
         """Checks that the project may have one more batch with this many completions and bytes. Other batches may be
-        accepted before it is, so `Batches.accept` checks again.
+        accepted before it is, so `Acceptance.accept` checks again.
 
         Raises:
             TooLarge: the batch exceeds what a project may ever have waiting.

@@ -76,7 +76,7 @@ def accept(
         file.write(payload)
     scorers = graders or [wanted(store, "exact")]
     chunks = cutter.finish()
-    store.batches.accept(batch_id, project, scorers, chunks, lambda pipe: None, terms=terms, feedback_of=feedback_of)
+    store.acceptance.accept(batch_id, project, scorers, chunks, lambda pipe: None, terms=terms, feedback_of=feedback_of)
     return batch_id
 
 

@@ -24,12 +24,12 @@ def test_an_answer_is_kept_with_the_batch_or_not_at_all(store: Store, redis: Red
 
     exact = [wanted(store, "exact")]
     with pytest.raises(RuntimeError):
-        store.batches.accept(store.orphan_files.begin(), "default", exact, CHUNKS, fails, once=ONE)
+        store.acceptance.accept(store.orphan_files.begin(), "default", exact, CHUNKS, fails, once=ONE)
     assert not redis.exists(ONE.name, redis_keys.TURNS, redis_keys.SOURCES)
     assert store.batches.newest("default", 10) == []
 
-    made = store.batches.accept(store.orphan_files.begin(), "default", exact, CHUNKS, lambda pipe: None, once=ONE)
-    assert store.batches.answered(ONE) == made == store.batches.get("default", made.id)
+    made = store.acceptance.accept(store.orphan_files.begin(), "default", exact, CHUNKS, lambda pipe: None, once=ONE)
+    assert store.acceptance.answered(ONE) == made == store.batches.get("default", made.id)
 
 
 def test_a_request_that_is_done_between_two_looks_is_answered_and_no_conflict(
@@ -72,7 +72,7 @@ def test_of_many_answers_of_a_project_the_oldest_give_way(
 
 def test_a_batch_that_is_accepted_again_under_its_own_id_keeps_its_files(store: Store) -> None:
     exact, batch_id = [wanted(store, "exact")], store.orphan_files.begin()
-    made = [store.batches.accept(batch_id, "default", exact, CHUNKS, lambda pipe: None, once=ONE) for _ in range(2)]
+    made = [store.acceptance.accept(batch_id, "default", exact, CHUNKS, lambda pipe: None, once=ONE) for _ in range(2)]
     assert made[0] == made[1]
     assert store.orphan_files.due() == []
 

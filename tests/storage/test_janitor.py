@@ -193,7 +193,7 @@ def test_what_is_uploaded_while_the_janitor_looks_is_left_alone(
         upload = Upload(store)
         for number in range(5):
             upload.write(b'{"completion": "%d"}\n' % number)
-        store.batches.accept(upload.batch_id, "default", [exact], upload.finish(), lambda pipe: None)
+        store.acceptance.accept(upload.batch_id, "default", [exact], upload.finish(), lambda pipe: None)
         accepted.append(upload.batch_id)
     ended.set()
     thread.join()

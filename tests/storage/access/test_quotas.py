@@ -178,7 +178,7 @@ def test_the_same_request_that_comes_many_times_at_once_is_done_once(store: Stor
 
     def send(_: int) -> object:
         batch_id = store.orphan_files.begin()
-        return store.batches.accept(batch_id, "default", exact, chunks, lambda pipe: None, once=once)
+        return store.acceptance.accept(batch_id, "default", exact, chunks, lambda pipe: None, once=once)
 
     made = at_once(send, 16)
     assert all(one == made[0] for one in made)

@@ -181,7 +181,7 @@ def given_feedback(store: Store) -> tuple[Batch, FeedbackOf]:
     upload = Upload(store, LINE_BYTES, "default", "asking")
     for block in feedback_lines.read(store.batches, store.spool, batch, order, {}, LINE_BYTES):
         upload.write(block)
-    made = store.batches.accept(
+    made = store.acceptance.accept(
         upload.batch_id, "default", [grader], upload.finish(), lambda pipe: None, feedback_of=order
     )
     assert made.feedback_of == order
