@@ -23,7 +23,6 @@ class WorkerContext:
     Attributes:
         stopping: set once the process must stop.
         stop_s: the number of seconds that stopping may take.
-        scoring: set while the worker's main loop has a unit and answers no calls.
         asker: answers the asks of graders; None in a worker whose batches ask nothing.
         starving: set when a unit takes long while a project without a lease waits.
     """
@@ -36,7 +35,6 @@ class WorkerContext:
     stopping: threading.Event = field(default_factory=threading.Event)
     stop_s: float = 8.0
     starving: threading.Event = field(default_factory=threading.Event)
-    scoring: threading.Event = field(default_factory=threading.Event)
     asker: Asker | None = None
 
     @property

@@ -1,11 +1,7 @@
 """The only RQ job: take units until none is left."""
 
 import time
-from contextlib import suppress
 from functools import partial
-
-import structlog
-from redis.exceptions import RedisError
 
 from worker.context import WorkerContext, current
 from worker.redis_retry import retry_redis
@@ -16,16 +12,20 @@ _READ_S = 0.05
 _LINGER_S = 1.0
 _STOP_S = 0.25  # the interval at which a waiting worker checks whether it must stop
 
-_log = structlog.get_logger(__name__)
-
 
 def drain() -> None:
-    """Takes units until none is left and no call arrives, or for a minute: RQ does its maintenance between jobs."""
+    """Takes units until none is left and no call arrives, or for a minute: RQ does its maintenance between jobs.
+
+    In the lane `asking`, it only wakes the threads that take units. So calls are answered while chunks wait for models.
+    """
     context = current()
+    if context.lane == "asking":
+        context.heartbeat.called.set()
+        return
     ends = time.monotonic() + TURN_S
     with ScoringLoop(context) as loop:
         while not context.stopping.is_set():
-            if _work(context, loop):
+            if loop.work():
                 if time.monotonic() > ends:
                     retry_redis(context, context.dispatch.call)
                     return
@@ -33,18 +33,6 @@ def drain() -> None:
             loop.flush()
             if time.monotonic() > ends or not _called_again(context, loop):
                 break
-    if context.stopping.is_set():
-        # On shutdown, wake another worker for the units we gave back and for any call we answered.
-        with suppress(RedisError):  # Redis may be stopping too; a heartbeat finds the work
-            context.dispatch.call()
-
-
-def _work(context: WorkerContext, loop: ScoringLoop) -> bool:
-    context.scoring.set()
-    try:
-        return loop.work()
-    finally:
-        context.scoring.clear()
 
 
 def _called_again(context: WorkerContext, loop: ScoringLoop) -> bool:

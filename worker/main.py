@@ -1,10 +1,12 @@
 """One worker process, which runs until SIGTERM."""
 
 import os
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
 import structlog
+from redis.exceptions import RedisError
 
 from models.scoring.validation_asks import asker_of
 from models.settings import ModelSettings
@@ -19,7 +21,6 @@ from storage.janitor import Janitor
 from storage.processes import ROLES, Presence
 from storage.settings import StorageSettings
 from storage.store import Store, open_store
-from worker.asking_calls import AskingCalls
 from worker.context import WorkerContext, use
 from worker.dispatch import Dispatch
 from worker.environments.builder import EnvironmentBuilder
@@ -78,18 +79,20 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
         context.stopping.set()
         for thread in threads:
             thread.end()
+        with suppress(RedisError):  # Redis may be stopping too; a heartbeat finds the work
+            dispatch.call()  # another worker, for the units that were given back and the calls that were answered
         if context.asker is not None:
             context.asker.close()
         tracing.stop()
 
 
-def _asking_threads(context: WorkerContext, asking_chunks: int) -> list[ScoringThread | AskingCalls]:
-    """The further threads of a worker in the lane `asking`. Other workers have none, and answer no asks."""
+def _asking_threads(context: WorkerContext, asking_chunks: int) -> list[ScoringThread]:
+    """The threads that score in a worker in the lane `asking`. Other workers have none, and answer no asks."""
     if context.lane != "asking":
         return []
     context.asker = asker_of(context.store, ModelSettings(), context.pool, waits_for_store=True)
     context.metrics.registry.register(context.asker.counts.registry)
-    return [AskingCalls(context), *asking_threads(context, asking_chunks)]
+    return asking_threads(context, asking_chunks)
 
 
 class _WorkerThread(Protocol):

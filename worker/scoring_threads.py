@@ -1,4 +1,4 @@
-"""Threads with scoring loops beside the main loop of a worker."""
+"""Threads that score units beside the job of a worker, or in its place."""
 
 import threading
 
@@ -63,6 +63,6 @@ def unserved_threads(context: WorkerContext, asking_chunks: int) -> list[Scoring
 
 
 def asking_threads(context: WorkerContext, asking_chunks: int) -> list[ScoringThread]:
-    """Threads that keep further chunks in flight while the chunk of the main loop waits for models."""
+    """The threads of a worker in the lane `asking`, each with one chunk, which mostly waits for models."""
     wake = context.heartbeat.called
-    return [ScoringThread(context, f"asking-{number}", wake) for number in range(2, asking_chunks + 1)]
+    return [ScoringThread(context, f"asking-{number}", wake) for number in range(asking_chunks)]

@@ -16,8 +16,6 @@ from storage.store import Store
 from tests.storage.making import lines_of
 from tests.waiting import eventually
 from tests.worker.conftest import Worker, end_leases, over, scores, submit
-from worker import asking_calls
-from worker.context import WorkerContext
 from worker.dispatch import Dispatch
 
 pytestmark = pytest.mark.sandbox
@@ -184,25 +182,3 @@ def test_a_worker_that_stops_waits_for_the_answers_that_are_paid_for(
         start()
         assert over(store, batch).scored == 3
         assert len(server.bodies) == 3
-
-
-def test_the_thread_that_answers_calls_survives_any_error(
-    context: WorkerContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asking_calls, "_PAUSE_S", 0.01)
-    answers: list[None] = []
-
-    def answer(_wait_s: float) -> None:
-        answers.append(None)
-        time.sleep(0.01)
-        if len(answers) == 1:
-            raise ValueError("not a job")
-
-    monkeypatch.setattr(context.dispatch, "answer", answer)
-    context.scoring.set()
-    calls = asking_calls.AskingCalls(context)
-    calls.start()
-    eventually(lambda: len(answers) > 2, 5)
-    context.stopping.set()
-    calls.end()
-    assert not calls.is_alive()
