@@ -17,7 +17,7 @@ from api.access.tenants import tenant_of
 from api.http.connections import Connections
 from api.http.large_answers import LargeAnswers
 from api.http.problems import problem_of
-from api.intake.body_budget import BodyMemory
+from api.http.tenant_memory import TenantMemory
 from api.missing_workers import MissingWorkers
 from api.numbers.run_job import IsGone
 from api.progress_events import Watching
@@ -75,7 +75,7 @@ class Services:
         self.requests = Requests(registry)
         folder = self.settings.metrics_dir
         self.exposition = Exposition(registry if folder is None else MergedMetrics(registry, folder))
-        self.memory = BodyMemory(self.settings.body_memory_mb * 1024 * 1024)
+        self.memory = TenantMemory(self.settings.body_memory_mb * 1024 * 1024)
         self.connections = Connections(self.settings.connections)
         self.large_answers = LargeAnswers(self.settings.answer_memory_mb * 1024 * 1024)
         self.trials = Shares(TRIALS_AT_ONCE, "tests of models")

@@ -17,7 +17,7 @@ from api.access.strangers import WAITS
 from api.access.tenants import tenant_of
 from api.http.problems import ProblemError, members_of
 from api.http.reading import Reading
-from api.intake.body_budget import BodyMemory
+from api.http.tenant_memory import TenantMemory
 from api.telemetry.requests import Refusals
 
 HEAD_BYTES = 64 * 1024
@@ -43,7 +43,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     most = 1000
     refusals: Refusals
-    unread: BodyMemory
+    unread: TenantMemory
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

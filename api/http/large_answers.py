@@ -13,7 +13,7 @@ from api.access.callers import WaitingClient, gone, watched
 from api.access.tenants import shown, tenant_of
 from api.http.problems import RETRY, ProblemError
 from api.http.reading import READ_S
-from api.intake.body_budget import BodyMemory
+from api.http.tenant_memory import TenantMemory
 from sandbox.errors import Busy
 from sandbox.pool.fair_shares import Shares
 
@@ -36,7 +36,7 @@ class LargeAnswers:
     """
 
     def __init__(self, most_unread: int) -> None:
-        self.unread = BodyMemory(most_unread)
+        self.unread = TenantMemory(most_unread)
         self._turns = _Turns(AT_ONCE, "large answers")
         self._threads = CapacityLimiter(AT_ONCE)
 

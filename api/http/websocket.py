@@ -16,7 +16,7 @@ from websockets.frames import CloseCode, Frame
 from api.access.tenants import tenant_of
 from api.http.bounded_protocol import problem_bytes
 from api.http.reading import Reading
-from api.intake.body_budget import BodyMemory
+from api.http.tenant_memory import TenantMemory
 from api.telemetry.requests import Refusals
 
 MESSAGE_S = 120.0  # from the first byte of a message to its last
@@ -36,7 +36,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         refusals: counts websockets that were refused without an identified API key.
     """
 
-    memory: BodyMemory
+    memory: TenantMemory
     refusals: Refusals
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -14,8 +14,8 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from api.access.tenants import tenant_of
 from api.http.problems import ProblemError, invalid, too_large
+from api.http.tenant_memory import TenantMemory
 from api.intake import json_cut
-from api.intake.body_budget import BodyMemory
 from api.intake.mismatch import explained
 
 JSON_LINES_TYPES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
@@ -48,7 +48,7 @@ def unsupported(request: Request, *types: str) -> ProblemError:
 
 async def read(request: Request, limit: int, advice: str = "send less") -> bytes:
     """Reads the whole body. Raises ProblemError if it is longer than `limit` bytes, or memory is short."""
-    memory: BodyMemory = request.app.state.services.memory
+    memory: TenantMemory = request.app.state.services.memory
     pieces: list[bytes] = []
     async for piece in _pieces(request, limit, advice):
         memory.hold(request.scope, len(piece))
@@ -62,7 +62,7 @@ async def pour(request: Request, limit: int, write: Callable[..., None], advice:
     """Passes the body to `write` in threads, several pieces at a time. The blocks are smaller while memory is short.
     Raises ProblemError as `read` does, and what `write` raises.
     """
-    memory: BodyMemory = request.app.state.services.memory
+    memory: TenantMemory = request.app.state.services.memory
     pieces: list[bytes] = []
     held = 0
     async for piece in _pieces(request, limit, advice):

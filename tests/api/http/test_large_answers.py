@@ -75,7 +75,7 @@ def test_a_project_that_does_not_read_gets_no_more(
     service: Service, client: httpx.Client, versions: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service.services.large_answers.unread, "_most", 64 * MIB)
-    monkeypatch.setattr("api.intake.body_budget._LEAST", 0)
+    monkeypatch.setattr("api.http.tenant_memory._LEAST", 0)
     service.store.projects.ensure("other")
     keys = [reader(service), reader(service)]
     with ExitStack() as stack:
@@ -159,7 +159,7 @@ def test_threads_that_nobody_reads_take_bounded_memory(
     service: Service, client: httpx.Client, secret: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service.services.large_answers.unread, "_most", 16 * MIB)
-    monkeypatch.setattr("api.intake.body_budget._LEAST", 0)
+    monkeypatch.setattr("api.http.tenant_memory._LEAST", 0)
     asked = request(secret, "GET", f"{PROJECT}/batches/{two_chunks(service, client)}/threads")
     with ExitStack() as stack:
         opened = [stack.enter_context(connected(service, small=True)) for _ in range(60)]

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from api.http.problems import ProblemError
+from api.http.tenant_memory import TenantMemory
 from api.intake.bodies import MIB
-from api.intake.body_budget import BodyMemory
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem
 from tests.waiting import eventually
 
@@ -88,7 +88,7 @@ def of(tenant: str) -> dict[str, dict[str, str]]:
 
 
 def test_one_project_holds_half_of_what_others_leave() -> None:
-    memory = BodyMemory(1024 * MIB)
+    memory = TenantMemory(1024 * MIB)
     requests = [of(name) for name in ("one", "two", "three")]
     for request, most in zip(requests, (512, 256, 128), strict=True):
         memory.hold(request, most * MIB)
@@ -107,7 +107,7 @@ def test_keys_of_one_project_hold_no_more_than_one(
     service: Service, client: httpx.Client, secret: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service.services.memory, "_most", 2_000_000)
-    monkeypatch.setattr("api.intake.body_budget._LEAST", 0)
+    monkeypatch.setattr("api.http.tenant_memory._LEAST", 0)
     service.store.projects.ensure("other")
     keys = [service.store.api_keys.create("one", ["default"]).secret for _ in range(2)]
     one, two = (httpx.Client(base_url=client.base_url, headers={"Authorization": f"Bearer {key}"}) for key in keys)
@@ -121,5 +121,5 @@ def test_keys_of_one_project_hold_no_more_than_one(
 
 
 def test_the_longest_body_is_taken_where_there_is_little_memory() -> None:
-    memory = BodyMemory(64 * MIB)
+    memory = TenantMemory(64 * MIB)
     memory.hold(of("one"), 64 * MIB)

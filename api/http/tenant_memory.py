@@ -1,4 +1,4 @@
-"""Limits the memory that the bodies of all requests take together."""
+"""Limits the memory that tenants take together, by the bodies of requests or by answers that they do not read."""
 
 from collections import Counter
 
@@ -11,8 +11,9 @@ _HELD = "body_bytes"
 _LEAST = 64 * 1024 * 1024  # anyone may use the first so many bytes: the longest body
 
 
-class BodyMemory:
-    """Counts body bytes from their arrival until their request is answered. Used in one event loop only.
+class TenantMemory:
+    """The bytes that each tenant holds: those of a body from their arrival until its request is answered. Used in one
+    event loop only.
 
     A tenant may hold half of what others leave. So some is left, however many tenants take all that they may.
     """
