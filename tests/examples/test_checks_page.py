@@ -15,7 +15,7 @@ from models.scoring.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 from tests.gradebox.conftest import Service
-from tests.models.scoring.test_asking_scorer import WHO, Answering, Scripted, text
+from tests.models.scoring.test_asking_scorer import CONTEXT, Answering, Scripted, text
 
 PAGE = (Path(__file__).parents[2] / "docs" / "checks.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -105,7 +105,7 @@ def test_a_judge(pool: Pool) -> None:
     source = GraderSource(JUDGE, project="p")
     report = pool.prove(source, [line], answering=Answering(asker))
     assert report.valid, report.checks
-    (outcome,) = AskingScorer(lambda: pool.grading(source), asker, WHO).score(line, 0, "g@1")
+    (outcome,) = AskingScorer(lambda: pool.grading(source), asker, CONTEXT).score(line, 0, "g@1")
     assert (outcome.score, outcome.reason, outcome.details) == (0.0, "5 is not 4", {"score": False})
     prompt = asker.requests[-1]["messages"][-1]["content"]
     assert prompt.startswith("Question: 2+2?\nExpected: 4\nGot: 5\n")

@@ -16,7 +16,7 @@ from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 from tests.models import test_kinds
 from tests.models.scoring import test_asking_scorer
-from tests.models.scoring.test_asking_scorer import WHO, Scripted, text
+from tests.models.scoring.test_asking_scorer import CONTEXT, Scripted, text
 
 FOLDER = Path(__file__).parents[2] / "examples" / "judges"
 README = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
@@ -87,7 +87,7 @@ def test_an_example_is_valid_and_scores(name: str, pool: Pool) -> None:
         with pool.grading(source) as grading:
             (outcome,) = grading.score(line, 0, "g@1")
     else:
-        (outcome,) = AskingScorer(lambda: pool.grading(source), asker, WHO).score(line, 0, "g@1")
+        (outcome,) = AskingScorer(lambda: pool.grading(source), asker, CONTEXT).score(line, 0, "g@1")
     assert outcome.score == pytest.approx(SCORES[name]), outcome
     if name == "ranking":
         assert outcome.scores is not None

@@ -14,7 +14,7 @@ from gradebox.judges.templates import RENDERED_CHARACTERS, TEMPLATE_CHARACTERS
 from models.scoring.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
-from tests.models.scoring.test_asking_scorer import WHO, Answering, Scripted, text
+from tests.models.scoring.test_asking_scorer import CONTEXT, Answering, Scripted, text
 
 PAGE = (Path(__file__).parents[2] / "docs" / "judges.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -62,7 +62,7 @@ def test_a_grader_is_valid_and_scores(block: str, pool: Pool) -> None:
     source = GraderSource(block, project="p")
     report = pool.prove(source, [line], answering=Answering(asker))
     assert report.valid, report.checks
-    (outcome,) = AskingScorer(lambda: pool.grading(source), asker, WHO).score(line, 0, "g@1")
+    (outcome,) = AskingScorer(lambda: pool.grading(source), asker, CONTEXT).score(line, 0, "g@1")
     assert (outcome.score, outcome.reason) == (1.0, REASONS.get("Faithful" in block, "so it is"))
     if "TEMPLATE" in block:
         prompt = asker.requests[-1]["messages"][-1]["content"]

@@ -14,7 +14,7 @@ from models.scoring.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 from storage.statistics.outcome_tally import tally
-from tests.models.scoring.test_asking_scorer import WHO, Answering, Scripted, lines, text
+from tests.models.scoring.test_asking_scorer import CONTEXT, Answering, Scripted, lines, text
 
 pytestmark = pytest.mark.sandbox
 
@@ -46,7 +46,7 @@ def proved(pool: Pool, grader: str, asker: Asker) -> Report:
 
 
 def scored(pool: Pool, grader: str, asker: Asker, *completions: str) -> list[Outcome]:
-    scorer = AskingScorer(partial(pool.grading, GraderSource(grader, project="p")), asker, WHO)
+    scorer = AskingScorer(partial(pool.grading, GraderSource(grader, project="p")), asker, CONTEXT)
     return scorer.score(lines(*completions), 0, "g@1")
 
 
@@ -110,7 +110,7 @@ def outcome_of(pool: Pool, kind: str, config: dict[str, Any]) -> Outcome:
     report = proved(pool, grader, Scripted(replied))
     assert report.valid is (config.get("on_bias") != "error"), report.checks
     line = json.dumps({"prompt": "Why?", "completion": "So.", "metadata": {"documents": ["on topic", "else"]}})
-    scorer = AskingScorer(partial(pool.grading, GraderSource(grader, project="p")), Scripted(replied), WHO)
+    scorer = AskingScorer(partial(pool.grading, GraderSource(grader, project="p")), Scripted(replied), CONTEXT)
     (outcome,) = scorer.score(line.encode(), 0, "g@1")
     return outcome
 
@@ -148,7 +148,7 @@ def test_every_kind_of_judge_scores_in_a_sandbox(
 def test_contests_that_the_order_decides_are_counted_though_they_give_no_score(pool: Pool) -> None:
     config = {"criterion": "Is it short?", "check_positional_bias": True, "on_bias": "error"}
     grader = source.source_of("pairwise_judge", {"model": "small-judge", **config})
-    scorer = AskingScorer(partial(pool.grading, GraderSource(grader, project="p")), Scripted(replied), WHO)
+    scorer = AskingScorer(partial(pool.grading, GraderSource(grader, project="p")), Scripted(replied), CONTEXT)
     line = json.dumps({"prompt": "Why?", "completions": ["So.", "Thus.", "Hence."]})
     (outcome,) = scorer.score(line.encode(), 0, "g@1")
     assert outcome.scores is not None

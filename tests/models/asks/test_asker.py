@@ -52,7 +52,7 @@ HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=1024
 KEY = "sk-very-secret-of-a-model-0123456789"
 ASKS = {"model:judge": "", "model:none": "", "endpoint:reward": "", "grader:other": "other@3"}
 REWARD = b'{"ask":"endpoint","name":"reward","thread":{"messages":[{"role":"user","content":"?"}]}}'
-WHO = AskContext("default", "polite", "polite@1", asks=ASKS)
+CONTEXT = AskContext("default", "polite", "polite@1", asks=ASKS)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def asking(store: Store, ask_s: float = 30) -> Iterator[Asker]:
 
 def later() -> AskContext:
     """The grader in a call that begins now."""
-    return WHO._replace(since=monotonic())
+    return CONTEXT._replace(since=monotonic())
 
 
 def register(
@@ -100,14 +100,14 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def told(asker: Asker, sent: bytes, context: AskContext = WHO) -> tuple[dict[str, Any], Spent]:
+def told(asker: Asker, sent: bytes, context: AskContext = CONTEXT) -> tuple[dict[str, Any], Spent]:
     answer = asker.ask(sent, context, lambda: True).result(30)
     assert KEY.encode() not in answer.body
     assert b"127.0.0.1" not in answer.body
     return json.loads(answer.body), answer.spent
 
 
-def error(asker: Asker, sent: bytes, context: AskContext = WHO) -> dict[str, Any]:
+def error(asker: Asker, sent: bytes, context: AskContext = CONTEXT) -> dict[str, Any]:
     found = told(asker, sent, context)[0]["error"]
     assert isinstance(found, dict)
     return found
@@ -125,7 +125,7 @@ def test_a_model_is_asked(store: Store, server: ModelServer, asker: Asker) -> No
 
 def test_only_what_the_version_names_is_asked(store: Store, server: ModelServer, asker: Asker) -> None:
     register(store, server)
-    assert error(asker, request(), WHO._replace(asks={}))["kind"] == "unknown"
+    assert error(asker, request(), CONTEXT._replace(asks={}))["kind"] == "unknown"
     assert error(asker, request(name="none"))["kind"] == "unknown"
     assert error(asker, REWARD)["kind"] == "unknown"
     assert server.bodies == []
@@ -210,7 +210,7 @@ def test_once_gets_its_value_back(asker: Asker) -> None:
 def test_a_stand_in_asks_nobody(store: Store, server: ModelServer, asker: Asker) -> None:
     register(store, server)
     schema = {"type": "object", "properties": {"option": {"enum": ["no", "yes"]}}, "required": ["option"]}
-    context = WHO._replace(stand_in=True)
+    context = CONTEXT._replace(stand_in=True)
     assert told(asker, request(schema=schema), context)[0]["reply"]["text"] == '{"option":"no"}'
     assert told(asker, request(), context)[0]["reply"]["text"] == "stand-in"
     assert told(asker, REWARD, context)[0]["reply"] == {"reward": 0.0, "metadata": {}}
@@ -269,7 +269,7 @@ def test_replies_that_a_server_broke_off_are_asked_again_and_paid_for(store: Sto
 
 
 def test_no_more_tries_are_paid_for_than_a_budget_allows(store: Store) -> None:
-    context = WHO._replace(batch=running(store, "b"), budget=Budget(tokens=40))
+    context = CONTEXT._replace(batch=running(store, "b"), budget=Budget(tokens=40))
     with ModelServer(Script(behave="broken-off")) as server, asking(store) as asker:
         register(store, server)
         body, spent = told(asker, request(), context)
@@ -284,7 +284,7 @@ def test_no_more_tries_are_paid_for_than_a_budget_allows(store: Store) -> None:
 def test_what_was_paid_for_before_a_model_was_changed_is_counted(store: Store, server: ModelServer) -> None:
     with ModelServer(Script(behave="broken-off")) as first, asking(store) as asker:
         register(store, first)
-        waiting = asker.ask(request(), WHO, lambda: True)
+        waiting = asker.ask(request(), CONTEXT, lambda: True)
         while len(first.bodies) < 2:
             sleep(0.05)
         store.models.update("default", "judge", {"base_url": server.base_url, "api_key": KEY})
@@ -298,7 +298,7 @@ def test_each_try_has_the_whole_time_of_its_server(store: Store) -> None:
     with ModelServer(Script(latency_s=2.5)) as server, asking(store, ask_s=1) as asker:
         register(store, server, timeout_s=20)
         store.endpoints.create("default", "reward", server.base_url, "", 20)
-        waiting = [asker.ask(each, WHO, lambda: True) for each in (request(), REWARD)]
+        waiting = [asker.ask(each, CONTEXT, lambda: True) for each in (request(), REWARD)]
         assert not any(each.result(20).is_error for each in waiting)
         assert len(server.bodies) == 2
         store.models.update("default", "judge", {"timeout_s": 2})
@@ -313,7 +313,7 @@ def test_an_ask_that_waits_for_a_server_sees_that_its_model_was_changed(
     away = f"http://127.0.0.1:{free_port()}/v1"
     store.models.create("default", "judge", away, "m", KEY, ModelDefaults(), 5)
     with asking(store) as asker:
-        waiting = [asker.ask(request(text), WHO, lambda: True) for text in ("a", "b", "a")]
+        waiting = [asker.ask(request(text), CONTEXT, lambda: True) for text in ("a", "b", "a")]
         sleep(1)
         if change == "update":
             store.models.update("default", "judge", {"base_url": server.base_url, "api_key": KEY})
@@ -334,7 +334,7 @@ def test_a_proof_does_not_wait_long_for_a_server_that_takes_no_connection(store:
     port = free_port()
     url = f"http://127.0.0.1:{port}/v1"
     store.models.create("default", "judge", url, "m", KEY, ModelDefaults(), 5, max_concurrency=1)
-    proof = WHO._replace(patience=Patience(reply_s=20, tries_s=2))
+    proof = CONTEXT._replace(patience=Patience(reply_s=20, tries_s=2))
     with asking(store) as asker:
         began = monotonic()
         futures = [asker.ask(request(str(number)), proof, lambda: True) for number in range(20)]
@@ -343,7 +343,7 @@ def test_a_proof_does_not_wait_long_for_a_server_that_takes_no_connection(store:
         assert {each["kind"] for each in errors} == {"unreachable"}
         assert all("could not be reached" in each["message"] for each in errors)
         assert all('ask="stand-in"' in each["message"] for each in errors)
-        waiting = asker.ask(request(), WHO, lambda: True)  # not of a proof, so it waits for the server
+        waiting = asker.ask(request(), CONTEXT, lambda: True)  # not of a proof, so it waits for the server
         sleep(0.5)
         with ModelServer(port=port):
             assert not waiting.result(20).is_error
@@ -354,7 +354,7 @@ def test_a_proof_does_not_wait_long_for_a_reply(store: Store, server: ModelServe
     register(store, server, "behave:hang", timeout_s=60, max_concurrency=2)
     store.endpoints.create("default", "reward", server.base_url, "", 60, max_concurrency=2)
     server.script = Script(behave="hang")
-    proof = WHO._replace(patience=Patience(reply_s=1.5, tries_s=1))
+    proof = CONTEXT._replace(patience=Patience(reply_s=1.5, tries_s=1))
     with asking(store) as asker:
         began = monotonic()
         futures = [asker.ask(request(str(number)), proof, lambda: True) for number in range(10)]
@@ -374,12 +374,12 @@ def test_asks_fail_at_once_where_a_server_has_been_away_for_long(store: Store) -
         assert error(asker, request())["kind"] == "unreachable"
         sleep(1)
         began = monotonic()
-        futures = [asker.ask(request(str(number)), WHO, lambda: True) for number in range(50)]
+        futures = [asker.ask(request(str(number)), CONTEXT, lambda: True) for number in range(50)]
         kinds = {json.loads(future.result(20).body)["error"]["kind"] for future in futures}
         assert kinds == {"unreachable"}
         assert monotonic() - began < 1.5
         with ModelServer(port=port):
-            assert not asker.ask(request("later"), WHO, lambda: True).result(20).is_error
+            assert not asker.ask(request("later"), CONTEXT, lambda: True).result(20).is_error
 
 
 def test_asks_are_counted_by_what_they_came_to(store: Store, server: ModelServer, asker: Asker) -> None:
@@ -411,9 +411,9 @@ def test_a_server_that_wants_fewer_requests_gets_fewer(store: Store, retry_after
     with ModelServer(script) as server, asking(store) as one, asking(store) as other:
         register(store, server)
         began = monotonic()
-        first = one.ask(request("1"), WHO, lambda: True)
+        first = one.ask(request("1"), CONTEXT, lambda: True)
         sleep(0.3)  # the other process starts during the pause
-        later = other.ask(request("2"), WHO, lambda: True)
+        later = other.ask(request("2"), CONTEXT, lambda: True)
         assert not first.result(20).is_error
         assert not later.result(20).is_error
         assert monotonic() - began > (1 if retry_after else 0.4)
@@ -447,7 +447,7 @@ def test_a_pause_ends_with_the_server_or_account_that_asked_for_it(store: Store,
             store.models.delete("default", "judge")
             register(store, server)
         assert "reply" in told(asker, request(), later())[0]
-        assert asker.room(WHO) > 0
+        assert asker.room(CONTEXT) > 0
 
 
 def test_a_pause_of_an_endpoint_ends_with_its_server(store: Store) -> None:
@@ -492,7 +492,7 @@ def test_the_settings_are_read_once_in_a_call(
 def test_an_ask_does_not_wait_for_an_equal_one_with_an_older_key(store: Store) -> None:
     with ModelServer(Script(latency_s=1)) as server, asking(store) as asker:
         register(store, server)
-        first = asker.ask(request(), WHO, lambda: True)
+        first = asker.ask(request(), CONTEXT, lambda: True)
         sleep(0.5)
         store.models.update("default", "judge", {"api_key": f"{KEY}-2"})
         assert not asker.ask(request(), later(), lambda: True).result(20).is_error
@@ -505,8 +505,8 @@ def test_what_is_not_wanted_any_more_is_given_up(store: Store) -> None:
         register(store, server)
         wanted = threading.Event()
         wanted.set()
-        futures = [asker.ask(request(str(number)), WHO, wanted.is_set) for number in range(20)]
-        other = asker.ask(request("other"), WHO, lambda: True)
+        futures = [asker.ask(request(str(number)), CONTEXT, wanted.is_set) for number in range(20)]
+        other = asker.ask(request("other"), CONTEXT, lambda: True)
         sleep(0.5)
         wanted.clear()
         began = monotonic()
@@ -523,10 +523,10 @@ def test_a_reply_is_paid_for_once(store: Store, server: ModelServer, asker: Aske
     first = told(asker, request())
     assert told(asker, request()) == (first[0], Spent(asks=1, kept=1))
     with asking(store) as another_process:
-        assert told(another_process, request(), WHO._replace(grader="g", label="g@7", batch="b"))[1].kept == 1
+        assert told(another_process, request(), CONTEXT._replace(grader="g", label="g@7", batch="b"))[1].kept == 1
         assert len(server.bodies) == 1
         assert told(another_process, request(sample=1))[1].kept == 0
-        assert told(another_process, request(), WHO._replace(keep=False))[1].kept == 0
+        assert told(another_process, request(), CONTEXT._replace(keep=False))[1].kept == 0
         assert len(server.bodies) == 3
         store.models.update("default", "judge", {"model": "another"})
         assert told(another_process, request(), later())[1].kept == 0
@@ -557,11 +557,11 @@ def test_a_project_whose_server_hangs_leaves_others_their_connections(
         register(store, slow, max_concurrency=10_000)
         store.projects.create("other")
         store.models.create("other", "judge", server.base_url, "m", KEY, ModelDefaults(), 5)
-        hanging = [asker.ask(request(str(n)), WHO, lambda: True) for n in range(60)]
+        hanging = [asker.ask(request(str(n)), CONTEXT, lambda: True) for n in range(60)]
         ends = monotonic() + 10
         while len(slow.bodies) < 8 and monotonic() < ends:
             sleep(0.02)
-        assert "reply" in told(asker, request(), WHO._replace(project="other"))[0]
+        assert "reply" in told(asker, request(), CONTEXT._replace(project="other"))[0]
         assert 8 <= len(slow.bodies) <= 10  # 8 if the limit is divisible by 8
         assert not any(each.done() for each in hanging)
 
@@ -571,7 +571,7 @@ def test_another_project_pays_for_itself(store: Store, server: ModelServer, aske
     register(store, server)
     store.models.create("other", "judge", server.base_url, "m", KEY, ModelDefaults(temperature=0), 5)
     told(asker, request())
-    assert told(asker, request(), WHO._replace(project="other"))[1].kept == 0
+    assert told(asker, request(), CONTEXT._replace(project="other"))[1].kept == 0
 
 
 def test_scripts_that_redis_lost_are_loaded_again(store: Store, server: ModelServer, asker: Asker) -> None:
@@ -584,14 +584,14 @@ def test_scripts_that_redis_lost_are_loaded_again(store: Store, server: ModelSer
 def test_equal_asks_at_once_are_sent_once(store: Store) -> None:
     with ModelServer(Script(latency_s=0.5)) as server, asking(store) as asker:
         register(store, server)
-        futures = [asker.ask(request(), WHO, lambda: True) for _ in range(10)]
+        futures = [asker.ask(request(), CONTEXT, lambda: True) for _ in range(10)]
         answers = [future.result(20) for future in futures]
         assert len({answer.body for answer in answers}) == 1
         assert sum(answer.spent.kept for answer in answers) == 9
         assert len(server.bodies) == 1
         total = store.spending.told("default").total
         assert total == Spending(asks=10, kept=9, input_tokens=10, output_tokens=5, costs={})
-        alone = WHO._replace(keep=False)
+        alone = CONTEXT._replace(keep=False)
         for future in [asker.ask(request(), alone, lambda: True) for _ in range(3)]:
             assert future.result(20).spent.kept == 0
         assert len(server.bodies) == 4
@@ -600,8 +600,8 @@ def test_equal_asks_at_once_are_sent_once(store: Store) -> None:
 def test_one_that_is_given_up_does_not_end_its_equals(store: Store) -> None:
     with ModelServer(Script(latency_s=1)) as server, asking(store) as asker:
         register(store, server)
-        first = asker.ask(request(), WHO, lambda: True)
-        second = asker.ask(request(), WHO, lambda: True)
+        first = asker.ask(request(), CONTEXT, lambda: True)
+        second = asker.ask(request(), CONTEXT, lambda: True)
         sleep(0.3)
         first.cancel()
         assert not second.result(20).is_error
@@ -615,7 +615,7 @@ def test_no_more_are_sent_at_once_than_the_model_may_have(store: Store) -> None:
         futures = []
         for number in range(40):
             for name, asker in (("one", one), ("other", other)):
-                future = asker.ask(request(f"{number} {name}"), WHO, lambda: True)
+                future = asker.ask(request(f"{number} {name}"), CONTEXT, lambda: True)
                 future.add_done_callback(lambda _, name=name: done.append(name))  # type: ignore[misc]
                 futures.append(future)
         assert not any(future.result(60).is_error for future in futures)
@@ -626,9 +626,9 @@ def test_no_more_are_sent_at_once_than_the_model_may_have(store: Store) -> None:
 def test_a_completion_that_has_asked_gets_the_next_place(store: Store) -> None:
     with ModelServer(Script(latency_s=0.3)) as server, asking(store) as asker:
         register(store, server, max_concurrency=1)
-        futures = [asker.ask(request(f"first {number}"), WHO, lambda: True) for number in range(5)]
+        futures = [asker.ask(request(f"first {number}"), CONTEXT, lambda: True) for number in range(5)]
         eventually(lambda: server.bodies)
-        futures.append(asker.ask(request("second"), WHO._replace(has_asked=True), lambda: True))
+        futures.append(asker.ask(request("second"), CONTEXT._replace(has_asked=True), lambda: True))
         assert not any(future.result(60).is_error for future in futures)
         assert "second" in [body["messages"][0]["content"] for body in server.bodies[1:3]]
 
@@ -636,12 +636,12 @@ def test_a_completion_that_has_asked_gets_the_next_place(store: Store) -> None:
 def test_it_says_how_many_more_asks_would_be_sent_soon(store: Store) -> None:
     with ModelServer(Script(latency_s=0.2)) as server, asking(store) as asker:
         register(store, server, max_concurrency=4)
-        before = asker.room(WHO)
-        futures = [asker.ask(request(str(number)), WHO, lambda: True) for number in range(80)]
-        assert asker.room(WHO) == 0
-        assert asker.room(WHO._replace(asks={"model:another": ""})) == before
+        before = asker.room(CONTEXT)
+        futures = [asker.ask(request(str(number)), CONTEXT, lambda: True) for number in range(80)]
+        assert asker.room(CONTEXT) == 0
+        assert asker.room(CONTEXT._replace(asks={"model:another": ""})) == before
         assert not any(future.result(60).is_error for future in futures)
-        assert asker.room(WHO) == before
+        assert asker.room(CONTEXT) == before
 
 
 def test_requests_a_minute_are_shared(store: Store) -> None:
@@ -649,7 +649,7 @@ def test_requests_a_minute_are_shared(store: Store) -> None:
         register(store, server, max_concurrency=64, requests_per_minute=120)
         began = monotonic()
         futures = [
-            asker.ask(request(f"{n} {asker is one}"), WHO, lambda: True) for n in range(8) for asker in (one, other)
+            asker.ask(request(f"{n} {asker is one}"), CONTEXT, lambda: True) for n in range(8) for asker in (one, other)
         ]
         assert not any(future.result(60).is_error for future in futures)
         assert monotonic() - began > 2.4  # ten at once, then two a second
@@ -712,7 +712,7 @@ def test_a_schema_that_a_server_refuses_is_left_out(store: Store) -> None:
 
 def test_what_asks_cost_is_counted(store: Store, server: ModelServer, asker: Asker) -> None:
     register(store, server, price=Price(1000.0, 2000.0))
-    context = WHO._replace(batch=running(store, "b1"))
+    context = CONTEXT._replace(batch=running(store, "b1"))
     assert told(asker, request("1"), context)[1] == Spent(1, 0, 10, 5, 0.02)
     told(asker, request("2"), context)
     told(asker, request("2"), context)
@@ -728,7 +728,7 @@ def test_what_asks_cost_is_counted(store: Store, server: ModelServer, asker: Ask
 def test_a_budget_ends_asking(store: Store) -> None:
     with ModelServer(Script(latency_s=0.05)) as server, asking(store) as asker:
         register(store, server, price=Price(1000.0, 2000.0), max_concurrency=4)
-        context = WHO._replace(batch=running(store, "b1"), budget=Budget(cost=0.2))  # ten asks
+        context = CONTEXT._replace(batch=running(store, "b1"), budget=Budget(cost=0.2))  # ten asks
         futures = [asker.ask(request(str(number)), context, lambda: True) for number in range(60)]
         failed = [json.loads(future.result(20).body)["error"] for future in futures if future.result(20).is_error]
         assert {(one["kind"], one["retryable"]) for one in failed} == {("over_budget", False)}
@@ -741,7 +741,7 @@ def test_a_budget_ends_asking(store: Store) -> None:
 
 def test_no_more_is_asked_for_a_batch_that_was_cancelled(store: Store) -> None:
     """Its chunks see the end themselves only after a quarter of a second."""
-    context = WHO._replace(batch=running(store, "b1"))
+    context = CONTEXT._replace(batch=running(store, "b1"))
     with ModelServer(Script(latency_s=0.05)) as server, asking(store) as asker:
         register(store, server, max_concurrency=4)
         futures = [asker.ask(request(str(number)), context, lambda: True) for number in range(60)]
@@ -783,7 +783,7 @@ def test_a_grader_is_asked_on_threads_of_its_own(store: Store) -> None:
         assert body["error"]["kind"] == "too_much"  # it asks itself recursively
         assert seen == [("other@3", thread, "polite@1")] * 4
         asker.score_other = lambda _, threads, *__: [Answer(b'{"reply":{"score":1.0}}', Spent(asks=1))] * len(threads)
-        futures = [asker.ask(asked, WHO, lambda: True) for _ in range(50)]
+        futures = [asker.ask(asked, CONTEXT, lambda: True) for _ in range(50)]
         assert {future.result(20).body for future in futures} == {b'{"reply":{"score":1.0}}'}
 
 
@@ -794,7 +794,7 @@ def test_asks_of_one_grader_that_are_made_together_go_through_its_sandbox_togeth
         seen.append((label, list(threads)))
         return [Answer(b'{"reply":%b}' % thread, Spent(asks=1)) for thread in threads]
 
-    context = WHO._replace(asks={"grader:a": "a@1", "grader:b": "b@2"})
+    context = CONTEXT._replace(asks={"grader:a": "a@1", "grader:b": "b@2"})
 
     def wanted() -> bool:
         return True
@@ -845,14 +845,14 @@ def test_an_asker_that_fails_begins_anew(store: Store) -> None:
     with ModelServer(Script(latency_s=2)) as server, asking(store) as asker:
         register(store, server)
         with pytest.raises(CancelledError):
-            asker.ask(request("1"), WHO, fail).result(10)
+            asker.ask(request("1"), CONTEXT, fail).result(10)
         assert "reply" in told(asker, request("2"))[0]
 
 
 def test_an_asker_that_is_closed_cancels(store: Store) -> None:
     asker = Asker(store, HERE)
     asker.close()
-    assert asker.ask(request(), WHO, lambda: True).cancelled()
+    assert asker.ask(request(), CONTEXT, lambda: True).cancelled()
 
 
 def store_at(url: str, folder: Path, server: ModelServer) -> Store:
@@ -872,7 +872,7 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None
             asker = Asker(store_at(url, tmp_path, server), HERE)
             told(asker, request("1"))
         sleep(2.1)
-        asked = [asker.ask(request(f"again {n}"), WHO, lambda: True) for n in range(8)]
+        asked = [asker.ask(request(f"again {n}"), CONTEXT, lambda: True) for n in range(8)]
         sleep(1)
         assert not any(each.done() for each in asked)
         with redis_server(tmp_path):
@@ -891,10 +891,10 @@ def test_a_worker_waits_for_the_store_however_long_it_is_away(tmp_path: Path, mo
     with ModelServer(Script(latency_s=1)) as server:
         with redis_server(tmp_path) as url:
             asker = Asker(store_at(url, tmp_path, server), HERE, waits_for_store=True)
-            asked = [asker.ask(request(f"{n}"), WHO, lambda: True) for n in range(8)]
+            asked = [asker.ask(request(f"{n}"), CONTEXT, lambda: True) for n in range(8)]
             eventually(lambda: len(server.bodies) == 8)
         sleep(2.5)
-        asked += [asker.ask(request(f"{n}"), WHO, lambda: True) for n in range(4, 12)]
+        asked += [asker.ask(request(f"{n}"), CONTEXT, lambda: True) for n in range(4, 12)]
         sleep(1.5)
         assert not any(each.done() for each in asked)
         with redis_server(tmp_path) as url:
@@ -912,7 +912,7 @@ def test_a_worker_waits_for_a_store_that_is_full(
     asker = Asker(store, HERE, waits_for_store=True)
     redis.config_set("maxmemory", 1)
     try:
-        asked = asker.ask(request(), WHO, lambda: True)
+        asked = asker.ask(request(), CONTEXT, lambda: True)
         sleep(1)
         assert not asked.done()
     finally:
@@ -946,10 +946,10 @@ def test_a_worker_that_cannot_look_up_an_asked_grader_waits_for_the_store(store:
 def test_a_worker_that_waits_for_the_store_stops_in_time(tmp_path: Path) -> None:
     with redis_server(tmp_path) as url, ModelServer(Script(latency_s=1)) as server:
         asker = Asker(store_at(url, tmp_path, server), HERE, waits_for_store=True)
-        asked = [asker.ask(request("1"), WHO, lambda: True)]
+        asked = [asker.ask(request("1"), CONTEXT, lambda: True)]
         eventually(lambda: len(server.bodies) == 1)
     sleep(1.5)
-    asked += [asker.ask(request("2"), WHO, lambda: True)]
+    asked += [asker.ask(request("2"), CONTEXT, lambda: True)]
     sleep(0.5)
     began = monotonic()
     asker.close()
@@ -964,7 +964,7 @@ def test_a_paid_reply_is_given_to_a_person_and_counted_once_the_store_is_back(
     with ModelServer(Script(latency_s=1)) as server:
         with redis_server(tmp_path) as url:
             asker = Asker(store_at(url, tmp_path, server), HERE)
-            asked = asker.ask(request(), WHO, lambda: True)
+            asked = asker.ask(request(), CONTEXT, lambda: True)
             eventually(lambda: len(server.bodies) == 1)
         assert not asked.result(10).is_error
         assert error(asker, request("2"))["kind"] == "unreachable"

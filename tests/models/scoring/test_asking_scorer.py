@@ -22,7 +22,7 @@ from sandbox.pool.pool import Pool
 
 pytestmark = pytest.mark.sandbox
 
-WHO = AskContext("p", "g", "g@1")
+CONTEXT = AskContext("p", "g", "g@1")
 HEAD = """
 import asyncio
 import time
@@ -89,7 +89,7 @@ class Answering:
         return None if set(asks) <= {"model:small-judge", "endpoint:my-reward"} else f"the project lacks one of {asks}"
 
     def scorer(self, grading: Grading, asks: Sequence[str]) -> AskingScorer:
-        return AskingScorer(lambda: nullcontext(grading), self._asker, WHO)
+        return AskingScorer(lambda: nullcontext(grading), self._asker, CONTEXT)
 
 
 def text(said: str) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def lines(*completions: str) -> bytes:
 
 
 def scored(pool: Pool, source: str, asker: Asker, payload: bytes, stop: Any = None, first: int = 0) -> list[Outcome]:
-    scorer = AskingScorer(partial(pool.grading, GraderSource(source, project="p")), asker, WHO)
+    scorer = AskingScorer(partial(pool.grading, GraderSource(source, project="p")), asker, CONTEXT)
     return scorer.score(payload, first, "g@1", stop=stop)
 
 
@@ -137,7 +137,7 @@ def test_a_judge_scores_with_what_its_model_answers(pool: Pool) -> None:
 
 def test_servers_are_asked_with_settings_that_are_no_older_than_the_call(pool: Pool) -> None:
     asker, began = Scripted(polite), []
-    scorer = AskingScorer(partial(pool.grading, GraderSource(JUDGE, project="p")), asker, WHO)
+    scorer = AskingScorer(partial(pool.grading, GraderSource(JUDGE, project="p")), asker, CONTEXT)
     for _ in range(2):
         began.append(monotonic())
         assert [outcome.score for outcome in scorer.score(lines("kind"), 0, "g@1")] == [1.0]
