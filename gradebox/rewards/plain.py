@@ -68,10 +68,9 @@ def plain(value: Any, deep: int = 0) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, Mapping):
-        found = {str(name): plain(part, deep + 1) for name, part in value.items()}
-        if len(found) < len(value):
-            raise NotPlain("a dict with two keys of the same text")
-        return found
+        if keys := [name for name in value if not isinstance(name, str)]:
+            raise NotPlain(f"a dict with the key {keys[0]!r:.80}, which is no text")
+        return {name: plain(part, deep + 1) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [plain(part, deep + 1) for part in value]
     if isinstance(value, date | time):  # a datetime is a date
@@ -115,13 +114,14 @@ def _time(value: Any) -> Any:
     return str(value) if isinstance(found, int) else plain(found)
 
 
-_MEMBERS = ("tool_calls", "tool_call_id", "name", "function_call", "refusal")  # besides role and content
+_TURN = ("role", "content")
+_MEMBERS = ("tool_calls", "tool_call_id", "name", "function_call", "refusal", "reasoning_content")  # of objects
 _INSTEAD = ("tool_calls", "function_call", "refusal")  # a message with one of them needs no content
 
 
 def messages(turns: Sequence[Any], place: str) -> list[dict[str, Any]]:
-    """Convert messages, given as dicts or objects, with their tool calls. Of pictures and the like only the type is
-    kept.
+    """Convert messages, given as dicts with any members, or as objects with their tool calls and reasoning. Of pictures
+    and the like only the type is kept.
 
     Raises:
         ValueError: JSON cannot hold a value of a message, or a message has no member "content"; the error names the
@@ -137,8 +137,8 @@ def _message(turn: Any, place: str) -> dict[str, Any]:
     if content is None and not isinstance(_get(turn, "refusal"), str):
         content = ""
     found: dict[str, Any] = {"role": str(_get(turn, "role")), "content": _content(content, place)}
-    for name in _MEMBERS:
-        if (value := _get(turn, name)) is not None:
+    for name in turn if isinstance(turn, Mapping) else _MEMBERS:
+        if name not in _TURN and (value := _get(turn, name)) is not None:
             found[name] = plain_in(value, f"{place}.{name}")
     return found
 

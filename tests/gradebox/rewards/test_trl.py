@@ -70,6 +70,14 @@ def test_members_of_messages() -> None:
     assert [row.completion() for row in rows] == ["", "I cannot add.", ""]
 
 
+def test_messages_keep_all_members() -> None:
+    # as `parse_response` of trl 1.16 makes them of models that think
+    said = {"role": "assistant", "content": "4", "reasoning_content": "2 and 2", "thinking": "2, 2", "name": None}
+    (row,) = trl.threads(["2+2?"], [[said]], {})
+    del said["name"]
+    assert StringThread.from_object(row).raw_messages()[-1] == said
+
+
 @pytest.mark.parametrize("said", [{"role": "assistant", "value": "4"}, {"from": "gpt", "value": "4"}])
 def test_a_message_without_content_is_refused_as_any_thread_with_it(said: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r'row 1, completion\[0\]: "content" is missing or null, which only'):

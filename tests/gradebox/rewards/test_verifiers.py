@@ -29,6 +29,7 @@ class ToolCall(BaseModel):
 class Message(BaseModel):
     role: str
     content: str | list[dict[str, str]] | None
+    reasoning_content: str | None = None
     tool_calls: list[ToolCall] | None = None
     tool_call_id: str | None = None
 
@@ -91,6 +92,13 @@ def test_rewards_of_a_task(grader: GraderHandle) -> None:
     right, wrong, missing = asyncio.run(score(grader.as_verifiers_reward(), trace("4"), trace("5"), trace("bad")))
     assert (right, wrong) == (1.0, 0.0)
     assert isinstance(missing, ScoreMissing)
+
+
+def test_the_reasoning_is_a_member_of_its_message() -> None:
+    rolled = trace("4")
+    rolled.messages[-1].reasoning_content = "2 and 2"
+    message = verifiers.of_trace(rolled, None)["messages"][-1]
+    assert message == {"role": "assistant", "content": "4", "reasoning_content": "2 and 2"}
 
 
 def test_a_method_of_a_task(grader: GraderHandle) -> None:
