@@ -214,7 +214,8 @@ CIRCLE.append(CIRCLE)
         (Decimal("-Infinity"), "infinity"),
         ({"a": [1, {"b": math.inf}]}, "infinity"),
         (np.array([math.inf]), "infinity"),
-        ({1: "a", "1": "b"}, "two keys of the same text"),
+        ({"a": {1: 0.5}}, "a dict with the key 1, which is no text"),
+        ([{None: "b"}], "a dict with the key None, which is no text"),
         (CIRCLE, "more than 64 levels"),
     ],
 )
