@@ -196,6 +196,17 @@ def test_an_old_version_scores_on(client: Client, contains: str) -> None:
     assert [o.score for o in client.score(f"{contains}@1", [thread("4")])] == [1.0]
 
 
+def test_an_update_between_requests_changes_no_score(client: Client, contains: str) -> None:
+    def threads() -> Iterator[StringThread]:
+        for number in range(1_100):
+            if number == 1_050:
+                client.graders.update(contains, fn=CONTAINS.replace("float(", "0.5 * ("))
+            yield thread("4")
+
+    assert {(one.grader, one.score) for one in client.score(contains, threads())} == {(f"{contains}@1", 1.0)}
+    assert client.score(contains, [thread("4")])[0].grader == f"{contains}@2"
+
+
 def test_more_threads_than_a_request_holds_are_scored_in_order(client: Client, contains: str) -> None:
     outcomes = client.score(contains, (thread(str(number % 5)) for number in range(2_500)))
 

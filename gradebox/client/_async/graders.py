@@ -52,6 +52,7 @@ class AsyncGraders:
         for first, lines in pieces(with_columns(threads, columns)):
             call = grader_calls.score(self._project, name, number, lines)
             outcomes += moved(await self._transport.send(call), first)
+            name, number = grader_names.split_version(outcomes[0].grader)  # of all requests, also after an update
         return outcomes
 
     async def validate(

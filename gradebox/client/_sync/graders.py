@@ -53,6 +53,7 @@ class Graders:
         for first, lines in pieces(with_columns(threads, columns)):
             call = grader_calls.score(self._project, name, number, lines)
             outcomes += moved(self._transport.send(call), first)
+            name, number = grader_names.split_version(outcomes[0].grader)  # of all requests, also after an update
         return outcomes
 
     def validate(
