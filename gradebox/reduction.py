@@ -41,7 +41,7 @@ def reduced(
     """Reduce all outcomes of one grader to one score.
 
     Args:
-        outcomes: of a batch: `reduced(batch.outcomes(), purpose="…")`.
+        outcomes: of a batch: `reduced(batch.outcomes(), purpose="…")`. Of a group, each completion counts.
         purpose: what the grader evaluates, in words.
         reduction_fn: computes one number from all scores; None to keep them separate.
         reduction_purpose: a description of the reduction, in words.
@@ -74,12 +74,13 @@ def _scores(outcomes: Iterable[Outcome]) -> tuple[list[float], int]:
     not_applicable = 0
     for outcome in outcomes:
         graders.add(outcome.grader)
-        if outcome.not_applicable is not None:
-            not_applicable += 1
-        elif outcome.score is None:
-            raise ScoreMissing(outcome)
-        else:
-            scores.append(outcome.score)
+        for each in outcome.scores or [outcome]:
+            if each.not_applicable is not None:
+                not_applicable += 1
+            elif each.score is None:
+                raise ScoreMissing(outcome)
+            else:
+                scores.append(each.score)
     if len(graders) > 1:
         raise ValueError(f"there are outcomes of {', '.join(sorted(graders))}: reduce those of one grader at a time")
     if not scores:

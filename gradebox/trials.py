@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from math import comb
 from typing import Any, NamedTuple
 
-from gradebox.outcome import Outcome
+from gradebox.outcome import CompletionScore, Outcome
 
 Key = str | int
 
@@ -72,7 +72,7 @@ class _Tally:
         self.decided = self.passed = self.not_applicable = 0
         self.errors: Counter[str] = Counter()
 
-    def add(self, outcome: Outcome, threshold: float) -> None:
+    def add(self, outcome: Outcome | CompletionScore, threshold: float) -> None:
         if outcome.not_applicable is not None:
             self.not_applicable += 1
         elif outcome.score is None:
@@ -106,7 +106,8 @@ def trials(
     """Compute how reliably prompts are solved, from one grader's outcomes of repeated completions.
 
     With n scored completions of a prompt, c of which passed, pass@k is 1 - C(n-c, k) / C(n, k), and pass^k is
-    C(c, k) / C(n, k): the probabilities for drawing k completions without replacement.
+    C(c, k) / C(n, k): the probabilities for drawing k completions without replacement. Of a group, each completion
+    counts; if the group has an error in place of scores, it counts as one.
 
     Args:
         outcomes: of a batch. With `by`, pairs of an outcome and its thread: `batch.outcomes(threads=True)`.
@@ -128,7 +129,8 @@ def trials(
         graders.add(outcome.grader)
         key = _key(outcome, thread, by)
         tally = unplaced if key is None else tallies.setdefault(key, _Tally())
-        tally.add(outcome, threshold)
+        for each in outcome.scores or [outcome]:
+            tally.add(each, threshold)
     if len(graders) > 1:
         raise ValueError(f"there are outcomes of {', '.join(sorted(graders))}: count those of one grader at a time")
     prompts = [tally.of(key, k) for key, tally in tallies.items()]
@@ -158,14 +160,14 @@ def _key(outcome: Outcome, thread: Any, by: str | None) -> Key | None:
         key, where = metadata.get(by) if isinstance(metadata, Mapping) else None, f"{by!r:.80} in its metadata"
     if isinstance(key, str | int) and not isinstance(key, bool):
         return key
-    if outcome.error is not None:
+    if outcome.error is not None and outcome.scores is None:
         return None
     raise ValueError(
         f"the thread at position {outcome.index} has no {where}, a text or an integer that identifies its prompt"
     )
 
 
-def _kind(outcome: Outcome) -> str:
+def _kind(outcome: Outcome | CompletionScore) -> str:
     return "unknown" if outcome.error is None else outcome.error.kind
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gradebox.outcome import Outcome, OutcomeError
+from gradebox.outcome import CompletionScore, Outcome, OutcomeError
 from gradebox.trials import trials
 
 FAILED = OutcomeError("timeout", "too slow")
@@ -65,6 +65,26 @@ def test_a_member_of_the_metadata_tells_prompts_apart() -> None:
     found = trials(pairs, 2, by="task")
     assert [(one.key, one.pass_at_k) for one in found.prompts] == [("a", 1), ("b", 0)]
     assert (found.pass_at_k, found.without_key) == (0.5, 1)
+
+
+def test_each_completion_of_a_group_counts() -> None:
+    scores = [CompletionScore(1.0), CompletionScore(0.0), CompletionScore(None, error=FAILED)]
+    groups = [
+        outcome("a", 0.5, scores=scores[:2]),
+        outcome("b", None, error=FAILED, scores=scores),
+        outcome("c", None, error=FAILED),
+        outcome("d", None, not_applicable="no", scores=[scores[0], CompletionScore(None, not_applicable="no")]),
+    ]
+    found = trials(groups, 1)
+    assert [(one.decided, one.passed, one.pass_at_k) for one in found.prompts] == [
+        (2, 1, 0.5),
+        (2, 1, 0.5),
+        (0, 0, None),
+        (1, 1, 1),
+    ]
+    assert (found.errors, found.not_applicable) == ({"timeout": 2}, 1)
+    with pytest.raises(ValueError, match="no 'task' in its metadata"):  # which may have scores
+        trials([(groups[1], {"threads": []})], 1, by="task")
 
 
 def test_the_least_score_that_passes() -> None:
