@@ -56,9 +56,11 @@ class Outcomes(list[Outcome]):
         Args:
             threads: one for each outcome; they become the column `thread`.
         """
-        from pandas import DataFrame
+        from pandas import DataFrame, Series
 
         frame = DataFrame([_row(outcome) for outcome in self], columns=_names(self))
+        if any(outcome.id is None for outcome in self):  # pandas would round integer ids to floats
+            frame["id"] = Series([outcome.id for outcome in self], dtype=object)
         return frame if threads is None else frame.assign(thread=list(threads))
 
     def _repr_html_(self) -> str:

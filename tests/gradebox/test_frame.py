@@ -33,6 +33,14 @@ def test_a_frame_has_a_row_for_each_and_a_column_for_each_value() -> None:
     assert list(Outcomes().to_pandas().columns)[:6] == ["index", "id", "grader", "score", "error", "message"]
 
 
+def test_ids_stay_whole_numbers_beside_a_line_without_one() -> None:
+    first, second = 1234567890123456788, 1234567890123456789
+    broken = Outcome(2, "g@1", None, 1.0, error=OutcomeError("bad_input", "no thread"))
+    frame = Outcomes([Outcome(0, "g@1", 1.0, 1.0, first), Outcome(1, "g@1", 1.0, 1.0, second), broken]).to_pandas()
+    assert list(frame["id"]) == [first, second, None]
+    assert list(frame["id"] == second) == [False, True, False]
+
+
 def test_a_frame_says_what_is_not_applicable_and_what_asks_came_to() -> None:
     away = OutcomeError("model", "the server is away", True, "unreachable")
     asked = Outcomes(
