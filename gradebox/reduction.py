@@ -5,6 +5,7 @@ from math import isfinite
 from typing import NamedTuple
 
 from gradebox.errors import ScoreMissing
+from gradebox.number_text import number_text
 from gradebox.outcome import Outcome
 from gradebox.sync_call import sync_call
 
@@ -63,7 +64,7 @@ def reduced(
     if not isinstance(score, int | float) or not isfinite(score):
         raise ValueError(f"reduction_fn returned {score!r:.80}, and a score is a finite number")
     explanation = (
-        f"{compared}. Their scores were brought together by {reduction_purpose}: the final score is {score:g}."
+        f"{compared}. Their scores were brought together by {reduction_purpose}: the final score is {number_text(score)}."
     )
     return Evaluation(float(score), explanation, scores, success, not_applicable)
 

@@ -44,6 +44,8 @@ def test_a_reduction_has_its_purpose() -> None:
     found = reduced(scored(1, 0), purpose="p", reduction_fn=mean, reduction_purpose="averaging")
     assert found.score == 0.5
     assert "by averaging: the final score is 0.5" in found.explanation
+    nearly = reduced(scored(1, 0.9999998), purpose="p", reduction_fn=mean)
+    assert nearly.explanation.endswith("the final score is 0.9999999.")
 
 
 def test_without_a_reduction_the_scores_stay_apart() -> None:

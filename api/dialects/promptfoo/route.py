@@ -65,7 +65,7 @@ def _score(caller: Caller, services: Services, target: Target, body: bytes, thre
     (grader,) = named([target.key], [])
     outcome = score_one(caller, services, grader, line)
     assert outcome.score is not None
-    reason = outcome.reason or f"{outcome.grader} gave {outcome.score:g}, the threshold is {threshold:g}"
+    reason = outcome.reason or f"{outcome.grader} gave {outcome.score}, the threshold is {threshold}"
     return msgspec.json.encode(AssertionResult(outcome.score >= threshold, outcome.score, reason))
 
 

@@ -43,7 +43,7 @@ def _score(caller: Caller, services: Services, key: str, body: bytes, ends: floa
         raise ProblemError(
             422,
             "not-scored",
-            f"the score is {outcome.score:g}, and Weave takes scores from 0 to 1: scale it in the grader",
+            f"the score is {outcome.score}, and Weave takes scores from 0 to 1: scale it in the grader",
         )
     return msgspec.json.encode(
         wire.ScoringAnswer(sent.schema_version, wire.ScoringResult(outcome.score, outcome.reason))

@@ -93,6 +93,8 @@ def test_the_threshold_is_in_the_url(url: str) -> None:
         assert (answer["pass"], answer["score"]) == (passes, 0.5)
     answer = httpx.post(f"{url}/plain", json=webhook("42")).json()
     assert answer == {"pass": False, "score": 0.25, "reason": "plain@1 gave 0.25, the threshold is 0.5"}
+    answer = httpx.post(f"{url}/plain?threshold=0.25000001", json=webhook("42")).json()
+    assert answer["reason"] == "plain@1 gave 0.25, the threshold is 0.25000001"
     problem(httpx.post(f"{url}/shows?threshold=nan", json=webhook("42")), 422, "invalid-request")
     problem(httpx.post(f"{url}/shows?threshold=much", json=webhook("42")), 422, "invalid-request")
 

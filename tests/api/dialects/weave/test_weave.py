@@ -358,6 +358,7 @@ def test_a_score_that_is_missing_is_an_error_and_never_a_0(service: Service, cli
         ("score = float('nan')", "bad_return"),
         ("raise NotApplicable('no tools')", "does not apply to this: no tools"),
         ("score = 1.5", "from 0 to 1"),
+        ("score = 1 + 2**-52", "the score is 1.0000000000000002"),
         ("score = -0.1", "from 0 to 1"),
         ("import os; os._exit(0)", "crash"),
     ):
