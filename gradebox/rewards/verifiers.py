@@ -94,4 +94,7 @@ class VerifiersReward:
 
 
 def _turns(value: Any, place: str) -> Any:
-    return value if isinstance(value, str) else messages(value, place)
+    if isinstance(value, str):
+        return value
+    # verifiers 0.1.14 makes a prompt that is text a message of the role "text", and sends it as the user's
+    return [turn | {"role": "user"} if turn["role"] == "text" else turn for turn in messages(value, place)]

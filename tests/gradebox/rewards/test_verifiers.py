@@ -101,6 +101,13 @@ def test_the_reasoning_is_a_member_of_its_message() -> None:
     assert message == {"role": "assistant", "content": "4", "reasoning_content": "2 and 2"}
 
 
+def test_a_prompt_that_is_text_is_of_the_user(grader: GraderHandle) -> None:
+    """As `Environment.init_state` makes it (verifiers 0.1.14, verifiers/utils/message_utils.py)."""
+    state = {**rollout("4"), "prompt": [Message(role="text", content="2+2?")]}
+    assert verifiers.of_rubric(state)["prompt"] == [{"role": "user", "content": "2+2?"}]
+    assert asyncio.run(call_individual_reward_func(grader.as_verifiers_reward(), state)) == 1.0
+
+
 def test_a_method_of_a_task(grader: GraderHandle) -> None:
     class Sums:
         same = grader.as_verifiers_reward()
