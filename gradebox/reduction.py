@@ -64,7 +64,8 @@ def reduced(
     if not isinstance(score, int | float) or not isfinite(score):
         raise ValueError(f"reduction_fn returned {score!r:.80}, and a score is a finite number")
     explanation = (
-        f"{compared}. Their scores were brought together by {reduction_purpose}: the final score is {number_text(score)}."
+        f"{compared}. Their scores were brought together by {reduction_purpose}: the final score is "
+        f"{number_text(score)}."
     )
     return Evaluation(float(score), explanation, scores, success, not_applicable)
 
@@ -75,7 +76,7 @@ def _scores(outcomes: Iterable[Outcome]) -> tuple[list[float], int]:
     not_applicable = 0
     for outcome in outcomes:
         graders.add(outcome.grader)
-        for each in outcome.scores or [outcome]:
+        for each in outcome.scores or (outcome,):
             if each.not_applicable is not None:
                 not_applicable += 1
             elif each.score is None:

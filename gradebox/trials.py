@@ -129,7 +129,7 @@ def trials(
         graders.add(outcome.grader)
         key = _key(outcome, thread, by)
         tally = unplaced if key is None else tallies.setdefault(key, _Tally())
-        for each in outcome.scores or [outcome]:
+        for each in outcome.scores or (outcome,):
             tally.add(each, threshold)
     if len(graders) > 1:
         raise ValueError(f"there are outcomes of {', '.join(sorted(graders))}: count those of one grader at a time")
