@@ -10,7 +10,7 @@ from starlette.datastructures import UploadFile
 
 from api.access.callers import Caller
 from api.http.problems import invalid
-from api.intake import bodies, sources
+from api.intake import bodies, python_version, sources
 from api.intake.environment import Chosen
 from api.services import Services
 from gradebox.judges.source import settled, source_of
@@ -62,6 +62,8 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     kind: WrittenKind | Literal["custom"] | None = None
     """The kind whose `config` generates the source, which is then not sent; a `custom` has none."""
     config: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    python: Annotated[str, msgspec.Meta(pattern=r"^3\.[0-9]{1,3}$")] = ""
+    """The author's version of Python, such as `3.13`: the report warns if scores may differ in that of the sandbox."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class Sent:
     """The settings that the source was generated from, if it is not a function."""
     is_newest: bool = False
     """Whether no source was sent, and the newest version's is to be used."""
+    python: str = ""
+    """The author's version of Python; empty if it is unknown."""
 
     def or_newest(self, newest: Version) -> "Sent":
         """Returns a copy with the source, kind and settings of a grader's newest version, if no source was sent."""
@@ -111,7 +115,8 @@ async def receive(request: Request, options: type[_T], *, may_lack: bool = False
         return await bodies.worked_on(len(body), _read, body, options, services.line_bytes, may_lack)
     if kind in ("text/x-python", "text/plain"):
         file = await bodies.read(request, FILE_BYTES, _TOO_LONG)
-        return Sent(file), _of_function(bodies.convert(request.query_params, options))
+        found = _of_function(bodies.convert(request.query_params, options))
+        return Sent(file, python=found.python), found
     if kind == "multipart/form-data":
         return await _form(request, options)
     raise bodies.unsupported(request, "application/json", "text/x-python", "multipart/form-data")
@@ -133,7 +138,7 @@ def _read(body: bytes, options: type[_T], longest: int, may_lack: bool) -> tuple
         return Sent(b"", threads=lines, is_newest=True), _of_function(found)
     if not source:
         raise invalid("there is no source: send it as the member `source`, or a `kind` with its `config`")
-    return Sent(source, is_json=True, threads=lines), _of_function(found)
+    return Sent(source, is_json=True, threads=lines, python=found.python), _of_function(found)
 
 
 def _custom(options: Options) -> Sent:
@@ -182,7 +187,8 @@ async def _form(request: Request, options: type[_T]) -> tuple[Sent, _T]:
         source = fields.pop("source").encode()
     else:
         raise invalid("there is no source in the form: send it as a file, or as the field `source`")
-    return Sent(source), _of_function(bodies.convert(fields, options))
+    found = _of_function(bodies.convert(fields, options))
+    return Sent(source, python=found.python), found
 
 
 def prove(
@@ -197,8 +203,9 @@ def prove(
 ) -> Report:
     """Runs the five checks. Raises SourceRefused if the source cannot be run at all, and what `Pool.prove` raises."""
     resolved = settle(isolation, environment.packages if environment else ())
+    text = sent.text()
     source = GraderSource(
-        sent.text(),
+        text,
         resolved.isolation,
         timeout_s,
         memory_mb,
@@ -206,6 +213,7 @@ def prove(
         environment=environment.use.sha256 if environment else "",
     )
     try:
-        return resolved.warn(services.pool.prove(source, sent.threads, caller.should_stop, answering))
+        report = resolved.warn(services.pool.prove(source, sent.threads, caller.should_stop, answering))
+        return python_version.warn(report, text, sent.python)
     except Stopped as stopped:
         raise caller.why("the checks did not finish") from stopped

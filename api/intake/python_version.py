@@ -1,0 +1,33 @@
+"""Warns of sources that may score differently than on their author's machine, which has another version of Python."""
+
+import re
+
+from gradebox.schemas import Report
+from sandbox.environments import PYTHON
+
+_ADDS = re.compile(r"\bsum\(")
+_RUNS = re.compile(r"(?<![.\w])(?:exec|eval|compile)\(|subprocess|runpy")
+_HERE = "you have Python {author}, and the sandbox has {here}: "
+_SUM = (
+    "from 3.12 on, `sum` adds floats with less rounding. sum([0.7, 0.2, 0.1]) is 1.0, and 0.9999999999999999 before. "
+    "`math.fsum` is the same in each version"
+)
+_PROGRAMS = (
+    "programs and expressions that the grader runs may fail in one version alone, also those of right completions. "
+    "Serve with Python {author}, or try the grader on such completions (`threads=`, `--threads`)"
+)
+
+
+def warn(report: Report, text: str, author: str, here: str = PYTHON) -> Report:
+    """Adds the warnings to the report on a source. `author` is such as `3.13`; empty if it is unknown."""
+    if author in ("", here):
+        return report
+    found = [_PROGRAMS] if _RUNS.search(text) else []
+    if _ADDS.search(text) and _adds_exactly(author) != _adds_exactly(here):
+        found.append(_SUM)
+    warnings = [(_HERE + each).format(author=author, here=here) for each in found]
+    return report.model_copy(update={"warnings": [*report.warnings, *warnings]})
+
+
+def _adds_exactly(python: str) -> bool:
+    return tuple(map(int, python.split("."))) >= (3, 12)

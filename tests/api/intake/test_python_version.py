@@ -1,0 +1,28 @@
+"""Tests of the warnings about another version of Python."""
+
+import pytest
+
+from api.intake.python_version import warn
+from gradebox.schemas import Report
+
+
+@pytest.mark.parametrize(
+    ("source", "author", "here", "said"),
+    [
+        ("return float(sum(parts) >= 1)", "3.13", "3.11", ["3.13, and the sandbox has 3.11: from 3.12 on, `sum`"]),
+        ("return float(sum(parts) >= 1)", "3.11", "3.12", ["3.11, and the sandbox has 3.12: from 3.12 on, `sum`"]),
+        ("return float(sum(parts) >= 1)", "3.12", "3.13", []),
+        ("return float(sum(parts) >= 1)", "3.9", "3.11", []),
+        ("exec(code, {})", "3.12", "3.13", ["runs may fail in one version alone"]),
+        ("subprocess.run([sys.executable, path])", "3.12", "3.11", ["Serve with Python 3.12"]),
+        ("exec(code); return sum(passed)", "3.12", "3.11", ["Serve with Python 3.12", "`math.fsum`"]),
+        ("re.compile(pattern); model.eval(); checksum(text)", "3.13", "3.11", []),
+        ("exec(code); return sum(passed)", "3.11", "3.11", []),
+        ("exec(code); return sum(passed)", "", "3.11", []),
+    ],
+)
+def test_a_source_that_may_score_differently_is_warned_of(source: str, author: str, here: str, said: list[str]) -> None:
+    found = warn(Report(valid=True, checks=[], warnings=["earlier"]), source, author, here).warnings
+    assert found[0] == "earlier"
+    assert len(found) == 1 + len(said)
+    assert all(part in warning for part, warning in zip(said, found[1:], strict=True))
