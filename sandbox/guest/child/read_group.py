@@ -1,5 +1,7 @@
 """Converts a line of JSON to the threads that a grader of groups receives."""
 
+from copy import deepcopy
+
 from gradebox.group_forms import members
 from gradebox.thread import StringThread
 from sandbox.guest.child.read_thread import BadInput, ThreadReader, check_id
@@ -26,7 +28,9 @@ class GroupReader:
         except ValueError as error:
             raise BadInput(f"the line is no group: {error}") from None
         check_id(value)
-        return [self._thread(each, number) for number, each in enumerate(found)]
+        threads = [self._thread(each, number) for number, each in enumerate(found)]
+        # "completions" share the prompt and the metadata, and a grader may change those of one thread
+        return threads if "threads" in value else [deepcopy(thread) for thread in threads]
 
     def _thread(self, value: object, number: int) -> StringThread:
         try:
