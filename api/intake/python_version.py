@@ -1,31 +1,38 @@
-"""Warns of sources that may score differently than on their author's machine, which has another version of Python."""
+"""Warns of sources that may score differently than where the client runs, which has another version of Python."""
 
 import re
 
 from gradebox.schemas import Report
 from sandbox.environments import PYTHON
 
+_NAMED = re.compile(r"\bPython/(3\.[0-9]{1,3})\b")
 _ADDS = re.compile(r"\bsum\(")
 _RUNS = re.compile(r"(?<![.\w])(?:exec|eval|compile)\(|subprocess|runpy")
-_HERE = "you have Python {author}, and the sandbox has {here}: "
+_HERE = "you have Python {client}, and the sandbox has {here}: "
 _SUM = (
     "from 3.12 on, `sum` adds floats with less rounding. sum([0.7, 0.2, 0.1]) is 1.0, and 0.9999999999999999 before. "
     "`math.fsum` is the same in each version"
 )
 _PROGRAMS = (
     "programs and expressions that the grader runs may fail in one version alone, also those of right completions. "
-    "Serve with Python {author}, or try the grader on such completions (`threads=`, `--threads`)"
+    "Serve with Python {client}, or try the grader on such completions (`threads=`, `--threads`)"
 )
 
 
-def warn(report: Report, text: str, author: str, here: str = PYTHON) -> Report:
-    """Adds the warnings to the report on a source. `author` is such as `3.13`; empty if it is unknown."""
-    if author in ("", here):
+def of_client(user_agent: str) -> str:
+    """The version of Python that a client names in its `User-Agent`, such as `3.13`; empty if it names none."""
+    found = _NAMED.search(user_agent)
+    return found[1] if found else ""
+
+
+def warn(report: Report, text: str, client: str, here: str = PYTHON) -> Report:
+    """Adds the warnings to the report on a source. `client` is such as `3.13`; empty if it is unknown."""
+    if client in ("", here):
         return report
     found = [_PROGRAMS] if _RUNS.search(text) else []
-    if _ADDS.search(text) and _adds_exactly(author) != _adds_exactly(here):
+    if _ADDS.search(text) and _adds_exactly(client) != _adds_exactly(here):
         found.append(_SUM)
-    warnings = [(_HERE + each).format(author=author, here=here) for each in found]
+    warnings = [(_HERE + each).format(client=client, here=here) for each in found]
     return report.model_copy(update={"warnings": [*report.warnings, *warnings]})
 
 

@@ -62,8 +62,6 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     kind: WrittenKind | Literal["custom"] | None = None
     """The kind whose `config` generates the source, which is then not sent; a `custom` has none."""
     config: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
-    python: Annotated[str, msgspec.Meta(pattern=r"^3\.[0-9]{1,3}$")] = ""
-    """The author's version of Python, such as `3.13`: the report warns if scores may differ in that of the sandbox."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class Sent:
     is_newest: bool = False
     """Whether no source was sent, and the newest version's is to be used."""
     python: str = ""
-    """The author's version of Python; empty if it is unknown."""
+    """The client's version of Python, such as `3.13`; empty if it is unknown."""
 
     def or_newest(self, newest: Version) -> "Sent":
         """Returns a copy with the source, kind and settings of a grader's newest version, if no source was sent."""
@@ -105,6 +103,11 @@ async def receive(request: Request, options: type[_T], *, may_lack: bool = False
 
     Raises ProblemError if the request has none of these forms, or exceeds a limit.
     """
+    sent, found = await _receive(request, options, may_lack)
+    return replace(sent, python=python_version.of_client(request.headers.get("User-Agent", ""))), found
+
+
+async def _receive(request: Request, options: type[_T], may_lack: bool) -> tuple[Sent, _T]:
     kind = bodies.media_type(request)
     if request.query_params and kind in ("application/json", "multipart/form-data"):
         names = ", ".join(sorted(request.query_params))
@@ -115,8 +118,7 @@ async def receive(request: Request, options: type[_T], *, may_lack: bool = False
         return await bodies.worked_on(len(body), _read, body, options, services.line_bytes, may_lack)
     if kind in ("text/x-python", "text/plain"):
         file = await bodies.read(request, FILE_BYTES, _TOO_LONG)
-        found = _of_function(bodies.convert(request.query_params, options))
-        return Sent(file, python=found.python), found
+        return Sent(file), _of_function(bodies.convert(request.query_params, options))
     if kind == "multipart/form-data":
         return await _form(request, options)
     raise bodies.unsupported(request, "application/json", "text/x-python", "multipart/form-data")
@@ -138,7 +140,7 @@ def _read(body: bytes, options: type[_T], longest: int, may_lack: bool) -> tuple
         return Sent(b"", threads=lines, is_newest=True), _of_function(found)
     if not source:
         raise invalid("there is no source: send it as the member `source`, or a `kind` with its `config`")
-    return Sent(source, is_json=True, threads=lines, python=found.python), _of_function(found)
+    return Sent(source, is_json=True, threads=lines), _of_function(found)
 
 
 def _custom(options: Options) -> Sent:
@@ -187,8 +189,7 @@ async def _form(request: Request, options: type[_T]) -> tuple[Sent, _T]:
         source = fields.pop("source").encode()
     else:
         raise invalid("there is no source in the form: send it as a file, or as the field `source`")
-    found = _of_function(bodies.convert(fields, options))
-    return Sent(source, python=found.python), found
+    return Sent(source), _of_function(bodies.convert(fields, options))
 
 
 def prove(

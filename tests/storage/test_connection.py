@@ -76,7 +76,7 @@ def to_format_3(redis: Redis, once: Once) -> None:
 def test_frozen_batches_and_answers_of_format_3_are_as_they_were(redis: Redis, store: Store) -> None:
     asked = once("default", "0123", "key", b"fingerprint", 3600)
     exact = [wanted(store, "exact")]
-    first = store.batches.accept(
+    first = store.acceptance.accept(
         store.orphan_files.begin(), "default", exact, [Chunk(0, 3, 0, 1)], lambda pipe: None, once=asked
     )
     finish(store, claim(store))
@@ -97,7 +97,7 @@ def test_frozen_batches_and_answers_of_format_3_are_as_they_were(redis: Redis, s
     assert redis.keys("gradebox:frozen:*") == redis.keys("gradebox:answer:default*") == []
     assert store.batches.newest("default", 9) == before
     assert list(ended(redis)) == over
-    assert store.batches.answered(asked) == first
+    assert store.acceptance.answered(asked) == first
     assert redis.ttl(asked.name) > 3000
     assert redis.lrange(redis_keys.answers("default"), 0, -1) == [asked.digest.encode()]
     assert store.batches.expire(time.time() + 1, 100) == 3

@@ -49,11 +49,11 @@ def test_a_request_that_is_done_between_two_looks_is_answered_and_no_conflict(
 
 
 def test_an_answer_that_an_earlier_version_kept_is_given_again(store: Store, redis: Redis) -> None:
-    batch = store.batches.accept(
+    batch = store.acceptance.accept(
         store.orphan_files.begin(), "default", [wanted(store, "exact")], CHUNKS, lambda pipe: None, once=ONE
     )
     redis.set(ONE.name, ONE.fingerprint.hex().encode() + b"\n" + batch.model_dump_json().encode())
-    assert store.batches.answered(ONE) == batch
+    assert store.acceptance.answered(ONE) == batch
 
 
 def test_of_many_answers_of_a_project_the_oldest_give_way(

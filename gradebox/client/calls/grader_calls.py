@@ -1,6 +1,5 @@
 """Requests about graders: to check, create and list them, and to score with them."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,7 +16,6 @@ from gradebox.client.warned_answers import proved_grader
 from gradebox.outcome import Outcome
 from gradebox.schemas import GraderRecord, Isolation, Report, Version
 
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 PROOF_S = 240.0  # for the five checks: a sandbox, the import, and the test run twice
 ASK_S = 600.0  # for one ask of a grader: the longest `timeout_s` of a model
 COMPLETION_S = 5.0  # for one completion, unless the grader has a longer timeout
@@ -103,11 +101,10 @@ def score(project: str, key: str, version: int | None, lines: Sequence[bytes]) -
 
 
 def _to_prove(fields: Mapping[str, Any], threads: Sequence[Thread] | None) -> bytes:
-    """A JSON body with the fields of a grader, the version of Python here, and the threads of its test run, if any."""
-    head = encode({**fields, "python": PYTHON})
+    """A JSON body with the fields of a grader, and the threads of its test run, if any."""
     if threads is None:
-        return head
-    return with_threads(head, [to_line(thread, number) for number, thread in enumerate(each_of(threads))])
+        return encode(fields)
+    return with_threads(encode(fields), [to_line(thread, number) for number, thread in enumerate(each_of(threads))])
 
 
 def with_threads(head: bytes, lines: Sequence[bytes]) -> bytes:

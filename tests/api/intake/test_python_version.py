@@ -2,12 +2,12 @@
 
 import pytest
 
-from api.intake.python_version import warn
+from api.intake.python_version import of_client, warn
 from gradebox.schemas import Report
 
 
 @pytest.mark.parametrize(
-    ("source", "author", "here", "said"),
+    ("source", "client", "here", "said"),
     [
         ("return float(sum(parts) >= 1)", "3.13", "3.11", ["3.13, and the sandbox has 3.11: from 3.12 on, `sum`"]),
         ("return float(sum(parts) >= 1)", "3.11", "3.12", ["3.11, and the sandbox has 3.12: from 3.12 on, `sum`"]),
@@ -21,8 +21,23 @@ from gradebox.schemas import Report
         ("exec(code); return sum(passed)", "", "3.11", []),
     ],
 )
-def test_a_source_that_may_score_differently_is_warned_of(source: str, author: str, here: str, said: list[str]) -> None:
-    found = warn(Report(valid=True, checks=[], warnings=["earlier"]), source, author, here).warnings
+def test_a_source_that_may_score_differently_is_warned_of(source: str, client: str, here: str, said: list[str]) -> None:
+    found = warn(Report(valid=True, checks=[], warnings=["earlier"]), source, client, here).warnings
     assert found[0] == "earlier"
     assert len(found) == 1 + len(said)
     assert all(part in warning for part, warning in zip(said, found[1:], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "version"),
+    [
+        ("gradebox-python Python/3.13", "3.13"),
+        ("Python/3.12 aiohttp/3.14.5", "3.12"),
+        ("python-httpx/0.28.1", ""),
+        ("Python/2.7", ""),
+        ("Python/3.1234", ""),
+        ("", ""),
+    ],
+)
+def test_a_client_may_name_its_version(user_agent: str, version: str) -> None:
+    assert of_client(user_agent) == version
