@@ -1,12 +1,15 @@
 """Shows the progress of a batch until it ends, and decides how long a request waits and which error the end raises."""
 
 import time
+from collections.abc import Iterable
 from importlib.util import find_spec
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
+from rich.text import Text
 
 from gradebox.errors import BatchFailed, ConnectionFailed, WaitTimeout
 from gradebox.schemas import ENDED, Batch
@@ -57,34 +60,43 @@ class BatchWatch:
         return max(0.001, min(self._answer_s, self._timeout - elapsed))
 
 
+class _BarWithNote(Progress):
+    """A progress bar, and a line below it where there is something to say."""
+
+    note = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        if self.note:
+            yield Text(self.note, style="yellow")
+
+
 class _ProgressBar:
     """A progress bar on a terminal or in a notebook."""
 
     def __init__(self, batch: Batch, console: Console) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
+        # On a narrow terminal, the names and the bar give way: a number that is cut, such as 1… of 131, is a wrong one.
+        self._progress = _BarWithNote(
+            TextColumn("{task.description}", table_column=Column()),
+            BarColumn(table_column=Column()),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(compact=True),
             TextColumn("[red]{task.fields[errors]}"),
             TextColumn("{task.fields[passed_over]}"),
-            TextColumn("[yellow]{task.fields[waits_for]}"),
             console=console,
         )
-        self._task = self._progress.add_task(
-            _label(batch), total=batch.total, rate="", errors="", passed_over="", waits_for=""
-        )
+        self._task = self._progress.add_task(_label(batch), total=batch.total, rate="", errors="", passed_over="")
         self._progress.start()
 
     def show(self, batch: Batch, rate: float) -> None:
+        self._progress.note = _waits_for(batch)
         self._progress.update(
             self._task,
             completed=_scored(batch),
             rate=_per_second(rate),
             errors=_errors(batch),
             passed_over=_passed_over(batch),
-            waits_for=_waits_for(batch),
         )
 
     def close(self) -> None:

@@ -110,6 +110,21 @@ def test_a_batch_says_what_it_waits_for(
     assert "waits: model small-judge has not answered for 40 s" in capsys.readouterr().err
 
 
+def test_a_narrow_terminal_cuts_no_number_and_no_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    graders = [BatchGrader(key=key, version=1) for key in ("exact-match", "short-enough", "polite-judge")]
+    server = AwaitedServer(asked="model:small-judge", kind="unreachable", seconds=40)
+    changes = {"graders": graders, "waits_for": [server], "not_applicable": 17}
+    with BatchWatch(batch(0), progress=True, timeout=None) as watch:
+        watch.observe(batch(131, exception=123).model_copy(update=changes))
+    shown = capsys.readouterr().err
+    for whole in ("131/1000", "123 errors", "17 not applicable", "waits: model small-judge has not answered for 40 s"):
+        assert whole in shown
+
+
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("COLUMNS", "120")
