@@ -110,7 +110,7 @@ def _breach(name: str, category: str, must: str, faults: list[str]) -> Breach:
 
 def main(answering: AnsweringBatches) -> int:
     """Prints the results; `answering` answers graders that ask. Returns 0 if no attack succeeded, 1 if one did, 2 if
-    none could be tried.
+    none could be tried, 130 after Ctrl-C.
     """
     parser = argparse.ArgumentParser(prog="gradebox selftest", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print machine-readable output")
@@ -124,6 +124,9 @@ def main(answering: AnsweringBatches) -> int:
             f"gradebox: no sandbox can be started here, so nothing was tried: {escape(str(error))}"
         )
         return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("gradebox: interrupted\n")
+        return 130
     if as_json:
         sys.stdout.write(json.dumps({"held": not result.breaches, **asdict(result)}, indent=2) + "\n")
     else:

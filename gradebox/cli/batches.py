@@ -93,8 +93,12 @@ def retry(invocation: Invocation, batch: Id) -> None:
     """Scores the outcomes with retryable errors again, such as an unreachable server or a fault of the service."""
     from gradebox.schemas import ENDED
 
-    now = invocation.client.batches.get(batch).retry()
-    if now.state in ENDED:
+    handle = invocation.client.batches.get(batch)
+    is_over = handle.state in ENDED
+    now = handle.retry()
+    if not is_over:
+        note(f"batch {batch} is not over: nothing is scored again. Retry it after its end")
+    elif now.state in ENDED:
         note(f"batch {batch} has no outcome with a retryable error: nothing is scored again")
     show_batch(invocation, now)
 
@@ -161,10 +165,14 @@ def list_errors(
 ) -> None:
     """The errors of a batch in groups, the largest first. In a group, only numbers, ids and quoted text differ."""
     from gradebox.cli.errors import ErrorCounts
+    from gradebox.schemas import ENDED
 
+    handle = invocation.client.batches.get(batch)
     counts = ErrorCounts(kind)
-    for outcome in invocation.client.batches.get(batch).outcomes():
+    for outcome in handle.outcomes():
         counts.add(outcome)
+    if handle.state not in ENDED:
+        note("the batch is not over: these are the errors up to the first thread that some grader has not scored")
     groups = counts.most_frequent(limit)
     left_out = counts.total - sum(group.count for group in groups)
     if invocation.json:

@@ -49,13 +49,17 @@ def is_safe(layers: Iterable[Layer]) -> bool:
 
 
 def main() -> int:
-    """Prints the results. Returns 0 if a backend is safe, otherwise 1."""
+    """Prints the results. Returns 0 if a backend is safe, otherwise 1; 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(prog="gradebox doctor", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print machine-readable output")
     arguments = parser.parse_args()
     settings = settings_or_exit()
     names = list(EXAMINED) if settings.backend == "auto" else [settings.backend]
-    backends = {name: list(EXAMINED[name](settings)) for name in names}
+    try:
+        backends = {name: list(EXAMINED[name](settings)) for name in names}
+    except KeyboardInterrupt:
+        sys.stderr.write("gradebox: interrupted\n")
+        return 130
     safe = [name for name, layers in backends.items() if is_safe(layers)]
     if arguments.json:
         told = {name: [asdict(layer) for layer in layers] for name, layers in backends.items()}

@@ -2,12 +2,15 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from models.selftest import EchoAnswering
 from sandbox import selftest
+from sandbox.doctor import __main__ as doctor
 from sandbox.hostile import trial
 from sandbox.hostile.cases import Case
 from sandbox.hostile.corpus import corpus
@@ -82,6 +85,20 @@ def test_without_a_sandbox_nothing_is_tried(
     monkeypatch.setenv("GRADEBOX_BACKEND", "bubblewrap")
     assert _run(monkeypatch, corpus()[:1]) == 2
     assert "`bwrap` is not installed" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("main", [doctor.main, lambda: selftest.main(EchoAnswering())])
+def test_ctrl_c_is_one_line(
+    main: Callable[[], int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["gradebox"])
+    monkeypatch.setattr(selftest, "run", interrupted)
+    monkeypatch.setattr(doctor, "EXAMINED", dict.fromkeys(doctor.EXAMINED, interrupted))
+    assert main() == 130
+    assert capsys.readouterr().err == "gradebox: interrupted\n"
 
 
 def test_every_category_says_what_a_breach_means() -> None:

@@ -260,7 +260,7 @@ def test_an_unknown_grader_and_an_empty_batch_are_refused(service: Service, grad
 def test_ctrl_c_ends_the_watching_and_not_the_batch(service: Service, tmp_path: Path) -> None:
     slow = tmp_path / "slow.py"
     slow.write_text("import time\nasync def grade(thread):\n    time.sleep(0.2)\n    return 1.0\n")
-    (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "a"}\n' * 30)
+    (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "a"}\n' * 100)
     key = f"slow-{uuid4().hex[:8]}"
     assert service.run("graders", "create", key, str(slow)).returncode == 0
 
@@ -279,6 +279,8 @@ def test_ctrl_c_ends_the_watching_and_not_the_batch(service: Service, tmp_path: 
 
     assert process.returncode == 130
     identity = stderr.split("gradebox batches watch ")[1].split("`")[0]
+    assert "is not over: these are the errors up to" in service.run("batches", "errors", identity).stderr
+    assert "is not over: nothing is scored again" in service.run("batches", "retry", identity).stderr
     assert "cancelled" in service.run("batches", "cancel", identity).stdout
 
 
