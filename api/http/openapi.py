@@ -112,6 +112,9 @@ _PROBLEM = {
 }
 
 
+_READ_OUTCOMES = ("/outcomes", "/scores", "/table", "/errors", "/agreement", "/compare", "/retry", "/feedback")
+
+
 def _statuses(path: str, method: str, operation: dict[str, Any]) -> set[int]:
     """The problem statuses that an operation may return."""
     statuses = {401, 429, 503}
@@ -130,4 +133,8 @@ def _statuses(path: str, method: str, operation: dict[str, Any]) -> set[int]:
         statuses.add(422)
     if path.endswith("/score"):
         statuses.add(504)
+    if path.endswith(_READ_OUTCOMES):
+        statuses.add(410)
+    if any(parameter["name"] == "if-match" for parameter in operation.get("parameters", ())):
+        statuses.add(412)
     return statuses

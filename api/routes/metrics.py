@@ -3,6 +3,7 @@
 from ipaddress import ip_address
 
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.datastructures import URL
 
@@ -45,7 +46,10 @@ def _is_loopback(host: str) -> bool:
 
 
 @router.get(
-    "/metrics", openapi_extra=openapi.WITHOUT_KEY_TOO, response_class=Response, dependencies=[Depends(_Permitted())]
+    "/metrics",
+    openapi_extra=openapi.WITHOUT_KEY_TOO,
+    response_class=PlainTextResponse,
+    dependencies=[Depends(_Permitted())],
 )
 def metrics(services: Served) -> Response:
     """Get the metrics in Prometheus' text format. By default, requests from this machine need no API key."""

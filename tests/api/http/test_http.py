@@ -66,6 +66,17 @@ def test_the_document_tells_of_problems_of_every_route_of_v1(client: httpx.Clien
     answers = paths["/v1/projects/{project}/batches"]["post"]["responses"]
     assert {"202", "401", "403", "404", "409", "413", "415", "422", "429", "503", "507"} <= set(answers)
     assert list(answers["422"]["content"]) == ["application/problem+json"]
+    assert "412" in paths["/v1/projects/{project}/graders/{key}"]["put"]["responses"]
+    batch = "/v1/projects/{project}/batches/{batch_id}"
+    reading = [(f"{batch}/{name}", "get") for name in ("outcomes", "table", "errors", "agreement")]
+    for path, method in [
+        *reading,
+        (f"{batch}/scores", "put"),
+        (f"{batch}/retry", "post"),
+        (f"{batch}/feedback", "post"),
+    ]:
+        assert "410" in paths[path][method]["responses"], path
+    assert list(paths["/metrics"]["get"]["responses"]["200"]["content"]) == ["text/plain"]
 
 
 def test_what_a_body_holds_is_not_left_unread_in_the_query(client: httpx.Client) -> None:

@@ -52,6 +52,10 @@ def test_a_day_and_a_month_are_told_apart(client: httpx.Client, service: Service
     assert client.get(PATH).json()["total"]["asks"] == 1
 
 
-@pytest.mark.parametrize("period", ["2026", "2026-11-23T00", "total", "2026-11%0A", "*", "other:2026-11"])
+_NO_PERIODS = ["2026", "2026-11-23T00", "total", "2026-11%0A", "*", "other:2026-11", "2026-13", "2026-1", "2026-11-31"]
+
+
+@pytest.mark.parametrize("period", _NO_PERIODS)
 def test_what_is_no_period(client: httpx.Client, period: str) -> None:
-    problem(client.get(f"{PATH}?period={period}"), 422, "invalid-request")
+    detail = problem(client.get(f"{PATH}?period={period}"), 422, "invalid-request")
+    assert detail.startswith("period is a day such as 2026-11-23 or a month such as 2026-11, and not ")
