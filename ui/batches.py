@@ -147,7 +147,7 @@ async def progress(request: Request) -> Response:
 
 
 class Pace(NamedTuple):
-    """The speed of a batch, and the remaining time in words."""
+    """The speed of a batch, to three digits, and the remaining time in words."""
 
     a_second: float
     left: str
@@ -161,7 +161,7 @@ def pace(batch: Batch) -> Pace | None:
     a_second = done / max((datetime.now(UTC) - batch.started_at).total_seconds(), 0.001)
     left_s = round((batch.total - done) / a_second)
     minutes, seconds = divmod(left_s, 60)
-    return Pace(a_second, f"{minutes:,} min {seconds} s" if minutes else f"{seconds} s")
+    return Pace(float(f"{a_second:.3g}"), f"{minutes:,} min {seconds} s" if minutes else f"{seconds} s")
 
 
 async def _others(

@@ -6,15 +6,20 @@ import json
 import re
 import shutil
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from gradebox.schemas import AwaitedServer, Batch, BatchGrader
 from storage.spool import lost_files
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished
 from tests.ui.conftest import fits_phone
+from ui.batches import pace
+from ui.templates import rendered
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
 BATCHES = "/ui/projects/default/batches"
@@ -387,6 +392,31 @@ def test_a_query_may_have_any_names(browse: httpx.Client, client: httpx.Client) 
     assert "?self=1&amp;a%26b=%C3%BC%26&amp;sort=score&amp;bin=0" in shown.text
 
 
+def test_a_batch_that_waits_has_no_time_left() -> None:
+    started = datetime.now(UTC) - timedelta(seconds=10)
+    batch = Batch(
+        id="b1",
+        project="default",
+        state="running",
+        graders=[BatchGrader(key="polite", version=1)],
+        threads=600,
+        total=600,
+        done=301,
+        scored=301,
+        errors={},
+        created_at=started,
+        started_at=started,
+    )
+    who = SimpleNamespace(project="default")
+    shown = rendered("_progress.html", visit=who, batch=batch, pace=pace(batch)).decode()
+    assert "301 of 600 outcomes, 30.1 a second, 10 s left" in shown
+    server = AwaitedServer(asked="model:judge", kind="unreachable", seconds=40)
+    waiting = batch.model_copy(update={"waits_for": [server]})
+    shown = rendered("_progress.html", visit=who, batch=waiting, pace=pace(waiting)).decode()
+    assert "Waiting: model judge has not answered for 40 s." in shown
+    assert "left" not in shown
+
+
 def test_rows_that_are_left_out_of_numbers_are_counted(browse: httpx.Client, client: httpx.Client) -> None:
     create(client, "mixed", MIXED)
     threads = b"".join(b'{"id": "t%d", "completion": "%d"}\n' % (n // 2, n) for n in range(20))
@@ -396,6 +426,8 @@ def test_rows_that_are_left_out_of_numbers_are_counted(browse: httpx.Client, cli
         finished(client, each)
     compared = browse.get(f"/ui/projects/default/compare?a={batch}&b={again}").text
     assert "4 are scored by neither." in compared
+    assert "<td>mixed@1 (first)</td>" in compared  # both sides have the same grader
+    assert "Vertical: mixed@1 (first); horizontal: mixed@1 (second)" in compared
     assert " rows have an id that an earlier row has: they are paired in order." in compared
     agreement = browse.get(f"{BATCHES}/{batch}/agreement?label=metadata.nothing").text
     assert "metadata.nothing is in no thread" in agreement
