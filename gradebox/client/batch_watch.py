@@ -135,8 +135,8 @@ def _label(batch: Batch) -> str:
 
 
 def _per_second(rate: float) -> str:
-    """Empty for a batch that was already over."""
-    return f"{rate:,.0f}/s" if rate else ""
+    """Empty for a batch that was already over. A slow grader's rate is not rounded to 0."""
+    return "" if not rate else f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2g}/s"
 
 
 def _errors(batch: Batch) -> str:

@@ -79,7 +79,9 @@ def test_where_there_is_no_terminal_a_line_now_and_then_is_shown(
 
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 3
-    assert lines[-1] == "exact-match: 1,000 of 1,000, 40/s, 2 errors"
+    assert lines[0] == "exact-match: 10 of 1,000, 1/s"
+    assert lines[1] == "exact-match: 10 of 1,000, 0.5/s"
+    assert lines[2] == "exact-match: 1,000 of 1,000, 40/s, 2 errors"
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
