@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, BinaryIO, Literal, NoReturn
@@ -212,11 +212,24 @@ def _status(path: Path, stream: int) -> os.stat_result | None:
     return None
 
 
-def opened(path: Path) -> AbstractContextManager[BinaryIO]:
-    """A file to write to, or standard output for `-`. Raises typer.BadParameter if it cannot be written."""
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, or standard output for `-`.
+
+    Raises:
+        typer.BadParameter: it cannot be written.
+        OSError: not all of it could be written, for example because the disk is full.
+    """
     if str(path) == "-":
-        return nullcontext(sys.stdout.buffer)
+        yield sys.stdout.buffer
+        return
     try:
-        return path.open("wb")
+        file = path.open("wb")
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be written: {error.strerror}", param_hint="-o") from error
+    try:
+        with file:
+            yield file
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a write that fails names no file
+        raise

@@ -142,3 +142,8 @@ def test_a_terminal_shows_a_description_in_one_line(
     lines = [line for line in capsys.readouterr().out.splitlines() if "exact-match@12" in line or "…" in line]
     assert len(lines) == 2
     assert max(map(len, lines)) <= 80
+
+
+def test_a_file_that_a_full_disk_cuts_is_named() -> None:
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"), output.opened(Path("/dev/full")) as out:
+        out.write(b"{}")
