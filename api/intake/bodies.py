@@ -106,7 +106,10 @@ async def _timed(request: Request) -> AsyncIterator[bytes]:
             async with timeout_at(ends):
                 piece = await anext(stream, None)
         except TimeoutError as error:
-            detail = f"less than {SLOW_BYTES} bytes of the body came within {SLOW_S:g} s: send it without pauses"
+            detail = (
+                f"less than {SLOW_BYTES} bytes of the body came within {SLOW_S:g} s, and nothing was kept: "
+                "collect all of it first, such as in a file, and send it without pauses"
+            )
             raise ProblemError(408, "timeout", detail, {"Connection": "close"}) from error
         if piece is None:
             return
