@@ -14,7 +14,10 @@ from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from gradebox.outcome import Outcome
 from gradebox.schemas import ScoreAnswer
 from models.scoring.scoring import scoring
+from sandbox.grader_source import GraderSource
+from sandbox.grading.grading import Grading
 from sandbox.grading.thread_ids import read_group_size
+from sandbox.pool.parallel_call import ParallelCall
 from storage.statistics.outcome_tally import tally
 from storage.statistics.summary import NOT_MADE, summary_of
 
@@ -91,7 +94,12 @@ def score_in_time(
     if version.groups:
         _check_groups(lines)
     with scoring(services.store, services.pool, services.asker, caller.project, key, version) as scorer:
-        outcomes = scorer.score(b"\n".join(lines), 0, label, len(lines), stop=caller.should_stop)
+        if isinstance(scorer, Grading):
+            source = GraderSource.of_version(caller.project, version)
+            call = ParallelCall(services.pool, source, lines, label, caller.should_stop)
+            outcomes = call.score(scorer)
+        else:  # what it asks is asked at once
+            outcomes = scorer.score(b"\n".join(lines), 0, label, len(lines), stop=caller.should_stop)
     counted = tally(outcomes)
     services.metrics.completions.add(
         caller.project, key, counted.scored, counted.not_applicable, counted.errors, counted.run_ms

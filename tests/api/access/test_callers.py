@@ -261,5 +261,5 @@ def test_a_sandbox_that_is_killed_in_the_middle_costs_no_score(service: Service,
         killing.start()
         answer = client.post(f"{PROJECT}/graders/naps/score", json={"threads": [{"completion": "4"}] * 8})
         killing.join()
-    assert len(pids) == 2
+    assert len(pids) > 1  # and a third one, if the call takes so long that two share the rest
     assert [one["score"] for one in answer.json()["outcomes"]] == [1.0] * 8

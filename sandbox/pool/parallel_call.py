@@ -1,0 +1,119 @@
+"""Scores the threads of one call in several sandboxes at once, if they take long: the caller waits for all of them, as
+a training step does whose grader runs programs for seconds.
+"""
+
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from math import ceil
+from time import monotonic
+
+from msgspec.structs import replace
+
+from gradebox.outcome import Outcome
+from sandbox.errors import InfrastructureError, Stopped
+from sandbox.grader_source import GraderSource
+from sandbox.grading.grading import Grading, Stop
+from sandbox.grading.slice_size import SliceSize
+from sandbox.pool.pool import Pool
+
+_ALONE_S = 1.0  # a call that is over by then, or probably as long after it, has one sandbox
+
+
+class ParallelCall:
+    """One call. The caller's thread scores from the first line on; after a second, other sandboxes score from the last
+    line on, as many as there are processors and free places, until they meet.
+    """
+
+    def __init__(self, pool: Pool, source: GraderSource, lines: Sequence[bytes], label: str, stop: Stop) -> None:
+        self._pool = pool
+        self._source = source
+        self._lines = lines
+        self._label = label
+        self._stop = stop
+        self._began = 0.0
+        self._others: list[Future[None]] = []
+        self._lock = threading.Lock()
+        self._done = 0  # lines that the caller's thread has scored
+        self._end = len(lines)  # from this line on, others score
+        self._outcomes: dict[int, Outcome] = {}  # of the others
+
+    def score(self, grading: Grading) -> list[Outcome]:
+        """Returns outcomes as `Grading.score` does: of all lines, or of the first ones if `stop` returned True. The
+        caller's thread uses `grading`.
+        """
+        count = len(self._lines)
+        try:
+            grading.load(lambda: self._stop(0))  # takes as long in each sandbox, so the clock starts after it
+        except Stopped:
+            return []
+        self._began = monotonic()
+        with ThreadPoolExecutor(_processors()) as threads:
+            try:
+                found = grading.score(
+                    b"\n".join(self._lines), 0, self._label, count, stop=lambda done: self._is_enough(done, threads)
+                )
+            finally:
+                self._take(count, all_of_them=True)  # the others finish what they have
+        for other in self._others:
+            other.result()
+        if len(found) < count:
+            self._outcomes |= {place: one for place, one in enumerate(found) if not _is_spoilt(one)}
+            self._score_left(grading)
+            found = []
+            while (one := self._outcomes.get(len(found))) is not None:
+                found.append(one)
+        return found
+
+    def _is_enough(self, done: int, threads: ThreadPoolExecutor) -> bool:
+        """Whether the caller's thread is to stop. It calls this for each outcome, and each 0.25 s."""
+        with self._lock:
+            self._done = done
+            if self._stop(done) or done >= self._end:
+                return True
+        if not self._others and self._is_long(done):
+            self._others = [threads.submit(self._help) for _ in range(1, _processors())]
+        return False
+
+    def _is_long(self, done: int) -> bool:
+        spent = monotonic() - self._began
+        return spent > _ALONE_S and spent * (len(self._lines) - done) > _ALONE_S * done
+
+    def _help(self) -> None:
+        size = SliceSize(first=1)
+        try:
+            with self._pool.grading(self._source, place_s=0.0) as grading:
+                while places := self._take(size.lines):
+                    began = monotonic()
+                    self._score(grading, places)
+                    size.took(len(places), monotonic() - began)
+        except InfrastructureError:  # no place or no sandbox is free: the caller's thread scores what is left
+            return
+
+    def _take(self, most: int, *, all_of_them: bool = False) -> range:
+        """Takes lines from the end, at most this many, and fewer when few are left, so that all end together."""
+        with self._lock:
+            left = max(0, self._end - self._done - 1)  # the caller's thread has one
+            taken = left if all_of_them else min(most, ceil(left / (2 * _processors())))
+            self._end -= taken
+            return range(self._end, self._end + taken)
+
+    def _score(self, grading: Grading, places: Sequence[int]) -> None:
+        payload = b"\n".join(self._lines[place] for place in places)
+        found = grading.score(payload, 0, self._label, len(places), stop=self._stop)
+        self._outcomes |= {place: replace(one, index=place) for place, one in zip(places, found, strict=False)}
+
+    def _score_left(self, grading: Grading) -> None:
+        """Scores the lines that have no outcome, because another sandbox failed, or a busy machine spoilt it."""
+        left = [place for place in range(len(self._lines)) if place not in self._outcomes]
+        if left and not self._stop(len(self._outcomes)):
+            self._score(grading, left)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _is_spoilt(outcome: Outcome) -> bool:
+    return outcome.error is not None and outcome.error.retryable

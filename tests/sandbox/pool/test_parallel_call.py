@@ -1,0 +1,137 @@
+"""Tests of calls that take long, which several sandboxes score at once."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from sandbox.errors import InfrastructureError
+from sandbox.grader_source import GraderSource
+from sandbox.grading.grading import Grading
+from sandbox.pool import parallel_call
+from sandbox.pool.parallel_call import ParallelCall
+from sandbox.pool.pool import Pool, open_pool
+from sandbox.settings import SandboxSettings
+
+pytestmark = pytest.mark.sandbox
+
+_SLEEPS = """
+import time
+
+async def grade(thread):
+    time.sleep(thread.metadata["seconds"])
+    if thread.metadata["raises"]:
+        raise ValueError("no")
+    return float(thread.completion())
+"""
+
+
+def line(number: int, seconds: float = 0.15, *, raises: bool = False) -> bytes:
+    thread = {"id": f"t{number}", "completion": str(number), "metadata": {"seconds": seconds, "raises": raises}}
+    return json.dumps(thread).encode()
+
+
+class Lending:
+    """A pool whose sandboxes are counted. The second one and later ones may fail."""
+
+    def __init__(self, pool: Pool, *, others_fail: bool = False) -> None:
+        self._pool = pool
+        self._others_fail = others_fail
+        self.lent: list[Grading] = []
+        self.seconds = 0.0
+
+    @contextmanager
+    def grading(self, source: GraderSource, place_s: float | None = None) -> Iterator[Any]:
+        with self._pool.grading(source, place_s) as grading:
+            self.lent.append(grading)
+            yield _Failing() if self._others_fail and len(self.lent) > 1 else grading
+
+    def score(self, lines: list[bytes], isolation: Any = "completion", stop: Any = lambda done: False) -> list[Any]:
+        source, began = GraderSource(_SLEEPS, isolation), time.monotonic()
+        with self.grading(source) as grading:
+            found = ParallelCall(self, source, lines, "g@1", stop).score(grading)  # type: ignore[arg-type]
+        self.seconds = time.monotonic() - began
+        return [(one.index, one.id, one.score, one.error and one.error.kind) for one in found]
+
+
+class _Failing:
+    def score(self, *_: object, **__: object) -> None:
+        raise InfrastructureError("the sandbox is gone")
+
+
+@pytest.fixture(autouse=True)
+def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel_call, "_processors", lambda: 2)
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call is long after 0.2 s."""
+    monkeypatch.setattr(parallel_call, "_ALONE_S", 0.2)
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("isolation", ["completion", "batch"])
+def test_a_long_call_has_several_sandboxes_and_its_outcomes_are_in_order(pool: Pool, isolation: Any) -> None:
+    lending = Lending(pool)
+    lines = [line(number, raises=number in (3, 13)) for number in range(16)]
+    found = lending.score(lines, isolation)
+    assert found == [
+        (number, f"t{number}", *((None, "exception") if number in (3, 13) else (float(number), None)))
+        for number in range(16)
+    ]
+    assert len(lending.lent) == 2
+
+
+@pytest.mark.usefixtures("soon")
+def test_sandboxes_work_at_once(pool: Pool) -> None:
+    lending = Lending(pool)
+    lending.score([line(number, 0.5) for number in range(12)])
+    assert lending.seconds < 5.0  # one after the other takes 6
+
+
+def test_a_short_call_has_one_sandbox(pool: Pool) -> None:
+    lending = Lending(pool)
+    found = lending.score([line(number, 0.0) for number in range(100)])
+    assert [score for _, _, score, _ in found] == [float(number) for number in range(100)]
+    assert len(lending.lent) == 1
+
+
+def test_a_call_that_is_nearly_over_stays_in_one_sandbox(pool: Pool) -> None:
+    lending = Lending(pool)
+    found = lending.score([line(number, 0.125) for number in range(12)])
+    assert len(found) == 12
+    assert len(lending.lent) == 1
+
+
+def test_one_slow_thread_among_fast_ones_is_scored_once(pool: Pool) -> None:
+    lending = Lending(pool)
+    found = lending.score([line(0, 1.5), *(line(number, 0.01) for number in range(1, 30))])
+    assert [score for _, _, score, _ in found] == [float(number) for number in range(30)]
+    assert lending.seconds < 1.5 + 0.9  # the others did not wait for it
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("why", ["no place is free", "it fails in the middle"])
+def test_without_a_second_sandbox_the_first_scores_all(pool: Pool, why: str) -> None:
+    lines = [line(number) for number in range(8)]
+    if why == "no place is free":
+        with open_pool(SandboxSettings(most_sandboxes=1)) as small:
+            lending = Lending(small)
+            found = lending.score(lines)
+    else:
+        found = Lending(pool, others_fail=True).score(lines)
+    assert found == [(number, f"t{number}", float(number), None) for number in range(8)]
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_caller_that_stops_has_the_first_outcomes(pool: Pool) -> None:
+    lending = Lending(pool)
+    ends = time.monotonic() + 2.0
+    found = lending.score([line(number, 0.3) for number in range(40)], stop=lambda done: time.monotonic() > ends)
+    assert lending.seconds < 3.5
+    assert 1 <= len(found) < 20
+    assert found == [(number, f"t{number}", float(number), None) for number in range(len(found))]
