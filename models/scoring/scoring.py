@@ -57,8 +57,16 @@ def scoring(
 
 
 def is_of_graders(kind: Kind, config: Mapping[str, Any] | None) -> bool:
-    """Return whether a grader of this kind is a combination only of graders of the project."""
-    return kind == "combine" and config is not None and all("grader" in part.label for part in _combine(config).parts)
+    """Return whether a proved grader of this kind is a combination only of graders of the project.
+
+    It creates no part: a judge compiles its templates, and checks their patterns, which only a sandbox may do.
+    """
+    if kind != "combine" or config is None:
+        return False
+    parts = config["parts"]
+    return all(
+        isinstance(one, str) or "grader" in one for one in (parts.values() if isinstance(parts, dict) else parts)
+    )
 
 
 def combined_scorer(store: Store, pool: Pool, project: str, version: Version) -> CombinedScorer | None:
