@@ -207,6 +207,16 @@ def sign_in(digest: str) -> str:
     return f"gradebox:sign-in:{digest}"
 
 
+def sessions(key_id: str) -> str:
+    """The names of the newest sessions of an API key, oldest first."""
+    return f"gradebox:sessions:{key_id}"
+
+
+def sign_ins(key_id: str) -> str:
+    """The names of the newest links of an API key, oldest first."""
+    return f"gradebox:sign-ins:{key_id}"
+
+
 def kept_replies(project: str) -> str:
     """The stored replies of a project: digest to time and reply, packed; and the bytes that they take."""
     return f"gradebox:kept-replies:{project}"

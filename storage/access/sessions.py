@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 from redis import Redis
@@ -11,6 +12,7 @@ from storage.connection import text
 
 SESSION_S = 7 * 24 * 3600  # from the sign-in; use does not extend a session
 LINK_S = 24 * 3600
+MOST = 100  # sessions of an API key, and links: a new one ends the oldest. Otherwise one key could fill Redis
 
 
 class Sessions:
@@ -21,9 +23,7 @@ class Sessions:
 
     def begin(self, key_id: str) -> str:
         """Begins a session of an API key. Returns its id, which is stored only as a hash."""
-        session = secrets.token_urlsafe(32)
-        self._redis.set(redis_keys.session(_digest(session)), key_id, ex=SESSION_S)
-        return session
+        return self._begin(redis_keys.session, redis_keys.sessions(key_id), key_id, SESSION_S)
 
     def key_of(self, session: str) -> str | None:
         """The id of the API key that signed in; None if the session does not exist or has expired."""
@@ -36,9 +36,21 @@ class Sessions:
 
     def make_link(self, key_id: str) -> str:
         """Returns a token that signs in as this API key, once, within a day."""
-        token = secrets.token_urlsafe(32)
-        self._redis.set(redis_keys.sign_in(_digest(token)), key_id, ex=LINK_S)
-        return token
+        return self._begin(redis_keys.sign_in, redis_keys.sign_ins(key_id), key_id, LINK_S)
+
+    def _begin(self, name_of: Callable[[str], str], all_of_key: str, key_id: str, seconds: int) -> str:
+        secret = secrets.token_urlsafe(32)
+        name = name_of(_digest(secret))
+        with self._redis.pipeline() as pipe:
+            pipe.set(name, key_id, ex=seconds)
+            pipe.rpush(all_of_key, name)
+            pipe.lrange(all_of_key, 0, -MOST - 1)
+            pipe.ltrim(all_of_key, -MOST, -1)
+            pipe.expire(all_of_key, seconds)
+            _, _, oldest, *_ = pipe.execute()
+        if oldest:
+            self._redis.delete(*oldest)
+        return secret
 
     def take_link(self, token: str) -> str | None:
         """Uses up a token. Returns the id of its API key; None if the token was used before or has expired."""
