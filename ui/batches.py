@@ -21,7 +21,7 @@ from storage.store import Store
 from ui import histogram, query
 from ui.forms import read_form
 from ui.row_page import outcomes_of
-from ui.templates import page, rendered
+from ui.templates import long_page, rendered
 from ui.visits import Visit, visit
 
 _MADE_ANEW = {"HX-Refresh": "true"}
@@ -41,7 +41,9 @@ async def listed(request: Request) -> Response:
     newest = who.services.store.batches.newest
     found = await who.services.read(request, newest, who.project, _PAGE, before, key, number)
     following = found[-1].id if len(found) == _PAGE else None
-    return page("batches.html", visit=who, here="batches", batches=found, following=following, grader=text)
+    return await long_page(
+        request, "batches.html", visit=who, here="batches", batches=found, following=following, grader=text
+    )
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ async def show(request: Request) -> Response:
     errors = await _errors(request, who, batch, view) if table.is_over else None
     summary = next((one for one in batch.summary if one.grader == view.grader), None)
     graders, _ = await who.services.read(request, who.services.store.graders.page, who.project)
-    return page(
+    return await long_page(
+        request,
         "batch.html",
         visit=who,
         here="batches",

@@ -28,7 +28,7 @@ from ui.examples import EXAMPLES
 from ui.forms import read_form
 from ui.graders import why_read_only
 from ui.row_page import samples as taken_along
-from ui.templates import page, rendered
+from ui.templates import long_page, rendered
 from ui.visits import visit
 
 _BEGINNINGS: dict[str, dict[str, Any]] = {
@@ -52,7 +52,8 @@ async def new(request: Request) -> Response:
     config = _BEGINNINGS.get(kind, {"model": next(iter(models), "")}) if kind else None
     if config is not None and "model" in config:
         config = {**config, "model": next(iter(models), "")}
-    return page(
+    return await long_page(
+        request,
         "editor.html",
         visit=who,
         here="graders",
@@ -84,7 +85,8 @@ async def show(request: Request) -> Response:
     are_long = threads is None
     if place := request.query_params.get("sample"):
         threads = await who.services.read(request, taken_along, who.services, who.project, place) + (threads or "")
-    return page(
+    return await long_page(
+        request,
         "editor.html",
         visit=who,
         here="graders",
@@ -138,7 +140,7 @@ async def check(request: Request) -> Response:
     except (ProblemError, NotRunnable, SandboxError) as error:  # in place of the report: it is of an earlier text
         return HTMLResponse(rendered("_fault.html", detail=problem_of(error).detail))
     made = sent.text() if sent.kind != "function" else None
-    return HTMLResponse(_shown(*checked, saved[1], is_quick=not is_full, made=made))
+    return await _shown(request, *checked, saved[1], is_quick=not is_full, made=made)
 
 
 def _checked(
@@ -152,17 +154,24 @@ def _checked(
     return report, score_lines(caller, services, key, number, sent.threads)[1]
 
 
-def _shown(
-    report: Report, saved: list[Outcome] | None, number: int | None, *, is_quick: bool, made: str | None = None
-) -> bytes:
+async def _shown(
+    request: Request,
+    report: Report,
+    saved: list[Outcome] | None,
+    number: int | None,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+    *,
+    is_quick: bool,
+    made: str | None = None,
+) -> Response:
     """Render a report. `made` is the source that was generated from settings, None if the source was typed."""
     failed = report.failed
     marks = [] if failed is None else [_mark(failed.line, failed.column, "error", failed.message)]
     marks += [_mark(place.line, None, "warning", place.message) for place in report.places]
     reported = json.dumps([mark for mark in marks if mark["line"]])
-    return rendered(
-        "_report.html", report=report, marks=reported, saved=saved, saved_version=number, is_quick=is_quick, made=made
-    )
+    values = {"report": report, "marks": reported, "saved": saved, "saved_version": number, "made": made}
+    return await long_page(request, "_report.html", status, headers, is_quick=is_quick, **values)
 
 
 def _mark(line: int | None, column: int | None, severity: str, message: str) -> dict[str, Any]:
@@ -191,14 +200,13 @@ async def keep(request: Request) -> Response:
         if _is(theirs, sent, changes):  # it was saved before, and the response was lost
             grader = await who.services.read(request, who.services.store.graders.get, who.project, key)
             return _said("Saved", who.project, grader)
-        dialog = rendered(
-            "_conflict.html", visit=who, theirs=theirs, theirs_key=key, mine=fields.get("source", ""), began=began
-        )
-        return HTMLResponse(dialog, 412, {"HX-Retarget": "dialog", "HX-Reswap": "innerHTML"})
+        headers = {"HX-Retarget": "dialog", "HX-Reswap": "innerHTML"}
+        shown = {"theirs": theirs, "theirs_key": key, "mine": fields.get("source", ""), "began": began}
+        return await long_page(request, "_conflict.html", 412, headers, visit=who, **shown)
     except ProblemError as error:
         if error.name == "validation-failed":
             report = Report.model_validate(error.members["report"])
-            return HTMLResponse(_shown(report, None, None, is_quick=False), 422, {"HX-Retarget": "#report"})
+            return await _shown(request, report, None, None, 422, {"HX-Retarget": "#report"}, is_quick=False)
         raise
     said = "Already saved" if grader.version == began else "Saved"
     return _said(said, who.project, grader)

@@ -13,7 +13,7 @@ from gradebox.schemas import ApiKey, GraderRecord, Summary, Version, setting_tex
 from storage.errors import NotFound
 from storage.store import Store
 from ui.examples import EXAMPLES
-from ui.templates import page
+from ui.templates import long_page
 from ui.visits import visit
 
 _LOOKED_AT = 50  # newest batches that are searched
@@ -24,7 +24,7 @@ async def listed(request: Request) -> Response:
     who = await visit(request)
     after = request.query_params.get("after", "")
     found = await who.services.read(request, _listed, who.services.store, who.project, after)
-    return page("graders.html", visit=who, here="graders", examples=EXAMPLES, **found)
+    return await long_page(request, "graders.html", visit=who, here="graders", examples=EXAMPLES, **found)
 
 
 def _listed(store: Store, project: str, after: str) -> dict[str, Any]:
@@ -55,7 +55,7 @@ async def diff(request: Request) -> Response:
     wanted = [int(number) for number in numbers]
     old, new = await who.services.read(request, _versions, who.services.store, who.project, key, wanted)
     changes = {name: tuple(map(setting_text, pair)) for name, pair in old.changes(new).items()}
-    return page("diff.html", visit=who, here="graders", key=key, old=old, new=new, changes=changes)
+    return await long_page(request, "diff.html", visit=who, here="graders", key=key, old=old, new=new, changes=changes)
 
 
 def _versions(store: Store, project: str, key: str, numbers: list[int]) -> list[Version]:

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from storage.store import Store
-from ui.templates import page
+from ui.templates import long_page
 from ui.visits import visit
 
 
@@ -14,7 +14,7 @@ async def listed(request: Request) -> Response:
     """List the models and endpoints of the project."""
     who = await visit(request)
     found = await who.services.read(request, _listed, who.services.store, who.project)
-    return page("models.html", visit=who, here="models", **found)
+    return await long_page(request, "models.html", visit=who, here="models", **found)
 
 
 def _listed(store: Store, project: str) -> dict[str, Any]:

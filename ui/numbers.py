@@ -18,7 +18,7 @@ from storage.statistics.summary import inner_edges
 from storage.store import Store
 from ui import query
 from ui.row_page import outcomes_of
-from ui.templates import page
+from ui.templates import long_page, page
 from ui.visits import visit
 
 _FLIPS = 100
@@ -47,7 +47,8 @@ async def compare(request: Request) -> Response:
     )
     found = Comparison.model_validate_json(bytes(answer.body))
     sources, reasons = await who.services.read(request, _details, who.services, who.project, found)
-    return page(
+    return await long_page(
+        request,
         "compare.html",
         visit=who,
         here="batches",

@@ -14,7 +14,7 @@ from api.numbers.run_job import IsGone
 from api.services import Services
 from gradebox.service.server_programs import command, environment
 from sandbox.doctor.layer import Layer
-from ui.templates import page
+from ui.templates import long_page, page
 from ui.visits import visit
 
 _PAGE = 100
@@ -31,7 +31,7 @@ async def audit(request: Request) -> Response:
     newest = who.services.store.audit.newest
     lines = await who.services.read(request, newest, who.project, _PAGE, before)
     following = lines[-1].id if len(lines) >= _PAGE else None
-    return page("audit.html", visit=who, here="audit", lines=lines, following=following)
+    return await long_page(request, "audit.html", visit=who, here="audit", lines=lines, following=following)
 
 
 async def service(request: Request) -> Response:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from api.http.problems import invalid, too_large
 from api.services import Services
@@ -21,7 +21,7 @@ from storage.outcomes import outcomes
 from storage.spool.blocks import lines_of
 from storage.store import Store
 from ui.samples import SAMPLES_SHOWN, is_sample
-from ui.templates import MOST_SHOWN, as_json, page, rendered
+from ui.templates import MOST_SHOWN, as_json, long_page
 from ui.visits import visit
 
 _PARSED_BYTES = 256 * 1024  # longer threads are shown as the raw line
@@ -75,8 +75,8 @@ async def show(request: Request) -> Response:
         "in_dialog": "hx-request" in request.headers,
     }
     if values["in_dialog"]:
-        return HTMLResponse(rendered("_row.html", **values))
-    return page("row.html", here="batches", **values)
+        return await long_page(request, "_row.html", **values)
+    return await long_page(request, "row.html", here="batches", **values)
 
 
 def _read(services: Services, project: str, batch_id: str, index: int) -> tuple[Batch, list[Outcome], _Thread]:

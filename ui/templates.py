@@ -3,13 +3,15 @@
 import hashlib
 import json
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from api.services import Services
 from gradebox.number_text import money_text, number_text
 
 _FOLDER = Path(__file__).parent
@@ -65,3 +67,11 @@ def rendered(template: str, **values: Any) -> bytes:
 def page(template: str, status: int = 200, headers: dict[str, str] | None = None, **values: Any) -> HTMLResponse:
     """Render a template as a response."""
     return HTMLResponse(rendered(template, **values), status, headers)
+
+
+async def long_page(
+    request: Request, template: str, status: int = 200, headers: dict[str, str] | None = None, **values: Any
+) -> HTMLResponse:
+    """Render a template that may hold megabytes of tenants' text, in a thread: meanwhile others need the event loop."""
+    services: Services = request.app.state.services
+    return await services.read(request, partial(page, template, status, headers, **values))

@@ -1,8 +1,13 @@
-"""Tests of the display of values."""
+"""Tests of the display of values, and of where pages are rendered."""
 
+import asyncio
+from typing import Any
+
+import httpx
 import pytest
 
 from gradebox.schemas import Spending
+from ui import templates
 from ui.templates import MOST_SHOWN, _environment, _number, as_json
 
 
@@ -30,3 +35,24 @@ def test_what_is_nested_deeply_is_shown_in_part() -> None:
         wide = [wide]
     assert len(as_json(wide)) == MOST_SHOWN + 1
     assert as_json({"ü": "<b>"}) == '{\n  "ü": "<b>"\n}'
+
+
+def test_tenants_text_is_rendered_beside_the_event_loop(
+    browse: httpx.Client, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some megabytes of it take seconds, and other requests would wait."""
+    client.post("/v1/projects/default/graders", json={"key": "human", "kind": "custom"}).raise_for_status()
+    rendered, inside = templates.rendered, set[str]()
+
+    def noting(template: str, **values: Any) -> bytes:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return rendered(template, **values)
+        inside.add(template)
+        return rendered(template, **values)
+
+    monkeypatch.setattr(templates, "rendered", noting)
+    for path in ("graders", "graders/human", "graders/human/diff?old=1&new=1", "batches", "models", "audit", "new"):
+        assert browse.get(f"/ui/projects/default/{path}").status_code == 200, path
+    assert not inside
