@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from api.access.callers import Caller
-from api.http.problems import ProblemError, invalid, problem_of, too_large
+from api.http.problems import ProblemError, ValidationFailed, invalid, problem_of, too_large
 from api.intake import bodies
 from api.intake.source_upload import CONFIG_BYTES, Options, Sent, written
 from api.routes.graders import NewGrader, NewVersion, create_function, update_function
@@ -203,11 +203,8 @@ async def keep(request: Request) -> Response:
         headers = {"HX-Retarget": "dialog", "HX-Reswap": "innerHTML"}
         shown = {"theirs": theirs, "theirs_key": key, "mine": fields.get("source", ""), "began": began}
         return await long_page(request, "_conflict.html", 412, headers, visit=who, **shown)
-    except ProblemError as error:
-        if error.name == "validation-failed":
-            report = Report.model_validate(error.members["report"])
-            return await _shown(request, report, None, None, 422, {"HX-Retarget": "#report"}, is_quick=False)
-        raise
+    except ValidationFailed as error:
+        return await _shown(request, error.report, None, None, 422, {"HX-Retarget": "#report"}, is_quick=False)
     said = "Already saved" if grader.version == began else "Saved"
     return _said(said, who.project, grader)
 

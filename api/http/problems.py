@@ -4,11 +4,12 @@ import logging
 from http import HTTPStatus
 from typing import Any, NoReturn
 
+import msgspec
 from anyio.to_thread import run_sync
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.requests import HTTPConnection
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from redis.exceptions import RedisError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -17,7 +18,7 @@ from uvicorn.protocols.utils import ClientDisconnected
 
 from api.http.request_id import HEADER, request_id
 from api.telemetry.requests import route_template
-from gradebox.schemas import Problem, Report
+from gradebox.schemas import Report
 from sandbox.errors import Busy, SandboxError, Stopped
 from storage.connection import is_full
 from storage.errors import (
@@ -100,32 +101,40 @@ def too_large(detail: str) -> ProblemError:
     return ProblemError(413, "too-large", detail)
 
 
-def validation_failed(report: Report) -> ProblemError:
-    """A 422 problem: a check failed, and nothing was saved."""
-    failed = report.failed
-    what = f"check {failed.name!r} failed: {failed.message}" if failed else "a check failed"
-    return ProblemError(
-        422, "validation-failed", f"{what.rstrip('.')}. Nothing was saved.", report=report.model_dump(mode="json")
-    )
+class ValidationFailed(ProblemError):
+    """A check failed, and nothing was saved. To be made in a thread, because the report is encoded then."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        failed = report.failed
+        what = f"check {failed.name!r} failed: {failed.message}" if failed else "a check failed"
+        detail = f"{what.rstrip('.')}. Nothing was saved."
+        super().__init__(422, "validation-failed", detail, report=msgspec.Raw(report_json(report)))
+
+
+def report_json(report: Report) -> bytes:
+    """A report as JSON. With the outcomes of a thousand threads, Pydantic would hold the interpreter for a second."""
+    members = report.model_dump(mode="json", exclude={"outcomes"})
+    return msgspec.json.encode({**members, "outcomes": report.outcomes})
 
 
 def answer(request: HTTPConnection, problem: ProblemError) -> Response:
     """The response for a problem."""
     number = request_id(request.scope)
     headers = {HEADER: number, **(problem.headers or {})}
-    return JSONResponse(members_of(problem, number), problem.status, headers, MEDIA_TYPE)
+    return Response(msgspec.json.encode(members_of(problem, number)), problem.status, headers, MEDIA_TYPE)
 
 
 def members_of(problem: ProblemError, number: str = "") -> dict[str, Any]:
     """The members of the response for a problem. `number` is the id of its request, if it has one."""
-    return Problem(
-        type=f"urn:gradebox:problem:{problem.name}",
-        title=HTTPStatus(problem.status).phrase,
-        status=problem.status,
-        detail=problem.detail,
-        request_id=number,
+    return {
+        "type": f"urn:gradebox:problem:{problem.name}",
+        "title": HTTPStatus(problem.status).phrase,
+        "status": problem.status,
+        "detail": problem.detail,
+        "request_id": number,
         **problem.members,
-    ).model_dump(mode="json")
+    }
 
 
 def add_handlers(app: FastAPI) -> None:

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from api.access.auth import InProject, ManagesIn
 from api.access.callers import Caller
 from api.http import openapi
-from api.http.problems import invalid, validation_failed
+from api.http.problems import ValidationFailed, invalid
 from api.intake import bodies
 from api.intake.environment import Chosen, choose, default_memory_mb
 from api.intake.idempotency import Repeatable
@@ -272,9 +272,9 @@ def _proved(caller: Caller, services: Services, sent: Sent, options: Options, en
             caller, services, sent, options.isolation, options.timeout_s, options.memory_mb, environment, answering
         )
     except SourceRefused as refused:
-        raise validation_failed(refused.report) from refused
+        raise ValidationFailed(refused.report) from refused
     if not report.valid:
-        raise validation_failed(report)
+        raise ValidationFailed(report)
     use = environment.use if environment else None
     threads = () if sent.threads is None or sent.are_kept else sent.threads
     limits = options.isolation, options.timeout_s, options.memory_mb

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 from api.access.auth import ScoresIn
 from api.access.callers import Caller
 from api.http import openapi
-from api.http.problems import invalid
+from api.http.problems import invalid, report_json
 from api.intake.environment import choose, default_memory_mb
 from api.intake.source_upload import Key, Options, Sent, prove, receive
 from api.services import Served, Services
@@ -44,7 +44,7 @@ def _report(caller: Caller, services: Services, sent: Sent, options: ToValidate)
         used = graders.version(caller.project, options.grader).environment
         if options.environment is None and used is not None:
             options = msgspec.structs.replace(options, environment=used.label)
-    return report_on(caller, services, sent, options).model_dump_json().encode()
+    return report_json(report_on(caller, services, sent, options))
 
 
 def report_on(caller: Caller, services: Services, sent: Sent, options: Options) -> Report:

@@ -1,6 +1,12 @@
+import json
+
 import httpx
+import msgspec
 import pytest
 
+from api.http.problems import ValidationFailed, members_of
+from gradebox.outcome import Outcome, OutcomeError
+from gradebox.schemas import Check, Report
 from tests.api.conftest import PROJECT, problem
 
 
@@ -65,3 +71,26 @@ def test_a_body_over_its_limit(client: httpx.Client, stream: bool) -> None:
     content = iter([body]) if stream else body
     response = client.post(f"{PROJECT}/validate", content=content, headers={"Content-Type": "application/json"})
     assert "16777216 bytes" in problem(response, 413, "too-large")
+
+
+def test_a_long_report_is_encoded_before_it_is_sent() -> None:
+    """A thread makes the error, and the event loop sends it: encoding a thousand outcomes there would take seconds."""
+    failed = Check(name="test_run", passed=False, message="no score.", duration_ms=1.0)
+    outcomes = [
+        Outcome(0, "g", 1.0, 0.5, details={"a": [1, None]}),
+        Outcome(1, "g", None, 0.5, error=OutcomeError("bad_return", "ü")),
+    ]
+    report = Report.model_validate(
+        {"valid": False, "checks": [failed], "warnings": ["line 3: w"], "outcomes": outcomes}
+    )
+    members = members_of(ValidationFailed(report), "7")
+    assert isinstance(members["report"], msgspec.Raw)
+    sent = json.loads(msgspec.json.encode(members))
+    assert sent.pop("report") == report.model_dump(mode="json")
+    assert sent == {
+        "type": "urn:gradebox:problem:validation-failed",
+        "title": "Unprocessable Entity",
+        "status": 422,
+        "detail": "check 'test_run' failed: no score. Nothing was saved.",
+        "request_id": "7",
+    }
