@@ -34,6 +34,7 @@ from storage.statistics.outcome_tally import Tally, merged, pack, tally
 _KINDS: tuple[ErrorKind, ...] = ("infrastructure", "timeout", "model")
 """The kinds of errors that may be retryable."""
 _ROUNDS = 5
+_MOST_ATTEMPTS = 60_000  # of a unit: a batch stores two bytes for the attempt that counts, and a retry may take some
 _decoder = msgspec.json.Decoder(Outcome)
 
 
@@ -169,6 +170,8 @@ class Retries:
         found = self._found(batch.id, plan, attempts, frozen)
         if not found.units:
             return None
+        if max(one.last for one in found.units) > _MOST_ATTEMPTS:
+            raise Conflict(f"batch {batch.id!r} was retried too often: score its threads in a new batch (`threads_of`)")
         self._backlog.check_again(batch.project, sum(one.outcomes for one in found.units))
         scorers = [scorer_of(one) for one in wanted]
         again = _Again(

@@ -8,6 +8,7 @@ from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch
 from storage import redis_keys
 from storage.batch_plan import AskTerms
+from storage.batches.frozen_batch import Frozen
 from storage.errors import Conflict, OutcomesLost
 from storage.janitor import Janitor
 from storage.models.spending import Budget
@@ -183,6 +184,17 @@ def test_with_several_graders_only_the_one_with_errors_is_scored_again(store: St
 
 def errors(store: Store, batch: str) -> list[dict[str, Any]]:
     return [found for line in lines_of(store, batch) if "error" in (found := msgspec.json.decode(line))]
+
+
+def test_attempt_numbers_do_not_run_out(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond two bytes, a unit would count as not done, and its outcomes would be left out."""
+    batch = finished(store)
+    before = lines_of(store, batch)
+    monkeypatch.setattr(Frozen, "floor", 2**16 - 1)
+    with pytest.raises(Conflict, match="retried too often"):
+        retry(store, batch)
+    assert store.batches.get("default", batch).state == "finished"
+    assert lines_of(store, batch) == before
 
 
 def test_a_retry_has_the_terms_of_its_batch(store: Store) -> None:
