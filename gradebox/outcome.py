@@ -5,7 +5,7 @@ Batches have millions of outcomes, so they are msgspec structs: reading or writi
 
 from collections.abc import Iterable
 from math import fsum, inf
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, cast
 
 import msgspec
 
@@ -87,6 +87,24 @@ def weighted_sum(parts: Iterable[tuple[float, float | None]]) -> float | None:
         return fsum(present)
     except (OverflowError, ValueError):  # the sum overflows, or adds both infinities
         return inf
+
+
+class _Detailed(Protocol):
+    @property
+    def details(self) -> dict[str, Any] | None: ...
+
+
+def encoded(details: dict[str, Any]) -> dict[str, Any]:
+    """Return details as the service keeps them in an outcome: as JSON, to be read by `details_of`. As objects, those of
+    a thousand outcomes could take a third of a gigabyte.
+    """
+    return cast("dict[str, Any]", msgspec.Raw(msgspec.json.encode(details)))
+
+
+def details_of(outcome: _Detailed) -> dict[str, Any] | None:
+    """Return the details of an outcome, also if they are kept as JSON."""
+    kept: object = outcome.details
+    return msgspec.json.decode(kept) if isinstance(kept, msgspec.Raw) else outcome.details
 
 
 class CompletionScore(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):

@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse
 
 from api.services import Services
 from gradebox.number_text import money_text, number_text
+from gradebox.outcome import details_of
 
 _FOLDER = Path(__file__).parent
 STATIC = _FOLDER / "static"
@@ -56,7 +57,13 @@ _environment = Environment(
     lstrip_blocks=True,
 )
 _environment.globals["static"] = static
-_environment.filters |= {"number": _number, "money": money_text, "time": _time, "as_json": as_json}
+_environment.filters |= {
+    "number": _number,
+    "money": money_text,
+    "time": _time,
+    "as_json": as_json,
+    "details": details_of,
+}
 
 
 def rendered(template: str, **values: Any) -> bytes:

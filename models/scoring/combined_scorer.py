@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from gradebox.asks.errors import ModelError
 from gradebox.judges.combine import Combine, Said
-from gradebox.outcome import AskFailure, Outcome, OutcomeError, Spent, sum_of
+from gradebox.outcome import AskFailure, Outcome, OutcomeError, Spent, details_of, sum_of
 from gradebox.score import NotApplicable, Score
 from models.replies.answer_json import MESSAGE_CHARACTERS
 from models.scoring.asking_scorer import lines_of
@@ -232,4 +232,4 @@ def _said(label: str, outcome: Outcome) -> Said:
             return ModelError(error.cause, error.message)
         message = f"grader {label!r} has no score ({error.kind}): {error.message}"[:MESSAGE_CHARACTERS]
         return ModelError("failed", message, error.retryable, error.reply or "")
-    return Score(outcome.score, outcome.reason, outcome.values, outcome.details)
+    return Score(outcome.score, outcome.reason, outcome.values, details_of(outcome))

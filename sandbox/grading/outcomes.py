@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from gradebox.outcome import AskFailure, ErrorKind, Outcome, OutcomeError
+from gradebox.outcome import AskFailure, ErrorKind, Outcome, OutcomeError, encoded
 from sandbox.grading.group_scores import read_scores, result_of
 from sandbox.guest.protocol.frames import (
     ASKED,
@@ -204,15 +204,13 @@ def _with_details(outcome: Outcome, fields: dict[int, bytes]) -> Outcome:
 
 
 def _details(data: bytes) -> dict[str, Any]:
-    """Decodes details, and checks that they can be encoded again."""
+    """Checks details."""
     try:
-        details: dict[str, Any] = msgspec.json.decode(data, type=dict[str, Any])
-        msgspec.json.encode(details)  # writing the outcome encodes them again
+        return encoded(msgspec.json.decode(data, type=dict[str, Any]))
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as problem:
         raise Malformed(
             "details that are no JSON, or nested too deep, or hold a number of more than 64 bits"
         ) from problem
-    return details
 
 
 def _text(data: bytes | None) -> str | None:

@@ -6,7 +6,7 @@ from math import isfinite
 
 import msgspec
 
-from gradebox.outcome import CompletionScore, Outcome, Spent, sum_of
+from gradebox.outcome import CompletionScore, Outcome, Spent, details_of, sum_of
 from storage.statistics.positional_bias import decisions
 
 MOST_VALUES = 5000
@@ -86,7 +86,7 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
             for name, value in outcome.values.items():
                 columns.setdefault(name, []).append(value)
     _add_named(counted, {name: _values(column) for name, column in columns.items()})
-    chosen = [outcome.details.get("option") for outcome in outcomes if outcome.details is not None]
+    chosen = [(details_of(outcome) or {}).get("option") for outcome in outcomes if outcome.details is not None]
     _add_options(counted, Counter([option for option in chosen if isinstance(option, str)]))
     bias = [decided for outcome in outcomes if outcome.details or outcome.scores for decided in decisions(outcome)]
     counted.bias_checked, counted.bias_detected = len(bias), sum(bias)

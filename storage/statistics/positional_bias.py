@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+from gradebox.outcome import details_of
+
 
 class _Judged(Protocol):
     @property
@@ -18,9 +20,9 @@ class _Outcome(_Judged, Protocol):
 
 def decisions(outcome: _Outcome) -> Iterator[bool]:
     """For each decision made in both orders, whether the two differ. A grader's details may contain anything."""
-    if outcome.details is not None:
-        yield from _samples(outcome.details.get("positional_bias"))
-    lists = [one.details and one.details.get("contests") for one in outcome.scores or ()]
+    if (details := details_of(outcome)) is not None:
+        yield from _samples(details.get("positional_bias"))
+    lists = [(details_of(one) or {}).get("contests") for one in outcome.scores or ()]
     reported = {number: contests for number, contests in enumerate(lists, 1) if isinstance(contests, list)}
     earlier: set[int] = set()
     for number, contests in reported.items():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gradebox.judges import source
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, details_of
 from gradebox.schemas import Report
 from models.asks.asker import Asker
 from models.scoring.asking_scorer import AskingScorer
@@ -57,7 +57,7 @@ def test_a_binary_judge_is_proved_and_scores(pool: Pool) -> None:
     assert report.isolation == "batch"
     kind, rude, unclear, odd = scored(pool, BINARY, Scripted(judged), "kind", "rude", "unclear", "odd")
     assert [outcome.score for outcome in (kind, rude, unclear, odd)] == [1.0, 0.0, None, None]
-    assert (rude.reason, rude.details) == ("so it is: rude", {"verdict": "FAIL"})
+    assert (rude.reason, details_of(rude)) == ("so it is: rude", {"verdict": "FAIL"})
     assert (unclear.error, unclear.not_applicable) == (None, "so it is: unclear")
     assert odd.error is not None
     assert (odd.error.kind, odd.error.cause) == ("model", "invalid_reply")
@@ -70,7 +70,7 @@ def test_an_external_endpoint_is_proved_and_scores(pool: Pool) -> None:
     assert report.valid, report.checks
     assert report.asks == ["endpoint:my-reward"]
     there, away = scored(pool, EXTERNAL, Scripted(rewarded), "there", "away")
-    assert (there.score, there.reason, there.details) == (0.25, "a quarter", {"reason": "a quarter", "rank": 3})
+    assert (there.score, there.reason, details_of(there)) == (0.25, "a quarter", {"reason": "a quarter", "rank": 3})
     assert away.error is not None
     assert (away.score, away.error.kind, away.error.cause, away.error.retryable) == (None, "model", "unreachable", True)
 
@@ -139,8 +139,7 @@ def test_every_kind_of_judge_scores_in_a_sandbox(
     if score is None:
         assert outcome.error is not None
         assert (outcome.error.kind, outcome.error.cause) == ("model", "failed")
-        assert outcome.details is not None
-        assert outcome.details["positional_bias"] == {"detected": True, "option": "No"}
+        assert (details_of(outcome) or {})["positional_bias"] == {"detected": True, "option": "No"}
     else:
         assert outcome.details
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from gradebox.outcome import details_of
 from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 
@@ -38,8 +39,8 @@ def test_scores_reasons_details_and_errors(pool: Pool) -> None:
     with pool.grading(source) as grading:
         alone, passed, failed, wrong = grading.score(payload, 0, "g@1")
     assert (alone.score, alone.reason) == (0.0, "expected '4' in the completion, found 'five'")
-    assert (passed.score, passed.details and passed.details["summary"]["total_steps"]) == (1.0, 2)
-    assert (failed.score, failed.details and failed.details["summary"]["failed_count"]) == (0.0, 2)
+    assert (passed.score, (details_of(passed) or {})["summary"]["total_steps"]) == (1.0, 2)
+    assert (failed.score, (details_of(failed) or {})["summary"]["failed_count"]) == (0.0, 2)
     assert wrong.score is None
     assert wrong.error is not None
     assert (wrong.error.kind, '"tool_calls"' in wrong.error.message) == ("exception", True)

@@ -14,7 +14,7 @@ from api.dialects.langfuse.scores import InvalidScore, WireScore, check
 from api.intake import sources
 from api.services import Services
 from gradebox import langfuse
-from gradebox.outcome import Outcome, OutcomeError
+from gradebox.outcome import Outcome, OutcomeError, details_of
 from gradebox.schemas import CHECKS
 from sandbox.errors import InfrastructureError, Stopped
 from sandbox.grader_source import GraderSource
@@ -144,7 +144,7 @@ def _load(grading: Grading, caller: Caller) -> ErrorAnswer | None:
 def _answer(outcome: Outcome) -> ScoresAnswer | ErrorAnswer:
     if outcome.error is not None:
         return _of_error(outcome.error)
-    told = outcome.details or {}
+    told = details_of(outcome) or {}
     try:
         if "error" in told:
             return msgspec.convert(told, ErrorAnswer)

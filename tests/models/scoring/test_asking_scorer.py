@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gradebox.outcome import Outcome, Spent
+from gradebox.outcome import Outcome, Spent, details_of
 from models.asks.ask_context import AskContext
 from models.asks.asker import Asker
 from models.replies.answer_json import Answer
@@ -130,7 +130,7 @@ def test_a_judge_scores_with_what_its_model_answers(pool: Pool) -> None:
     assert [outcome.index for outcome in outcomes] == list(range(7, 27))
     assert [outcome.id for outcome in outcomes] == list(range(20))
     assert {outcome.reason for outcome in outcomes} == {"so it seems"}
-    assert outcomes[0].details == {"option": "no"}
+    assert details_of(outcomes[0]) == {"option": "no"}
     assert outcomes[0].spent == Spent(1, 0, 10, 2, 0.5)
     assert asker.most_at_once == 20
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from gradebox.outcome import details_of
 from gradebox.score import DETAILS_BYTES
 from sandbox.guest.protocol.chunk import SHARED_BYTES
 from sandbox.guest.protocol.frames import MAX_DETAILS
@@ -90,7 +91,7 @@ async def grade(thread):
     grader = loads(source, isolation=isolation, details_bytes=most)
     outcomes = grader.score_threads([{"completion": "x", "metadata": {"size": size}} for size in sizes])
     over = outcomes.pop(2)
-    assert [len((outcome.details or {})["a"]) for outcome in outcomes] == [longest, 1, longest]
+    assert [len((details_of(outcome) or {})["a"]) for outcome in outcomes] == [longest, 1, longest]
     assert over.error is not None and (over.error.kind, over.score) == ("bad_return", None)
     assert f"may take {most}" in over.error.message
 

@@ -1,11 +1,11 @@
 """Tests of graders of groups, honest and hostile, in both isolations."""
 
-import json
 from typing import Any
 
+import msgspec
 import pytest
 
-from gradebox.outcome import CompletionScore, Outcome
+from gradebox.outcome import CompletionScore, Outcome, encoded
 from gradebox.schemas import Isolation
 from gradebox.score import GROUP_BYTES
 from sandbox.grading.session import Session
@@ -81,7 +81,7 @@ def test_each_element_says_what_its_completion_came_to(session: Session, isolati
         "answer = [NotApplicable('n'), NotApplicable('m')]",
         "answer = [MemoryError(), KeyboardInterrupt()]",
     )
-    whole = [CompletionScore(0.5, "so", values={"a": 1.0}, details={"won": [1]}), CompletionScore(1.0)]
+    whole = [CompletionScore(0.5, "so", values={"a": 1.0}, details=encoded({"won": [1]})), CompletionScore(1.0)]
     for outcome in outcomes[:2]:
         assert (outcome.scores, outcome.score) == (whole, 0.75)
     (mine,) = scored(session, isolation, f"class Mine(Score): pass\nanswer = {said.replace('Score', 'Mine')}")
@@ -95,7 +95,10 @@ def test_each_element_says_what_its_completion_came_to(session: Session, isolati
     for outcome, number in zip(outcomes[3:5], (1, 2), strict=True):
         assert (outcome.score, outcome.error) == (None, None)
         assert outcome.not_applicable == f"{number} of 2 completions have no score: n"
-    assert outcomes[3].scores == [CompletionScore(None, not_applicable="n", details={"a": 1}), CompletionScore(2.0)]
+    assert outcomes[3].scores == [
+        CompletionScore(None, not_applicable="n", details=encoded({"a": 1})),
+        CompletionScore(2.0),
+    ]
     assert error_of(outcomes[5])[0] == "memory"
     assert [each.error and each.error.kind for each in outcomes[5].scores or []] == ["memory", "exception"]
 
@@ -225,7 +228,7 @@ def test_scores_that_fill_their_room_arrive_beside_much_that_is_printed(session:
     lines = [group(full, 16), group("answer = [1] * 16", 16)] * 12
     outcomes = Grader(session).load(GRADER, isolation).score_threads(lines)
     assert [one.error or one.score for one in outcomes] == [1.0] * 24
-    assert all(len(json.dumps([each.details for each in one.scores or []])) > 250_000 for one in outcomes[::2])
+    assert all(len(msgspec.json.encode(one.scores)) > 250_000 for one in outcomes[::2])
     (over,) = Grader(session).score_threads([group(full.replace("] * 16", "] * 17"), 17)])
     assert error_of(over)[0] == "bad_return"
     assert f"may take {GROUP_BYTES}" in error_of(over)[1]

@@ -2,13 +2,14 @@
 
 import math
 import struct
+import tracemalloc
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gradebox.limits import LINE_BYTES
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, details_of
 from sandbox.grader_source import GraderSource
 from sandbox.grading.outcomes import KINDS, Asked, Decoder
 from sandbox.guest.protocol.frames import (
@@ -227,7 +228,19 @@ def test_values_that_break_a_rule_cost_their_own_completion(data: bytes) -> None
 def test_details_come_back_as_they_are() -> None:
     packed = pack_record(SCORED, 1, 0.5, [(DETAILS, '{"wähl":["ja",1,null,0.5]}'.encode())])
     (outcome,) = _decoder().decode(_records(packed), 0, [None])
-    assert outcome.details == {"wähl": ["ja", 1, None, 0.5]}
+    assert details_of(outcome) == {"wähl": ["ja", 1, None, 0.5]}
+
+
+def test_details_take_about_as_much_memory_as_they_have_bytes() -> None:
+    data = b'{"a":[%s[]]}' % (b"[]," * 5000)
+    packed = pack_record(SCORED, 1, 0.5, [(DETAILS, data)])
+    decoder = _decoder()
+    tracemalloc.start()
+    outcomes = [decoder.decode(_records(packed), number, [None]) for number in range(50)]
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(outcomes) == 50
+    assert taken < 2 * 50 * len(data)  # as lists, they would take twenty times as much
 
 
 @pytest.mark.parametrize(
