@@ -58,12 +58,21 @@ class ParallelCall:
                 self._take(count, all_of_them=True)  # the others finish what they have
         for other in self._others:
             other.result()
-        if len(found) < count:
-            self._outcomes |= {place: one for place, one in enumerate(found) if not _is_spoilt(one)}
-            self._score_left(grading)
-            found = []
-            while (one := self._outcomes.get(len(found))) is not None:
-                found.append(one)
+        return self._joined(found, grading) if self._others else found
+
+    def _joined(self, own: list[Outcome], grading: Grading) -> list[Outcome]:
+        """The outcomes of all threads, in order. `own` are those of the caller's thread."""
+        kept = dict(enumerate(own))
+        good = {place: one for place, one in kept.items() if one.error is None or not one.error.retryable}
+        if len(own) < len(self._lines):
+            kept = good  # it was stopped before it could score again what a busy machine spoilt
+        self._outcomes = kept | self._outcomes | good
+        left = [place for place in range(len(self._lines)) if place not in self._outcomes]
+        if left and not self._stop(len(self._outcomes)):  # another sandbox failed
+            self._score(grading, left)
+        found: list[Outcome] = []
+        while (one := self._outcomes.get(len(found))) is not None:
+            found.append(one)
         return found
 
     def _is_enough(self, done: int, threads: ThreadPoolExecutor) -> bool:
@@ -88,7 +97,10 @@ class ParallelCall:
                     began = monotonic()
                     self._score(grading, places)
                     size.took(len(places), monotonic() - began)
-        except InfrastructureError:  # no place or no sandbox is free: the caller's thread scores what is left
+        except (
+            InfrastructureError,
+            OSError,
+        ):  # no place or no sandbox is free: the caller's thread scores what is left
             return
 
     def _take(self, most: int, *, all_of_them: bool = False) -> range:
@@ -104,16 +116,6 @@ class ParallelCall:
         found = grading.score(payload, 0, self._label, len(places), stop=self._stop)
         self._outcomes |= {place: replace(one, index=place) for place, one in zip(places, found, strict=False)}
 
-    def _score_left(self, grading: Grading) -> None:
-        """Scores the lines that have no outcome, because another sandbox failed, or a busy machine spoilt it."""
-        left = [place for place in range(len(self._lines)) if place not in self._outcomes]
-        if left and not self._stop(len(self._outcomes)):
-            self._score(grading, left)
-
 
 def _processors() -> int:
     return len(os.sched_getaffinity(0))
-
-
-def _is_spoilt(outcome: Outcome) -> bool:
-    return outcome.error is not None and outcome.error.retryable

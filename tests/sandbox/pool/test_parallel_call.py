@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from gradebox.outcome import Outcome
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
-from sandbox.grading.grading import Grading
+from sandbox.grading.grading import NO_SANDBOX, Grading
 from sandbox.pool import parallel_call
 from sandbox.pool.parallel_call import ParallelCall
 from sandbox.pool.pool import Pool, open_pool
@@ -55,6 +56,20 @@ class Lending:
             found = ParallelCall(self, source, lines, "g@1", stop).score(grading)  # type: ignore[arg-type]
         self.seconds = time.monotonic() - began
         return [(one.index, one.id, one.score, one.error and one.error.kind) for one in found]
+
+
+class _LosesItsSandbox:
+    """The caller's thread, whose sandbox is lost after others have scored the last lines."""
+
+    def load(self, _: object) -> None: ...
+
+    def score(self, _: bytes, first: int, label: str, lines: int, *, stop: Any) -> list[Outcome]:
+        while not stop(1) and time.monotonic() < self.ends:
+            time.sleep(0.05)
+        scored = Outcome(0, label, 0.0, 0.0, "t0")
+        return [scored, *(Outcome(number, label, None, 0.0, error=NO_SANDBOX) for number in range(1, lines))]
+
+    ends = 0.0
 
 
 class _Failing:
@@ -125,6 +140,20 @@ def test_without_a_second_sandbox_the_first_scores_all(pool: Pool, why: str) -> 
     else:
         found = Lending(pool, others_fail=True).score(lines)
     assert found == [(number, f"t{number}", float(number), None) for number in range(8)]
+
+
+@pytest.mark.usefixtures("soon")
+def test_outcomes_of_the_others_count_where_the_first_lost_its_sandbox(pool: Pool) -> None:
+    lines = [line(number, 0.0) for number in range(8)]
+    first = _LosesItsSandbox()
+    first.ends = time.monotonic() + 2.0
+    call = ParallelCall(pool, GraderSource(_SLEEPS, "completion"), lines, "g@1", lambda done: False)
+    found = call.score(first)  # type: ignore[arg-type]
+    assert [(one.index, one.score, one.error and one.error.kind) for one in found] == [
+        (0, 0.0, None),
+        (1, None, "infrastructure"),  # the line that it had begun
+        *((number, float(number), None) for number in range(2, 8)),
+    ]
 
 
 @pytest.mark.usefixtures("soon")
