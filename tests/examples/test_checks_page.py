@@ -10,7 +10,7 @@ import pytest
 
 from gradebox import Client, StringThread, checks
 from gradebox.checks import Trajectory
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, details_of
 from models.scoring.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
@@ -50,9 +50,10 @@ def test_a_check_in_a_function(pool: Pool) -> None:
 def test_several_checks(pool: Pool) -> None:
     passed, failed = graded(pool, SEVERAL, AGENT, {"completion": "Sorry"})
     assert (passed.score, failed.score) == (1.0, 0.0)
-    assert failed.details is not None
-    assert [one["passed"] for one in failed.details["checks"]] == [False, True, False]
-    assert all(f"`{name}`" in PAGE for name in failed.details["summary"])
+    details = details_of(failed)
+    assert details is not None
+    assert [one["passed"] for one in details["checks"]] == [False, True, False]
+    assert all(f"`{name}`" in PAGE for name in details["summary"])
 
 
 @pytest.mark.service
@@ -106,7 +107,7 @@ def test_a_judge(pool: Pool) -> None:
     report = pool.prove(source, [line], answering=Answering(asker))
     assert report.valid, report.checks
     (outcome,) = AskingScorer(lambda: pool.grading(source), asker, CONTEXT).score(line, 0, "g@1")
-    assert (outcome.score, outcome.reason, outcome.details) == (0.0, "5 is not 4", {"score": False})
+    assert (outcome.score, outcome.reason, details_of(outcome)) == (0.0, "5 is not 4", {"score": False})
     prompt = asker.requests[-1]["messages"][-1]["content"]
     assert prompt.startswith("Question: 2+2?\nExpected: 4\nGot: 5\n")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gradebox.outcome import details_of
 from gradebox.source import extract
 from models.scoring.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
@@ -92,4 +93,4 @@ def test_an_example_is_valid_and_scores(name: str, pool: Pool) -> None:
     if name == "ranking":
         assert outcome.scores is not None
         assert [one.score for one in outcome.scores] == [0.5, 1.0, 0.0]
-        assert [dict(one.details or {})["ranking"] for one in outcome.scores] == [2, 1, 3]
+        assert [(details_of(one) or {})["ranking"] for one in outcome.scores] == [2, 1, 3]

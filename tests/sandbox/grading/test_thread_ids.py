@@ -112,4 +112,6 @@ def test_threads_that_no_group_may_have_are_not_held(members: int, count: int) -
 
 def test_a_long_line_that_is_no_thread_is_not_searched_byte_by_byte() -> None:
     line = b'{"id":"%b"}' % (b"x" * 8_000_000)
-    assert min(timeit.repeat(lambda: read_id(line), number=1, repeat=5)) < 0.1
+    assert (
+        min(timeit.repeat(lambda: read_id(line), number=1, repeat=5)) < 0.25
+    )  # byte by byte, it takes more than a second
