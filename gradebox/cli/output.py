@@ -231,5 +231,6 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         with file:
             yield file
     except OSError as error:
-        error.filename = error.filename or str(path)  # a write that fails names no file
+        if error.errno is not None and error.filename is None:  # a failed write; a timeout has no number
+            error.filename = str(path)
         raise

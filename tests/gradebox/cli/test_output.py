@@ -147,3 +147,8 @@ def test_a_terminal_shows_a_description_in_one_line(
 def test_a_file_that_a_full_disk_cuts_is_named() -> None:
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"), output.opened(Path("/dev/full")) as out:
         out.write(b"{}")
+
+
+def test_a_timeout_while_a_file_is_open_keeps_its_message(tmp_path: Path) -> None:
+    with pytest.raises(TimeoutError, match=r"^the batch did not end$"), output.opened(tmp_path / "out.jsonl"):
+        raise TimeoutError("the batch did not end")
