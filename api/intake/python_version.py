@@ -6,7 +6,7 @@ from gradebox.schemas import Report
 from sandbox.environments import PYTHON
 
 _NAMED = re.compile(r"\bPython/(3\.[0-9]{1,3})\b")
-_ADDS = re.compile(r"\bsum\(")
+_ADDS = re.compile(r"(?<![.\w])sum\(")
 _RUNS = re.compile(r"(?<![.\w])(?:exec|eval|compile)\(|subprocess|runpy")
 _HERE = "you have Python {client}, and the sandbox has {here}: "
 _SUM = (

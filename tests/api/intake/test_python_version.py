@@ -1,8 +1,11 @@
 """Tests of the warnings about another version of Python."""
 
+import sys
+
 import pytest
 
 from api.intake.python_version import of_client, warn
+from gradebox.client import Client
 from gradebox.schemas import Report
 
 
@@ -16,7 +19,7 @@ from gradebox.schemas import Report
         ("exec(code, {})", "3.12", "3.13", ["runs may fail in one version alone"]),
         ("subprocess.run([sys.executable, path])", "3.12", "3.11", ["Serve with Python 3.12"]),
         ("exec(code); return sum(passed)", "3.12", "3.11", ["Serve with Python 3.12", "`math.fsum`"]),
-        ("re.compile(pattern); model.eval(); checksum(text)", "3.13", "3.11", []),
+        ("re.compile(pattern); model.eval(); checksum(text); np.sum(scores)", "3.13", "3.11", []),
         ("exec(code); return sum(passed)", "3.11", "3.11", []),
         ("exec(code); return sum(passed)", "", "3.11", []),
     ],
@@ -41,3 +44,10 @@ def test_a_source_that_may_score_differently_is_warned_of(source: str, client: s
 )
 def test_a_client_may_name_its_version(user_agent: str, version: str) -> None:
     assert of_client(user_agent) == version
+
+
+def test_the_client_names_its_version() -> None:
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    with Client("http://127.0.0.1:1", "key") as client:
+        headers = client._transport._connections.http.headers
+    assert of_client(headers["User-Agent"]) == version
