@@ -5,7 +5,7 @@ Batches have millions of outcomes, so they are msgspec structs: reading or writi
 
 from collections.abc import Iterable
 from math import fsum, inf
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -163,3 +163,24 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_default
     details: dict[str, Any] | None = None
     spent: Spent | None = None
     scores: list[CompletionScore] | None = None
+
+
+_T = TypeVar("_T", CompletionScore, Outcome)
+_decoder = msgspec.json.Decoder(Outcome)
+
+
+def with_encoded_details(one: _T) -> _T:
+    """Return a copy that has its details as JSON; see `encoded`."""
+    return one if one.details is None else msgspec.structs.replace(one, details=encoded(one.details))
+
+
+def read_outcomes(lines: bytes) -> list[Outcome]:
+    """Decode outcomes, one per line, with their details as JSON. Raises msgspec.DecodeError and UnicodeDecodeError."""
+    return [_read(line) for line in lines.splitlines()]
+
+
+def _read(line: bytes) -> Outcome:
+    outcome = with_encoded_details(_decoder.decode(line))
+    if outcome.scores is None:
+        return outcome
+    return msgspec.structs.replace(outcome, scores=[with_encoded_details(score) for score in outcome.scores])

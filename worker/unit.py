@@ -8,7 +8,7 @@ from time import monotonic
 import msgspec
 import structlog
 
-from gradebox.outcome import Outcome, OutcomeError
+from gradebox.outcome import Outcome, OutcomeError, read_outcomes
 from models.scoring.asking_scorer import AskingScorer
 from runtime import tracing
 from sandbox.errors import InfrastructureError
@@ -25,7 +25,6 @@ from worker.loaded_grader import GraderCache, LoadedGrader
 from worker.unit_watch import UnitWatch
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Outcome)
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
 _TRIED = "the service tried {tries} times to score this thread and never finished: try it again later"
 _NO_ROOM = (
@@ -132,7 +131,7 @@ class _Unit:
         try:
             with self.store.spool.open_outcomes(lease.batch, lease.unit, lease.part.attempt) as file:
                 lines = file.read()
-            outcomes = _decoder.decode_lines(lines)
+            outcomes = read_outcomes(lines)
         except (FileNotFoundError, *_UNREADABLE) as error:
             _log.warning(
                 "the finished outcomes of a chunk are lost, scoring it from the start",
@@ -230,7 +229,7 @@ class _Unit:
         try:
             with self.store.spool.open_outcomes(lease.batch, lease.unit, lease.earlier) as file:
                 lines = file.read().splitlines(keepends=True)
-            outcomes = [_decoder.decode(line) for line in lines]
+            outcomes = read_outcomes(b"".join(lines))
         except (FileNotFoundError, *_UNREADABLE) as error:
             if isinstance(error, FileNotFoundError) and lease.tries <= self.store.leases.attempts:
                 raise  # perhaps only this worker does not see the spool

@@ -8,7 +8,7 @@ from math import fsum, isfinite
 
 import msgspec
 
-from gradebox.outcome import CompletionScore, OutcomeError, encoded
+from gradebox.outcome import CompletionScore, OutcomeError, with_encoded_details
 from gradebox.score import MOST_VALUES, is_name
 from sandbox.guest.protocol.frames import Malformed, most_of_scores
 
@@ -35,8 +35,7 @@ def read_scores(data: bytes, count: int, most_text: int) -> list[CompletionScore
     if len(data) > most_of_scores(count):
         raise Malformed(f"scores of {len(data)} bytes for a group of {count}")
     try:
-        scores = [_with_encoded_details(score) for score in _decoder.decode(data)]
-        msgspec.json.encode(scores)  # writing the outcome encodes them again
+        scores = [with_encoded_details(score) for score in _decoder.decode(data)]
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as problem:
         message = "scores that are no JSON, or nested too deep"
         raise Malformed(message) from problem
@@ -45,10 +44,6 @@ def read_scores(data: bytes, count: int, most_text: int) -> list[CompletionScore
     if not all(_is_sound(score, most_text) for score in scores):
         raise Malformed("a score of a group that is none")
     return scores
-
-
-def _with_encoded_details(score: CompletionScore) -> CompletionScore:
-    return score if score.details is None else msgspec.structs.replace(score, details=encoded(score.details))
 
 
 def result_of(scores: Sequence[CompletionScore], most_text: int) -> GroupResult:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from redis import Redis
 
-from gradebox.outcome import ErrorKind, Outcome
+from gradebox.outcome import ErrorKind, Outcome, read_outcomes
 from gradebox.schemas import Batch
 from storage import redis_keys
 from storage.access.audit import Audit
@@ -35,7 +35,6 @@ _KINDS: tuple[ErrorKind, ...] = ("infrastructure", "timeout", "model")
 """The kinds of errors that may be retryable."""
 _ROUNDS = 5
 _MOST_ATTEMPTS = 60_000  # of a unit: a batch stores two bytes for the attempt that counts, and a retry may take some
-_decoder = msgspec.json.Decoder(Outcome)
 
 
 def _terms(batch: Batch) -> AskTerms:
@@ -196,7 +195,7 @@ class Retries:
             number, _ = plan.unit(unit)
             with files.open(unit, attempt) as file:
                 lines = file.read()
-            outcomes = _decoder.decode_lines(lines)
+            outcomes = read_outcomes(lines)
             stay = tally([one for one in outcomes if not is_retryable(one)])
             found.rest[number] = merged([found.rest[number], stay])
             if again := [one for one in outcomes if is_retryable(one)]:
