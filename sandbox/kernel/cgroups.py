@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from sandbox.kernel.usage import processor_count
+
 _ROOT = Path("/sys/fs/cgroup")
 _MIB = 1 << 20
 _PARENT = "gradebox"
@@ -175,7 +177,7 @@ class Cgroups:
             group.allow_processes(processes)
             if group.shares_processors:
                 group.weigh(_NICE_STEP ** -os.nice(0))
-                if 0 < processors < _processors():
+                if 0 < processors < processor_count():
                     group.allow_processors(processors)
             if self.version == 2:
                 with suppress(FileNotFoundError):  # a kernel without swap accounting
@@ -193,10 +195,6 @@ class Cgroups:
                 if folder.is_dir() and owner.isdigit() and not Path("/proc", owner).exists():
                     with suppress(OSError):  # its processes are still exiting: the next start removes it
                         folder.rmdir()
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _v1_parents() -> dict[str, Path] | None:
@@ -231,7 +229,7 @@ def _works(parents: dict[str, Path]) -> bool:
         version = 2 if len(set(parents.values())) == 1 else 1
         if "cpu" in parents:
             # All sandboxes together have the weight of one process per processor against other programs of the machine.
-            Cgroup(parents, version).weigh(_processors())
+            Cgroup(parents, version).weigh(processor_count())
         group = Cgroups(parents, version).make(processes=64)
         try:
             group.allow_memory(64)

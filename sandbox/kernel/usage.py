@@ -34,11 +34,15 @@ class Starved(NamedTuple):
     seconds: float
 
 
+def processor_count() -> int:
+    """The number of processors that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def measure(pid: int) -> ProcessorUse:
     """Measures the usage of a process and its descendants, both living ones and those that were waited for."""
     pressure, recent = _pressure()
-    processors = len(os.sched_getaffinity(0))
-    load = recent if recent is not None else float(os.getloadavg()[0] > processors)
+    load = recent if recent is not None else float(os.getloadavg()[0] > processor_count())
     return ProcessorUse(monotonic(), sum(_processor_s(one) for one in family(pid)), pressure, load)
 
 

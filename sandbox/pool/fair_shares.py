@@ -47,6 +47,12 @@ class Shares:
         with self._lock:
             return sum(self._held.values())
 
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether someone waits for places."""
+        with self._lock:
+            return bool(self._waiting)
+
     def ask(self, project: str, grant: Grant, places: int = 1) -> None:
         """Requests places. `grant` is called once this project may have them: immediately, or later by the thread that
         gives places back. It must neither block nor raise.

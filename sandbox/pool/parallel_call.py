@@ -2,7 +2,7 @@
 a training step does whose grader runs programs for seconds.
 """
 
-import os
+import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,18 +12,20 @@ from time import monotonic
 from msgspec.structs import replace
 
 from gradebox.outcome import Outcome
-from sandbox.errors import InfrastructureError, Stopped
+from sandbox.errors import Busy, InfrastructureError, Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.grading.grading import Grading, Stop
 from sandbox.grading.slice_size import SliceSize
+from sandbox.kernel.usage import processor_count
 from sandbox.pool.pool import Pool
 
+_log = logging.getLogger(__name__)
 _ALONE_S = 1.0  # a call that is over by then, or probably as long after it, has one sandbox
 
 
 class ParallelCall:
-    """One call. The caller's thread scores from the first line on; after a second, other sandboxes score from the last
-    line on, as many as there are processors and free places, until they meet.
+    """One call. The caller's thread scores from the first line on. After a second, other sandboxes score from the last
+    line on, until they meet: as many as there are processors without a sandbox. They end if another call needs one.
     """
 
     def __init__(self, pool: Pool, source: GraderSource, lines: Sequence[bytes], label: str, stop: Stop) -> None:
@@ -49,13 +51,13 @@ class ParallelCall:
         except Stopped:
             return []
         self._began = monotonic()
-        with ThreadPoolExecutor(_processors()) as threads:
+        with ThreadPoolExecutor(processor_count()) as threads:
             try:
                 found = grading.score(
                     b"\n".join(self._lines), 0, self._label, count, stop=lambda done: self._is_enough(done, threads)
                 )
             finally:
-                self._take(count, all_of_them=True)  # the others finish what they have
+                self._end = 0  # the others finish what they have
         for other in self._others:
             other.result()
         return self._joined(found, grading) if self._others else found
@@ -82,7 +84,7 @@ class ParallelCall:
             if self._stop(done) or done >= self._end:
                 return True
         if not self._others and self._is_long(done):
-            self._others = [threads.submit(self._help) for _ in range(1, _processors())]
+            self._others = [threads.submit(self._help) for _ in range(self._pool.spare_processors())]
         return False
 
     def _is_long(self, done: int) -> bool:
@@ -90,24 +92,25 @@ class ParallelCall:
         return spent > _ALONE_S and spent * (len(self._lines) - done) > _ALONE_S * done
 
     def _help(self) -> None:
+        """Scores lines from the end in one more sandbox."""
         size = SliceSize(first=1)
         try:
             with self._pool.grading(self._source, place_s=0.0) as grading:
-                while places := self._take(size.lines):
+                grading.load(lambda: self._stop(0))
+                while self._pool.spare_processors() >= 0 and (places := self._take(size.lines)):
                     began = monotonic()
                     self._score(grading, places)
                     size.took(len(places), monotonic() - began)
-        except (
-            InfrastructureError,
-            OSError,
-        ):  # no place or no sandbox is free: the caller's thread scores what is left
+        except (Busy, Stopped):
             return
+        except (InfrastructureError, OSError) as error:
+            _log.warning("a call lost one of its sandboxes and goes on without: %s", error)
 
-    def _take(self, most: int, *, all_of_them: bool = False) -> range:
+    def _take(self, most: int) -> range:
         """Takes lines from the end, at most this many, and fewer when few are left, so that all end together."""
         with self._lock:
             left = max(0, self._end - self._done - 1)  # the caller's thread has one
-            taken = left if all_of_them else min(most, ceil(left / (2 * _processors())))
+            taken = min(most, ceil(left / (2 * (len(self._others) + 1))))
             self._end -= taken
             return range(self._end, self._end + taken)
 
@@ -115,7 +118,3 @@ class ParallelCall:
         payload = b"\n".join(self._lines[place] for place in places)
         found = grading.score(payload, 0, self._label, len(places), stop=self._stop)
         self._outcomes |= {place: replace(one, index=place) for place, one in zip(places, found, strict=False)}
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0))

@@ -16,6 +16,7 @@ from sandbox.grading import five_checks
 from sandbox.grading.grading import Grading
 from sandbox.grading.session import Ended, Session, Stopping
 from sandbox.guest.protocol.frames import GraderLimits
+from sandbox.kernel.usage import processor_count
 from sandbox.limits import SANDBOX_MIB, limits_of
 from sandbox.pool.counts import Counts
 from sandbox.pool.fair_shares import Shares
@@ -66,6 +67,14 @@ class Pool:
     def alive(self) -> int:
         """The number of sandboxes, including those that are being started."""
         return self._ready.alive
+
+    def spare_processors(self) -> int:
+        """The number of processors without a sandbox in use; negative if there are more sandboxes in use, or if someone
+        waits for one.
+        """
+        if self._shares.is_waited_for or self._memory.is_waited_for:
+            return -1
+        return processor_count() - self._shares.held
 
     def prove(
         self,

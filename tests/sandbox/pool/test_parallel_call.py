@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,9 +14,11 @@ from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.grading.grading import NO_SANDBOX, Grading
 from sandbox.pool import parallel_call
+from sandbox.pool import pool as pool_module
 from sandbox.pool.parallel_call import ParallelCall
 from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.sandbox
 
@@ -41,7 +44,9 @@ class Lending:
     def __init__(self, pool: Pool, *, others_fail: bool = False) -> None:
         self._pool = pool
         self._others_fail = others_fail
+        self.spare_processors = pool.spare_processors
         self.lent: list[Grading] = []
+        self.given_back = 0
         self.seconds = 0.0
 
     @contextmanager
@@ -49,6 +54,7 @@ class Lending:
         with self._pool.grading(source, place_s) as grading:
             self.lent.append(grading)
             yield _Failing() if self._others_fail and len(self.lent) > 1 else grading
+        self.given_back += 1
 
     def score(self, lines: list[bytes], isolation: Any = "completion", stop: Any = lambda done: False) -> list[Any]:
         source, began = GraderSource(_SLEEPS, isolation), time.monotonic()
@@ -73,13 +79,16 @@ class _LosesItsSandbox:
 
 
 class _Failing:
+    def load(self, _: object) -> None: ...
+
     def score(self, *_: object, **__: object) -> None:
         raise InfrastructureError("the sandbox is gone")
 
 
 @pytest.fixture(autouse=True)
 def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel_call, "_processors", lambda: 2)
+    for module in (parallel_call, pool_module):
+        monkeypatch.setattr(module, "processor_count", lambda: 2)
 
 
 @pytest.fixture
@@ -140,6 +149,32 @@ def test_without_a_second_sandbox_the_first_scores_all(pool: Pool, why: str) -> 
     else:
         found = Lending(pool, others_fail=True).score(lines)
     assert found == [(number, f"t{number}", float(number), None) for number in range(8)]
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_second_sandbox_ends_when_another_call_needs_a_processor(pool: Pool) -> None:
+    lending = Lending(pool)
+    lines = [line(number, 0.2) for number in range(40)]
+    with ThreadPoolExecutor(1) as threads, pool.grading(GraderSource(_SLEEPS, "completion", project="p")) as other:
+        call = threads.submit(lending.score, lines)
+        eventually(lambda: pool.spare_processors() == 0, 10)
+        assert lending.given_back == 0
+        other.load()
+        eventually(lambda: lending.given_back == 1, 5)
+        assert not call.done()
+        other.score(line(0, 0.0), 0, "g@1")
+        assert call.result() == [(number, f"t{number}", float(number), None) for number in range(40)]
+    assert len(lending.lent) == 2
+
+
+@pytest.mark.usefixtures("soon")
+def test_beside_another_call_none_has_a_second_sandbox(pool: Pool) -> None:
+    lending = Lending(pool)
+    with pool.grading(GraderSource(_SLEEPS, "completion", project="p")) as other:
+        other.load()
+        found = lending.score([line(number) for number in range(8)])
+    assert [score for _, _, score, _ in found] == [float(number) for number in range(8)]
+    assert len(lending.lent) == 1
 
 
 @pytest.mark.usefixtures("soon")
