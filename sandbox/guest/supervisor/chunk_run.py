@@ -100,7 +100,10 @@ class ChunkRun:
         self._records.begin_single()
         child = self._processes.start_single(self._chunk.lines[self._records.passed_on])
         try:
-            if failure := self._await_single(child):
+            failure = self._await_single(child)
+            if failure is _ORPHANED:  # also if the record is there: whether it is depends on the moment
+                self._record(child, failure)
+            elif failure:
                 self._end_child(child, failure)
         finally:
             child.close()

@@ -470,6 +470,18 @@ def test_a_grader_that_is_loaded_again_finds_no_other_completion(body: str, pool
     assert after[1] == before[1]
 
 
+_KILLS = "import os, signal\nasync def grade(thread):\n    os.kill(os.getppid(), signal.SIGKILL)\n    return 0.5\n"
+
+
+def test_a_completion_that_kills_what_loaded_the_grader_has_no_score_however_fast_it_is(pool: Pool) -> None:
+    """Its record arrives about when the death does: a score that depended on the moment would be a different number."""
+    for _ in range(3):
+        with pool.grading(GraderSource(_KILLS, "completion")) as grading:
+            [outcome] = grading.score(_LINE, 0, "g@1")
+        assert outcome.error is not None
+        assert outcome.error.kind == "crash"
+
+
 _SLEEPS = "import time\nasync def grade(thread):\n    time.sleep(20)\n    return {}.0\n"
 
 
