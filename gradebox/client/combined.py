@@ -1,10 +1,12 @@
 """One score for each thread from several graders."""
 
+from __future__ import annotations
+
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import isfinite
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from gradebox.client.grader_names import GraderChoice, weights_of
 from gradebox.client.reward_functions import AsyncRewardFunctions, NamedReward, RewardFunctions
@@ -14,18 +16,20 @@ from gradebox.frame import Outcomes
 from gradebox.outcome import Outcome, OutcomeError, sum_of, weighted_sum
 from gradebox.schemas import BatchGrader, GraderRecord
 
-_Score = TypeVar("_Score", bound=Callable[[str, list[Thread], int], object])
+if TYPE_CHECKING:
+    from gradebox.client._async.graders import AsyncGraders
+    from gradebox.client._sync.graders import Graders
 
 
-class _Combination(NamedReward, Generic[_Score]):
-    def __init__(self, graders: Sequence[BatchGrader], name: str, score: _Score) -> None:
-        """Raises ValueError if a version of a grader is named twice."""
+class _Combination(NamedReward):
+    def __init__(self, graders: Sequence[BatchGrader], name: str, collection: Any) -> None:
+        """`collection` scores. Raises ValueError if a version of a grader is named twice."""
         labels = [str(grader) for grader in graders]
         if repeated := [label for label in labels if labels.count(label) > 1]:
             raise ValueError(f"the grader {repeated[0]} is named twice: name it once")
         self.graders = graders
         self.name = name
-        self._score = score
+        self._collection = collection
 
     def _reward_name(self) -> str:
         return self.name
@@ -33,14 +37,19 @@ class _Combination(NamedReward, Generic[_Score]):
     def _reward_parts(self) -> Sequence[str]:
         return _names(self.graders)
 
+    def _weights(self) -> dict[str, float]:
+        return {str(grader): grader.weight for grader in self.graders}
 
-class Reward(_Combination[Callable[[str, list[Thread], int], Outcomes]], RewardFunctions):
+
+class Reward(_Combination, RewardFunctions):
     """The weighted sum of the scores of several graders. `Client.reward` creates it.
 
     Attributes:
         graders: the graders with their weights and the versions that they had when the reward was created.
         name: the name under which trainers log the reward.
     """
+
+    _collection: Graders
 
     def score(self, threads: Iterable[Thread]) -> Outcomes:
         """Scores threads with all graders, and returns a combined outcome for each thread, in order.
@@ -51,18 +60,26 @@ class Reward(_Combination[Callable[[str, list[Thread], int], Outcomes]], RewardF
         """
         same = list(each_of(threads))
         with ThreadPoolExecutor(len(self.graders)) as pool:
-            parts = pool.map(lambda one: self._score(one.key, same, one.version), self.graders)
+            parts = pool.map(lambda one: self._collection.score(one.key, same, one.version), self.graders)
             return combined(self.name, self.graders, list(parts))
 
+    def _score_by_workers(self, threads: Iterable[Thread]) -> Outcomes:
+        return combined(self.name, self.graders, self._collection.score_by_workers(self._weights(), threads))
 
-class AsyncReward(_Combination[Callable[[str, list[Thread], int], Awaitable[Outcomes]]], AsyncRewardFunctions):
+
+class AsyncReward(_Combination, AsyncRewardFunctions):
     """As `Reward`, for asynchronous code."""
+
+    _collection: AsyncGraders
 
     async def score(self, threads: Iterable[Thread]) -> Outcomes:
         """As `Reward.score`."""
         same = list(each_of(threads))
-        parts = await asyncio.gather(*(self._score(one.key, same, one.version) for one in self.graders))
+        parts = await asyncio.gather(*(self._collection.score(one.key, same, one.version) for one in self.graders))
         return combined(self.name, self.graders, parts)
+
+    async def _score_by_workers(self, threads: Iterable[Thread]) -> Outcomes:
+        return combined(self.name, self.graders, await self._collection.score_by_workers(self._weights(), threads))
 
 
 def weights_of_reward(graders: GraderChoice) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """The parts that both clients share: the URL of the service, the API key, and the rules for retries."""
 
+import logging
 import random
 import ssl
 import sys
@@ -17,8 +18,9 @@ from gradebox.schemas import Problem
 
 T = TypeVar("T")
 
-TRIES = 7  # with the pauses below, about ten seconds: longer than a service takes to restart
+RETRY_S = 10.0  # longer than a service takes to restart
 FIRST_TRIES = 3
+_TOLD_AT = 2  # the attempt that is logged: shorter outages are not worth a line
 CONNECT_S = 5.0
 KEEP_ALIVE_S = 3.0  # less than the 5 s after which servers close an idle connection, so that none is used as it closes
 NOT_NOW = {429, 502, 503, 504}
@@ -28,6 +30,9 @@ NOT_AGAIN = ("too-many-requests", "timeout", "quota-exceeded")
 _USER_AGENT = f"gradebox-python Python/{sys.version_info.major}.{sys.version_info.minor}"
 
 
+_log = logging.getLogger("gradebox")
+
+
 class Rules:
     """The URL and the API key of the service, and the rules for retrying a failed request.
 
@@ -35,9 +40,10 @@ class Rules:
     restarting, and the request is retried.
     """
 
-    def __init__(self, url: str | None, api_key: str | None, timeout: float) -> None:
+    def __init__(self, url: str | None, api_key: str | None, timeout: float, retry_s: float = RETRY_S) -> None:
         self.url = service_url(url)
         self.timeout = timeout
+        self.retry_s = retry_s
         self.reached = False
         _check_url(self.url)
         self.auth = KeyAuth(self.url, FoundKey(api_key) if api_key else find_key(self.url))
@@ -68,10 +74,12 @@ class Rules:
         """Seconds to wait before the next try, or None if there is none."""
         if isinstance(failure, httpx.HTTPError):
             self.auth.look_again()
-        if attempt + 1 >= TRIES or not self._again(attempt, idempotent, failure):
+        if sum(map(_backoff, range(attempt))) >= self.retry_s or not self._again(attempt, idempotent, failure):
             return None
+        if attempt == _TOLD_AT:
+            _log.warning("%s. It is tried again, for %g s in all", self._reason(failure), self.retry_s)
         asked = failure.headers.get("Retry-After", "") if isinstance(failure, httpx.Response) else ""
-        backoff: float = min(5.0, 0.2 * 2**attempt) * random.uniform(0.75, 1.0)  # noqa: S311  # spreads clients, hides nothing
+        backoff = _backoff(attempt) * random.uniform(0.75, 1.0)  # noqa: S311  # spreads clients, hides nothing
         return max(backoff, min(float(asked), 30.0)) if asked.isdecimal() else backoff
 
     def _again(self, attempt: int, idempotent: bool, failure: httpx.Response | httpx.HTTPError) -> bool:
@@ -83,6 +91,13 @@ class Rules:
         lost = isinstance(failure, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError)
         # Before its first answer, the other side may not be a gradebox service: only a few retries.
         return lost and idempotent and (self.reached or attempt < FIRST_TRIES)
+
+    def _reason(self, failure: httpx.Response | httpx.HTTPError) -> str:
+        if isinstance(failure, httpx.Response):
+            problem = problem_of(failure)
+            told = f": {problem.detail}" if problem is not None else ""
+            return f"the service at {self.url} answered {failure.status_code}{told}"
+        return f"the service at {self.url} does not answer ({failure or type(failure).__name__})"
 
     def unreachable(self, error: httpx.HTTPError) -> ConnectionFailed:
         """The error if no try got an answer."""
@@ -182,6 +197,10 @@ def _with_origin(error: GradeboxError, key: FoundKey | None) -> GradeboxError:
     found = f"{error.detail}. The key was found in {key.file}: name the right one with GRADEBOX_API_KEY or --api-key"
     reported = {"type": error.type, "title": "Unauthorized", "status": error.status, "request_id": error.request_id}
     return NotAllowed(Problem(detail=found, **reported))
+
+
+def _backoff(attempt: int) -> float:
+    return min(5.0, 0.2 * float(2 ** min(attempt, 5)))
 
 
 def _is_final(response: httpx.Response) -> bool:

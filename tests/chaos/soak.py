@@ -36,11 +36,14 @@ FACTOR = 2.0
 
 @dataclass(frozen=True)
 class Plan:
-    """The duration, and by what factor honest work may take longer beside the hostile project."""
+    """The duration, and by what factor honest work may take longer beside the hostile project. Work that takes less than
+    `least_s` alone counts as taking that long.
+    """
 
     seconds: float
     workers: int = 2
     factor: float = FACTOR
+    least_s: float = LEAST_S
 
 
 @dataclass
@@ -213,7 +216,7 @@ def _report(plan: Plan, alone: list[Honest], beside: list[Honest], tenant: Hosti
             rows.append((before.project, what, _told(first), _told(then)))
             if not first or not then:
                 broken.append(f"{before.project}: no {what} came to its end")
-            elif statistics.mean(then) > plan.factor * max(statistics.mean(first), LEAST_S):
+            elif statistics.mean(then) > plan.factor * max(statistics.mean(first), plan.least_s):
                 ratio = statistics.mean(then) / statistics.mean(first)
                 broken.append(f"{before.project}: a {what} takes {ratio:.1f} times as long")
         rows.append((before.project, "answers", _counted(before.statuses), _counted(after.statuses)))

@@ -17,7 +17,7 @@ from gradebox.client.calls import access_calls, batch_calls, server_calls
 from gradebox.client.combined import AsyncReward, part_of, weights_of_reward
 from gradebox.client.dataset_rows import Columns
 from gradebox.client.grader_names import GraderChoice, OneGrader
-from gradebox.client.rules import Rules
+from gradebox.client.rules import RETRY_S, Rules
 from gradebox.client.thread_line import Thread
 from gradebox.frame import Outcomes
 from gradebox.schemas import ApiKey, AuditLine, ProjectSpending
@@ -48,6 +48,7 @@ class AsyncClient:
         api_key: str | None = None,
         project: str = "default",
         timeout: float = TIMEOUT_S,
+        retry_s: float = RETRY_S,
     ) -> None:
         """Prepares the client. It sends no request yet.
 
@@ -56,8 +57,10 @@ class AsyncClient:
             api_key: the API key, by default GRADEBOX_API_KEY or the key that a service on this machine has stored.
             project: the key of the project.
             timeout: how many seconds an answer may take. Requests that run graders may take longer.
+            retry_s: for how many seconds a request is tried again while a service that has answered before is away or
+                busy.
         """
-        self._transport = AsyncTransport(Rules(url, api_key, timeout))
+        self._transport = AsyncTransport(Rules(url, api_key, timeout, retry_s))
         self.project = project
         self.url = self._transport.rules.url
         self.graders = AsyncGraders(self._transport, project)
@@ -100,7 +103,7 @@ class AsyncClient:
         for grader, weight in weights_of_reward(graders).items():
             key, version = grader_names.split_version(grader)
             parts.append(part_of(await self.graders.get(key), version, weight))
-        return AsyncReward(parts, name, self.graders.score)
+        return AsyncReward(parts, name, self.graders)
 
     async def me(self) -> ApiKey:
         """The client's API key with its projects and role, without its secret."""

@@ -5,14 +5,15 @@ from contextlib import suppress
 from typing import Any, Unpack
 
 from gradebox.client import grader_names
-from gradebox.client._async.batches import AsyncBatchHandle
+from gradebox.client._async.batch_scoring import score_by_workers
+from gradebox.client._async.batches import AsyncBatches, AsyncBatchHandle
 from gradebox.client._async.creation import AsyncCreation
 from gradebox.client._async.handles import AsyncGraderHandle
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.calls import batch_calls, collection, grader_calls
 from gradebox.client.calls.batch_calls import Labels
 from gradebox.client.dataset_rows import Columns, with_columns
-from gradebox.client.grader_names import OneGrader
+from gradebox.client.grader_names import GraderChoice, OneGrader
 from gradebox.client.outcomes import moved
 from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion, with_feedback
 from gradebox.client.thread_line import Thread
@@ -54,6 +55,10 @@ class AsyncGraders:
             outcomes += moved(await self._transport.send(call), first)
             name, number = grader_names.split_version(outcomes[0].grader)  # of all requests, also after an update
         return outcomes
+
+    async def score_by_workers(self, graders: GraderChoice, threads: Iterable[Thread]) -> list[Outcomes]:
+        """As `batch_scoring.score_by_workers`, in the client's project."""
+        return await score_by_workers(AsyncBatches(self._transport, self._project), graders, threads)
 
     async def validate(
         self,

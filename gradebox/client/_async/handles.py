@@ -38,6 +38,10 @@ class AsyncGraderHandle(HandleRecord, AsyncRewardFunctions):
         """As `client.score`, with this version."""
         return await self._graders.score(self.key, threads, self.version)
 
+    async def _score_by_workers(self, threads: Iterable[Thread]) -> Outcomes:
+        [outcomes] = await self._graders.score_by_workers(self, threads)
+        return outcomes
+
     async def update(self, fn: Function | None = None, **options: Unpack[UpdateOptions]) -> AsyncGraderHandle:
         """As `client.graders.update`. The returned handle scores with the new version, this one with the old one."""
         check_options(options)

@@ -6,14 +6,15 @@ from contextlib import suppress
 from typing import Any, Unpack
 
 from gradebox.client import grader_names
-from gradebox.client._sync.batches import BatchHandle
+from gradebox.client._sync.batch_scoring import score_by_workers
+from gradebox.client._sync.batches import Batches, BatchHandle
 from gradebox.client._sync.creation import Creation
 from gradebox.client._sync.handles import GraderHandle
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import batch_calls, collection, grader_calls
 from gradebox.client.calls.batch_calls import Labels
 from gradebox.client.dataset_rows import Columns, with_columns
-from gradebox.client.grader_names import OneGrader
+from gradebox.client.grader_names import GraderChoice, OneGrader
 from gradebox.client.outcomes import moved
 from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion, with_feedback
 from gradebox.client.thread_line import Thread
@@ -55,6 +56,10 @@ class Graders:
             outcomes += moved(self._transport.send(call), first)
             name, number = grader_names.split_version(outcomes[0].grader)  # of all requests, also after an update
         return outcomes
+
+    def score_by_workers(self, graders: GraderChoice, threads: Iterable[Thread]) -> list[Outcomes]:
+        """As `batch_scoring.score_by_workers`, in the client's project."""
+        return score_by_workers(Batches(self._transport, self._project), graders, threads)
 
     def validate(
         self,

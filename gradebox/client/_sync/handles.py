@@ -39,6 +39,10 @@ class GraderHandle(HandleRecord, RewardFunctions):
         """As `client.score`, with this version."""
         return self._graders.score(self.key, threads, self.version)
 
+    def _score_by_workers(self, threads: Iterable[Thread]) -> Outcomes:
+        [outcomes] = self._graders.score_by_workers(self, threads)
+        return outcomes
+
     def update(self, fn: Function | None = None, **options: Unpack[UpdateOptions]) -> GraderHandle:
         """As `client.graders.update`. The returned handle scores with the new version, this one with the old one."""
         check_options(options)

@@ -256,6 +256,36 @@ def test_the_tries_have_an_end(pauses: list[float]) -> None:
     assert 5 < sum(pauses) < 15
 
 
+def test_a_service_that_is_away_for_long_is_waited_for_and_the_log_says_so(
+    pauses: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    handler, _ = flaky(*[httpx.ConnectError("refused")] * 25)
+    sender = Transport(Rules("http://127.0.0.1:8000", "k", 5.0, retry_s=120), httpx.MockTransport(handler))
+    sender.send(grader_calls.list_graders("default"))
+    assert sender.send(grader_calls.list_graders("default")) == []
+    assert 60 < sum(pauses) < 120
+    [said] = [record.getMessage() for record in caplog.records if record.name == "gradebox"]
+    assert said == "the service at http://127.0.0.1:8000 does not answer (refused). It is tried again, for 120 s in all"
+
+
+def test_a_busy_service_is_told_with_its_reason(pauses: list[float], caplog: pytest.LogCaptureFixture) -> None:
+    sender = transport(lambda _: problem(503, "unavailable"))
+    with pytest.raises(ApiError):
+        sender.send(grader_calls.list_graders("default"))
+    [said] = [record.getMessage() for record in caplog.records if record.name == "gradebox"]
+    assert said.startswith("the service at http://127.0.0.1:8000 answered 503: do this. It is tried again, for 10 s")
+
+
+def test_a_client_may_try_each_call_once(pauses: list[float]) -> None:
+    sender = Transport(
+        Rules("http://127.0.0.1:8000", "k", 5.0, retry_s=0),
+        httpx.MockTransport(lambda _: problem(503, "unavailable")),
+    )
+    with pytest.raises(ApiError):
+        sender.send(grader_calls.list_graders("default"))
+    assert pauses == []
+
+
 def test_an_answer_that_takes_too_long_says_what_to_do() -> None:
     def sleep(_: httpx.Request) -> httpx.Response:
         raise httpx.ReadTimeout("")

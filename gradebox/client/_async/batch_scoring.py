@@ -1,0 +1,55 @@
+"""Scores threads in a batch while the caller waits, as a training step does."""
+
+import logging
+from collections.abc import Iterable
+
+from gradebox.client._async.batches import AsyncBatches, AsyncBatchHandle
+from gradebox.client.batch_watch import UNSEEN_S
+from gradebox.client.grader_names import GraderChoice, weights_of
+from gradebox.client.outcomes import checked
+from gradebox.client.thread_line import Thread
+from gradebox.client.threads import each_of
+from gradebox.errors import BatchFailed
+from gradebox.frame import Outcomes
+from gradebox.schemas import ENDED
+
+_log = logging.getLogger("gradebox")
+
+
+async def score_by_workers(batches: AsyncBatches, graders: GraderChoice, threads: Iterable[Thread]) -> list[Outcomes]:
+    """Scores threads with each grader, and returns the outcomes of each, in the order of the threads.
+
+    The batch is cancelled if the caller is: nobody would read its outcomes.
+
+    Raises:
+        BatchFailed: the batch was cancelled, or failed.
+        GradeboxError: the service refused the batch, or did not answer.
+    """
+    rows = list(each_of(threads))
+    if not rows:  # a batch has threads
+        return [Outcomes() for _ in weights_of(graders)]
+    batch = await batches.create(graders, rows)
+    try:
+        await _await_end(batch)
+    except BaseException as error:
+        if not isinstance(error, Exception):  # Ctrl-C, or a cancelled task
+            await batch.cancel()
+        raise
+    found = [outcome async for outcome in batch.outcomes()]
+    labels = [str(grader) for grader in batch.status.graders]
+    own = checked(found, batch.status)
+    return [Outcomes(outcome for outcome in own if outcome.grader == label) for label in labels]
+
+
+async def _await_end(batch: AsyncBatchHandle) -> None:
+    """Waits for the end of a batch, and logs why it does not go on."""
+    told = ""
+    while batch.status.state not in ENDED:
+        servers = (f"{server}" for server in batch.status.waits_for)
+        reason = ", ".join([*servers, *filter(None, [batch.status.trouble])])
+        if reason and reason != told:
+            _log.warning("batch %s waits: %s", batch.id, reason)
+        told = reason
+        await batch.refresh(UNSEEN_S)
+    if batch.status.state != "finished":
+        raise BatchFailed(batch.status)
