@@ -145,6 +145,8 @@ class Unreachable(RewardFunctions):
     def score(self, threads: Iterable[Thread]) -> list[Outcome]:
         raise ConnectionError("no service")
 
+    _score_by_workers = score
+
 
 def test_other_errors_of_a_rubric(grader: GraderHandle) -> None:
     """A `Rubric` turns these into 0.0, too."""

@@ -701,6 +701,9 @@ def test_files_that_somebody_removes_make_no_score_and_are_made_again(zygote: bo
     imports = "try:\n        import decimal\n    except ImportError:\n        return 0.0\n    return 1.0"
     source = GraderSource(f"async def grade(thread):\n    {imports}", "completion")
     with folder_for_environments() as folder:
+        made = image.build(SandboxSettings().image_dir)
+        for path in (made.root, made.guest):  # making it takes seconds
+            shutil.copytree(path, folder / path.name, symlinks=True)
         settings = SandboxSettings(image_dir=folder, zygote=zygote)
         with Pool(Bubblewrap(settings), settings) as pool, pool.grading(source) as grading:
             grading.load()
