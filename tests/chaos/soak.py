@@ -36,8 +36,8 @@ FACTOR = 2.0
 
 @dataclass(frozen=True)
 class Plan:
-    """The duration, and by what factor honest work may take longer beside the hostile project. Work that takes less than
-    `least_s` alone counts as taking that long.
+    """The duration, and by what factor honest work may take longer beside the hostile project. Work that alone takes
+    less than `least_s` counts as taking that long.
     """
 
     seconds: float

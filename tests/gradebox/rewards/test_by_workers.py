@@ -115,7 +115,7 @@ def test_ctrl_c_cancels_the_batch(service: Service, client: Client, slow: Grader
     trainer.send_signal(signal.SIGINT)
     _, said = trainer.communicate(timeout=30)
     assert said.rstrip().endswith("KeyboardInterrupt")
-    assert [one.state for one in client.batches.list(grader=slow.key)][0] == "cancelled"
+    assert client.batches.list(grader=slow.key)[0].state == "cancelled"
 
 
 def test_a_task_that_is_cancelled_cancels_the_batch(service: Service, client: Client, slow: GraderHandle) -> None:
@@ -128,4 +128,4 @@ def test_a_task_that_is_cancelled_cancels_the_batch(service: Service, client: Cl
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(run())
-    assert [one.state for one in client.batches.list(grader=slow.key)][0] == "cancelled"
+    assert client.batches.list(grader=slow.key)[0].state == "cancelled"
