@@ -101,6 +101,9 @@ class Rules:
 
     def unreachable(self, error: httpx.HTTPError) -> ConnectionFailed:
         """The error if no try got an answer."""
+        if "WRONG_VERSION_NUMBER" in str(error):  # of OpenSSL: the answer was no TLS
+            plain = self.url.replace("https:", "http:", 1)
+            return ConnectionFailed(f"the service at {self.url} speaks no TLS: try {plain}")
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return ConnectionFailed(
                 f"no service answers at {self.url} ({error}). Start one with `gradebox serve`, "

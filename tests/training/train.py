@@ -141,6 +141,11 @@ def main() -> int:
     faults.expect(len(logged) == STEPS and agrees(logged, kept), "rewards of one grader are those that it gave")
     metrics = sorted({name for entry in logged for name in entry if name.startswith("counts/")})
 
+    by_workers = Kept(counts.as_trl_reward(by_workers=True))
+    faults.expect(agrees(train(by_workers), by_workers), "rewards by workers are those that were given")
+    steps = [batch.threads for batch in client.batches.list(grader="counts")]
+    faults.expect(steps == [GROUP] * STEPS, "each step by workers is a batch")
+
     both = Kept(client.reward({"counts": 0.75, "picky@1": 0.25}).as_trl_reward(missing=-1.0))
     combined = train(both)
     faults.expect(agrees(combined, both), "rewards of two graders are those that were given")

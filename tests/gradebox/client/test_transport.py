@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import socket
 import ssl
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -245,6 +247,20 @@ def test_a_service_that_never_answered_is_not_waited_for(pauses: list[float]) ->
         transport(refuse).send(grader_calls.list_graders("default"))
     assert pauses == []
     assert raised.value.__cause__ is raised.value.__context__ is None  # no traceback of httpx
+
+
+def test_a_service_without_tls_is_told_from_none() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+        port = plain.getsockname()[1]
+
+        def answer() -> None:
+            with plain.accept()[0] as connection:
+                connection.recv(1024)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        threading.Thread(target=answer).start()
+        with pytest.raises(ConnectionFailed, match=f"speaks no TLS: try http://127.0.0.1:{port}"):
+            Transport(Rules(f"https://127.0.0.1:{port}", "k", 5.0)).send(grader_calls.list_graders("default"))
 
 
 def test_the_tries_have_an_end(pauses: list[float]) -> None:
