@@ -17,7 +17,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import Field, TypeAdapter
 
-from api.access.auth import InProject, ManagesIn, ScoresIn, key_of, require
+from api.access.auth import InProject, ScoresIn, key_of, require
 from api.access.callers import WaitingClient
 from api.http import openapi
 from api.http.problems import invalid
@@ -287,9 +287,9 @@ def retried(_: IsGone, services: Services, project: str, batch_id: str) -> Batch
 
 
 @router.delete("/{batch_id}", status_code=204)
-async def delete(request: Request, services: Served, project: ManagesIn, batch_id: str) -> None:
-    """Delete a batch with its threads and outcomes."""
-    await services.read(request, _delete, services, project, batch_id)
+async def delete(request: Request, services: Served, project: ScoresIn, batch: Own) -> None:
+    """Delete a batch with its threads and outcomes. Another key's batch needs the role manage."""
+    await services.read(request, _delete, services, project, batch.id)
 
 
 def _delete(services: Services, project: str, batch_id: str) -> None:

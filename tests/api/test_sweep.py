@@ -17,8 +17,9 @@ from worker.environments.settings import EnvironmentSettings
 # Content of project `default` that other keys must never see.
 MARKS = ("very-secret-grader", "very secret words", "very-secret-source")
 PUBLIC = {"/healthz", "/readyz", "/metrics"}
-# Last parts of paths that need the role `score`. POST /batches and PATCH /batches/{batch_id} need it too.
+# Last parts of paths that need the role `score`, as POST /batches and changes of /batches/{batch_id} do.
 SCORES = {"validate", "score", "scores", "cancel", "retry", "feedback"}
+OWN_BATCH = {("PATCH", "{batch_id}"), ("DELETE", "{batch_id}")}
 BODIES: dict[str, dict[str, Any]] = {
     "/validate": {"source": GOOD},
     "/graders": {"key": "mine", "source": GOOD},
@@ -68,7 +69,7 @@ class Route:
             return "manage" if last in ("audit", "keys") else "read"
         if self.path == "/v1/me/sign-in":  # a sign-in link for the same key
             return "read"
-        batches = (self.method, last) in (("POST", "batches"), ("PATCH", "{batch_id}"))
+        batches = (self.method, last) == ("POST", "batches") or last == "{batch_id}"
         return "score" if last in SCORES or batches else "manage"
 
     def ask(self, client: httpx.Client, filled: dict[str, str]) -> httpx.Response:
@@ -217,8 +218,10 @@ def test_a_role_that_suffices_is_let_through(
             if ranks.index(route.role) > ranks.index(role) or route.path.endswith("/events"):
                 continue
             response = route.ask(key, filled)
-            # The batch belongs to another key, so a key with the role `score` can neither cancel nor keep it.
-            another = role == "score" and (route.path.endswith(("/cancel", "/retry")) or route.method == "PATCH")
+            # The batch belongs to another key, so a key with the role `score` can change nothing of it but scores.
+            another = role == "score" and (
+                route.path.endswith(("/cancel", "/retry")) or (route.method, route.path[-10:]) in OWN_BATCH
+            )
             assert response.status_code < 500, f"{route}: {response.text}"
             assert (response.status_code == 403) is another, f"{route}: {response.text}"
             assert response.status_code != 401, route

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 
 from gradebox.client._async.batches import AsyncBatches, AsyncBatchHandle
 from gradebox.client.batch_watch import UNSEEN_S
@@ -9,7 +10,7 @@ from gradebox.client.grader_names import GraderChoice, weights_of
 from gradebox.client.outcomes import checked
 from gradebox.client.thread_line import Thread
 from gradebox.client.threads import each_of
-from gradebox.errors import BatchFailed
+from gradebox.errors import BatchFailed, GradeboxError
 from gradebox.frame import Outcomes
 from gradebox.schemas import ENDED
 
@@ -19,7 +20,8 @@ _log = logging.getLogger("gradebox")
 async def score_by_workers(batches: AsyncBatches, graders: GraderChoice, threads: Iterable[Thread]) -> list[Outcomes]:
     """Scores threads with each grader, and returns the outcomes of each, in the order of the threads.
 
-    The batch is cancelled if the caller is: nobody would read its outcomes.
+    The batch is deleted once its outcomes are read, so that a training does not fill the project's storage. It is
+    cancelled if the caller is: nobody would read its outcomes.
 
     Raises:
         BatchFailed: the batch was cancelled, or failed.
@@ -36,8 +38,10 @@ async def score_by_workers(batches: AsyncBatches, graders: GraderChoice, threads
             await batch.cancel()
         raise
     found = [outcome async for outcome in batch.outcomes()]
-    labels = [str(grader) for grader in batch.status.graders]
     own = checked(found, batch.status)
+    with suppress(GradeboxError):  # it expires anyway
+        await batch.delete()
+    labels = [str(grader) for grader in batch.status.graders]
     return [Outcomes(outcome for outcome in own if outcome.grader == label) for label in labels]
 
 

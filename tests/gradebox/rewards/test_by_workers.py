@@ -43,12 +43,19 @@ def slow(client: Client) -> GraderHandle:
     return client.graders.put("slow-reward", fn=_SLOW, timeout_s=10)
 
 
-def test_rewards_are_the_same_and_are_there_as_a_batch(client: Client, grader: GraderHandle) -> None:
+def test_rewards_are_the_same_and_their_batch_is_deleted(
+    service: Service, client: Client, grader: GraderHandle
+) -> None:
+    """Also by a key of the role `score`, which trainers have."""
     said = {"prompts": ["?"] * 4, "completions": ["4", "5", "bad", "off"], "answer": ["4"] * 4}
-    here, there = (grader.as_trl_reward(missing="none", by_workers=by_workers)(**said) for by_workers in (False, True))
+    key = client.keys.create("trainer", projects=["default"], role="score")
+    with Client(service.url, key.secret) as trainer:
+        own = trainer.graders.get(grader.key)
+        here, there = (own.as_trl_reward(missing="none", by_workers=by_workers)(**said) for by_workers in (False, True))
     assert here == there == [1.0, 0.0, None, None]
-    [batch] = client.batches.list(grader=grader.key)
-    assert (batch.state, batch.threads) == ("finished", 4)
+    assert client.batches.list(grader=grader.key) == []
+    done = [line.action for line in client.audit(limit=200) if line.key == key.id]
+    assert done == ["batch.delete", "batch.create"]
 
 
 def test_a_reward_keeps_its_version(grader: GraderHandle) -> None:
