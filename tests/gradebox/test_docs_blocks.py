@@ -131,6 +131,7 @@ def _of_rl(names: Names, _: Client) -> None:
     asked: Names = {"prompts": ["6 x 7?"] * 2, "completions": ["It is 42.", "42"], "answer": ["42", "42"]}
     assert names["grader"].as_trl_reward()(**asked) == [1.0, 1.0]
     assert names["reward"](**asked) == [0.7, 1.0]
+    assert names["by_workers"](**asked) == [1.0, 1.0]
     assert names["compute_score"]("sums", "It is 42.", None, {"answer": "42"}) == 1.0
     assert names["tournament"](prompts=["a", "a", "b", "b"], completions=["x", "xx", "xxx", "x"]) == [
         1.0,
