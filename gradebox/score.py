@@ -7,6 +7,7 @@ from typing import Any
 
 MOST_VALUES = 16
 DETAILS_BYTES = 16_384
+DETAILS_DEPTH = 200  # Python decodes some 900 levels, and fewer the more functions have been called
 GROUP_BYTES = 1 << 18  # of all scores of a group, with their reasons, values and details
 NAME_CHARACTERS = 64
 _LARGEST = 1.7976931348623157e308  # the largest float
@@ -38,8 +39,8 @@ class Score(float):
             value: the score.
             reason: why, in words. In place of one that is no text, the outcome says what type it has.
             values: at most 16 finite numbers by name. A name has at most 64 characters, all of them printable.
-            details: a dict that JSON can hold, of at most 16 KiB. It appears unchanged in the outcome, except that
-                half a surrogate pair becomes its escape, as in a reason: the six characters `\\ud83d`.
+            details: a dict that JSON can hold, of at most 16 KiB and 200 levels. It appears unchanged in the outcome,
+                except that half a surrogate pair becomes its escape, as in a reason: the six characters `\\ud83d`.
 
         Raises:
             ValueError: `values` is invalid; the message names the value. `details` is checked only when `grade`
@@ -103,6 +104,17 @@ def _checked(values: dict[str, float]) -> dict[str, float]:
         if not isinstance(number, int | float) or not -_LARGEST <= number <= _LARGEST:
             raise ValueError(f"values=: {name!r} is {number!r:.80}, and a value is a finite int or float of Python")
     return {str(name): float(number) for name, number in values.items()}
+
+
+def is_too_deep(details: dict[str, Any]) -> bool:
+    """Return whether details have more than `DETAILS_DEPTH` levels."""
+    level: list[Any] = [details]
+    for _ in range(DETAILS_DEPTH):
+        members = (member for each in level for member in (each.values() if isinstance(each, dict) else each))
+        level = [member for member in members if isinstance(member, dict | list | tuple)]
+        if not level:
+            return False
+    return True
 
 
 def is_name(text: str) -> bool:

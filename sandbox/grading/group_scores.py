@@ -9,7 +9,7 @@ from math import fsum, isfinite
 import msgspec
 
 from gradebox.outcome import CompletionScore, OutcomeError, with_encoded_details
-from gradebox.score import MOST_VALUES, is_name
+from gradebox.score import MOST_VALUES, is_name, is_too_deep
 from sandbox.guest.protocol.frames import Malformed, most_of_scores
 
 _KINDS = ("exception", "memory", "model")  # the possible kinds of an error in place of a score
@@ -35,7 +35,7 @@ def read_scores(data: bytes, count: int, most_text: int) -> list[CompletionScore
     if len(data) > most_of_scores(count):
         raise Malformed(f"scores of {len(data)} bytes for a group of {count}")
     try:
-        scores = [with_encoded_details(score) for score in _decoder.decode(data)]
+        scores = _decoder.decode(data)
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as problem:
         message = "scores that are no JSON, or nested too deep"
         raise Malformed(message) from problem
@@ -43,7 +43,7 @@ def read_scores(data: bytes, count: int, most_text: int) -> list[CompletionScore
         raise Malformed(f"{len(scores)} scores of a group of {count}")
     if not all(_is_sound(score, most_text) for score in scores):
         raise Malformed("a score of a group that is none")
-    return scores
+    return [with_encoded_details(score) for score in scores]
 
 
 def result_of(scores: Sequence[CompletionScore], most_text: int) -> GroupResult:
@@ -83,6 +83,7 @@ def _is_sound(score: CompletionScore, most_text: int) -> bool:
         all(text is None or len(text.encode()) <= most_text for text in texts)
         and len(values) <= MOST_VALUES
         and all(is_name(name) and isfinite(number) for name, number in values.items())
+        and (score.details is None or not is_too_deep(score.details))
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import msgspec
 
 from gradebox.outcome import AskFailure, ErrorKind, Outcome, OutcomeError, encoded
+from gradebox.score import is_too_deep
 from sandbox.grading.group_scores import read_scores, result_of
 from sandbox.guest.protocol.frames import (
     ASKED,
@@ -206,11 +207,14 @@ def _with_details(outcome: Outcome, fields: dict[int, bytes]) -> Outcome:
 def _details(data: bytes) -> dict[str, Any]:
     """Checks details."""
     try:
-        return encoded(msgspec.json.decode(data, type=dict[str, Any]))
+        details = msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as problem:
         raise Malformed(
             "details that are no JSON, or nested too deep, or hold a number of more than 64 bits"
         ) from problem
+    if is_too_deep(details):
+        raise Malformed("details that are nested too deep")
+    return encoded(details)
 
 
 def _text(data: bytes | None) -> str | None:

@@ -6,7 +6,15 @@ from collections.abc import Callable
 from json import dumps
 from typing import Any
 
-from gradebox.score import DETAILS_BYTES, MOST_VALUES, NotApplicable, Score, is_name
+from gradebox.score import (
+    DETAILS_BYTES,
+    DETAILS_DEPTH,
+    MOST_VALUES,
+    NotApplicable,
+    Score,
+    is_name,
+    is_too_deep,
+)
 from sandbox.guest.protocol.frames import (
     BAD_RETURN,
     CAUSE,
@@ -132,10 +140,13 @@ def _details_of(details: object, most_bytes: int = DETAILS_BYTES) -> list[tuple[
             data = text.encode()
         except UnicodeEncodeError:
             data = _without_halves(text).encode()
+        is_deep = len(data) <= most_bytes and is_too_deep(details)
     except Exception as error:  # noqa: BLE001  # the contents are the grader's, and may raise anything
         raise BadReturn(f"JSON cannot hold the details of the Score ({type(error).__name__}: {error!s:.200})") from None
     if len(data) > most_bytes:
         raise BadReturn(f"the details of the Score take {len(data)} bytes as JSON, and may take {most_bytes}")
+    if is_deep:
+        raise BadReturn(f"the details of the Score are nested more than {DETAILS_DEPTH} levels deep")
     return [(DETAILS, data)]
 
 

@@ -103,6 +103,9 @@ def test_each_element_says_what_its_completion_came_to(session: Session, isolati
     assert [each.error and each.error.kind for each in outcomes[5].scores or []] == ["memory", "exception"]
 
 
+_DEEP = "[1.0, Score(1, details={'a': __import__('json').loads('[' * 200 + ']' * 200)})]"
+
+
 @BOTH
 @pytest.mark.parametrize(
     ("answer", "message"),
@@ -121,6 +124,7 @@ def test_each_element_says_what_its_completion_came_to(session: Session, isolati
         ("[1.0, ValueError]", "position 1 of what `grade` returned"),
         ("[1.0, Score(1, details={'a': 'x' * 20000})]", "position 1 of what `grade` returned: the details"),
         ("[1.0, Score(1, details={'a': {1}})]", "position 1 of what `grade` returned: JSON cannot hold"),
+        (_DEEP, "position 1 of what `grade` returned: the details of the Score are nested"),
         ("[NotApplicable('', {'a': {1}}), 1.0]", "position 0 of what `grade` returned: JSON cannot hold"),
     ],
 )
@@ -263,9 +267,10 @@ _ERROR = b'{"score":null,"error":{"kind":"%b","message":""%b}}'
         (b'[{"score":1},%b]' % (_ERROR % (b"exception", b',"retryable":true')), _NONE),
         (b'[{"score":1},{"score":1,"reason":"%b"}]' % (b"x" * 5000), _NONE),
         (b'[{"score":1},{"score":1,"values":{"":1}}]', _NONE),
+        (b'[{"score":1},{"score":1,"details":{"a":%s%s}}]' % (b"[" * 200, b"]" * 200), _NONE),
         (b'[{"score":1},%b]' % (b"[" * 5000 + b"]" * 5000), "scores that are no JSON"),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_what_a_completion_forges_is_no_score(session: Session, scores: bytes | None, message: str) -> None:
     fields = [] if scores is None else [(SCORES, scores)]

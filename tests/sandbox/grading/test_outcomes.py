@@ -255,6 +255,7 @@ def test_details_take_about_as_much_memory_as_they_have_bytes() -> None:
         b'{"a":' * 3000,
         b'{"a":%s}' % (b"9" * 9000),
         b'{"a":1e999}',
+        b'{"a":%s%s}' % (b"[" * 200, b"]" * 200),
     ],
 )
 def test_details_that_are_none_cost_their_own_completion(data: bytes) -> None:

@@ -217,6 +217,15 @@ def test_details_with_halves_of_surrogate_pairs_may_not_be_longer_than_others() 
         read_return(Score(1.0, details={"a": "\ud800" * 6}), 100, 49)
 
 
+def test_details_that_a_reader_might_not_decode_are_a_bad_return() -> None:
+    """They come from completions. One of them made clients fail that read the batch, and had no score elsewhere."""
+    deep: dict[str, Any] = json.loads('{"a":' * 199 + "[0]" + "}" * 199)
+    data = dict(read_return(Score(1.0, details=deep), 100, 10_000)[1])[DETAILS]
+    assert json.loads(data) == deep
+    with pytest.raises(BadReturn, match="nested more than 200 levels deep"):
+        read_return(Score(1.0, details={"a": (deep,)}), 100, 10_000)
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "message"),
     [
