@@ -35,7 +35,8 @@ async def score_by_workers(batches: AsyncBatches, graders: GraderChoice, threads
         await _await_end(batch)
     except BaseException as error:
         if not isinstance(error, Exception):  # Ctrl-C, or a cancelled task
-            await batch.cancel()
+            with suppress(GradeboxError):  # in its place, it would hide the interrupt
+                await batch.cancel()
         raise
     found = [outcome async for outcome in batch.outcomes()]
     own = checked(found, batch.status)

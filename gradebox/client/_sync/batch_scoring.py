@@ -36,7 +36,8 @@ def score_by_workers(batches: Batches, graders: GraderChoice, threads: Iterable[
         _await_end(batch)
     except BaseException as error:
         if not isinstance(error, Exception):  # Ctrl-C, or a cancelled task
-            batch.cancel()
+            with suppress(GradeboxError):  # in its place, it would hide the interrupt
+                batch.cancel()
         raise
     found = [outcome for outcome in batch.outcomes()]
     own = checked(found, batch.status)
