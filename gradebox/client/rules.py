@@ -88,6 +88,9 @@ class Rules:
             return idempotent and failure.status_code in NOT_NOW and not _is_final(failure)
         if isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout):
             return self.reached
+        if isinstance(failure, httpx.ReadTimeout | httpx.WriteTimeout):  # perhaps the whole machine is away
+            each_s: float = failure.request.extensions["timeout"]["read"]
+            return idempotent and self.reached and (attempt + 1) * each_s < self.retry_s
         lost = isinstance(failure, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError)
         # Before its first answer, the other side may not be a gradebox service: only a few retries.
         return lost and idempotent and (self.reached or attempt < FIRST_TRIES)

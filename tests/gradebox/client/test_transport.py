@@ -284,6 +284,22 @@ def test_a_service_that_is_away_for_long_is_waited_for_and_the_log_says_so(
     assert said == "the service at http://127.0.0.1:8000 does not answer (refused). It is tried again, for 120 s in all"
 
 
+@pytest.mark.parametrize(("retry_s", "requests"), [(5, 1), (16, 4)])
+def test_a_machine_that_is_away_is_waited_for_too(pauses: list[float], retry_s: float, requests: int) -> None:
+    """Nothing refuses a connection there: an answer just does not come, in the five seconds that each try takes."""
+    count = list[int]()
+
+    def handler(_: httpx.Request) -> httpx.Response:
+        count.append(1)
+        raise httpx.ReadTimeout("")
+
+    sender = Transport(Rules("http://127.0.0.1:8000", "k", 5.0, retry_s=retry_s), httpx.MockTransport(handler))
+    sender.rules.reached = True
+    with pytest.raises(ConnectionFailed):
+        sender.send(grader_calls.list_graders("default"))
+    assert len(count) == requests
+
+
 def test_a_busy_service_is_told_with_its_reason(pauses: list[float], caplog: pytest.LogCaptureFixture) -> None:
     sender = transport(lambda _: problem(503, "unavailable"))
     with pytest.raises(ApiError):
