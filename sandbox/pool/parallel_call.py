@@ -81,7 +81,7 @@ class ParallelCall:
         """Whether the caller's thread is to stop. It calls this for each outcome, and each 0.25 s."""
         with self._lock:
             self._done = done
-            if self._stop(done) or done >= self._end:
+            if self._stop(done) or self._end <= done < len(self._lines):
                 return True
         if not self._others and self._is_long(done):
             self._others = [threads.submit(self._help) for _ in range(self._pool.spare_processors())]

@@ -12,7 +12,9 @@ import pytest
 from gradebox.outcome import Outcome
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
+from sandbox.grading import session
 from sandbox.grading.grading import NO_SANDBOX, Grading
+from sandbox.kernel.usage import Starved
 from sandbox.pool import parallel_call
 from sandbox.pool import pool as pool_module
 from sandbox.pool.parallel_call import ParallelCall
@@ -189,6 +191,26 @@ def test_outcomes_of_the_others_count_where_the_first_lost_its_sandbox(pool: Poo
         (1, None, "infrastructure"),  # the line that it had begun
         *((number, float(number), None) for number in range(2, 8)),
     ]
+
+
+_UNTIL = """
+import time
+
+async def grade(thread):
+    time.sleep(max(0.0, thread.metadata["until"] - time.time()))
+    return 1.0
+"""
+
+
+def test_what_got_no_processor_is_scored_again(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "starved", lambda before, after, wanted: Starved(0.25, 1.0))
+    source = GraderSource(_UNTIL, "completion", timeout_s=1.0)
+    with pool.grading(source) as grading:
+        grading.load()
+        waits = {"completion": "", "metadata": {"until": time.time() + 1.5}}
+        call = ParallelCall(pool, source, [json.dumps(waits).encode()], "g@1", lambda done: False)
+        [outcome] = call.score(grading)
+    assert outcome.score == 1.0
 
 
 @pytest.mark.usefixtures("soon")
