@@ -4,8 +4,10 @@ They work after a fork and from any event loop. The blocking ones can also be pi
 """
 
 import asyncio
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
@@ -171,7 +173,18 @@ class AsyncRewardFunctions(NamedReward):
 
 
 async def _in_thread(score: Callable[[_Threads], list[Outcome]], threads: _Threads) -> list[Outcome]:
-    return await asyncio.to_thread(score, threads)
+    """In a daemon thread, because an event loop that ends waits for the threads of `asyncio.to_thread`."""
+    result: Future[list[Outcome]] = Future()
+    result.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            result.set_result(score(threads))
+        except BaseException as error:  # noqa: BLE001  # raised where it is awaited
+            result.set_exception(error)
+
+    threading.Thread(target=run, name="gradebox-reward", daemon=True).start()
+    return await asyncio.wrap_future(result)
 
 
 def _names(columns: Columns) -> Columns:

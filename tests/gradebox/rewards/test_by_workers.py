@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,6 +36,19 @@ import gradebox
 reward = gradebox.Client(sys.argv[1], sys.argv[2]).graders.get(sys.argv[3]).as_trl_reward(by_workers=True)
 print("ready", flush=True)
 reward(prompts=["?"] * 100, completions=["x"] * 100)
+"""
+_ROLLOUTS = """
+import asyncio, sys
+import gradebox
+reward = gradebox.Client(sys.argv[1], sys.argv[2]).graders.get(sys.argv[3]).as_verifiers_reward(by_workers=True)
+
+async def rollouts():
+    scores = [asyncio.ensure_future(reward(prompt="?", completion="x")) for _ in range(20)]
+    await asyncio.sleep(0.5)
+    print("ready", flush=True)
+    await asyncio.gather(*scores)
+
+asyncio.run(rollouts())
 """
 
 
@@ -123,6 +137,17 @@ def test_ctrl_c_cancels_the_batch(service: Service, client: Client, slow: Grader
     _, said = trainer.communicate(timeout=30)
     assert said.rstrip().endswith("KeyboardInterrupt")
     assert client.batches.list(grader=slow.key)[0].state == "cancelled"
+
+
+def test_ctrl_c_does_not_wait_for_the_batch_of_rollouts(service: Service, slow: GraderHandle) -> None:
+    command = [sys.executable, "-c", _ROLLOUTS, service.url, service.key, slow.key]
+    trainer = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert trainer.stdout is not None
+    trainer.stdout.readline()
+    time.sleep(0.5)
+    trainer.send_signal(signal.SIGINT)
+    _, said = trainer.communicate(timeout=10)
+    assert said.rstrip().endswith("KeyboardInterrupt")
 
 
 def test_a_task_that_is_cancelled_cancels_the_batch(service: Service, client: Client, slow: GraderHandle) -> None:
