@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from gradebox.client.daemon_call import started
 from gradebox.client.grader_names import GraderChoice, weights_of
 from gradebox.client.reward_functions import AsyncRewardFunctions, NamedReward, RewardFunctions
 from gradebox.client.thread_line import Thread
@@ -59,9 +60,8 @@ class Reward(_Combination, RewardFunctions):
         not applicable. A sum that is not finite is an error too.
         """
         same = list(each_of(threads))
-        with ThreadPoolExecutor(len(self.graders)) as pool:
-            parts = pool.map(lambda one: self._collection.score(one.key, same, one.version), self.graders)
-            return combined(self.name, self.graders, list(parts))
+        calls = [started(partial(self._collection.score, one.key, same, one.version)) for one in self.graders]
+        return combined(self.name, self.graders, [call.result() for call in calls])
 
     def _score_by_workers(self, threads: Iterable[Thread]) -> Outcomes:
         return combined(self.name, self.graders, self._collection.score_by_workers(self._weights(), threads))

@@ -4,13 +4,12 @@ They work after a fork and from any event loop. The blocking ones can also be pi
 """
 
 import asyncio
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
-from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
+from gradebox.client.daemon_call import started
 from gradebox.client.thread_line import Thread
 from gradebox.outcome import Outcome
 from gradebox.rewards import groups, trl, verifiers, verl
@@ -173,18 +172,7 @@ class AsyncRewardFunctions(NamedReward):
 
 
 async def _in_thread(score: Callable[[_Threads], list[Outcome]], threads: _Threads) -> list[Outcome]:
-    """In a daemon thread, because an event loop that ends waits for the threads of `asyncio.to_thread`."""
-    result: Future[list[Outcome]] = Future()
-    result.set_running_or_notify_cancel()
-
-    def run() -> None:
-        try:
-            result.set_result(score(threads))
-        except BaseException as error:  # noqa: BLE001  # raised where it is awaited
-            result.set_exception(error)
-
-    threading.Thread(target=run, name="gradebox-reward", daemon=True).start()
-    return await asyncio.wrap_future(result)
+    return await asyncio.wrap_future(started(partial(score, threads)))
 
 
 def _names(columns: Columns) -> Columns:

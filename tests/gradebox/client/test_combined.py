@@ -1,5 +1,9 @@
 """Tests of one outcome for several graders' outcomes, without a service."""
 
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from gradebox.client.combined import combined
@@ -38,3 +42,27 @@ def test_a_sum_that_is_not_finite_is_an_error(scores: tuple[float, float]) -> No
     assert (whole.error.kind, whole.error.retryable) == ("bad_return", False)
     assert "is not finite: give the reward smaller weights" in whole.error.message
     assert whole.values == dict(zip("ab", scores, strict=True))
+
+
+_INTERRUPTED = """
+import time
+from gradebox.client.combined import Reward
+from gradebox.schemas import BatchGrader
+
+class Slow:
+    def score(self, *_):
+        print("ready", flush=True)
+        time.sleep(30)
+
+Reward([BatchGrader(key="g", version=1)], "r", Slow()).score([{"completion": "4"}])
+"""
+
+
+def test_ctrl_c_does_not_wait_for_the_graders() -> None:
+    """A call may take ten minutes."""
+    trainer = subprocess.Popen([sys.executable, "-c", _INTERRUPTED], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert trainer.stdout is not None
+    trainer.stdout.readline()
+    trainer.send_signal(signal.SIGINT)
+    _, said = trainer.communicate(timeout=10)
+    assert said.rstrip().endswith(b"KeyboardInterrupt")
