@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 RETRY_S = 10.0  # longer than a service takes to restart
 FIRST_TRIES = 3
-_TOLD_AT = 2  # the attempt that is logged: shorter outages are not worth a line
+_TOLD_AT = 2  # the attempt that is logged: shorter outages are not worth a line, but a request that timed out is
 CONNECT_S = 5.0
 KEEP_ALIVE_S = 3.0  # less than the 5 s after which servers close an idle connection, so that none is used as it closes
 NOT_NOW = {429, 502, 503, 504}
@@ -76,7 +76,7 @@ class Rules:
             self.auth.look_again()
         if sum(map(_backoff, range(attempt))) >= self.retry_s or not self._again(attempt, idempotent, failure):
             return None
-        if attempt == _TOLD_AT:
+        if attempt == (0 if isinstance(failure, httpx.TimeoutException) else _TOLD_AT):
             _log.warning("%s. It is tried again, for %g s in all", self._reason(failure), self.retry_s)
         asked = failure.headers.get("Retry-After", "") if isinstance(failure, httpx.Response) else ""
         backoff = _backoff(attempt) * random.uniform(0.75, 1.0)  # noqa: S311  # spreads clients, hides nothing

@@ -285,7 +285,9 @@ def test_a_service_that_is_away_for_long_is_waited_for_and_the_log_says_so(
 
 
 @pytest.mark.parametrize(("retry_s", "requests"), [(5, 1), (16, 4)])
-def test_a_machine_that_is_away_is_waited_for_too(pauses: list[float], retry_s: float, requests: int) -> None:
+def test_a_machine_that_is_away_is_waited_for_too(
+    pauses: list[float], caplog: pytest.LogCaptureFixture, retry_s: float, requests: int
+) -> None:
     """Nothing refuses a connection there: an answer just does not come, in the five seconds that each try takes."""
     count = list[int]()
 
@@ -298,6 +300,7 @@ def test_a_machine_that_is_away_is_waited_for_too(pauses: list[float], retry_s: 
     with pytest.raises(ConnectionFailed):
         sender.send(grader_calls.list_graders("default"))
     assert len(count) == requests
+    assert len(caplog.records) == (requests > 1)
 
 
 def test_a_busy_service_is_told_with_its_reason(pauses: list[float], caplog: pytest.LogCaptureFixture) -> None:
