@@ -156,7 +156,9 @@ class Pool:
                 self._ready.end(found, "abandoned")
                 raise
             else:
-                return found
+                if not found.is_gone():  # several may have ended at once, with the zygote
+                    return found
+                self._ready.end(found, "crash")
         return None
 
     def _give_back(self, session: Session) -> None:

@@ -1,11 +1,13 @@
 """Tests that a pool keeps, limits and ends sandboxes by its settings, and that no state passes between batches."""
 
 import json
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, cast
 
@@ -468,6 +470,21 @@ def test_a_grader_that_is_loaded_again_finds_no_other_completion(body: str, pool
     after = [told(pool, "sandboxes_ended", why=why) for why in ("tainted", "crash")]
     assert after[0] > before[0]
     assert after[1] == before[1]
+
+
+def test_loaded_sandboxes_that_died_while_nobody_used_them_cost_no_score(pool: Pool) -> None:
+    """All sandboxes of a zygote end with it: each that a call took would count as a crash of its first thread."""
+    with ExitStack() as lent:
+        gradings = [lent.enter_context(pool.grading(source(0.5, "dies"))) for _ in range(5)]
+        assert [one.score(_LINE, 0, "g@1")[0].score for one in gradings] == [0.5] * 5
+        pids = [pid_of(one) for one in gradings]
+    time.sleep(0.3)  # they are reset
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not any(map(runs, pids)))
+    with pool.grading(source(0.5, "dies")) as grading:
+        [outcome] = grading.score(_LINE, 0, "g@1")
+    assert outcome.score == 0.5, outcome
 
 
 _KILLS = "import os, signal\nasync def grade(thread):\n    os.kill(os.getppid(), signal.SIGKILL)\n    return 0.5\n"
