@@ -5,12 +5,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from docker.errors import NotFound
+from requests.exceptions import RequestException
 
 from sandbox.backends.base import Backend, Sandbox
 from sandbox.backends.docker import Docker
 from sandbox.backends.docker.backend import DockerSandbox
 
 _CGROUPS = Path("/sys/fs/cgroup")
+_REMOVED_S = 30
 
 
 class Watched:
@@ -63,9 +65,13 @@ class Watched:
     def _remaining_containers(self) -> list[str]:
         found = []
         if isinstance(self._backend, Docker):
+            client = self._backend.client
             for name in self._containers:
                 with suppress(NotFound):
-                    found.append(f"container {self._backend.client.inspect_container(name)['State']}")
+                    if client.inspect_container(name)["State"]["Status"] == "removing":  # takes a busy engine seconds
+                        with suppress(RequestException):
+                            client.wait(name, timeout=_REMOVED_S, condition="removed")
+                    found.append(f"container {client.inspect_container(name)['State']}")
         return found
 
     def _remaining_mounts(self) -> list[str]:
