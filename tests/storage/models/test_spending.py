@@ -65,7 +65,7 @@ def test_the_oldest_are_dropped_where_there_is_no_room(store: Store) -> None:
 
 def test_a_reply_is_kept_for_its_time(store: Store) -> None:
     keep(store, 1, b"old")
-    assert found(store, 1, Keeping(1 << 20, 0)) == b"old"
+    assert found(store, 1, Keeping(1 << 20, 60)) == b"old"
     store.redis.hset(redis_keys.kept_replies("default"), _digest(1), _aged(store, 7200))
     assert found(store, 1) is None
     assert 0 < store.redis.ttl(redis_keys.kept_replies("default")) <= 3600
