@@ -90,7 +90,7 @@ class _ProgressBar:
         self._progress.start()
 
     def show(self, batch: Batch, rate: float) -> None:
-        self._progress.note = _waits_for(batch)
+        self._progress.note = waits_for(batch)
         self._progress.update(
             self._task,
             completed=_scored(batch),
@@ -115,7 +115,7 @@ class _ProgressLines:
         if now < self._next and batch.state not in ENDED:
             return
         self._next = now + LINE_EVERY_S
-        reported = _per_second(rate), _errors(batch), _passed_over(batch), _waits_for(batch)
+        reported = _per_second(rate), _errors(batch), _passed_over(batch), waits_for(batch)
         parts = [f"{_label(batch)}: {_scored(batch):,} of {batch.total:,}", *reported]
         self._console.print(", ".join(filter(None, parts)), highlight=False, markup=False, soft_wrap=True)
 
@@ -148,7 +148,8 @@ def _passed_over(batch: Batch) -> str:
     return f"{batch.not_applicable:,} not applicable" if batch.not_applicable else ""
 
 
-def _waits_for(batch: Batch) -> str:
+def waits_for(batch: Batch) -> str:
+    """Why a batch does not go on at the moment; empty if it does."""
     return ", ".join([*(f"waits: {server}" for server in batch.waits_for), *filter(None, [batch.trouble])])
 
 

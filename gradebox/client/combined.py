@@ -8,7 +8,7 @@ from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from gradebox.client.daemon_call import started
+from gradebox.client.daemon_call import start_call
 from gradebox.client.grader_names import GraderChoice, weights_of
 from gradebox.client.reward_functions import AsyncRewardFunctions, NamedReward, RewardFunctions
 from gradebox.client.thread_line import Thread
@@ -60,7 +60,7 @@ class Reward(_Combination, RewardFunctions):
         not applicable. A sum that is not finite is an error too.
         """
         same = list(each_of(threads))
-        calls = [started(partial(self._collection.score, one.key, same, one.version)) for one in self.graders]
+        calls = [start_call(partial(self._collection.score, one.key, same, one.version)) for one in self.graders]
         return combined(self.name, self.graders, [call.result() for call in calls])
 
     def _score_by_workers(self, threads: Iterable[Thread]) -> Outcomes:

@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def started(call: Callable[[], T]) -> Future[T]:
+def start_call(call: Callable[[], T]) -> Future[T]:
     """Starts a call in a thread of its own, and returns its future result."""
     result: Future[T] = Future()
     result.set_running_or_notify_cancel()

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
-from gradebox.client.daemon_call import started
+from gradebox.client.daemon_call import start_call
 from gradebox.client.thread_line import Thread
 from gradebox.outcome import Outcome
 from gradebox.rewards import groups, trl, verifiers, verl
@@ -172,7 +172,7 @@ class AsyncRewardFunctions(NamedReward):
 
 
 async def _in_thread(score: Callable[[_Threads], list[Outcome]], threads: _Threads) -> list[Outcome]:
-    return await asyncio.wrap_future(started(partial(score, threads)))
+    return await asyncio.wrap_future(start_call(partial(score, threads)))
 
 
 def _names(columns: Columns) -> Columns:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from gradebox.client._async.batches import AsyncBatches, AsyncBatchHandle
-from gradebox.client.batch_watch import UNSEEN_S
+from gradebox.client.batch_watch import UNSEEN_S, waits_for
 from gradebox.client.grader_names import GraderChoice, weights_of
 from gradebox.client.outcomes import checked
 from gradebox.client.thread_line import Thread
@@ -18,7 +18,7 @@ _log = logging.getLogger("gradebox")
 
 
 async def score_by_workers(batches: AsyncBatches, graders: GraderChoice, threads: Iterable[Thread]) -> list[Outcomes]:
-    """Scores threads with each grader, and returns the outcomes of each, in the order of the threads.
+    """Scores threads with all graders. Returns a list for each grader: its outcomes in the order of the threads.
 
     The batch is deleted once its outcomes are read, so that a training does not fill the project's storage. It is
     cancelled if the caller is: nobody would read its outcomes.
@@ -50,10 +50,9 @@ async def _await_end(batch: AsyncBatchHandle) -> None:
     """Waits for the end of a batch, and logs why it does not go on."""
     told = ""
     while batch.status.state not in ENDED:
-        servers = (f"{server}" for server in batch.status.waits_for)
-        reason = ", ".join([*servers, *filter(None, [batch.status.trouble])])
+        reason = waits_for(batch.status)
         if reason and reason != told:
-            _log.warning("batch %s waits: %s", batch.id, reason)
+            _log.warning("batch %s: %s", batch.id, reason)
         told = reason
         await batch.refresh(UNSEEN_S)
     if batch.status.state != "finished":

@@ -101,7 +101,7 @@ class ChunkRun:
         child = self._processes.start_single(self._chunk.lines[self._records.passed_on])
         try:
             failure = self._await_single(child)
-            if failure is _ORPHANED:  # also if the record is there: whether it is depends on the moment
+            if failure is _ORPHANED:  # even if it has written a record: whether that arrives in time is chance
                 self._record(child, failure)
             elif failure:
                 self._end_child(child, failure)
