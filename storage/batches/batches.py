@@ -140,7 +140,8 @@ class Batches:
 
     def expire(self, before: float, limit: int) -> int:
         """Deletes batches that ended before this time, except kept ones. Returns their number."""
-        found: int = self._expire(args=[int(before * 1000), limit, time.time() + _SWEEP_AGAIN_S, _now()])
+        # Of a retention of more years than there are since 1970, the time is negative, which no stream has.
+        found: int = self._expire(args=[int(max(1.0, before) * 1000), limit, time.time() + _SWEEP_AGAIN_S, _now()])
         return found
 
     def plan(self, batch_id: str) -> Plan | None:

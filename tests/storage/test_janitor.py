@@ -56,6 +56,18 @@ def test_what_has_had_its_time_is_gone_from_redis_and_spool(store: Store, redis:
     assert files(folder) == {young, kept, running}
 
 
+@pytest.mark.parametrize("days", [99_999.0, float("inf")])
+def test_a_retention_of_centuries_keeps_batches_and_removes_other_files(
+    store: Store, redis: Redis, folder: Path, days: float
+) -> None:
+    old, deleted = over(store, 31), over(store, 31)
+    store.batches.delete("default", deleted)
+    redis.zadd(redis_keys.GARBAGE, {deleted: 1})  # a minute has passed
+    Janitor(store, days * DAY_S).look()
+    assert store.batches.get("default", old).state == "finished"
+    assert files(folder) == {old}
+
+
 def test_what_is_no_longer_kept_has_all_of_its_time_again(store: Store) -> None:
     batch = over(store, 31)
     assert store.batches.keep("default", batch, True).kept
