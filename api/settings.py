@@ -1,5 +1,6 @@
 """The settings of the API, read from environment variables such as `GRADEBOX_HOST`."""
 
+import ipaddress
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -27,6 +28,18 @@ def _long(secret: SecretStr | None) -> SecretStr | None:
     return secret
 
 
+def _addresses(value: str) -> str:
+    """Refuses what Uvicorn would compare as text, and which thus names no proxy."""
+    for proxy in value.split(",") if value not in ("", "*") else ():
+        try:
+            ipaddress.ip_network(proxy.strip())
+        except ValueError:
+            raise ValueError(
+                f"{proxy.strip()!r} is no address, such as 10.0.0.1, nor a network, such as 10.0.0.0/8, nor * alone"
+            ) from None
+    return value
+
+
 class ApiSettings(BaseSettings):
     """The API's address and limits, the dialects it serves, and who may read its metrics."""
 
@@ -37,7 +50,9 @@ class ApiSettings(BaseSettings):
     socket_fd: int | None = Field(
         default=None, description="descriptor of an inherited listening socket, used instead of host and port"
     )
-    stop_s: float = Field(default=8.0, ge=0, description="seconds for running requests to finish when the API stops")
+    stop_s: float = Field(
+        default=8.0, ge=0, le=86400, description="seconds for running requests to finish when the API stops"
+    )
     failed_keys: int = Field(default=100, ge=1, description="wrong API keys allowed from one address in a minute")
     strangers: int = Field(
         default=100, ge=1, description="requests a second allowed from one address without a valid API key"
@@ -56,7 +71,7 @@ class ApiSettings(BaseSettings):
     bootstrap_resamples: int = Field(
         default=1000, ge=0, le=10_000, description="bootstrap resamples of a confidence interval; 0: normal intervals"
     )
-    proxies: str = Field(
+    proxies: Annotated[str, AfterValidator(_addresses)] = Field(
         default="", description="reverse proxies whose X-Forwarded-For is used: addresses, networks, or *"
     )
     dialects: Annotated[tuple[Dialect, ...], NoDecode, BeforeValidator(_listed)] = Field(

@@ -12,7 +12,9 @@ class WorkerSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
 
-    stop_s: float = Field(default=8.0, ge=0, description="seconds for running chunks to finish when the worker stops")
+    stop_s: float = Field(
+        default=8.0, ge=0, le=86400, description="seconds for running chunks to finish when the worker stops"
+    )
     queue: Literal["plain", "asking"] = Field(
         default="plain", description="batches to score: `asking` are those with graders that ask, `plain` the others"
     )

@@ -45,3 +45,23 @@ def test_a_secret_for_langfuse_is_long_or_none(monkeypatch: pytest.MonkeyPatch, 
         return
     with pytest.raises(ValidationError, match=wrong):
         ApiSettings()
+
+
+@pytest.mark.parametrize("value", ["", "*", "10.0.0.1", "10.0.0.0/8, ::1"])
+def test_proxies_are_addresses_and_networks_or_any(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("GRADEBOX_PROXIES", value)
+    assert ApiSettings().proxies == value
+
+
+@pytest.mark.parametrize("value", ["nginx", "10.0.0.1/8", "300.1.1.1", "10.0.0.1,*", "10.0.0.1 10.0.0.2"])
+def test_a_proxy_that_would_not_be_recognized_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("GRADEBOX_PROXIES", value)
+    with pytest.raises(ValidationError, match=r"such as 10\.0\.0\.1, nor a network"):
+        ApiSettings()
+
+
+@pytest.mark.parametrize("value", ["inf", "1e30"])
+def test_a_time_to_stop_that_no_clock_can_wait_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("GRADEBOX_STOP_S", value)
+    with pytest.raises(ValidationError, match="less than or equal to 86400"):
+        ApiSettings()
