@@ -20,6 +20,7 @@ _TRIES = 2  # at one thread, before its failure is attributed to the grader; to 
 _SILENT_TRIES = 4  # the same if the sandbox ends without a message: as far as is known, a grader cannot cause that
 _MEMORY = "all processes together wanted more memory than `memory_mb` allows: use less, or raise it"
 _OVERDUE = "the sandbox did not answer in time while this thread was graded"
+_ORPHANED = "the completion ended or stopped the process that had loaded the grader, each time that it was graded"
 _CRASH = "the sandbox ended while this thread was graded, again and again"
 _NO_ANSWERS = b"[]"
 _AGAIN = 2  # how often a completion that got too little processor time is graded again
@@ -146,11 +147,11 @@ class Grading:
             except Ended as error:
                 is_tainted = error.tainted
                 done = len(call.outcomes)
-                # A tainted sandbox had already finished that line.
-                tries = tries + 1 if last == done else int(not is_tainted)
+                # A tainted sandbox had already finished that line, unless it was orphaned.
+                tries = tries + 1 if last == done else int(error.orphaned or not is_tainted)
                 last = done
                 verdict = _verdict(session, error, tries)
-                self._drop_session(verdict.kind if verdict else "tainted" if is_tainted else "crash")
+                self._drop_session("tainted" if is_tainted else verdict.kind if verdict else "crash")
                 if verdict is not None and call.left:
                     call.fail_next(verdict)
 
@@ -355,6 +356,9 @@ def _verdict(session: Session, error: Ended, tries: int) -> OutcomeError | None:
     if error.overdue:
         # The guest ends a completion long before that, so here the guest did not run or was delayed.
         return OutcomeError("timeout", _OVERDUE, retryable=True) if tries >= _TRIES else None
+    if error.orphaned:
+        # The cause may be an earlier completion, or outside: this one is tried again as the first of a sandbox.
+        return OutcomeError("crash", _ORPHANED) if tries >= _TRIES else None
     return OutcomeError("crash", _CRASH) if tries >= (_TRIES if error.tainted else _SILENT_TRIES) else None
 
 

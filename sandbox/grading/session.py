@@ -30,6 +30,7 @@ from sandbox.guest.protocol.frames import (
     LOADED,
     MAX_REPLY,
     NOT_LOADED,
+    ORPHANED,
     READY,
     RECORDS,
     RESET,
@@ -69,13 +70,15 @@ Stopping = Callable[[], bool]
 
 class Ended(Exception):
     """The sandbox is unusable. `overdue`: it did not answer in time. `tainted`: the guest gave up, because what it has
-    done could affect what it would do next.
+    done could affect what it would do next. `orphaned`: it gave up in the middle of a line, because the process that
+    had loaded the grader has ended.
     """
 
-    def __init__(self, message: str, overdue: bool = False, tainted: bool = False) -> None:
+    def __init__(self, message: str, overdue: bool = False, tainted: bool = False, orphaned: bool = False) -> None:
         super().__init__(message)
         self.overdue = overdue
         self.tainted = tainted
+        self.orphaned = orphaned
 
 
 class Loaded(NamedTuple):
@@ -243,7 +246,8 @@ class Session:
             self._send(GRADE_SHARED, head, stopping)
         else:
             self._send(GRADE, head + payload, stopping)
-        patience = self.limits.timeout_ms / 1000 + self.limits.load_ms / 1000 + _GRACE_S + _SLACK_S
+        # the guest may grade a line twice, if another one may be the cause of its crash
+        patience = 2 * self.limits.timeout_ms / 1000 + self.limits.load_ms / 1000 + _GRACE_S + _SLACK_S
         slow = self.loaded is not None and self.loaded.isolation == "completion"
         done = 0
         deadline = monotonic() + patience
@@ -341,8 +345,9 @@ class Session:
         if length > MAX_REPLY:
             raise Ended(f"a frame of {length} bytes")
         payload = self._receive_bytes(length, deadline, stopping)
-        if kind == TAINTED:
-            raise Ended(f"the guest gave up: {payload[:200].decode('utf-8', 'replace')}", tainted=True)
+        if kind in (TAINTED, ORPHANED):
+            message = f"the guest gave up: {payload[:200].decode('utf-8', 'replace')}"
+            raise Ended(message, tainted=True, orphaned=kind == ORPHANED)
         return kind, payload
 
     def _receive_bytes(self, length: int, deadline: float, stopping: Stopping | None) -> bytes:

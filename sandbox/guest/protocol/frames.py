@@ -19,7 +19,7 @@ MAX_REPLY = 1 << 20  # no frame of the guest is longer
 # FILTER comes first, and only if the sandbox's backend could not install the whole seccomp program itself.
 LOAD, GRADE, RESET, SHARE, GRADE_SHARED, FILTER = 1, 2, 3, 4, 5, 6
 # guest to host
-READY, CHECK, LOADED, NOT_LOADED, RECORDS, DONE, TAINTED = 16, 17, 18, 19, 20, 21, 22
+READY, CHECK, LOADED, NOT_LOADED, RECORDS, DONE, TAINTED, ORPHANED = range(16, 24)
 
 AUTO, BATCH, COMPLETION = 0, 1, 2
 

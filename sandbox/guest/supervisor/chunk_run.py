@@ -44,7 +44,10 @@ class Failure(NamedTuple):
 
 
 _SPOILED = Failure(CRASH, "the completion wrote to the channel that carries its result, and corrupted it")
-_ORPHANED = Failure(CRASH, "the completion ended or stopped the process that had loaded the grader")
+
+
+class Orphaned(Lost):
+    """The template has ended while a line was graded. Whether that line's completion is the cause is not known here."""
 
 
 class ChunkRun:
@@ -68,12 +71,14 @@ class ChunkRun:
         self._records = ChildRecords(limits, chunk, tell)
         self._end_with_host = end_with_host
         self._since = 0.0
+        self._again = -1  # the line that is graded a second time
 
     def grade(self, child: ChildHandle | None) -> ChildHandle | None:
         """Grades every line. Returns the child if it can continue with the next chunk, else None.
 
         Raises:
             Lost: the template has ended. A new one would be forked from this process, which has seen completions.
+            Orphaned: it has ended while a line was graded, which has no record.
             NotClean: a scratch folder could not be emptied.
         """
         once = self._limits.isolation == COMPLETION
@@ -84,12 +89,17 @@ class ChunkRun:
             if once:
                 self._grade_single()
                 continue
-            is_new = child is None
+            is_new, first = child is None, self._records.passed_on
             child = child or self._processes.start_child()
             self._records.begin(child)
-            result = self._watch(child, is_new)
+            try:
+                result = self._watch(child, is_new)
+            except Orphaned:
+                with suppress(Malformed):
+                    self._collect(child, settled=True)
+                raise
             if result is not True:
-                self._end_child(child, result or None)
+                self._end_child(child, result or None, first if is_new else -1)
                 child.close()
                 child = None
                 scratch.clean(self._processes.keep)
@@ -98,13 +108,11 @@ class ChunkRun:
     def _grade_single(self) -> None:
         """Grades the next line in a separate process."""
         self._records.begin_single()
-        child = self._processes.start_single(self._chunk.lines[self._records.passed_on])
+        first = self._records.passed_on
+        child = self._processes.start_single(self._chunk.lines[first])
         try:
-            failure = self._await_single(child)
-            if failure is _ORPHANED:  # even if it has written a record: whether that arrives in time is chance
-                self._record(child, failure)
-            elif failure:
-                self._end_child(child, failure)
+            if failure := self._await_single(child):
+                self._end_child(child, failure, first)
         finally:
             child.close()
         if self._processes.shares and self._processes.alive:
@@ -112,7 +120,11 @@ class ChunkRun:
         self._processes.clean()
 
     def _await_single(self, child: ChildHandle) -> Failure | None:
-        """Waits for the end of a child that grades one line. Returns None if its record counts."""
+        """Waits for the end of a child that grades one line. Returns None if its record counts.
+
+        Raises:
+            Orphaned: the template has ended. A record does not count then: whether it arrives in time is chance.
+        """
         self._since = monotonic()
         hurried = False
         try:
@@ -125,9 +137,8 @@ class ChunkRun:
             return None if self._records.passed_on == self._records.share else how_it_ended(status)
         except Malformed:
             return _SPOILED
-        except Lost:
-            self._processes.end()
-            return _ORPHANED
+        except Lost as lost:
+            raise self._orphaned() from lost
 
     def _watch(self, child: ChildHandle, is_new: bool) -> Failure | bool:
         """Monitors the child while it grades its share.
@@ -135,6 +146,9 @@ class ChunkRun:
         Returns:
             True if it has finished and can continue with the next share, False if it leaves the rest to another child,
             else the failure of its current completion.
+
+        Raises:
+            Orphaned: the template has ended.
         """
         channel, begun = child.channel, self._records.passed_on
         assert channel is not None
@@ -163,9 +177,12 @@ class ChunkRun:
                 look_ms = self._make_room(child)
         except Malformed:
             return _SPOILED
-        except Lost:
-            self._processes.end()
-            return _ORPHANED
+        except Lost as lost:
+            raise self._orphaned() from lost
+
+    def _orphaned(self) -> Orphaned:
+        self._processes.end()
+        return Orphaned("the process that had loaded the grader has ended while a line was graded")
 
     def _send(self, channel: socket.socket) -> None:
         chunk, records = self._chunk, self._records
@@ -227,8 +244,11 @@ class ChunkRun:
             return Failure(TIMEOUT, f"`grade` took longer than {seconds:g} s")
         return Failure(MEMORY, too_many_files(self._limits)) if self._processes.crowded() else None
 
-    def _end_child(self, child: ChildHandle, failure: Failure | None) -> None:
-        """Ends a child that failed or leaves. If it failed at a completion, adds the record that it could not write."""
+    def _end_child(self, child: ChildHandle, failure: Failure | None, first: int) -> None:
+        """Ends a child that failed or leaves. If it failed at a completion, adds the record that it could not write.
+
+        `first` is the first line that its process has graded; -1 if that was in an earlier chunk.
+        """
         seen = self._records.seen
         if failure is not None and failure.kind == TIMEOUT:
             timeout_line.ask(self._processes, child.printed)
@@ -238,8 +258,20 @@ class ChunkRun:
         with suppress(Malformed):
             self._collect(child, settled=True)
         # If more was passed on than had been seen, the record of the completion arrived just in time.
-        if failure is not None and self._records.passed_on <= seen and self._records.passed_on < self._records.share:
+        if failure is None or self._records.passed_on > seen or self._records.passed_on == self._records.share:
+            return
+        if self._is_final(failure, first):
             self._record(child, failure)
+
+    def _is_final(self, failure: Failure, first: int) -> bool:
+        """Whether a failure counts. If not, a new process grades the line again: the cause may be an earlier completion
+        of the process, by a thread or what it left, or outside the sandbox, such as the kernel's OOM killer.
+        """
+        line = self._records.passed_on
+        if failure.kind == TIMEOUT or line == self._again or (line == first and failure != _KILLED):
+            return True
+        self._again = line
+        return False
 
     def _record(self, child: ChildHandle, failure: Failure) -> None:
         micros = int((monotonic() - self._since) * 1e6)
@@ -275,3 +307,6 @@ def how_it_ended(status: int) -> Failure:
     if code == OUT_OF_MEMORY:
         return Failure(MEMORY, "the process had no memory left: use less, or raise `memory_mb` of the grader")
     return Failure(CRASH, f"the process ended itself with exit code {code}")
+
+
+_KILLED = how_it_ended(signal.SIGKILL)

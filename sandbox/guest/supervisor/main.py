@@ -27,6 +27,7 @@ from sandbox.guest.protocol.frames import (
     LOAD,
     LOADED,
     NOT_LOADED,
+    ORPHANED,
     READY,
     RECORDS,
     RESET,
@@ -38,7 +39,7 @@ from sandbox.guest.protocol.frames import (
     pack_check,
     pack_records,
 )
-from sandbox.guest.supervisor.chunk_run import ChunkRun, how_it_ended, too_many_files
+from sandbox.guest.supervisor.chunk_run import ChunkRun, Orphaned, how_it_ended, too_many_files
 from sandbox.guest.supervisor.processes import ChildHandle, GraderProcesses, LoadResult, Lost
 from sandbox.guest.template.fork_per_line import NO_STATUS
 from sandbox.guest.template.process import SpareTemplate, start_ahead
@@ -91,7 +92,8 @@ class Supervisor:
                 elif kind == RESET:
                     self._reset()
             except (Lost, scratch.NotClean) as problem:
-                self._send_frame(TAINTED, encode(f"{type(problem).__name__}: {problem}", 1024))
+                kind = ORPHANED if isinstance(problem, Orphaned) else TAINTED
+                self._send_frame(kind, encode(f"{type(problem).__name__}: {problem}", 1024))
 
     def _is_wanted(self, within_s: float = 0) -> bool:
         return bool(select.select([self._channel], [], [], within_s)[0])

@@ -9,7 +9,8 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.grading import session as session_module
 from sandbox.grading.grading import Grading, _Call
+from sandbox.kernel.memory_monitor import family
 from sandbox.limits import STDOUT_BYTES
 from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
@@ -94,6 +96,87 @@ async def grade(threads: list[StringThread]) -> list[float]:
     assert [outcome.index for outcome in outcomes] == list(range(3, 43))
     for number, outcome in enumerate(outcomes):
         assert [each.score for each in outcome.scores or []] == [float(n) for n in range(1, number % 4 + 2)]
+
+
+@BOTH
+@pytest.mark.parametrize("killed", [(1,), (2,), (1, 2)], ids=["what loaded the grader", "what grades", "both"])
+def test_processes_inside_that_are_killed_from_outside_cost_no_score(
+    isolation: Any, killed: tuple[int, ...], pool: Pool
+) -> None:
+    """The kernel's OOM killer may choose any of them, as may a person."""
+    with pool.grading(GraderSource(_NAPS, isolation)) as grading:
+        pids = family(grading.session.sandbox.pid)
+
+        def kill_once(done: int) -> bool:
+            if done == 2 and pids:
+                while len(pids) <= killed[-1]:  # in completion isolation, each line starts a process
+                    pids[:] = family(pids[0])
+                for number in killed:
+                    os.kill(pids[number], signal.SIGKILL)
+                pids.clear()
+            return False
+
+        outcomes = grading.score(b"\n".join(line("x" * number) for number in range(5)), 0, "g@1", stop=kill_once)
+        assert not pids
+    assert kinds(outcomes) == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
+_ENDS_LATER = """
+import os, signal, threading, time
+
+async def grade(thread):
+    later, parent, own = threading.Timer, os.getppid(), os.getpid()
+    match thread.completion():
+        case "exit":
+            later(0.05, os._exit, (3,)).start()
+        case "kill":
+            later(0.05, os.kill, (own, signal.SIGKILL)).start()
+        case "orphan":
+            later(0.05, os.kill, (parent, signal.SIGKILL)).start()
+        case "fork" if not os.fork():
+            os.setsid()
+            time.sleep(0.05)
+            os.kill(parent, signal.SIGKILL)
+            os._exit(0)
+        case "files":
+            for number in range(1100):
+                open(f"/tmp/{number}", "w").close()
+        case _:
+            time.sleep(0.03)
+    return 1.0
+"""
+
+
+@pytest.mark.parametrize("way", ["exit", "kill", "orphan", "fork", "files"])
+def test_what_a_completion_does_after_its_score_costs_no_other_its_score(way: str, pool: Pool) -> None:
+    """With batch isolation, another completion is graded in that process then, and would have a final `crash`."""
+    with pool.grading(GraderSource(_ENDS_LATER, "batch")) as grading:
+        outcomes = grading.score(b"\n".join([line("ok"), line(way), *[line("ok")] * 6]), 0, "g@1")
+    assert kinds(outcomes)[:1] + kinds(outcomes)[2:] == [1.0] * 7
+
+
+@BOTH
+@pytest.mark.parametrize("way", ["os._exit(3)", "os.kill(os.getpid(), 9)", "os.kill(os.getppid(), 9); time.sleep(9)"])
+def test_a_completion_that_always_ends_its_process_is_a_crash_and_its_neighbours_have_scores(
+    isolation: Any, way: str, pool: Pool
+) -> None:
+    source = f"import os, time\nasync def grade(thread):\n    if thread.completion():\n        {way}\n    return 1.0\n"
+    lines = [line(text) for text in ("", "", "ends", "", "ends", "ends", "")]
+    outcomes = score(pool, GraderSource(source, isolation), lines)
+    assert kinds(outcomes) == [1.0, 1.0, "crash", 1.0, "crash", "crash", 1.0]
+
+
+@BOTH
+def test_all_that_loaded_graders_may_die_at_once(isolation: Any, pool: Pool) -> None:
+    payload = b"\n".join(line("x" * number) for number in range(6))
+    with ExitStack() as lent, ThreadPoolExecutor(3) as threads:
+        gradings = [lent.enter_context(pool.grading(GraderSource(_NAPS, isolation))) for _ in range(3)]
+        pids = [grading.session.sandbox.pid for grading in gradings]
+        calls = [threads.submit(grading.score, payload, 0, "g@1") for grading in gradings]
+        time.sleep(0.8)
+        for template in [family(pid)[1] for pid in pids]:
+            os.kill(template, signal.SIGKILL)
+        assert [kinds(call.result()) for call in calls] == [[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]] * 3
 
 
 def test_a_thread_whose_sandbox_is_killed_thrice_from_outside_has_its_score(pool: Pool) -> None:
