@@ -31,6 +31,7 @@ from sandbox.guest.supervisor.processes import ChildHandle, GraderProcesses, Los
 from sandbox.guest.template.fork_per_line import NO_STATUS, OUT_OF_MEMORY
 
 _LOOK_MS = 20  # between two checks of the results, so a deadline may be this late
+_STALL_S = 0.5  # a check that is this late: this process did not run, and perhaps no other did, as in `docker pause`
 _SEND_S = 10.0  # timeout for a child to receive its lines, which it does before any code of the grader runs
 
 _LATE = "Look for an endless loop or a slow regular expression, or raise `timeout_s` of the grader."
@@ -70,7 +71,7 @@ class ChunkRun:
         self._chunk = chunk
         self._records = ChildRecords(limits, chunk, tell)
         self._end_with_host = end_with_host
-        self._since = 0.0
+        self._since = self._looked = 0.0
         self._again = -1  # the line that is graded a second time
 
     def grade(self, child: ChildHandle | None) -> ChildHandle | None:
@@ -125,7 +126,7 @@ class ChunkRun:
         Raises:
             Orphaned: the template has ended. A record does not count then: whether it arrives in time is chance.
         """
-        self._since = monotonic()
+        self._since = self._looked = monotonic()
         hurried = False
         try:
             while (status := self._processes.await_exit(hurried)) is None:
@@ -157,7 +158,7 @@ class ChunkRun:
         poll.register(self._processes.control, select.POLLIN)
         try:
             self._send(channel)
-            self._since = monotonic()
+            self._since = self._looked = monotonic()
             look_ms = _LOOK_MS
             while True:
                 ready = dict(poll.poll(look_ms))
@@ -239,7 +240,10 @@ class ChunkRun:
 
     def _overdue(self) -> Failure | None:
         self._end_with_host()
-        if monotonic() - self._since > self._limits.timeout_ms / 1000:
+        looked, self._looked = self._looked, monotonic()
+        if self._looked - looked > _STALL_S:
+            self._since = min(self._looked, self._since + self._looked - looked)
+        if self._looked - self._since > self._limits.timeout_ms / 1000:
             seconds = self._limits.timeout_ms / 1000
             return Failure(TIMEOUT, f"`grade` took longer than {seconds:g} s")
         return Failure(MEMORY, too_many_files(self._limits)) if self._processes.crowded() else None

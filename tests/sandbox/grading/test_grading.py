@@ -121,6 +121,38 @@ def test_processes_inside_that_are_killed_from_outside_cost_no_score(
     assert kinds(outcomes) == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 
+_COMPUTES = """
+import time
+
+async def grade(thread):
+    while time.process_time() < 0.4:
+        pass
+    return len(thread.completion())
+"""
+
+
+@BOTH
+def test_a_pause_of_all_processes_costs_no_score(isolation: Any, pool: Pool) -> None:
+    """As by `docker pause`. The clock goes on, and the completion is not done when the processes continue."""
+    with pool.grading(GraderSource(_COMPUTES, isolation, timeout_s=3.0)) as grading:
+        first = grading.session.sandbox.pid
+        pausing = threading.Timer(0.15, _pause, (first, 3.5))
+        pausing.start()
+        outcomes = grading.score(line("abc"), 0, "g@1")
+        pausing.join()
+        assert grading.session.sandbox.pid == first
+    assert kinds(outcomes) == [3.0]
+
+
+def _pause(pid: int, seconds: float) -> None:
+    pids = family(pid)
+    for one in pids:
+        os.kill(one, signal.SIGSTOP)
+    time.sleep(seconds)
+    for one in pids:
+        os.kill(one, signal.SIGCONT)
+
+
 _ENDS_LATER = """
 import os, signal, threading, time
 
