@@ -187,6 +187,17 @@ def test_what_a_completion_does_after_its_score_costs_no_other_its_score(way: st
     assert kinds(outcomes)[:1] + kinds(outcomes)[2:] == [1.0] * 7
 
 
+_KEEPS = (
+    "KEPT = []\nasync def grade(thread):\n    KEPT.append(bytearray(int(thread.completion()) << 20))\n    return 1.0\n"
+)
+
+
+def test_memory_that_earlier_completions_keep_costs_no_score(pool: Pool) -> None:
+    with pool.grading(GraderSource(_KEEPS, "batch")) as grading:
+        outcomes = [grading.score(b"\n".join([line("40")] * 9 + [line("900")]), 0, "g@1") for _ in range(2)]
+    assert [kinds(each) for each in outcomes] == [[1.0] * 9 + ["memory"]] * 2
+
+
 @BOTH
 @pytest.mark.parametrize("way", ["os._exit(3)", "os.kill(os.getpid(), 9)", "os.kill(os.getppid(), 9); time.sleep(9)"])
 def test_a_completion_that_always_ends_its_process_is_a_crash_and_its_neighbours_have_scores(
