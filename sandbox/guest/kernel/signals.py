@@ -1,14 +1,37 @@
-"""Moves the signal handlers that a module body installs from the template to the processes that grade.
+"""The effects of signals: at the start those of any Python program, then those that a module body installs.
 
-A completion can send signals to the template, which runs as the same user. If a handler ran there, its side effects
-would leak into all later completions.
+Handlers of a module body are moved from the template to the processes that grade. A completion can send signals to the
+template, which runs as the same user. If a handler ran there, its side effects would leak into all later completions.
 """
 
 from collections.abc import Callable, Mapping
-from signal import SIG_DFL, SIG_IGN, SIGCHLD, default_int_handler, getsignal, signal, valid_signals
+from signal import (
+    SIG_DFL,
+    SIG_IGN,
+    SIG_SETMASK,
+    SIGCHLD,
+    SIGPIPE,
+    SIGXFSZ,
+    default_int_handler,
+    getsignal,
+    pthread_sigmask,
+    signal,
+    valid_signals,
+)
 from types import FrameType
 
 Handlers = Mapping[int, Callable[[int, FrameType | None], object]]
+
+
+def forget_inherited() -> None:
+    """Unblocks all signals, and gives each the effect that it has in a new Python program. What started the service may
+    have changed them: nohup ignores SIGHUP, and a shell without job control ignores SIGINT and SIGQUIT of its background
+    jobs.
+    """
+    pthread_sigmask(SIG_SETMASK, ())
+    for number in valid_signals():
+        if getsignal(number) == SIG_IGN and number not in (SIGPIPE, SIGXFSZ):  # Python ignores these two
+            signal(number, SIG_DFL)
 
 
 def put_away() -> Handlers:

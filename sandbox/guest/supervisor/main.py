@@ -10,7 +10,7 @@ from struct import Struct
 from typing import NoReturn
 
 from sandbox.guest.child.thread_decoder import hidden_decoder
-from sandbox.guest.kernel import lockdown, scratch
+from sandbox.guest.kernel import lockdown, scratch, signals
 from sandbox.guest.kernel.open_fds import renew
 from sandbox.guest.protocol.channel import Channel, receive, take_channel
 from sandbox.guest.protocol.chunk import SentChunk
@@ -213,6 +213,7 @@ class Supervisor:
 
 def begin() -> None:
     """Does the first steps of a process of the guest."""
+    signals.forget_inherited()
     # As pid 1, a process ignores signals from inside unless it has a handler, and Python installs one for SIGINT.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ.pop("LD_BIND_NOW", None)  # the loader has read it

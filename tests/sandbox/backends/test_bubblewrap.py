@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -142,6 +142,34 @@ def test_a_completion_finds_the_same_in_it(forking: Bubblewrap, executing: Bubbl
             asked = "import gc, os, resource, signal, sys, threading\nanswer = "
             found.append({name: grader.ask(asked + expression) for name, expression in _SEEN.items()})
     assert found[0] == found[1]
+
+
+_IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1)
+
+
+@contextmanager
+def _as_under_nohup() -> Iterator[None]:
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in _IGNORED}
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM, signal.SIGWINCH])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM, signal.SIGWINCH])
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("zygote", [True, False])
+def test_signals_have_no_effects_that_what_started_the_service_gave_them(zygote: bool, forking: Bubblewrap) -> None:
+    """A blocked SIGALRM stops no endless loop, and with SIGINT ignored `raise_signal` raises no KeyboardInterrupt."""
+    asked = "import signal\nanswer = [sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])), " + _SEEN["signal handlers"]
+    found = []
+    with _as_under_nohup(), closing(Bubblewrap(SandboxSettings(zygote=zygote))) as made, started(made) as session:
+        found.append(Grader(session).load().ask(f"{asked}]"))
+    with started(forking) as session:
+        found.append(Grader(session).load().ask(f"{asked}]"))
+    assert found[0] == found[1]
+    assert found[0][0] == []
 
 
 def test_each_has_namespaces_of_its_own(forking: Bubblewrap) -> None:
