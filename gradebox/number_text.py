@@ -4,14 +4,17 @@ _LARGE = 1e15  # from here on, numbers are shown with an exponent
 _MOST_DECIMALS = 9  # later digits are rounding errors of sums
 
 
-class Money(float):
-    """An amount of money, which is shown without an exponent."""
-
-
 def money_text(amount: float) -> str:
     """An amount of money as `12.5` or `0.00001`, to a billionth."""
-    shown = number_text(float(amount))
+    shown = number_text(amount)
     return f"{amount:,.{_MOST_DECIMALS}f}".rstrip("0").rstrip(".") if "e" in shown else shown
+
+
+def cost_text(cost: float | None, currency: str) -> str:
+    """The cost of asks as `12.5 USD`; without a currency, if nothing had a price, as `0`."""
+    if cost is None:
+        return "in several currencies"
+    return f"{money_text(cost)} {currency}".rstrip()
 
 
 def number_text(value: float, digits: int = 4) -> str:
@@ -20,8 +23,6 @@ def number_text(value: float, digits: int = 4) -> str:
     It has at most `digits` decimals; below 1, as many significant digits. It has more where it would look like a whole
     number without being one: 0.99996 and 1.00004 stay as they are.
     """
-    if isinstance(value, Money):
-        return money_text(value)
     if isinstance(value, int):
         return f"{value:,}"
     if not abs(value) < _LARGE:

@@ -5,11 +5,12 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 from redis import Redis
 
 from gradebox import schemas
 from gradebox.number_text import money_text
-from gradebox.outcome import Spent
+from gradebox.outcome import Spent, sum_of
 from gradebox.schemas import BudgetPeriod, ProjectBudget, ProjectSpending
 from storage import redis_keys
 from storage.access.audit import Audit
@@ -190,8 +191,13 @@ def of_grader(counts: Mapping[bytes, bytes], number: int) -> Spent | None:
     own = {text(name.removeprefix(prefix)): int(count) for name, count in counts.items() if name.startswith(prefix)}
     if not own:
         return None
-    cost = sum(count for name, count in own.items() if name.startswith("cost:")) / NANO
-    return Spent(**{name: own.get(name, 0) for name in ("asks", "kept", "input_tokens", "output_tokens")}, cost=cost)
+    costs = [
+        Spent(cost=count / NANO, currency=name.removeprefix("cost:"))
+        for name, count in own.items()
+        if name.startswith("cost:")
+    ]
+    counted = {name: own.get(name, 0) for name in ("asks", "kept", "input_tokens", "output_tokens")}
+    return replace(sum_of(costs), **counted)
 
 
 def standing(found: list[bytes | int]) -> BudgetStanding:
@@ -214,7 +220,7 @@ def _counts(spent: Spent, currency: str) -> list[str]:
         "kept": spent.kept,
         "input_tokens": spent.input_tokens,
         "output_tokens": spent.output_tokens,
-        f"cost:{currency}": round(spent.cost * NANO),
+        f"cost:{currency}": round((spent.cost or 0.0) * NANO),
     }
     return [told for name, count in counts.items() if count for told in (name, str(count))]
 

@@ -42,7 +42,7 @@ def done(client: Client, sent: list[dict[str, object]]) -> tuple[SpentSummary, l
     assert spent is not None
     outcomes = list(batch.outcomes())
     assert all(outcome.spent is not None for outcome in outcomes)
-    costs = [outcome.spent.cost for outcome in outcomes if outcome.spent is not None]
+    costs = [outcome.spent.cost or 0.0 for outcome in outcomes if outcome.spent is not None]
     assert sum(costs) == pytest.approx(spent.cost)
     assert sum(one.spent.asks for one in outcomes if one.spent) == spent.asks
     assert sum(one.spent.kept for one in outcomes if one.spent) == spent.kept

@@ -95,7 +95,7 @@ def test_what_a_batch_costs_is_told_by_grader_as_long_as_there_is_the_batch(stor
     batch = accept(store, 10, wanted(store, "a"), wanted(store, "b"))
     lease = claim(store)
     spend(store, batch, 1)
-    both = SpentSummary(asks=2, kept=1, input_tokens=30, output_tokens=3, cost=0.5)
+    both = SpentSummary(asks=2, kept=1, input_tokens=30, output_tokens=3, cost=0.5, currency="USD")
     assert spent_by(store, batch) == [None, both]
     store.batches.cancel("default", batch)
     spend(store, batch)  # of an ask that was under way
@@ -103,7 +103,8 @@ def test_what_a_batch_costs_is_told_by_grader_as_long_as_there_is_the_batch(stor
     store.freezer.freeze(batch)
     assert spent_by(store, batch) == [both, both]
     spend(store, batch, 1, Spent(8, 0, 70, 7, 1.5))
-    assert spent_by(store, batch) == [both, SpentSummary(asks=10, kept=1, input_tokens=100, output_tokens=10, cost=2.0)]
+    more = SpentSummary(asks=10, kept=1, input_tokens=100, output_tokens=10, cost=2.0, currency="USD")
+    assert spent_by(store, batch) == [both, more]
     assert not finish(store, lease)
     assert store.redis.ttl(redis_keys.spent_by_batch(batch)) == -1
     store.batches.delete("default", batch)
@@ -122,7 +123,20 @@ def test_a_retry_adds_what_it_costs(store: Store) -> None:
     spend(store, batch)
     finish_all(store)
     store.freezer.freeze(batch)
-    assert spent_by(store, batch) == [SpentSummary(asks=4, kept=2, input_tokens=60, output_tokens=6, cost=1.0)]
+    both = SpentSummary(asks=4, kept=2, input_tokens=60, output_tokens=6, cost=1.0, currency="USD")
+    assert spent_by(store, batch) == [both]
+
+
+def test_costs_in_several_currencies_are_not_added(store: Store) -> None:
+    batch = accept(store, 10, wanted(store, "a"))
+    for currency, cost in (("USD", 0.5), ("JPY", 60.0)):
+        asked = CountedAsk("default", "model:judge", "a", batch, currency)
+        store.spending.count(args=arguments(asked, KEEPING, Spent(1, 0, 10, 5, cost, currency), currency))
+    expected = SpentSummary(asks=2, kept=0, input_tokens=20, output_tokens=10, cost=None)
+    assert spent_by(store, batch) == [expected]
+    finish_all(store)
+    store.freezer.freeze(batch)
+    assert spent_by(store, batch) == [expected]
 
 
 def spent_by(store: Store, batch: str) -> list[SpentSummary | None]:
