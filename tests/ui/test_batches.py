@@ -439,6 +439,17 @@ def test_rows_that_are_left_out_of_numbers_are_counted(browse: httpx.Client, cli
     assert errors.partition("<h2>Outcomes")[0].count("&#39;missing&#39;") == 1
 
 
+def test_a_weighted_sum_of_means_of_other_completions_says_so(browse: httpx.Client, client: httpx.Client) -> None:
+    create(client, "mixed", MIXED)
+    create(client, "long", "async def grade(thread):\n    return len(thread.completion())\n")
+    for count, note in ((3, "weighted sum 1.1<"), (4, "(each mean is of the completions that its grader scored)")):
+        batch = score(client, count, "mixed", "long")  # the fourth is an error of `mixed`
+        finished(client, batch)
+        page = browse.get(f"{BATCHES}/{batch}").text
+        assert note in page
+        assert ("each mean is of" in page) == (count == 4)
+
+
 def test_large_scores_and_thresholds_stay_what_they_are(
     browse: httpx.Client, client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
