@@ -255,7 +255,7 @@ def test_replies_that_a_server_broke_off_are_asked_again_and_paid_for(store: Sto
         register(store, server, price=Price(1000.0, 2000.0))
         body, spent = told(asker, request())
     assert body["reply"]["finish_reason"] == "stop"
-    assert spent == Spent(1, 0, 30, 15, 0.06)
+    assert spent == Spent(1, 0, 30, 15, 0.06, "USD")
     with ModelServer(Script(behave="broken-off")) as server, asking(store, ask_s=1) as asker:
         store.models.update("default", "judge", {"base_url": server.base_url, "api_key": KEY})
         body, spent = told(asker, request("another"))
@@ -713,7 +713,7 @@ def test_a_schema_that_a_server_refuses_is_left_out(store: Store) -> None:
 def test_what_asks_cost_is_counted(store: Store, server: ModelServer, asker: Asker) -> None:
     register(store, server, price=Price(1000.0, 2000.0))
     context = CONTEXT._replace(batch=running(store, "b1"))
-    assert told(asker, request("1"), context)[1] == Spent(1, 0, 10, 5, 0.02)
+    assert told(asker, request("1"), context)[1] == Spent(1, 0, 10, 5, 0.02, "USD")
     told(asker, request("2"), context)
     told(asker, request("2"), context)
     expected = Spending(asks=3, kept=1, input_tokens=20, output_tokens=10, costs={"USD": 0.04})
