@@ -36,6 +36,7 @@ def score_by_workers(batches: Batches, graders: GraderChoice, threads: Iterable[
         _await_end(batch)
     except BaseException as error:
         if not isinstance(error, Exception):  # Ctrl-C, or a cancelled task
+            _log.warning("batch %s is being cancelled; a second interrupt leaves it running", batch.id)
             with suppress(GradeboxError):  # in its place, it would hide the interrupt
                 batch.cancel()
         raise

@@ -25,7 +25,7 @@ _RUNS = Batch(
 )
 
 
-def test_an_interrupt_stays_one_while_the_service_is_away() -> None:
+def test_an_interrupt_stays_one_while_the_service_is_away(caplog: pytest.LogCaptureFixture) -> None:
     """As an error of the connection, the trainer could take it for a step that failed, and go on."""
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -38,3 +38,4 @@ def test_an_interrupt_stays_one_while_the_service_is_away() -> None:
     sender = Transport(Rules("http://127.0.0.1:8000", "k", 5.0, retry_s=0), httpx.MockTransport(answer))
     with pytest.raises(KeyboardInterrupt):
         score_by_workers(Batches(sender, "default"), "g", [{"completion": "4"}])
+    assert "batch b is being cancelled; a second interrupt" in caplog.text
