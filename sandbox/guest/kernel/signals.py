@@ -24,9 +24,10 @@ Handlers = Mapping[int, Callable[[int, FrameType | None], object]]
 
 
 def forget_inherited() -> None:
-    """Unblocks all signals, and gives each the effect that it has in a new Python program. What started the service may
-    have changed them: nohup ignores SIGHUP, and a shell without job control ignores SIGINT and SIGQUIT of its background
-    jobs.
+    """Unblocks all signals, and gives each the effect that it has in a new Python program.
+
+    What started the service may have changed them: nohup ignores SIGHUP, and a shell without job control ignores SIGINT
+    and SIGQUIT of its background jobs.
     """
     pthread_sigmask(SIG_SETMASK, ())
     for number in valid_signals():
