@@ -264,7 +264,7 @@ for pid in [*set(range(1, 500)) - {os.getpid()}, -1, 0]:
 def test_a_sandbox_can_end_neither_the_zygote_nor_another(forking: Bubblewrap) -> None:
     with started(forking) as first, started(forking) as second:
         graders = [Grader(session).load() for session in (first, second)]
-        with pytest.raises(pytest.fail.Exception, match="the sandbox ended: tainted"):
+        with pytest.raises(pytest.fail.Exception, match="the sandbox ended"):
             graders[0].score(_KILLS)
         assert graders[1].ask("answer = 7") == 7
         assert forking.zygote is not None

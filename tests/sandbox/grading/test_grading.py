@@ -108,7 +108,7 @@ def test_processes_inside_that_are_killed_from_outside_cost_no_score(
         pids = family(grading.session.sandbox.pid)
 
         def kill_once(done: int) -> bool:
-            if done == 2 and pids:
+            if 1 < done < 5 and pids:
                 while len(pids) <= killed[-1]:  # in completion isolation, each line starts a process
                     pids[:] = family(pids[0])
                 for number in killed:
