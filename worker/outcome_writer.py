@@ -125,10 +125,12 @@ class OutcomeWriter:
     def _write(self, batch: str, units: Sequence[Scored]) -> None:
         files = {(one.lease.unit, one.lease.attempt): one.lines for one in units}
         stopping = self._context.stopping
+        unexplained = 0
         while (error := self._failure(batch, files)) is not None:
             _log.warning("outcomes cannot be written", batch=batch, again_in_s=_PAUSE_S, error=str(error))
-            passes = is_full(error) or self._context.store.spool.trouble() is not None
-            if stopping.wait(_PAUSE_S) or not passes:
+            if not is_full(error) and self._context.store.spool.trouble() is None:
+                unexplained += 1  # once, because the trouble may have ended before it was looked for
+            if stopping.wait(_PAUSE_S) or unexplained > 1:
                 self._give_back(units, tried=not stopping.is_set())
                 return
         for one in units:

@@ -77,6 +77,24 @@ def test_outcomes_wait_while_the_whole_spool_cannot_be_written(
     assert store.spool.outcome_files(batch) == [(0, 1)]
 
 
+def test_a_trouble_that_is_over_before_it_is_looked_for_gives_nothing_back(
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outcome_writer, "_PAUSE_S", 0.01)
+    batch = accept(store, 1000)
+    write, errors = store.spool.write_outcomes, [FileNotFoundError("no such folder")]
+
+    def fail_once(batch: str, files: dict[tuple[int, int], bytes]) -> None:
+        if errors:
+            raise errors.pop()
+        write(batch, files)
+
+    monkeypatch.setattr(store.spool, "write_outcomes", fail_once)
+    with UnitQueue(context) as queue, OutcomeWriter(context, queue) as writer:
+        writer.add(scored(queue, 0))
+    assert store.batches.get("default", batch).state == "finished"
+
+
 def test_what_goes_wrong_with_one_batch_loses_nothing_of_the_others(
     store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
