@@ -21,7 +21,7 @@ from sandbox.backends.bubblewrap.first_process import First
 from sandbox.backends.bubblewrap.sandbox import BubblewrapSandbox
 from sandbox.backends.bubblewrap.zygote import Zygote
 from sandbox.errors import InfrastructureError, IsolationUnavailable, SandboxError
-from sandbox.kernel import seccomp
+from sandbox.kernel import hard_limits, seccomp
 from sandbox.kernel.cgroups import Cgroup, Cgroups
 from sandbox.kernel.memory_monitor import Monitor
 from sandbox.kernel.user_ids import USER_IDS, UserIds
@@ -46,6 +46,7 @@ class Bubblewrap:
 
     def __init__(self, settings: SandboxSettings) -> None:
         """Raises IsolationUnavailable if a layer that safety needs is missing."""
+        hard_limits.check()
         self._settings = settings
         self._program = bwrap_run.find("bwrap", "bubblewrap")
         self._is_root = os.geteuid() == 0

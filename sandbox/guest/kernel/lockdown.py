@@ -31,6 +31,7 @@ _WRITABLE = ("/tmp", "/dev/shm")  # private to the sandbox
 _SYSTEM = ("/bin", "/lib", "/lib64", "/opt", "/usr")
 
 
+_LESS_WILL_DO = (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_SIGPENDING)  # no usual grader comes near them
 _LIFETIME_S = 1 << 20  # of processor time: deadlines end a child that grades whole batches, not this limit
 
 
@@ -143,7 +144,11 @@ def refuse_cores() -> None:
 
 
 def set_rlimits(limits: GraderLimits) -> None:
-    """Sets the limits that the kernel enforces for each process."""
+    """Sets the limits that the kernel enforces for each process.
+
+    Raises:
+        ValueError: the hard limit of one that graders notice is lower. The host makes sure that it is not.
+    """
     # RLIMIT_DATA counts memory that is really writable; RLIMIT_AS also counts memory that threads only reserve.
     for what, soft in (
         (resource.RLIMIT_DATA, limits.memory_bytes),
@@ -159,6 +164,9 @@ def set_rlimits(limits: GraderLimits) -> None:
         (resource.RLIMIT_NICE, 0),
         (resource.RLIMIT_RTPRIO, 0),
     ):
+        hard = resource.getrlimit(what)[1]
+        if what in _LESS_WILL_DO and hard != resource.RLIM_INFINITY:
+            soft = min(soft, hard)
         resource.setrlimit(what, (soft, soft))
 
 

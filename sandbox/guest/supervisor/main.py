@@ -214,6 +214,7 @@ class Supervisor:
 def begin() -> None:
     """Does the first steps of a process of the guest."""
     signals.forget_inherited()
+    os.umask(0o022)  # whatever that of the service is
     # As pid 1, a process ignores signals from inside unless it has a handler, and Python installs one for SIGINT.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ.pop("LD_BIND_NOW", None)  # the loader has read it

@@ -150,6 +150,7 @@ _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1)
 @contextmanager
 def _as_under_nohup() -> Iterator[None]:
     before = {number: signal.signal(number, signal.SIG_IGN) for number in _IGNORED}
+    umask = os.umask(0o077)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM, signal.SIGWINCH])
     try:
         yield
@@ -157,19 +158,21 @@ def _as_under_nohup() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM, signal.SIGWINCH])
         for number, handler in before.items():
             signal.signal(number, handler)
+        os.umask(umask)
 
 
 @pytest.mark.parametrize("zygote", [True, False])
-def test_signals_have_no_effects_that_what_started_the_service_gave_them(zygote: bool, forking: Bubblewrap) -> None:
+def test_signals_and_the_umask_are_not_those_of_what_started_the_service(zygote: bool, forking: Bubblewrap) -> None:
     """A blocked SIGALRM would end no endless loop."""
-    asked = "import signal\nanswer = [sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])), " + _SEEN["signal handlers"]
+    asked = "import os, signal\nanswer = [sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])), os.umask(0o022), "
+    asked += _SEEN["signal handlers"]
     found = []
     with _as_under_nohup(), closing(Bubblewrap(SandboxSettings(zygote=zygote))) as made, started(made) as session:
         found.append(Grader(session).load().ask(f"{asked}]"))
     with started(forking) as session:
         found.append(Grader(session).load().ask(f"{asked}]"))
     assert found[0] == found[1]
-    assert found[0][0] == []
+    assert found[0][:2] == [[], 0o022]
 
 
 def test_each_has_namespaces_of_its_own(forking: Bubblewrap) -> None:

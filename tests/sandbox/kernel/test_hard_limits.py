@@ -1,0 +1,57 @@
+"""Tests of what the limits of the service do to sandboxes."""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.sandbox
+
+_SCORES = """
+import json
+from sandbox.errors import IsolationUnavailable
+from sandbox.grader_source import GraderSource
+from sandbox.pool.pool import open_pool
+from sandbox.settings import SandboxSettings
+
+try:
+    with open_pool(SandboxSettings(backend="bubblewrap")) as pool:
+        with pool.grading(GraderSource("async def grade(thread):\\n    return 0.5\\n")) as grading:
+            print(grading.score(b'{"completion": ""}', 0, "g@1")[0].score)
+except IsolationUnavailable as error:
+    print(error)
+"""
+
+
+def scored_with(what: int, hard: int) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", _SCORES],
+        cwd=Path(__file__).parents[3],
+        preexec_fn=lambda: resource.setrlimit(what, (hard, hard)),
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("what", "hard", "told"),
+    [
+        (resource.RLIMIT_STACK, 4 << 20, "`ulimit -Hs` is 4096 here, and sandboxes need 8192: raise it"),
+        (resource.RLIMIT_FSIZE, 1 << 20, "`ulimit -Hf` is 1024 here, and sandboxes need 8192: raise it"),
+        (resource.RLIMIT_NOFILE, 100, "`ulimit -Hn` is 100 here, and sandboxes need 128: raise it"),
+    ],
+)
+def test_a_limit_that_graders_would_notice_is_named_at_the_start(what: int, hard: int, told: str) -> None:
+    """Without that, each grader would be refused as one that ends its process."""
+    assert told in scored_with(what, hard)
+
+
+@pytest.mark.parametrize(
+    ("what", "hard"),
+    [(resource.RLIMIT_SIGPENDING, 64), (resource.RLIMIT_CPU, 3600), (resource.RLIMIT_AS, 1 << 31)],
+)
+def test_a_limit_that_no_usual_grader_comes_near_may_be_lower(what: int, hard: int) -> None:
+    assert scored_with(what, hard) == "0.5\n"
