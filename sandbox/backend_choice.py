@@ -38,8 +38,8 @@ def choose(settings: SandboxSettings) -> Backend:
         try:
             return _proved(BACKENDS[name](settings))
         except IsolationUnavailable as error:
-            refused.append(f"{name}: {error}")
-    raise IsolationUnavailable("\n".join(refused))
+            refused.append(f"{name}: {str(error).rstrip('.')}.")
+    raise IsolationUnavailable(" ".join(refused))
 
 
 def _proved(backend: Backend) -> Backend:
