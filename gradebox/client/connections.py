@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 import httpx
 
@@ -21,8 +21,8 @@ class ClientConnections:
         self._connect()
 
     def _connect(self) -> None:
-        self._pid = os.getpid()
         self._client = httpx.Client(**self._rules.options(), transport=self._transport)
+        self._pid = os.getpid()  # last: until then, other threads do not take the client of the parent for theirs
 
     @property
     def http(self) -> httpx.Client:
@@ -49,7 +49,7 @@ class AsyncClientConnections:
     def __init__(self, rules: Rules, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._rules = rules
         self._transport = transport
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
+        self._clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
         self._closed: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
     @property
@@ -59,6 +59,8 @@ class AsyncClientConnections:
         if loop in self._closed:
             raise ClientClosed(_CLOSED)
         if loop not in self._clients:
+            for ended in [each for each in [*self._clients] if each.is_closed()]:
+                self._clients.pop(ended, None)  # connections refer to their loop: a weak dict would keep both
             self._clients[loop] = httpx.AsyncClient(**self._rules.options(), transport=self._transport)
         return self._clients[loop]
 
