@@ -24,6 +24,7 @@ from storage.uploads import Upload
 
 NOTHING_TO_SAY = "nothing-to-say"
 INSTRUCTIONS_CHARACTERS = 4000
+LABEL_CHARACTERS = 1000  # of what names a grader or a field: with the instructions, it has to fit into a source
 _BYTES = 2 * bodies.MIB  # for labels, which take about eleven times as much memory when parsed
 
 
@@ -37,7 +38,7 @@ class NewFeedback(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     of: FeedbackTarget = "completion"
     grader: str | None = None
     threshold: float | None = None
-    labels: dict[str, float] | str | None = None
+    labels: dict[str, float] | Annotated[str, msgspec.Meta(max_length=LABEL_CHARACTERS)] | None = None
     instructions: Annotated[str, msgspec.Meta(min_length=1, max_length=INSTRUCTIONS_CHARACTERS)] | None = None
     budget: BudgetOfBatch | None = None
     keep_replies: bool = True

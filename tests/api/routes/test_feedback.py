@@ -73,6 +73,7 @@ def test_what_is_refused_leaves_nothing(
     problem(ask(client, batch, labels=["a"]), 422, "invalid-request")
     problem(ask(client, batch, of="judge", labels={"a": "b"}), 422, "invalid-request")
     problem(ask(client, batch, of="judge", labels="metadata."), 422, "invalid-request")
+    problem(ask(client, batch, of="judge", labels="metadata." + "a" * 130_000), 422, "invalid-request")
     large = {f"t{number}" * 20: 1.0 for number in range(100_000)}
     assert "metadata" in problem(ask(client, batch, of="judge", labels=large), 413, "too-large")
     text = client.post(f"{PROJECT}/batches/{batch.id}/feedback", content=b"{}", headers={"Content-Type": "text/plain"})
