@@ -200,7 +200,11 @@ class ServerAsks:
     async def _find_or_pay(
         self, request: ModelRequest, context: AskContext, used: _UsedModel, asked: CountedAsk, digest: bytes
     ) -> Answer:
-        found = await self._look(asked, digest)
+        used.asks += 1  # so that its connections stay open, however long the store is away
+        try:
+            found = await self._look(asked, digest)
+        finally:
+            used.asks -= 1
         if found.reply is not None:
             return Answer(found.reply, Spent(asks=1, kept=1))
         return await self._pay_model(request, context, used, asked, digest)

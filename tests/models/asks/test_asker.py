@@ -25,7 +25,7 @@ from gradebox.asks.model import choice_schema
 from gradebox.outcome import Spent
 from gradebox.schemas import ModelDefaults, ModelTrial, Price, Spending
 from models import store_calls
-from models.asks import server_connections
+from models.asks import server_asks, server_connections
 from models.asks.ask_context import AskContext
 from models.asks.ask_counts import AskCounts
 from models.asks.asker import Asker
@@ -33,6 +33,7 @@ from models.asks.validation_timeouts import Patience
 from models.errors import AskFailed
 from models.replies import chat_completion, error_answers
 from models.replies.answer_json import Answer
+from models.servers.client_cache import Clients
 from models.settings import ModelSettings
 from storage import redis_keys
 from storage.access.audit import Audit
@@ -902,6 +903,22 @@ def test_a_worker_waits_for_the_store_however_long_it_is_away(tmp_path: Path, mo
             asker.close()
             assert asks_counted(url) == {"asks": 16, "kept": 4, "input_tokens": 120}
         assert len(server.bodies) == 12
+
+
+def test_connections_stay_open_for_asks_that_wait_for_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_asks, "_LOOKS_TO_IDLE", 1)
+    monkeypatch.setattr(Clients.close_idle, "__defaults__", (0.1,))
+    with ModelServer() as server:
+        with redis_server(tmp_path) as url:
+            asker = Asker(store_at(url, tmp_path, server), HERE, waits_for_store=True)
+            told(asker, request("1"))
+        asked = asker.ask(request("2"), CONTEXT, lambda: True)
+        sleep(1.5)
+        with redis_server(tmp_path):
+            assert not asked.result(20).is_error
+            asker.close()
 
 
 def test_a_worker_waits_for_a_store_that_is_full(
