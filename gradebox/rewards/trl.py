@@ -157,9 +157,10 @@ class RewardPolicy:
         applies = [outcome for outcome in outcomes if outcome.not_applicable is None]
         yield "not_applicable_rate", 1 - len(applies) / len(outcomes)
         found: dict[str, list[float]] = {part: [] for part in self._parts}
+        may_differ = (_installed() or _OWN_METRICS) >= _OWN_METRICS
         for outcome in outcomes:
             for name, value in (outcome.values or {}).items():
-                if name in found or (_installed() or _OWN_METRICS) >= _OWN_METRICS:
+                if may_differ or name in found:
                     found.setdefault(name, []).append(value)
         for part in self._parts:
             missing = sum(part not in (outcome.values or {}) for outcome in applies)
