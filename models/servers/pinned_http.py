@@ -197,6 +197,10 @@ class _BoundedAnswer(ResponseHandler):
 
     _came = 0
 
+    def is_connected(self) -> bool:
+        """Whether the connection can be used. What a server sent after its answer would be that of the next request."""
+        return super().is_connected() and not self.should_close
+
     def set_response_params(self, **params: Any) -> None:
         """Starts the count of the next answer."""
         self._came, self._payload = 0, None

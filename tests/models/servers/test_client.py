@@ -15,6 +15,8 @@ from models.errors import AskFailed, TokenUsage
 from models.replies.chat_completion import ServerReply
 from models.replies.error_answers import refusal, reported
 from models.servers.client import ModelClient
+from models.servers.permitted_addresses import look_up
+from models.servers.pinned_http import PinnedHttp
 from models.servers.server_trials import of_model
 from models.settings import ModelSettings
 from storage.models.models import RegisteredModel
@@ -78,6 +80,26 @@ def test_a_connection_is_used_again_until_a_server_might_close_it(
     monkeypatch.setattr(server, "get_request", accept_and_count)
     asyncio.run(main())
     assert len(accepted) == 2
+
+
+def test_what_a_server_sends_after_an_answer_is_not_the_answer_to_the_next_request() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        for told in (await reader.readexactly(1), b"!"):
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n" + told)
+            await asyncio.sleep(0.05)
+
+    async def main() -> list[bytes]:
+        found = list[bytes]()
+        async with await asyncio.start_server(answer, "127.0.0.1") as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            async with PinnedHttp(url, "", 4, HERE, look_up) as http:
+                for sent in (b"1", b"2"):
+                    found.append((await http.post("/", sent, 5)).body)
+                    await asyncio.sleep(0.1)
+        return found
+
+    assert asyncio.run(main()) == [b"1", b"2"]
 
 
 def test_no_key_is_no_header(server: ModelServer) -> None:
