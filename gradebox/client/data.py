@@ -45,7 +45,7 @@ def _pack(folder: Path) -> bytes:
 
 def _files(folder: Path) -> Iterator[Path]:
     """All files, sorted by path. A link to a file counts as that file, since model caches contain links."""
-    for below, folders, names in os.walk(folder):
+    for below, folders, names in os.walk(folder, onerror=_refuse):
         folders.sort()
         for name in folders:
             if Path(below, name).is_symlink():
@@ -54,3 +54,9 @@ def _files(folder: Path) -> Iterator[Path]:
             if not path.is_file():
                 raise GradeboxError(f"{str(path)!r} is no file, or a link to nothing: remove it from the folder")
             yield path
+
+
+def _refuse(error: OSError) -> None:
+    raise GradeboxError(
+        f"{error.filename!r} cannot be read: {error.strerror}. Make it readable, or remove it from the folder"
+    ) from error
