@@ -1,7 +1,6 @@
 """Endpoints of a project: reward servers, with their keys."""
 
 from functools import partial
-from importlib import import_module
 from typing import cast
 
 from anyio.to_thread import run_sync
@@ -11,7 +10,7 @@ from api.access.auth import InProject, ManagesIn
 from api.access.callers import watched
 from api.http import openapi
 from api.intake import bodies
-from api.routes.registered import NewServer, ServerChanges, Url, allowed, given
+from api.routes.registered import NewServer, ServerChanges, Url, allowed, given, trials
 from api.services import Served
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
 from storage.models.endpoints import EndpointChanges
@@ -69,10 +68,7 @@ async def test(request: Request, services: Served, project: ManagesIn, key: str)
     """
     access = await run_sync(services.store.endpoints.access, project, key)
     async with watched(request) as client, client.place(services.trials, project):
-        trials = await run_sync(
-            import_module, "models.servers.server_trials"
-        )  # takes a second: not at the start, and in a thread
-        found: EndpointTrial = await trials.of_endpoint(access, services.models)
+        found: EndpointTrial = await (await trials()).of_endpoint(access, services.models)
     await run_sync(services.store.endpoints.note_trial, project, key, access.server.revision, found)
     return found
 

@@ -1,7 +1,6 @@
 """Models of a project: servers of chat completions, with their keys."""
 
 from functools import partial
-from importlib import import_module
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -14,7 +13,7 @@ from api.access.callers import watched
 from api.http import openapi
 from api.intake import bodies
 from api.intake.money import Currency
-from api.routes.registered import NewServer, PerMinute, ServerChanges, Url, allowed, given
+from api.routes.registered import NewServer, PerMinute, ServerChanges, Url, allowed, given, trials
 from api.services import Served
 from gradebox.schemas import ModelDefaults, ModelFault, ModelTrial, Price, ProjectModel
 from storage.models.models import Changes
@@ -108,10 +107,7 @@ async def test(request: Request, services: Served, project: ManagesIn, key: str)
     currency = access.server.price.currency if access.server.price else ""
     count = partial(run_sync, partial(spending.count_trial, project, key, currency))
     async with watched(request) as client, client.place(services.trials, project):
-        trials = await run_sync(
-            import_module, "models.servers.server_trials"
-        )  # takes a second: not at the start, and in a thread
-        found: ModelTrial = await trials.of_model(access, services.models, count)
+        found: ModelTrial = await (await trials()).of_model(access, services.models, count)
     await run_sync(services.store.models.note_trial, project, key, access.server.revision, found)
     return found
 

@@ -1,8 +1,11 @@
 """Common parts of the routes of models and endpoints, the servers that a project registers."""
 
+from importlib import import_module
+from types import ModuleType
 from typing import Annotated, Any
 
 import msgspec
+from anyio.to_thread import run_sync
 from msgspec.structs import asdict
 
 from api.http.problems import ProblemError, invalid
@@ -60,3 +63,8 @@ def allowed(services: Services, url: str) -> str:
     except AddressError as error:
         raise ProblemError(403, "forbidden", str(error)) from None
     return place.url
+
+
+async def trials() -> ModuleType:
+    """The module with the tests of servers. Loading it takes a second: it is done in a thread, and not at the start."""
+    return await run_sync(import_module, "models.servers.server_trials")

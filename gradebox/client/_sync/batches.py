@@ -275,7 +275,7 @@ class BatchHandle(BatchRecord):
         """As `record`, for JSON lines such as `{"id": "sample-1", "score": 1, "reason": "why"}`.
 
         A line has an `id` or an `index`. Bytes are one request of at most 100,000 lines, which the service records all,
-        or none. Other lines are sent in as few requests as possible.
+        or none. Other lines, each with its end, are sent in as few requests as possible.
         """
         return self._record(grader, [lines] if isinstance(lines, bytes) else blocks_of(lines))
 
