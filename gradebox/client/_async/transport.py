@@ -56,8 +56,8 @@ class AsyncTransport:
                     self.rules.reached = True
                     if response.is_success:
                         async for block in response.aiter_bytes():
-                            attempt = 0
                             for each in reader.feed(block):
+                                attempt = 0
                                 yield each
                         for each in reader.end():
                             yield each

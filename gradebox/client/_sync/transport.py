@@ -57,8 +57,8 @@ class Transport:
                     self.rules.reached = True
                     if response.is_success:
                         for block in response.iter_bytes():
-                            attempt = 0
                             for each in reader.feed(block):
+                                attempt = 0
                                 yield each
                         for each in reader.end():
                             yield each

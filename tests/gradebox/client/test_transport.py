@@ -5,7 +5,7 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -17,6 +17,7 @@ from gradebox.client._async.transport import AsyncTransport
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import access_calls, batch_calls, collection, grader_calls
 from gradebox.client.calls.call import Call
+from gradebox.client.line_readers import OutcomeReader
 from gradebox.client.rules import KeyAuth, Rules
 from gradebox.errors import (
     ApiError,
@@ -270,6 +271,17 @@ def test_the_tries_have_an_end(pauses: list[float]) -> None:
         sender.send(grader_calls.list_graders("default"))
     assert len(pauses) == 6
     assert 5 < sum(pauses) < 15
+
+
+def test_the_tries_of_a_stream_that_brings_no_whole_line_have_an_end(pauses: list[float]) -> None:
+    def part() -> Iterator[bytes]:
+        assert len(pauses) < 50
+        yield b'{"index":'
+        raise httpx.ReadError("reset")
+
+    sender = transport(lambda _: httpx.Response(200, content=part()))
+    with pytest.raises(ConnectionFailed, match="broke"):
+        next(sender.lines("/outcomes", OutcomeReader(None)))
 
 
 def test_a_service_that_is_away_for_long_is_waited_for_and_the_log_says_so(
