@@ -56,15 +56,22 @@ class Grading:
         return self._session
 
     def load(self, stopping: Stopping | None = None) -> Loaded:
-        """Returns the result of loading the grader in the session in use.
+        """Returns the result of loading the grader in the session in use. A doubtful one is confirmed in another one.
 
         Raises:
             InfrastructureError: no session is available.
             Stopped: `stopping` returned True.
         """
-        session = self._session = self._session or self._take(stopping)
-        assert session.loaded is not None
-        return session.loaded
+        tries = 0
+        while self._session is None:
+            session = self._take(stopping)
+            tries += 1
+            if session.loaded is not None and session.loaded.doubtful and tries < _TRIES:
+                self._drop(session, "refused")
+            else:
+                self._session = session
+        assert self._session.loaded is not None
+        return self._session.loaded
 
     def release(self) -> Session | None:
         """Detaches the session and returns it, if there is one."""
@@ -366,10 +373,11 @@ def _refusal(failures: list[Loaded]) -> OutcomeError:
     """The error of each thread if a grader that was valid once could not be loaded in several sandboxes.
 
     Raises:
-        InfrastructureError: loading took too long, or failed in different ways. This machine may be too busy.
+        InfrastructureError: loading took too long, ended without a reason, or failed in different ways. This machine
+            may be too busy, or lack memory.
     """
     found = [failed.checks[-1] for failed in failures]
     ways = {(check.number, check.line, check.message.partition(":")[0]) for check in found}
-    if len(ways) > 1 or any(failed.overdue for failed in failures):
+    if len(ways) > 1 or any(failed.overdue or failed.doubtful for failed in failures):
         raise InfrastructureError(f"a grader could not be loaded in {len(failures)} sandboxes: {found[-1].message}")
     return OutcomeError("exception", f"the grader could not be loaded: {found[-1].message}")

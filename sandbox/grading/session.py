@@ -35,6 +35,7 @@ from sandbox.guest.protocol.frames import (
     RECORDS,
     RESET,
     SHARE,
+    STOPPED,
     TAINTED,
     CheckResult,
     GraderLimits,
@@ -83,7 +84,8 @@ class Ended(Exception):
 
 class Loaded(NamedTuple):
     """The results of the first four checks. `isolation` is None if one failed; `overdue`: the time for the checks had
-    passed then. `asks` names what the grader may ask, such as `model:small-judge`, in alphabetical order. `groups`:
+    passed then. `doubtful`: loading ended, or waited most of that time, before a check reported a failure, so the cause
+    may be outside. `asks` names what the grader may ask, such as `model:small-judge`, in alphabetical order. `groups`:
     each of its lines is a group.
     """
 
@@ -91,6 +93,7 @@ class Loaded(NamedTuple):
     isolation: Literal["batch", "completion"] | None
     warnings: list[str]
     overdue: bool = False
+    doubtful: bool = False
     asks: tuple[str, ...] = ()
     groups: bool = False
 
@@ -175,7 +178,8 @@ class Session:
 
         Raises:
             Ended: the sandbox ended meanwhile.
-            InfrastructureError: the sandbox had not even started, or its files were removed.
+            InfrastructureError: the sandbox had not even started, its files were removed, or loading took too long on a
+                busy machine.
             Stopped: `stopping` returned True.
         """
         self.source, self.limits = source, limits
@@ -189,6 +193,7 @@ class Session:
         finally:
             self.await_ready()
         checks: list[CheckResult] = []
+        self._wait_for_records(_LOOK_S)
         try:
             self.loaded = self._receive_checks(checks, monotonic() + limits.load_ms / 1000 + _SLACK_S, stopping)
         except Ended:
@@ -196,10 +201,25 @@ class Session:
                 raise
             number = min(len(checks), 3)
             self.loaded = Loaded([*checks[:number], CheckResult(number, False, 0, 0, 0, _MEMORY, "")], None, [])
+        self._look_at = inf
         self._check_files()
         if self.loaded.isolation is None and monotonic() - began >= limits.load_ms / 1000:
-            self.loaded = self.loaded._replace(overdue=True)
+            self.loaded = self.loaded._replace(overdue=True, doubtful=self.loaded.doubtful and self._waited())
         return self.loaded
+
+    def _waited(self) -> bool:
+        """Whether loading, which took too long, used little processor time. Raises InfrastructureError if it was given
+        little.
+        """
+        if self._before is None:
+            return True
+        after = measure(self.sandbox.pid)
+        if short := self._starved(after):
+            raise InfrastructureError(
+                f"loading a grader took too long, but it got a processor for {short.processor_s:.1f} of "
+                f"{short.seconds:.1f} s, since the machine was busy"
+            )
+        return after.processor_s - self._before.processor_s < (after.at - self._before.at) / 2
 
     def _receive_checks(self, checks: list[CheckResult], deadline: float, stopping: Stopping | None) -> Loaded:
         while True:
@@ -210,7 +230,8 @@ class Session:
                 except Malformed as error:
                     raise Ended(str(error)) from error
             elif kind in (LOADED, NOT_LOADED):
-                return self._loaded_from(checks, payload if kind == LOADED else None)
+                loaded = self._loaded_from(checks, payload if kind == LOADED else None)
+                return loaded._replace(doubtful=kind == NOT_LOADED and payload == STOPPED)
             else:
                 raise Ended(f"the guest sent a message of kind {kind} while it loaded the grader")
 
@@ -273,8 +294,7 @@ class Session:
                 raise Ended(f"the guest reported {done} outcomes for {lines} threads")
             self._check_files()
             if self._before is not None:  # otherwise these directly follow others, and the earlier result holds
-                wanted = sum(self._looks) / max(1, len(self._looks))
-                self.starved = starved(self._before, measure(self.sandbox.pid), wanted)
+                self.starved = self._starved(measure(self.sandbox.pid))
             yield records
             deadline = monotonic() + patience
             self._wait_for_records(moment)
@@ -290,6 +310,11 @@ class Session:
     def _wait_for_records(self, moment: float) -> None:
         """Schedules a measurement of usage a moment from now, in case no records arrive until then."""
         self._before, self._look_at = None, monotonic() + moment if self.sandbox.pid else inf
+
+    def _starved(self, now: ProcessorUse) -> Starved | None:
+        """Whether the sandbox got too little processor time since the first measurement."""
+        assert self._before is not None
+        return starved(self._before, now, sum(self._looks) / max(1, len(self._looks)))
 
     def _look(self, now: float) -> None:
         """Records how much processor time the sandbox gets, and whether it could use a processor."""

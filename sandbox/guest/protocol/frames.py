@@ -20,6 +20,7 @@ MAX_REPLY = 1 << 20  # no frame of the guest is longer
 LOAD, GRADE, RESET, SHARE, GRADE_SHARED, FILTER = 1, 2, 3, 4, 5, 6
 # guest to host
 READY, CHECK, LOADED, NOT_LOADED, RECORDS, DONE, TAINTED, ORPHANED = range(16, 24)
+STOPPED = b"\1"  # the payload of NOT_LOADED if loading ended, or took too long, before a check reported its failure
 
 AUTO, BATCH, COMPLETION = 0, 1, 2
 

@@ -31,6 +31,7 @@ from sandbox.guest.protocol.frames import (
     READY,
     RECORDS,
     RESET,
+    STOPPED,
     TAINTED,
     CheckResult,
     GraderLimits,
@@ -140,7 +141,7 @@ class Supervisor:
         if not loaded.done:
             if failure := self._what_stopped(loaded):
                 self._send_frame(CHECK, pack_check(failure))
-            self._send_frame(NOT_LOADED)
+            self._send_frame(NOT_LOADED, STOPPED if failure else b"")
             return
         self._limits = self._limits._replace(isolation=loaded.isolation)
         told = loaded.told

@@ -4,7 +4,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from gradebox.schemas import CHECKS, Isolation, Report
 from sandbox.errors import InfrastructureError, Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.grading import five_checks
+from sandbox.grading import session as session_module
 from sandbox.grading.session import Session, Stopping
 from sandbox.kernel import usage
+from sandbox.kernel.memory_monitor import family
 from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
 
@@ -191,14 +194,19 @@ def test_the_default_threads_lack_of_metadata_is_hinted_at(pool: Pool) -> None:
 
 AT_IMPORT = {
     "endless": ("while True:\n    pass\n", "1 s"),
+    "waits": ("import time\ntime.sleep(60)\n", "1 s"),
     "os._exit": ("import os\nos._exit(0)\n", "exit code 0"),
+    "kills itself": ("import os\nos.kill(os.getpid(), 9)\n", "ended by SIGKILL"),
     "memory": ("x = bytearray(4 << 30)\n", "emory"),
     "memory in pieces": ("x = []\nwhile True:\n    x.append(bytearray(1 << 20))\n", "emory"),
 }
 
 
 @pytest.mark.parametrize("name", AT_IMPORT)
-def test_a_module_that_does_not_come_to_its_end_fails_execution(name: str, impatient: Pool) -> None:
+def test_a_module_that_does_not_come_to_its_end_fails_execution(
+    name: str, impatient: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usage, "_pressure", lambda: (0.0, 0.0))  # regardless of other load
     top, told = AT_IMPORT[name]
     started = time.monotonic()
     source = top + "async def grade(thread):\n    return 1\n"
@@ -252,6 +260,60 @@ def test_a_sandbox_that_is_killed_fails_no_check(pool: Pool) -> None:
         report = prove(pool, text)
     assert len(found) == 2
     assert report.valid, report
+
+
+_NAPS = "import time\ntime.sleep(0.5)\nasync def grade(thread):\n    return 1\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_process_that_is_ended_from_outside_while_it_loads_fails_no_check(number: int, pool: Pool) -> None:
+    """The kernel's OOM killer may choose it, and what stops a service may send its signal to all processes."""
+    with _disturbed(pool, lambda pids: os.kill(pids[1], number)) as disturbed:
+        assert prove(pool, f"{_NAPS}# {number}").valid
+    assert len(disturbed) == 1
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["all processes", "what loads the grader"])
+def test_a_pause_while_a_grader_loads_fails_no_check(first: int, impatient: Pool) -> None:
+    def pause(pids: list[int]) -> None:
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for pid in pids[first:]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            time.sleep(1.5 * (number == signal.SIGSTOP))
+
+    with _disturbed(impatient, pause) as disturbed:
+        assert prove(impatient, f"{_NAPS}# {first}").valid
+    assert len(disturbed) == 1
+
+
+@contextmanager
+def _disturbed(pool: Pool, disturb: Callable[[list[int]], None]) -> Iterator[list[int]]:
+    """Calls `disturb` with the processes of the first sandbox that is taken, while it loads a grader."""
+    found: list[int] = []
+    timers = []
+    take = pool._ready.take_empty
+
+    def taken(began: float, stopping: Stopping | None, environment: Path | None = None) -> Session:
+        session = take(began, stopping)
+        if not found:
+            found.append(session.sandbox.pid)
+            timers.append(threading.Timer(0.25, lambda: disturb(family(session.sandbox.pid))))
+            timers[0].start()
+        return session
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pool._ready, "take_empty", taken)
+        yield found
+    timers[0].join()
+
+
+def test_a_load_that_takes_too_long_on_a_busy_machine_fails_no_check(
+    impatient: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "starved", lambda *_: usage.Starved(0.2, 1.0))
+    with pytest.raises(InfrastructureError, match=r"a processor for 0\.2 of 1\.0 s, since the machine was busy"):
+        prove(impatient, "while True: pass\n" + _ANSWER)
 
 
 def test_a_lack_of_sandboxes_fails_no_check(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
