@@ -269,10 +269,11 @@ class ChunkRun:
 
     def _is_final(self, failure: Failure, first: int) -> bool:
         """Whether a failure counts. If not, a new process grades the line again: the cause may be an earlier completion
-        of the process, by a thread or what it left, or outside the sandbox, such as the kernel's OOM killer.
+        of the process, by a thread or what it left, or outside the sandbox: the kernel's OOM killer, or a signal to all
+        processes of a service.
         """
         line = self._records.passed_on
-        if failure.kind == TIMEOUT or line == self._again or (line == first and failure != _KILLED):
+        if failure.kind == TIMEOUT or line == self._again or (line == first and failure not in _OFTEN_FROM_OUTSIDE):
             return True
         self._again = line
         return False
@@ -313,4 +314,4 @@ def how_it_ended(status: int) -> Failure:
     return Failure(CRASH, f"the process ended itself with exit code {code}")
 
 
-_KILLED = how_it_ended(signal.SIGKILL)
+_OFTEN_FROM_OUTSIDE = tuple(map(how_it_ended, (signal.SIGKILL, signal.SIGTERM)))

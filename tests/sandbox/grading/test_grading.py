@@ -99,11 +99,12 @@ async def grade(threads: list[StringThread]) -> list[float]:
 
 
 @BOTH
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize("killed", [(1,), (2,), (1, 2)], ids=["what loaded the grader", "what grades", "both"])
 def test_processes_inside_that_are_killed_from_outside_cost_no_score(
-    isolation: Any, killed: tuple[int, ...], pool: Pool
+    isolation: Any, killed: tuple[int, ...], number: int, pool: Pool
 ) -> None:
-    """The kernel's OOM killer may choose any of them, as may a person."""
+    """The kernel's OOM killer may choose any of them, as may a person, or what stops a service."""
     with pool.grading(GraderSource(_NAPS, isolation)) as grading:
         pids = family(grading.session.sandbox.pid)
 
@@ -111,8 +112,8 @@ def test_processes_inside_that_are_killed_from_outside_cost_no_score(
             if 1 < done < 5 and pids:
                 while len(pids) <= killed[-1]:  # in completion isolation, each line starts a process
                     pids[:] = family(pids[0])
-                for number in killed:
-                    os.kill(pids[number], signal.SIGKILL)
+                for place in killed:
+                    os.kill(pids[place], number)
                 pids.clear()
             return False
 
