@@ -8,6 +8,7 @@ import errno
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -28,6 +29,8 @@ MOST_PACKAGES = 100
 _LOOK_S = 0.2
 _PATIENCE_S = 600.0  # for all runs of one build together
 _CPU_S = 600
+_TRIES = 2  # of a run that is ended by a signal below: the OOM killer's, or of what stops a service, to all processes
+_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
 _OUTPUT_BYTES = 64 * 1024
 _LOCK_BYTES = 1024 * 1024
 _MEMORY_BYTES = 4 << 30
@@ -127,6 +130,18 @@ class Uv:
 
     def _run(self, *arguments: str, goes_on: GoesOn, watched: Path | None = None) -> None:
         output = self._folder / "output"
+        for _ in range(_TRIES):
+            status = self._run_once(arguments, output, goes_on, watched)
+            if status not in _FROM_OUTSIDE:
+                break
+            goes_on()
+            for path in watched.iterdir() if watched is not None else ():  # uv takes half of a package for a whole one
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if status != 0:
+            raise BuildFailed(self._failure_message(output, status))
+        self._check(watched)  # includes the files since the last check
+
+    def _run_once(self, arguments: Sequence[str], output: Path, goes_on: GoesOn, watched: Path | None) -> int:
         with output.open("wb") as file:
             process = subprocess.Popen(
                 # A killed worker would leave uv downloading. The thread of the builder, which starts uv, outlives it.
@@ -147,9 +162,7 @@ class Uv:
             if process.returncode is None:
                 os.killpg(process.pid, signal.SIGKILL)  # with its child processes
                 process.wait()
-        if status != 0:
-            raise BuildFailed(self._failure_message(output, status))
-        self._check(watched)  # includes the files since the last check
+        return status
 
     def _bound(self, pid: int) -> None:
         for what, most in (

@@ -1,10 +1,16 @@
+import signal
 import socket
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+
+import pytest
 
 from tests.processes import runs
 from tests.waiting import eventually
+from worker.environments import uv
+from worker.environments.settings import EnvironmentSettings
 
 RESOLVES = """
 import sys
@@ -13,6 +19,26 @@ from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import Uv
 Uv(Path(sys.argv[1]), EnvironmentSettings(environments_index=sys.argv[2]), 64).resolve(["six"], lambda: None)
 """
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("times", [1, 2])
+def test_uv_that_is_killed_is_run_once_more(
+    number: int, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "uv"
+    program.write_text(
+        f"#!/bin/sh\necho >> {tmp_path}/runs\n[ $(wc -l < {tmp_path}/runs) -gt {times} ] || kill -{number} $$"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(uv, "find_uv_bin", lambda: str(program))
+    made = uv.Uv(tmp_path, EnvironmentSettings(), 64)
+    half = tmp_path / "target" / "half"
+    half.mkdir(parents=True)
+    with pytest.raises(uv.BuildFailed, match=f"uv ended with -{number}") if times > 1 else nullcontext():
+        made.install([], tmp_path / "target", lambda: None)
+    assert (tmp_path / "runs").read_text() == "\n\n"
+    assert not half.exists()
 
 
 def test_a_killed_worker_leaves_no_uv(tmp_path: Path) -> None:
