@@ -171,7 +171,7 @@ class ServerAsks:
         except SecretKeyError:
             return failed("unreachable", f"the API key of {request.name!r} cannot be decrypted: give it again", True)
         except RedisError as error:
-            if not is_away(error):
+            if not is_away(error) or context.patience is not None:  # a proof would blame the grader
                 raise
             return failed("unreachable", "the service's store does not answer: score it again later", True)
         finally:
