@@ -324,6 +324,12 @@ def test_a_grader_that_cannot_be_loaded_gives_errors_and_never_zeros(pool: Pool)
     assert "could not be loaded" in str(outcomes[0].error)
 
 
+def test_a_process_that_is_killed_at_each_load_is_not_the_graders_error(pool: Pool) -> None:
+    """A stored version was proved valid, so something else kills it, such as the kernel's OOM killer."""
+    with pytest.raises(InfrastructureError, match="could not be loaded in 2 sandboxes: while it ran, the process"):
+        score(pool, GraderSource("import os\nos.kill(os.getpid(), 9)\n" + _LENGTH), [line("a")])
+
+
 def test_no_lines_no_outcomes(pool: Pool) -> None:
     with pool.grading(GraderSource(_LENGTH)) as grading:
         assert grading.score(b"", 0, "g@1") == []
