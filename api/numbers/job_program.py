@@ -9,6 +9,7 @@ imports, which the program does once, before its first fork of that kind. It rec
 finds in its memory nothing of others.
 """
 
+import errno
 import os
 import resource
 import signal
@@ -20,7 +21,7 @@ from importlib import import_module
 from typing import IO
 
 from api.numbers.job_input import read_blocks, read_job, read_lines
-from api.numbers.jobs import OUT_OF_MEMORY, AgreementJob, ComparisonJob, IndexJob, SearchJob, SummaryJob
+from api.numbers.jobs import DISK_FULL, OUT_OF_MEMORY, AgreementJob, ComparisonJob, IndexJob, SearchJob, SummaryJob
 
 _MEMORY_BYTES = 2 << 30
 _TIME_S = 90  # of CPU time; the caller's timeout is shorter
@@ -68,6 +69,11 @@ def _compute(passed: list[int]) -> int:
         sys.stdout.buffer.flush()
     except MemoryError:
         return OUT_OF_MEMORY
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            traceback.print_exc()
+            return 1
+        return DISK_FULL  # the traceback would not fit either
     except BaseException:  # noqa: BLE001  # the caller reports it
         traceback.print_exc()
         return 1

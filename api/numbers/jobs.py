@@ -8,6 +8,8 @@ from gradebox.outcome import Spent
 
 OUT_OF_MEMORY = 9
 """The exit code of the program when it runs out of memory."""
+DISK_FULL = 10
+"""Its exit code when the disk of the temporary folder is full, which its output goes to."""
 MOST_SCORES = 10_000
 """The most scores for a bootstrap interval. With more it is a normal one: BCa's jackknife takes quadratic time."""
 

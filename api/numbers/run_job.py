@@ -1,16 +1,17 @@
 """Runs jobs in forks of the program that computes statistics, within limits."""
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, gettempdir
 from threading import Event, Thread
 from time import monotonic
 from typing import IO, Literal, TypeAlias
 
 from api.http.problems import too_large
 from api.numbers import job_input
-from api.numbers.jobs import OUT_OF_MEMORY, Job, kind_of
+from api.numbers.jobs import DISK_FULL, OUT_OF_MEMORY, Job, kind_of
 from api.numbers.program_client import Computing, LoadedProgram
 from sandbox.errors import InfrastructureError, Stopped
 
@@ -38,6 +39,7 @@ def run_into(result: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]], is
     Raises:
         ProblemError: it takes more than `TIME_S`, or more than 2 GiB of memory.
         Stopped: the caller no longer waits.
+        OSError: the disk of the temporary folder is full.
         InfrastructureError: the program failed.
     """
     with TemporaryFile() as errors:
@@ -55,6 +57,8 @@ def run_into(result: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]], is
             raise too_large(f"statistics of so many outcomes take more than {TIME_S:g} s: compare fewer at once")
         if code == OUT_OF_MEMORY:
             raise too_large("statistics of so many outcomes take more than 2 GiB of memory: compare fewer at once")
+        if code == DISK_FULL:
+            raise OSError(errno.ENOSPC, "the disk of the temporary folder is full: free some of it", gettempdir())
         if code != 0:
             errors.seek(max(0, errors.seek(0, os.SEEK_END) - _SHOWN))
             ended = "was killed" if code is None else f"ended with {code}"

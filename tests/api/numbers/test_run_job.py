@@ -1,7 +1,9 @@
+import errno
 import json
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -109,6 +111,15 @@ def test_a_fork_that_is_killed_is_an_error_and_the_next_job_runs() -> None:
     with pytest.raises(InfrastructureError, match="was killed"):
         run_job.run(SummaryJob(["g@1"], 10), [killed()], waits)
     assert (one_job(), program()) == (before, of)
+
+
+@pytest.mark.parametrize("disk", [1], indirect=True)
+def test_a_full_disk_of_the_temporary_folder_is_told(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (disk / "filler").write_bytes(bytes(os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize))
+    monkeypatch.setattr(tempfile, "tempdir", str(disk))
+    with pytest.raises(OSError, match="the disk of the temporary folder is full") as full:
+        one_job()
+    assert (full.value.errno, full.value.filename) == (errno.ENOSPC, str(disk))
 
 
 def test_a_program_that_is_killed_is_started_again() -> None:
