@@ -128,7 +128,10 @@ class EnvironmentFolders:
         return swept
 
     def _prepare(self) -> None:
-        shared_folders.make_folder(self.folder)
+        try:
+            shared_folders.make_folder(self.folder)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, f"{self.folder} (GRADEBOX_ENVIRONMENTS_DIR)") from error
         shared_folders.check_owner(self.folder)
 
     def _unpack(self, sha256: str, target: Path) -> None:

@@ -11,7 +11,7 @@ from typing import IO, NamedTuple, Protocol, cast
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from storage.errors import CutOff, PayloadLost
+from storage.errors import CutOff, PayloadLost, SpoolUnusable
 from storage.spool import disk
 
 MIB = 1024 * 1024
@@ -47,8 +47,12 @@ class FileStore:
     """
 
     def __init__(self, url: str) -> None:
+        """Raises SpoolUnusable if there is no file system for this URL."""
         store = url.partition("://")[0]
-        self.system, self.root = fsspec.core.url_to_fs(url, **_OPTIONS.get(store, {}))
+        try:
+            self.system, self.root = fsspec.core.url_to_fs(url, **_OPTIONS.get(store, {}))
+        except (ValueError, ImportError) as error:
+            raise SpoolUnusable(f"GRADEBOX_SPOOL_URL is invalid: {error}") from error
         self.is_folder = isinstance(self.system, LocalFileSystem)
         self._no_credentials, self._foreign = _foreign_errors(store)
 

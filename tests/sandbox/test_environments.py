@@ -113,6 +113,12 @@ def test_nothing_is_unpacked_elsewhere(folder: Path, archives: Archives) -> None
     assert not (folder / "outside.py").exists()
 
 
+def test_a_folder_that_cannot_be_made_is_named_with_its_setting() -> None:
+    folders = EnvironmentFolders(SandboxSettings(environments_dir=Path("/proc/nothing")))
+    with pytest.raises(OSError, match=r"/proc/nothing \(GRADEBOX_ENVIRONMENTS_DIR\)"), folders.staging():
+        pass
+
+
 def test_it_is_bounded(folder: Path, archives: Archives) -> None:
     sha256 = archives.add({**FILES, "large": "x" * (3 << 20)})
     with pytest.raises(InfrastructureError, match="GRADEBOX_ENVIRONMENT_MB"):

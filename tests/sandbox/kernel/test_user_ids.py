@@ -5,9 +5,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from sandbox.errors import InfrastructureError
-from sandbox.kernel.user_ids import UserIds
+from sandbox.kernel.user_ids import USER_IDS, UserIds
+from sandbox.settings import SandboxSettings
 
 _ROOT = Path(__file__).parents[3]
 _TAKES_TWO = """
@@ -18,6 +20,13 @@ ids = UserIds(Path(sys.argv[1]), range(5000, 5004))
 print(ids.take(), ids.take(), flush=True)
 sys.stdin.read()
 """
+
+
+def test_all_user_ids_of_a_service_exist() -> None:
+    none = 2**32 - 1  # the kernel's -1
+    assert SandboxSettings(first_uid=none - USER_IDS).first_uid + USER_IDS - 1 < none
+    with pytest.raises(ValidationError, match="first_uid"):
+        SandboxSettings(first_uid=none - USER_IDS + 1)
 
 
 def test_no_two_are_the_same(tmp_path: Path) -> None:

@@ -211,6 +211,11 @@ def test_what_waiting_does_not_help_is_told_from_what_may_pass(bucket: str, monk
         Spool(bucket).check_usable()
 
 
+def test_a_url_of_no_file_system_is_refused_with_the_name_of_its_setting() -> None:
+    with pytest.raises(SpoolUnusable, match="GRADEBOX_SPOOL_URL is invalid: Protocol not known: foo"):
+        Spool("foo://x")
+
+
 def test_a_spool_with_the_payload_of_a_batch_or_a_mark_is_there(spool: Spool) -> None:
     assert not spool.is_there("b1")
     with spool.writing_payload("b1") as file:
