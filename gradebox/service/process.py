@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -9,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SHORTEST_DELAY_S, LONGEST_DELAY_S = 0.5, 5.0
+_FULL_BYTES = 2**20
 STEADY_S = 10.0  # after running this long, a process restarts with the shortest delay
 
 
@@ -104,7 +106,11 @@ class ServiceProcess:
             return log.read().decode("utf-8", "replace").strip()
 
     def exit_reason(self) -> str:
-        """The last line of its log, if it may be the reason for its exit."""
+        """The last line of its log, if it may be the reason for its exit; or that the disk is full, which ends Redis
+        and leaves no room for such a line.
+        """
+        if shutil.disk_usage(self.log.parent).free < _FULL_BYTES:
+            return f"the disk of {self.log.parent} is full: free some of it"
         line = (self.output().splitlines() or ["it said nothing"])[-1]
         try:
             event = json.loads(line)

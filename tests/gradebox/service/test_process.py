@@ -43,6 +43,15 @@ def test_a_process_that_dies_is_told_of_and_started_again(spawn: Spawn) -> None:
     assert process.deaths == 1
 
 
+@pytest.mark.parametrize("disk", [2], indirect=True)
+def test_a_full_disk_is_the_reason_of_what_cannot_log_one(disk: Path) -> None:
+    (disk / "filler").write_bytes(bytes(os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize))
+    process = ServiceProcess("redis", [sys.executable, "-c", "exit(1)"], dict(os.environ), disk / "redis.log", 1.0)
+    process.start()
+    eventually(lambda: process.exit_code is not None)
+    assert f"the disk of {disk} is full: free some of it" in (process.tend() or "")
+
+
 def test_a_signal_is_named(spawn: Spawn) -> None:
     process = spawn("import os; os.kill(os.getpid(), 9)")
     eventually(lambda: process.exit_code is not None)
