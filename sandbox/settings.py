@@ -57,7 +57,9 @@ class SandboxSettings(BaseSettings):
     scratch_bytes: int = Field(
         limits.SCRATCH_BYTES, ge=limits.MIB, le=limits.MAX_SCRATCH_BYTES, description="bytes of a sandbox's /tmp"
     )
-    first_uid: int = Field(200_000, ge=1000, le=2**32 - 1 - USER_IDS, description="first user id of the sandboxes that root starts")
+    first_uid: int = Field(
+        200_000, ge=1000, le=2**32 - 1 - USER_IDS, description="first user id of the sandboxes that root starts"
+    )
     zygote: bool = Field(
         True, description="whether bubblewrap sandboxes are forked from one process instead of each started anew"
     )
