@@ -61,6 +61,12 @@ def trouble_of(error: RedisError) -> str:
     return "Redis is read-only" if isinstance(error, ReadOnlyError) else "Redis does not answer"
 
 
+def seconds(redis: Redis) -> float:
+    """The time of the Redis server, because the clocks of machines differ."""
+    whole, micros = redis.time()
+    return whole + micros / 1e6
+
+
 def check_format(redis: Redis) -> None:
     """Marks an empty Redis with this format, and migrates older data to it step by step. Each step is atomic.
 

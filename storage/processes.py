@@ -3,7 +3,6 @@
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from redis.exceptions import RedisError
 from runtime import health_file, thread_failures
 from storage import redis_keys
 from storage.batch_plan import Lane
+from storage.connection import seconds
 
 TELL_S = 5.0  # interval between two reports of a process
 ROLES: dict[Lane, str] = {"": "worker", "asking": "asking-worker"}
@@ -41,7 +41,7 @@ class Processes:
 
     def report(self, record: ProcessRecord) -> None:
         """Records that a process is running."""
-        told = msgspec.json.encode(msgspec.structs.replace(record, at=time.time()))
+        told = msgspec.json.encode(msgspec.structs.replace(record, at=seconds(self._redis)))
         self._redis.hset(redis_keys.PROCESSES, _field(record), told)
 
     def leave(self, record: ProcessRecord) -> None:
@@ -50,8 +50,9 @@ class Processes:
 
     def there(self) -> list[ProcessRecord]:
         """The processes that reported recently. It changes nothing."""
+        now = seconds(self._redis)
         records = [msgspec.json.decode(found, type=ProcessRecord) for found in self._redis.hvals(redis_keys.PROCESSES)]
-        return [record for record in records if _is_recent(record)]
+        return [record for record in records if _is_recent(record, now)]
 
     def workers(self, lane: Lane = "") -> list[ProcessRecord]:
         """The running workers of the lane."""
@@ -59,8 +60,9 @@ class Processes:
 
     def forget_silent(self) -> None:
         """Removes the records of processes that ended without `leave`."""
+        now = seconds(self._redis)
         for name, found in self._redis.hgetall(redis_keys.PROCESSES).items():
-            if not _is_recent(msgspec.json.decode(found, type=ProcessRecord)):
+            if not _is_recent(msgspec.json.decode(found, type=ProcessRecord), now):
                 self._redis.hdel(redis_keys.PROCESSES, name)
 
 
@@ -114,5 +116,5 @@ def _field(record: ProcessRecord) -> str:
     return f"{record.role}:{record.name}"
 
 
-def _is_recent(record: ProcessRecord) -> bool:
-    return time.time() - record.at < health_file.SILENT_S
+def _is_recent(record: ProcessRecord, now: float) -> bool:
+    return abs(now - record.at) < health_file.SILENT_S  # the clock may have been set back since

@@ -15,7 +15,7 @@ from redis.client import Pipeline
 from gradebox.schemas import Environment, EnvironmentBuild, EnvironmentPackage
 from storage import redis_keys
 from storage.access.quotas import Quotas
-from storage.connection import text, transaction
+from storage.connection import seconds, text, transaction
 from storage.environments import environment_records as records
 from storage.errors import QuotaExceeded
 
@@ -79,20 +79,24 @@ class EnvironmentBuilds:
 
     def _claim(self) -> Claim | None:
         def take(pipe: Pipeline) -> Claim | None:
-            now = records.seconds(pipe)
+            now = seconds(pipe)
             queued: Any = pipe.zrange(redis_keys.BUILDS, 0, -1, withscores=True)  # a few for each project
             begun = {text(one).split("/")[0] for one, until in queued if until > now}
             due = [text(one) for one, until in queued if until <= now]
             member = next((one for one in due if one.split("/")[0] not in begun), None)
+            # After Redis' clock was set back, no build waits longer than a lease lasts.
+            late = {one: now + LEASE_S for one, until in queued if until > now + LEASE_S}
             if member is None:
                 pipe.multi()
+                if late:
+                    pipe.zadd(redis_keys.BUILDS, late)
                 return None
             project, key, number = member.split("/")
             tries = int(pipe.hget(redis_keys.BUILD_TRIES, member) or 0) + 1
             value = pipe.hget(redis_keys.builds(project, key), number)
             build = EnvironmentBuild.model_validate_json(value) if value else None
             pipe.multi()
-            pipe.zadd(redis_keys.BUILDS, {member: now + LEASE_S})
+            pipe.zadd(redis_keys.BUILDS, {**late, member: now + LEASE_S})
             pipe.hset(redis_keys.BUILD_TRIES, member, str(tries))
             wanted = (build.requirements, build.data) if build else ([], "")
             return Claim(project, key, int(number), tries, *wanted)
@@ -106,7 +110,7 @@ class EnvironmentBuilds:
 
         def renew(pipe: Pipeline) -> bool:
             build = _claimed(pipe, claim)
-            now = records.seconds(pipe)
+            now = seconds(pipe)
             pipe.multi()
             if build is None:
                 return False

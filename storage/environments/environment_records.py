@@ -63,9 +63,3 @@ def report(pipe: Pipeline, project: str, key: str) -> None:
 def event(project: str, key: str) -> str:
     """The name of an environment on the channel of events. It has a slash, which no batch id has."""
     return f"{project}/{key}"
-
-
-def seconds(redis: Redis) -> float:
-    """The time of the Redis server, because the clocks of workers differ."""
-    whole, micros = redis.time()
-    return float(whole) + float(micros) / 1e6

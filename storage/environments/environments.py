@@ -13,7 +13,7 @@ from gradebox.schemas import Environment, EnvironmentBuild, EnvironmentUse, Vers
 from storage import redis_keys
 from storage.access.audit import Audit
 from storage.access.quotas import Quotas
-from storage.connection import text, transaction
+from storage.connection import seconds, text, transaction
 from storage.environments import environment_builds as queue
 from storage.environments import environment_records as records
 from storage.environments.environment_archives import KEPT_S
@@ -121,7 +121,7 @@ class Environments:
         )
         records.write(pipe, environment, build)
         # The oldest is made first.
-        pipe.zadd(redis_keys.BUILDS, {queue.member(project, key, number): records.seconds(self._redis)})
+        pipe.zadd(redis_keys.BUILDS, {queue.member(project, key, number): seconds(self._redis)})
         items = [*requirements, *([f"data {data}"] if data else [])]
         self._audit.write(pipe, project, action, key, f"build {number}: {', '.join(items)}"[:1000])
         return environment.model_copy(update={"builds": [build]})

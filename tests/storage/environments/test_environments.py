@@ -13,6 +13,8 @@ from storage import redis_keys
 from storage.access.audit import Audit
 from storage.access.quotas import Quotas
 from storage.batch_plan import Wanted
+from storage.connection import seconds
+from storage.environments import environment_builds
 from storage.environments.environment_archives import KEPT_S
 from storage.environments.environment_builds import LEASE_S, TRIES, Claim, EnvironmentBuilds, Made
 from storage.environments.environments import Environments
@@ -327,3 +329,15 @@ def test_versions_of_before_there_were_environments_are_read(store: Store) -> No
     assert b'"environment":null,' in kept
     store.redis.hset(redis_keys.versions("default", "old"), "1", kept.replace(b'"environment":null,', b""))
     assert store.graders.version("default", "old", 1).environment is None
+
+
+def test_builds_wait_no_longer_than_a_lease_after_the_clock_was_set_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.environments.create("default", "waits", ["sympy"])
+    store.environments.create("another", "died", ["sympy"])
+    monkeypatch.setattr(environment_builds, "seconds", lambda redis: seconds(redis) - 3600)
+    assert store.builds.claim() is None
+    monkeypatch.setattr(environment_builds, "seconds", lambda redis: seconds(redis) - 3600 + LEASE_S)
+    assert claimed(store.builds).tries == 1
+    assert claimed(store.builds).tries == 1
