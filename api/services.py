@@ -18,11 +18,11 @@ from api.http.connections import Connections
 from api.http.large_answers import LargeAnswers
 from api.http.problems import problem_of
 from api.http.tenant_memory import TenantMemory
-from api.missing_workers import MissingWorkers
 from api.numbers.run_job import IsGone
 from api.progress_events import Watching
 from api.readiness import Readiness
 from api.settings import ApiSettings
+from api.shortages import Shortages
 from api.telemetry.collector import Stored
 from api.telemetry.exposition import Exposition
 from api.telemetry.requests import Requests
@@ -63,7 +63,7 @@ class Services:
         self.dispatch = Dispatch(store)
         self.failed_keys = FailedKeys(self.settings.failed_keys)
         self.strangers = Strangers(self.settings.strangers)
-        self.missing_workers = MissingWorkers(store)
+        self.shortages = Shortages(store)
         self.presence = Presence(store.processes, "api", self._trouble)
         self.watching = Watching(store)
         self.readiness = Readiness(store, pool)
@@ -86,10 +86,10 @@ class Services:
         self._look_ups = CapacityLimiter(LOOK_UPS_AT_ONCE)
 
     def _trouble(self) -> str | None:
-        """Returns the trouble that this process reports every few seconds. It also looks for missing workers, so that
-        their absence is logged even if no request checks readiness.
+        """Returns the trouble that this process reports every few seconds. It also looks for shortages, so that
+        they are logged even if no request checks readiness.
         """
-        self.missing_workers.look()
+        self.shortages.look()
         return self.pool.trouble()
 
     @property

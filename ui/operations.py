@@ -71,7 +71,7 @@ def _service(services: Services) -> dict[str, Any]:
     store = services.store
     return {
         "troubles": services.readiness.troubles(),
-        "warnings": services.missing_workers.known,
+        "warnings": services.shortages.known,
         "processes": sorted(store.processes.there(), key=lambda one: (one.role, one.name)),
         "keys": store.api_keys.all(),
         "free": store.spool.files.free_bytes(),

@@ -50,7 +50,7 @@ async def readyz(services: Served, response: Response, may_see: Annotated[bool, 
     """Check that this process can work: Redis answers, the spool is writable, and sandboxes are available."""
     readiness = services.readiness
     troubles = readiness.troubles() if readiness.is_fresh else await run_sync(readiness.troubles)
-    warnings = list(services.missing_workers.known) if may_see else []
+    warnings = list(services.shortages.known) if may_see else []
     if not troubles:
         return Health(status="up", warnings=warnings or None)
     response.status_code = 503

@@ -1,14 +1,17 @@
-"""Tests of the warnings about batches that wait for a missing worker."""
+"""Tests of the warnings about batches that wait for a worker, and about a Redis or spool without room."""
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import httpx
 import pytest
+from redis import Redis
 
-from api.missing_workers import GRACE_S, MissingWorkers
+from api.shortages import GRACE_S, Shortages
 from storage.batch_plan import Lane
 from storage.processes import ROLES, ProcessRecord
+from storage.spool.spool import Spool
 from storage.store import Store
 from tests.api.conftest import Service
 from tests.storage.making import accept, full, wanted
@@ -19,12 +22,12 @@ ASKS = ("model:small-judge",)
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [time.monotonic()]
-    monkeypatch.setattr("api.missing_workers.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("api.shortages.time.monotonic", lambda: now[0])
     return now
 
 
-def told(missing: MissingWorkers) -> list[str]:
-    return list(missing.known)
+def told(shortages: Shortages) -> list[str]:
+    return list(shortages.known)
 
 
 @pytest.mark.parametrize(
@@ -41,34 +44,56 @@ def test_batches_that_wait_for_no_worker_are_told_with_what_to_start(
 ) -> None:
     other: Lane = "" if lane else "asking"
     store.processes.report(ProcessRecord(ROLES[other], "host:1"))  # this worker does not score these batches
-    missing = MissingWorkers(store)
+    shortages = Shortages(store)
     accept(store, 10, wanted(store, "g", asks=asks))
-    missing.look()
-    assert told(missing) == []  # the worker may be starting
+    shortages.look()
+    assert told(shortages) == []  # the worker may be starting
     clock[0] += GRACE_S
     for _ in range(3):
-        missing.look()
-    assert [to_start in said for said in told(missing)] == [True]
+        shortages.look()
+    assert [to_start in said for said in told(shortages)] == [True]
     assert [to_start in record.message for record in caplog.records if record.levelname == "WARNING"] == [True]
     with full(store.redis):  # workers cannot report
-        missing.look()
-    assert ["`maxmemory`" in said for said in told(missing)] == [True]
+        shortages.look()
+    assert ["`maxmemory`" in said for said in told(shortages)] == [True]
     store.processes.report(ProcessRecord(ROLES[lane], "host:2"))
-    missing.look()
-    assert told(missing) == []
+    shortages.look()
+    assert told(shortages) == []
 
 
 def test_nothing_is_missing_where_nothing_waits(store: Store, clock: list[float]) -> None:
-    missing = MissingWorkers(store)
+    shortages = Shortages(store)
     for _ in range(2):
-        missing.look()
+        shortages.look()
         clock[0] += GRACE_S
-    assert told(missing) == []
+    assert told(shortages) == []
+
+
+def test_a_full_redis_is_told_before_anything_waits(store: Store) -> None:
+    shortages = Shortages(store)
+    with full(store.redis):
+        shortages.look()
+    assert ["`maxmemory`" in said for said in told(shortages)] == [True]
+    shortages.look()
+    assert told(shortages) == []
+
+
+def test_a_spool_without_room_for_uploads_is_told(redis: Redis, tmp_path: Path) -> None:
+    store = Store(redis, Spool(f"file://{tmp_path}", reserve=1 << 60))
+    shortages = Shortages(store)
+    shortages.look()
+    assert ["GRADEBOX_RESERVE_MB" in said for said in told(shortages)] == [True]
+
+
+def test_a_spool_that_is_away_is_not_full(redis: Redis, tmp_path: Path) -> None:
+    shortages = Shortages(Store(redis, Spool(f"file://{tmp_path}/gone", reserve=1 << 60)))
+    shortages.look()
+    assert told(shortages) == []
 
 
 @pytest.mark.sandbox
 def test_readyz_says_so_and_stays_ready_for_all_else(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service.services.missing_workers, "known", ("no worker",))
+    monkeypatch.setattr(service.services.shortages, "known", ("no worker",))
     answer = httpx.get(f"{service.url}/readyz")
     assert (answer.status_code, answer.json()) == (200, {"status": "up", "warnings": ["no worker"]})
     wrong_key = httpx.get(f"{service.url}/readyz", headers={"Authorization": "Bearer wrong"})
