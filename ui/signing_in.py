@@ -17,7 +17,7 @@ from ui.visits import COOKIE
 HOME = "/ui/"
 _FORM_BYTES = 16 * 1024  # small, because the senders are not authenticated
 _WRONG = "The API key is unknown or revoked. Check that it was copied completely, or ask for a new one."
-_USED = "This link was already used, or is older than a day. Create a new one: gradebox pages."
+_USED = "This link was already used, is older than a day, or its API key was revoked. Create a new one: gradebox pages."
 
 
 async def form(request: Request) -> Response:

@@ -79,6 +79,15 @@ def test_a_link_signs_in_once(client: httpx.Client, stranger: httpx.Client) -> N
         assert second.get("/ui/enter", headers=typed).status_code == 401
 
 
+def test_a_link_of_a_revoked_key_is_refused_and_says_so(client: httpx.Client, stranger: httpx.Client) -> None:
+    key = client.post("/v1/keys", json={"name": "k", "projects": ["default"], "role": "read"}).json()
+    bearer = {"Authorization": f"Bearer {key['secret']}"}
+    path = stranger.post("/v1/me/sign-in", headers=bearer).json()["path"]
+    client.delete(f"/v1/keys/{key['id']}").raise_for_status()
+    refused = stranger.get(path, headers={"Sec-Fetch-Site": "none"})
+    assert (refused.status_code, "its API key was revoked" in refused.text) == (401, True)
+
+
 def test_a_link_is_not_used_up_by_what_looks_at_links(client: httpx.Client, stranger: httpx.Client) -> None:
     path = client.post("/v1/me/sign-in").json()["path"]
     token = path.partition("token=")[2]
