@@ -9,13 +9,12 @@ from pathlib import Path
 import msgspec
 import structlog
 from redis import Redis
-from redis.client import Pipeline
 
 from gradebox.key_file import NEW_KEY_FILE, id_of, new_token
 from gradebox.schemas import ApiKey, Role
 from storage import redis_keys
 from storage.access.audit import Audit
-from storage.connection import transaction
+from storage.connection import script
 from storage.errors import NotFound, no_project
 from storage.spool.disk import create_private
 
@@ -60,23 +59,18 @@ class ApiKeys:
         return bool(self._redis.exists(redis_keys.API_KEYS))
 
     def revoke(self, key_id: str) -> None:
-        """Revokes a key, at once and permanently.
+        """Revokes a key, at once and permanently, even if Redis is full.
 
         Raises:
             NotFound: there is no such key.
         """
-
-        def revoke(pipe: Pipeline) -> None:
-            value = pipe.hget(redis_keys.API_KEYS, key_id)
-            pipe.multi()
-            if not isinstance(value, bytes):
-                raise NotFound(f"there is no API key {key_id!r}: list the keys to see their ids")
-            record = msgspec.json.decode(value, type=_Record)
-            record.revoked = True
-            pipe.hset(redis_keys.API_KEYS, key_id, msgspec.json.encode(record))
-            self._audit.write(pipe, EVERY_PROJECT, "key.revoke", key_id)
-
-        transaction(self._redis, revoke, redis_keys.API_KEYS)
+        value = self._redis.hget(redis_keys.API_KEYS, key_id)
+        if value is None:
+            raise NotFound(f"there is no API key {key_id!r}: list the keys to see their ids")
+        record = msgspec.json.decode(value, type=_Record)
+        record.revoked = True  # nothing else of a key ever changes
+        line = self._audit.arguments(EVERY_PROJECT, "key.revoke", key_id)
+        script(self._redis, "revoke_key")(args=[key_id, msgspec.json.encode(record), *line])
 
     def find(self, token: str, project: str | None = None) -> ApiKey | None:
         """The key with this secret, unless it is revoked.

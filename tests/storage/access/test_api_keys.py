@@ -8,8 +8,10 @@ from redis import Redis
 
 from gradebox import key_file
 from storage import redis_keys
+from storage.access.audit import acting
 from storage.errors import NotFound
 from storage.store import Store
+from tests.storage.making import full
 
 
 def secret_of(store: Store, *projects: str) -> str:
@@ -58,6 +60,15 @@ def test_a_revoked_key_is_worthless_and_still_listed(store: Store) -> None:
     store.api_keys.revoke(key.id)
     assert store.api_keys.find(secret) is None
     assert [key.revoked for key in store.api_keys.all()] == [True]
+
+
+def test_a_key_is_revoked_although_redis_is_full(store: Store) -> None:
+    secret = secret_of(store, "default")
+    acting.set({"key": "k", "address": "", "request_id": "r"})
+    with full(store.redis):
+        store.api_keys.revoke(store.api_keys.all()[0].id)
+        assert store.api_keys.find(secret) is None
+    assert [line.action for line in store.audit.newest("*", 10, None)] == ["key.revoke"]
 
 
 def test_processes_that_start_together_agree_on_the_first_key_in_a_private_file(store: Store, tmp_path: Path) -> None:
