@@ -1,10 +1,12 @@
-"""Chooses the backend that builds sandboxes. A backend is accepted only after it has started one."""
+"""Chooses the backend that builds sandboxes. A backend is accepted only after one has loaded a grader."""
 
 from collections.abc import Callable
 
+from sandbox import limits
 from sandbox.backends.base import Backend
 from sandbox.errors import InfrastructureError, IsolationUnavailable
-from sandbox.grading.session import Session
+from sandbox.grader_source import GraderSource
+from sandbox.grading.session import Ended, Session
 from sandbox.settings import SandboxSettings
 
 
@@ -52,16 +54,23 @@ def _proved(backend: Backend) -> Backend:
 
 
 def prove(backend: Backend) -> None:
-    """Starts a sandbox and waits until its guest reports that it is ready.
+    """Starts a sandbox and loads a grader into it.
 
     Raises:
-        IsolationUnavailable: the sandbox does not start here.
+        IsolationUnavailable: the sandbox does not start here, or loads no grader, as with low limits of the engine.
     """
+    source = GraderSource("async def grade(thread):\n    return 1.0\n", memory_mb=limits.MAX_MEMORY_MB)
     try:
-        sandbox = backend.start()
+        session = Session(backend.start())
         try:
-            Session(sandbox).await_ready()
+            told = limits.limits_of(source, limits.LOAD_S, limits.MAX_LINE_BYTES, limits.STDOUT_BYTES)
+            loaded = session.load(source, told)
         finally:
-            sandbox.end()
-    except InfrastructureError as error:
+            session.end()
+    except (InfrastructureError, Ended) as error:
         raise IsolationUnavailable(f"{backend.name} cannot build a sandbox here: {error}") from error
+    if loaded.isolation is None:
+        raise IsolationUnavailable(
+            f"{backend.name} cannot load a grader here: {loaded.checks[-1].message}. Are limits of its processes too "
+            "low, such as `default-ulimits` of the Docker engine?"
+        )

@@ -102,7 +102,7 @@ class GradingLoop:
         self._pid = 0
         self._last = False
         self._next_one: Callable[[], tuple[bytes, int]] | None = None
-        self._left = self._begun = 0
+        self._left = 0
         self._line: bytes | None = None
         self._readline: Callable[[], bytes] = bytes
         self._runner: _Runner | None = None
@@ -124,7 +124,6 @@ class GradingLoop:
         self._memory = map_file(ends.slots) if ends.slots >= 0 else None
         while self._receive():
             self._run()
-            self._has_run = True
             write(self._channel, DONE)
 
     def grade_one(self, next_one: Callable[[], tuple[bytes, int]], last: bool = True) -> None:
@@ -209,7 +208,6 @@ class GradingLoop:
         for _ in range(done):
             self._readline()
         self._left -= done
-        self._begun = self._left
         self._line = None
         return True
 
@@ -287,12 +285,7 @@ class GradingLoop:
                 micros, score = (clock() - started) // 1000, 0.0
                 value = None  # a returned coroutine ends now: the warning that nobody awaits it is of this completion
                 kind, fields = read_exception(error, self._grader.text, self._limits.text_bytes)
-                if (
-                    kind == MEMORY
-                    and next_one is None
-                    and (self._has_run or left < self._begun)
-                    and getpid() == self._pid
-                ):
+                if kind == MEMORY and self._has_run and next_one is None and getpid() == self._pid:
                     self._leave()  # earlier completions may have left too little
             kind |= flag
             if careful and getpid() != self._pid:
@@ -310,7 +303,7 @@ class GradingLoop:
             if slots is not None and started + micros * 1000 > report_at:
                 self._report()
                 report_at = started + micros * 1000 + _REPORT_NS
-            line = None
+            self._has_run, line = True, None
             if self._runner is not None:
                 _cancel_leftover_tasks()
 

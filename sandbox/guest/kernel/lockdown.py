@@ -147,7 +147,7 @@ def set_rlimits(limits: GraderLimits) -> None:
     """Sets the limits that the kernel enforces for each process.
 
     Raises:
-        ValueError: the hard limit of one that graders notice is lower. The host makes sure that it is not.
+        ValueError: the hard limit of one that graders notice is lower. The host refuses a backend where that happens.
     """
     # RLIMIT_DATA counts memory that is really writable; RLIMIT_AS also counts memory that threads only reserve.
     for what, soft in (

@@ -210,6 +210,11 @@ def test_a_completion_that_always_ends_its_process_is_a_crash_and_its_neighbours
     assert kinds(outcomes) == [1.0, 1.0, "crash", 1.0, "crash", "crash", 1.0]
 
 
+def test_a_grader_that_lets_no_process_start_is_a_crash(pool: Pool) -> None:
+    body = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (5, 5))\n"
+    assert kinds(score(pool, GraderSource(body + _LENGTH, "batch"), [line("a"), line("b")])) == ["crash", "crash"]
+
+
 @BOTH
 def test_all_that_loaded_graders_may_die_at_once(isolation: Any, pool: Pool) -> None:
     payload = b"\n".join(line("x" * number) for number in range(6))

@@ -25,9 +25,9 @@ except IsolationUnavailable as error:
 """
 
 
-def scored_with(what: int, hard: int) -> str:
+def scored_with(what: int, hard: int, first: str = "") -> str:
     done = subprocess.run(
-        [sys.executable, "-c", _SCORES],
+        [sys.executable, "-c", first + _SCORES],
         cwd=Path(__file__).parents[3],
         preexec_fn=lambda: resource.setrlimit(what, (hard, hard)),
         capture_output=True,
@@ -55,3 +55,9 @@ def test_a_limit_that_graders_would_notice_is_named_at_the_start(what: int, hard
 )
 def test_a_limit_that_no_usual_grader_comes_near_may_be_lower(what: int, hard: int) -> None:
     assert scored_with(what, hard) == "0.5\n"
+
+
+def test_a_backend_that_loads_no_grader_is_refused() -> None:
+    """The limits of containers are those of their engine, which this process does not know."""
+    unaware = "from sandbox.kernel import hard_limits\nhard_limits.check = lambda: None\n"
+    assert "bubblewrap cannot load a grader here: " in scored_with(resource.RLIMIT_STACK, 4 << 20, unaware)
