@@ -71,6 +71,6 @@ def prove(backend: Backend) -> None:
         raise IsolationUnavailable(f"{backend.name} cannot build a sandbox here: {error}") from error
     if loaded.isolation is None:
         raise IsolationUnavailable(
-            f"{backend.name} cannot load a grader here: {loaded.checks[-1].message}. Are limits of its processes too "
-            "low, such as `default-ulimits` of the Docker engine?"
+            f"{backend.name} cannot load a grader here: {loaded.checks[-1].message}. The limits of its processes may "
+            "be too low, as by `default-ulimits` of the Docker engine"
         )
