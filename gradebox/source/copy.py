@@ -12,7 +12,8 @@ from gradebox.limits import SOURCE_BYTES
 from gradebox.snapshot.difference import Difference
 from gradebox.snapshot.program import ComparedNames
 from gradebox.source import imports
-from gradebox.source.closure import Closure, CopyRules, Reach
+from gradebox.source.closure import Closure, CopyRules
+from gradebox.source.following import Reach, follow
 from gradebox.source.live import home_of
 from gradebox.source.module import Module, Statement, read
 from gradebox.source.names import Definition, Names
@@ -159,13 +160,13 @@ class Copy:
     def _follow(self, names: Names, statement: Statement, node: Definition) -> None:
         self._uses.clear()
         self.own.clear()
-        self.main.follow(names, statement.index, Reach([node]))
+        self.main = follow(self.main, names, statement.index, Reach([node]))
         self._follow_own(node)
         again = bool(self.own)  # their functions may change what the grader passes to them
         while again:
             filling = self._filled_by_main()
             needed = dataclasses.replace(names, deferred=names.deferred | filling)
-            self.main.follow(needed, statement.index, Reach([node], self._nodes(self.own.values())))
+            self.main = follow(self.main, needed, statement.index, Reach([node], self._nodes(self.own.values())))
             self._follow_own(node)
             again = self._filled_by_main() != filling
 
@@ -207,10 +208,8 @@ class Copy:
         if not needed <= module.globals.keys():
             needed |= {"__getattr__"} & module.binders.keys()
         start = [node, *(ast.Name(each, ast.Load()) for each in needed)]
-        closure.follow(
-            Names(deferred=needed), len(module.statements), Reach(start, self._nodes([self.main])), use.changed
-        )
-        return closure
+        user = Reach(start, self._nodes([self.main]))
+        return follow(closure, Names(deferred=needed), len(module.statements), user, use.changed)
 
     def _closure(self, module: Module, name: str, grader: FunctionType | None) -> Closure:
         return Closure(module, grader, self._rules, self._differing_in(module, name))
