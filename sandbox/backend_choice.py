@@ -6,7 +6,8 @@ from sandbox import limits
 from sandbox.backends.base import Backend
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.grader_source import GraderSource
-from sandbox.grading.session import Ended, Session
+from sandbox.grading.channel import Ended
+from sandbox.grading.session import Session
 from sandbox.settings import SandboxSettings
 
 

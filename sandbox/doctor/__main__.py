@@ -15,7 +15,7 @@ from sandbox.backends.bubblewrap import Bubblewrap
 from sandbox.doctor import engine, inside, kernel
 from sandbox.doctor.layer import Layer
 from sandbox.errors import InfrastructureError, IsolationUnavailable
-from sandbox.grading.session import Ended
+from sandbox.grading.channel import Ended
 from sandbox.settings import SandboxSettings, settings_or_exit
 
 _ZYGOTE = "Without it sandboxes are as safe, and take 25 ms longer to start."

@@ -7,7 +7,7 @@ from sandbox.backends.docker import Docker
 from sandbox.doctor import inside
 from sandbox.doctor.layer import Layer
 from sandbox.errors import InfrastructureError, IsolationUnavailable
-from sandbox.grading.session import Ended
+from sandbox.grading.channel import Ended
 from sandbox.settings import SandboxSettings
 
 _ENGINE = (

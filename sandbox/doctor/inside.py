@@ -7,8 +7,9 @@ from gradebox.limits import LINE_BYTES
 from sandbox.backends.base import Backend
 from sandbox.doctor.layer import Layer
 from sandbox.grader_source import GraderSource
+from sandbox.grading.channel import Ended
 from sandbox.grading.outcomes import Decoder
-from sandbox.grading.session import Ended, Session
+from sandbox.grading.session import Session
 from sandbox.limits import STDOUT_BYTES, limits_of
 
 # Tries operations that must fail (a write to /tmp must succeed), and reports for each whether the result is right.

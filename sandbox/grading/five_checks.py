@@ -8,8 +8,8 @@ from gradebox.frame import Outcomes
 from gradebox.outcome import Outcome
 from gradebox.schemas import CHECKS, Check, Report
 from sandbox.errors import InfrastructureError, Stopped
+from sandbox.grading.channel import Stopping
 from sandbox.grading.grading import Grading, Stop
-from sandbox.grading.session import Stopping
 from sandbox.guest.protocol.frames import CheckResult
 from validators import test_run
 from validators.candidate import CheckFailed

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from gradebox.outcome import Outcome, OutcomeError
 from sandbox.errors import InfrastructureError, Stopped
+from sandbox.grading.channel import Ended, Stopping
 from sandbox.grading.outcomes import Asked, Decoder
-from sandbox.grading.session import Ended, Loaded, Session, Stopping, after, count_lines
+from sandbox.grading.session import Loaded, Session, after, count_lines
 from sandbox.grading.thread_ids import read_group_size, read_ids
 from sandbox.guest.protocol.frames import ANSWERED
 

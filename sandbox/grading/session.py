@@ -1,42 +1,37 @@
 """The host's side of one sandbox. It sends commands, and limits and checks everything that it receives."""
 
-import fcntl
 import mmap
 import os
 import re
-import select
-import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from math import inf
 from time import monotonic, sleep
 from typing import Literal, NamedTuple
 
 from gradebox.asks.asking import MOST_NAMED, NAME_CHARACTERS
 from sandbox.backends.base import Sandbox
-from sandbox.errors import InfrastructureError, Stopped
+from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
+from sandbox.grading.channel import Channel, Ended, Stopping
+from sandbox.grading.processor_watch import LOOK_S, ProcessorWatch
+from sandbox.grading.shared_memory import shared_memory
 from sandbox.guest.protocol.chunk import SHARED_BYTES
 from sandbox.guest.protocol.frames import (
     BATCH,
     CHECK,
     CHUNK,
     DONE,
-    FRAME,
     GRADE,
     GRADE_SHARED,
     LIMITS,
     LOAD,
     LOADED,
-    MAX_REPLY,
     NOT_LOADED,
-    ORPHANED,
     READY,
     RECORDS,
     RESET,
     SHARE,
     STOPPED,
-    TAINTED,
     CheckResult,
     GraderLimits,
     Malformed,
@@ -46,40 +41,19 @@ from sandbox.guest.protocol.frames import (
     unpack_records,
 )
 from sandbox.kernel.memory_monitor import memory_of
-from sandbox.kernel.usage import ProcessorUse, Starved, measure, starved, wants_processor
+from sandbox.kernel.usage import Starved
 from sandbox.limits import MIB, SANDBOX_MIB
 
-_F_SEAL_FUTURE_WRITE = 0x10  # the existing mapping stays writable; no other writable one can ever be made
-_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _F_SEAL_FUTURE_WRITE
 _LITTLE_BYTES = 64 * MIB  # below this, a page that processes share may be counted for each of them
 _READY_S = 20.0
-_READ_BYTES = 1 << 16
 _MANY = 16  # with more ungraded lines than this, records are read several at once
 _PAUSE_S = 0.004  # between two reads of their records
 _SLACK_S = 5.0  # added to the sum of the guest's deadlines
 _MEMORY = "all processes together wanted more memory than `memory_mb` allows: load less at module level, or raise it"
 _FORGED = "the module body changed what is reported about the grader"
 _GRACE_S = 2.0  # the guest's grace period for processes that do not exit at once
-_LOOK_S = 0.2  # between two calls of `stopping`, and between two measurements of the sandbox
-_MOST_LOOKS = 1000  # more than fit into a completion's time
 
 _ASK = re.compile(rf"(model|endpoint|grader):[^\x00-\x1f]{{1,{NAME_CHARACTERS}}}")
-
-Stopping = Callable[[], bool]
-"""Returns True to cancel the call. It is called at least each 0.25 s while waiting for a sandbox."""
-
-
-class Ended(Exception):
-    """The sandbox is unusable. `overdue`: it did not answer in time. `tainted`: the guest gave up, because what it has
-    done could affect what it would do next. `orphaned`: it gave up in the middle of a line, because the process that
-    had loaded the grader has ended.
-    """
-
-    def __init__(self, message: str, overdue: bool = False, tainted: bool = False, orphaned: bool = False) -> None:
-        super().__init__(message)
-        self.overdue = overdue
-        self.tainted = tainted
-        self.orphaned = orphaned
 
 
 class Loaded(NamedTuple):
@@ -113,17 +87,13 @@ class Session:
         self.loaded: Loaded | None = None
         self.used_at = monotonic()
         self.landlock_abi = 0
-        self._channel = sandbox.channel
+        self._watch = ProcessorWatch(sandbox.pid)
+        self._channel = Channel(sandbox.channel, self._watch)
         self.limits: GraderLimits
         self._shared: mmap.mmap | None = None
-        self._received = bytearray()  # bytes of frames that are not processed yet
         self._unsettled = False
         self._ready = False
         self.starved: Starved | None = None
-        self._before: ProcessorUse | None = None  # measured after a moment of waiting for records
-        self._looks: list[bool] = []  # since then, whether a process inside could have run
-        self._look_at = inf
-        self._ask_at = 0.0  # when `stopping` is called next
 
     def memory_bytes(self) -> int:
         """The memory that the sandbox holds, in bytes; its limit if this process cannot see it. 0 if it is ending."""
@@ -136,7 +106,7 @@ class Session:
         if self._ready:
             return
         try:
-            kind, reported = self._receive(monotonic() + _READY_S)
+            kind, reported = self._channel.receive(monotonic() + _READY_S)
         except Ended as error:
             raise InfrastructureError(f"a sandbox did not start: {error}") from error
         if kind != READY:
@@ -146,31 +116,21 @@ class Session:
 
     def is_gone(self) -> bool:
         """Whether the sandbox has ended, according to its channel, or its files were removed."""
-        closed = select.poll()
-        closed.register(self._channel, select.POLLRDHUP)
-        return bool(closed.poll(0)) or not self.sandbox.seen.are_there()
+        return self._channel.is_closed() or not self.sandbox.seen.are_there()
 
     def _share(self, kind: int) -> None:
-        """Shares new memory with the guest, in a frame of this kind. The guest can read it, but can neither write nor
-        shrink it, even if it reopens it. But it can change the file's times and mode, and the position and flags of the
-        open file, so each batch has a separate file.
-        """
+        """Shares new memory with the guest, in a frame of this kind."""
         if self._shared is not None:
             self._shared.close()
             self._shared = None
-        descriptor = os.memfd_create("chunk", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(descriptor, SHARED_BYTES)
-        shared = mmap.mmap(descriptor, SHARED_BYTES)
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
-        reading = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+        shared, reading = shared_memory()
         try:
-            socket.send_fds(self._channel, [FRAME.pack(kind, 0)], [reading])
-        except OSError as error:
+            self._channel.send_descriptor(kind, reading)
+        except Ended:
             shared.close()
-            raise Ended(f"the sandbox accepts no data: {error}") from error
+            raise
         finally:
             os.close(reading)
-            os.close(descriptor)
         self._shared = shared
 
     def load(self, source: GraderSource, limits: GraderLimits, stopping: Stopping | None = None) -> Loaded:
@@ -189,11 +149,11 @@ class Session:
             # Sent before the guest reports that it is ready: a guest with a pending request skips further preparations.
             if self.sandbox.takes_descriptors:
                 self._share(SHARE)
-            self._send(LOAD, LIMITS.pack(*limits) + source.text.encode())
+            self._channel.send(LOAD, LIMITS.pack(*limits) + source.text.encode())
         finally:
             self.await_ready()
         checks: list[CheckResult] = []
-        self._wait_for_records(_LOOK_S)
+        self._watch.start()
         try:
             self.loaded = self._receive_checks(checks, monotonic() + limits.load_ms / 1000 + _SLACK_S, stopping)
         except Ended:
@@ -201,7 +161,7 @@ class Session:
                 raise
             number = min(len(checks), 3)
             self.loaded = Loaded([*checks[:number], CheckResult(number, False, 0, 0, 0, _MEMORY, "")], None, [])
-        self._look_at = inf
+        self._watch.stop()
         self._check_files()
         if self.loaded.isolation is None and monotonic() - began >= limits.load_ms / 1000:
             self.loaded = self.loaded._replace(overdue=True, doubtful=self.loaded.doubtful and self._waited())
@@ -211,19 +171,19 @@ class Session:
         """Whether loading, which took too long, used little processor time. Raises InfrastructureError if it was given
         little.
         """
-        if self._before is None:
+        watched = self._watch.result()
+        if watched is None:
             return True
-        after = measure(self.sandbox.pid)
-        if short := self._starved(after):
+        if watched.starved:
             raise InfrastructureError(
-                f"loading a grader took too long, but it got a processor for {short.processor_s:.1f} of "
-                f"{short.seconds:.1f} s, since the machine was busy"
+                f"loading a grader took too long, but it got a processor for {watched.starved.processor_s:.1f} of "
+                f"{watched.starved.seconds:.1f} s, since the machine was busy"
             )
-        return after.processor_s - self._before.processor_s < (after.at - self._before.at) / 2
+        return watched.processor_s < watched.seconds / 2
 
     def _receive_checks(self, checks: list[CheckResult], deadline: float, stopping: Stopping | None) -> Loaded:
         while True:
-            kind, payload = self._receive(deadline, stopping)
+            kind, payload = self._channel.receive(deadline, stopping)
             if kind == CHECK and len(checks) < 4:
                 try:
                     checks.append(unpack_check(payload))
@@ -264,22 +224,22 @@ class Session:
         head = CHUNK.pack(lines, len(payload))
         if self._shared is not None and len(payload) <= SHARED_BYTES:
             self._shared[: len(payload)] = payload
-            self._send(GRADE_SHARED, head, stopping)
+            self._channel.send(GRADE_SHARED, head, stopping)
         else:
-            self._send(GRADE, head + payload, stopping)
+            self._channel.send(GRADE, head + payload, stopping)
         # the guest may grade a line twice, if another one may be the cause of its crash
         patience = 2 * self.limits.timeout_ms / 1000 + self.limits.load_ms / 1000 + _GRACE_S + _SLACK_S
         slow = self.loaded is not None and self.loaded.isolation == "completion"
         done = 0
         deadline = monotonic() + patience
-        moment = min(_LOOK_S, self.limits.timeout_ms / 4000)
-        self._wait_for_records(moment)
+        moment = min(LOOK_S, self.limits.timeout_ms / 4000)
+        self._watch.start(moment)
         while True:
-            if slow and lines - done > _MANY and not self._received:
+            if slow and lines - done > _MANY and not self._channel.has_received():
                 sleep(_PAUSE_S)  # records arrive one by one: several at once cost less to read, and are safe meanwhile
-            kind, data = self._receive(deadline, stopping)
+            kind, data = self._channel.receive(deadline, stopping)
             if kind == DONE:
-                self._look_at = inf
+                self._watch.stop()
                 if done != lines:
                     raise Ended(f"the guest reported {done} outcomes for {lines} threads")
                 return
@@ -293,11 +253,11 @@ class Session:
             if done > lines or not records.number:
                 raise Ended(f"the guest reported {done} outcomes for {lines} threads")
             self._check_files()
-            if self._before is not None:  # otherwise these directly follow others, and the earlier result holds
-                self.starved = self._starved(measure(self.sandbox.pid))
+            if watched := self._watch.result():  # otherwise these directly follow others, and the earlier result holds
+                self.starved = watched.starved
             yield records
             deadline = monotonic() + patience
-            self._wait_for_records(moment)
+            self._watch.start(moment)
 
     def _check_files(self) -> None:
         """Raises InfrastructureError if files that the sandbox sees were removed: its answer may be due to that."""
@@ -307,29 +267,12 @@ class Session:
                 "GRADEBOX_ENVIRONMENTS_DIR"
             )
 
-    def _wait_for_records(self, moment: float) -> None:
-        """Schedules a measurement of usage a moment from now, in case no records arrive until then."""
-        self._before, self._look_at = None, monotonic() + moment if self.sandbox.pid else inf
-
-    def _starved(self, now: ProcessorUse) -> Starved | None:
-        """Whether the sandbox got too little processor time since the first measurement."""
-        assert self._before is not None
-        return starved(self._before, now, sum(self._looks) / max(1, len(self._looks)))
-
-    def _look(self, now: float) -> None:
-        """Records how much processor time the sandbox gets, and whether it could use a processor."""
-        if self._before is None:
-            self._before, self._looks = measure(self.sandbox.pid), []
-        if len(self._looks) < _MOST_LOOKS:
-            self._looks.append(wants_processor(self.sandbox.pid))
-        self._look_at = now + min(_LOOK_S, self.limits.timeout_ms / 4000)
-
     def reset(self) -> None:
         """Starts a reset, which discards the state of the last batch. `settle` waits for it."""
         if self.sandbox.takes_descriptors:
             self._share(RESET)
         else:
-            self._send(RESET)
+            self._channel.send(RESET)
         self._unsettled = True
 
     def settle(self, stopping: Stopping | None = None) -> None:
@@ -340,7 +283,7 @@ class Session:
             Stopped: `stopping` returned True.
         """
         if self._unsettled:
-            kind, payload = self._receive(monotonic() + _GRACE_S + _SLACK_S, stopping)
+            kind, payload = self._channel.receive(monotonic() + _GRACE_S + _SLACK_S, stopping)
             if kind != DONE:
                 raise Ended(f"the sandbox could not be reset: {payload[:200]!r}")
             self._unsettled = False
@@ -351,71 +294,6 @@ class Session:
         self._used.close()
         if self._shared is not None:
             self._shared.close()
-
-    def _send(self, kind: int, payload: bytes = b"", stopping: Stopping | None = None) -> None:
-        waiting = memoryview(FRAME.pack(kind, len(payload)) + payload)
-        deadline = monotonic() + _READY_S
-        while waiting:
-            if not self._may_wait(deadline, stopping):
-                raise Ended(f"the sandbox accepts no data: {len(waiting)} bytes are left after {_READY_S:g} s")
-            try:
-                waiting = waiting[self._channel.send(waiting) :]
-            except TimeoutError:
-                continue
-            except OSError as error:
-                raise Ended(f"the sandbox accepts no data: {error}") from error
-
-    def _receive(self, deadline: float, stopping: Stopping | None = None) -> tuple[int, bytes]:
-        kind, length = FRAME.unpack(self._receive_bytes(FRAME.size, deadline, stopping))
-        if length > MAX_REPLY:
-            raise Ended(f"a frame of {length} bytes")
-        payload = self._receive_bytes(length, deadline, stopping)
-        if kind in (TAINTED, ORPHANED):
-            message = f"the guest gave up: {payload[:200].decode('utf-8', 'replace')}"
-            raise Ended(message, tainted=True, orphaned=kind == ORPHANED)
-        return kind, payload
-
-    def _receive_bytes(self, length: int, deadline: float, stopping: Stopping | None) -> bytes:
-        while len(self._received) < length:
-            if not self._may_wait(deadline, stopping):
-                raise Ended("the sandbox did not answer in time", overdue=True)
-            try:
-                received = self._channel.recv(_READ_BYTES)
-            except TimeoutError:
-                continue
-            except OSError as error:
-                raise Ended(f"the sandbox is gone: {error}") from error
-            if not received:
-                raise Ended("the sandbox is gone")
-            self._received += received
-        taken = bytes(self._received[:length])
-        del self._received[:length]
-        return taken
-
-    def _may_wait(self, deadline: float, stopping: Stopping | None) -> bool:
-        """Sets the channel's timeout to the deadline or to the next check; returns False after the deadline.
-
-        Raises:
-            Ended: the channel is closed.
-            Stopped: `stopping` returned True.
-        """
-        now = monotonic()
-        if now >= deadline:
-            return False
-        if now >= self._look_at:
-            self._look(now)
-        until = min(deadline, self._look_at)
-        if stopping is not None:
-            if now >= self._ask_at:
-                self._ask_at = now + _LOOK_S
-                if stopping():
-                    raise Stopped("the caller no longer waits")
-            until = min(until, self._ask_at)
-        try:
-            self._channel.settimeout(max(0.001, until - now))
-        except OSError as error:  # another thread has ended the sandbox, and closed its channel
-            raise Ended(f"the sandbox is gone: {error}") from error
-        return True
 
 
 def count_lines(payload: bytes) -> int:

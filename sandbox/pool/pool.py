@@ -13,8 +13,9 @@ from sandbox.environments import EnvironmentFolders
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.grading import five_checks
+from sandbox.grading.channel import Ended, Stopping
 from sandbox.grading.grading import Grading
-from sandbox.grading.session import Ended, Session, Stopping
+from sandbox.grading.session import Session
 from sandbox.guest.protocol.frames import GraderLimits
 from sandbox.kernel.usage import processor_count
 from sandbox.limits import SANDBOX_MIB, limits_of

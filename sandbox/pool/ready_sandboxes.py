@@ -12,7 +12,8 @@ from sandbox import shared_folders
 from sandbox.backends.base import Backend
 from sandbox.errors import InfrastructureError, StillRunning, Stopped
 from sandbox.grader_source import GraderSource
-from sandbox.grading.session import Session, Stopping
+from sandbox.grading.channel import Stopping
+from sandbox.grading.session import Session
 from sandbox.limits import MIB
 from sandbox.pool.counts import Counts
 from sandbox.pool.fair_shares import Shares

@@ -23,7 +23,8 @@ from sandbox.backends.bubblewrap.bwrap_run import BwrapRun
 from sandbox.backends.bubblewrap.first_process import First
 from sandbox.errors import InfrastructureError, StillRunning
 from sandbox.grader_source import GraderSource
-from sandbox.grading.session import Ended, Session
+from sandbox.grading.channel import Ended
+from sandbox.grading.session import Session
 from sandbox.kernel import seccomp
 from sandbox.kernel.cgroups import Cgroup, Cgroups
 from sandbox.pool.pool import Pool

@@ -11,7 +11,8 @@ import pytest
 
 from gradebox.schemas import Isolation
 from sandbox.errors import InfrastructureError
-from sandbox.grading.session import Ended, Session
+from sandbox.grading.channel import Ended
+from sandbox.grading.session import Session
 from sandbox.hostile.watched import Watched
 from tests.processes import runs
 from tests.sandbox.contract.conftest import Grader, started

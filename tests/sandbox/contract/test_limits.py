@@ -8,7 +8,7 @@ import pytest
 
 from gradebox.outcome import Outcome
 from gradebox.schemas import Isolation
-from sandbox.grading.session import Ended
+from sandbox.grading.channel import Ended
 from sandbox.limits import PROCESSES, SCRATCH_BYTES, SCRATCH_FILES, SHARED_MEMORY_BYTES
 from tests.backends import STARTED
 from tests.sandbox.contract.conftest import Grader

@@ -13,9 +13,9 @@ import pytest
 from gradebox.schemas import CHECKS, Isolation, Report
 from sandbox.errors import InfrastructureError, Stopped
 from sandbox.grader_source import GraderSource
-from sandbox.grading import five_checks
-from sandbox.grading import session as session_module
-from sandbox.grading.session import Session, Stopping
+from sandbox.grading import five_checks, processor_watch
+from sandbox.grading.channel import Stopping
+from sandbox.grading.session import Session
 from sandbox.kernel import usage
 from sandbox.kernel.memory_monitor import family
 from sandbox.pool.pool import Pool, open_pool
@@ -311,7 +311,7 @@ def _disturbed(pool: Pool, disturb: Callable[[list[int]], None]) -> Iterator[lis
 def test_a_load_that_takes_too_long_on_a_busy_machine_fails_no_check(
     impatient: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_module, "starved", lambda *_: usage.Starved(0.2, 1.0))
+    monkeypatch.setattr(processor_watch, "starved", lambda *_: usage.Starved(0.2, 1.0))
     with pytest.raises(InfrastructureError, match=r"a processor for 0\.2 of 1\.0 s, since the machine was busy"):
         prove(impatient, "while True: pass\n" + _ANSWER)
 

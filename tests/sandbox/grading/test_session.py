@@ -9,8 +9,10 @@ import pytest
 
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
+from sandbox.grading import channel
 from sandbox.grading import session as module
-from sandbox.grading.session import Ended, Session, after, count_lines
+from sandbox.grading.channel import Ended
+from sandbox.grading.session import Session, after, count_lines
 from sandbox.guest.protocol.frames import (
     CHECK,
     COMPLETION,
@@ -67,6 +69,7 @@ class Stand:
 def stand(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stand]:
     for name in ("_READY_S", "_SLACK_S", "_GRACE_S"):
         monkeypatch.setattr(module, name, 0.1)
+    monkeypatch.setattr(channel, "_SEND_S", 0.1)
     found = Stand()
     begun = monotonic()
     yield found

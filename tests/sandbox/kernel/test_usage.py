@@ -15,7 +15,7 @@ import pytest
 from gradebox.outcome import Outcome
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
-from sandbox.grading import session
+from sandbox.grading import processor_watch
 from sandbox.kernel import usage
 from sandbox.kernel.usage import ProcessorUse, Starved, measure, starved, wants_processor
 from sandbox.pool.pool import Pool
@@ -129,7 +129,7 @@ def test_a_completion_that_got_no_processor_is_graded_again(pool: Pool) -> None:
 def test_one_that_never_gets_a_processor_may_be_retried(
     isolation: Literal["batch", "completion"], pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "starved", lambda before, after, wanted: Starved(0.25, 1.0))
+    monkeypatch.setattr(processor_watch, "starved", lambda before, after, wanted: Starved(0.25, 1.0))
     with pool.grading(GraderSource(_WORKS, isolation, timeout_s=0.4)) as grading:
         began = time.monotonic()
         outcomes = grading.score(b"\n".join([line("x"), line("work"), line("x")]), 0, "g@1")
@@ -139,7 +139,7 @@ def test_one_that_never_gets_a_processor_may_be_retried(
 
 
 def test_a_test_run_that_got_no_processor_fails_no_check(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "starved", lambda before, after, wanted: Starved(0.25, 1.0))
+    monkeypatch.setattr(processor_watch, "starved", lambda before, after, wanted: Starved(0.25, 1.0))
     with pytest.raises(InfrastructureError, match="since the machine was busy"):
         pool.prove(GraderSource(_WORKS, timeout_s=0.3), [line("work")])
 

@@ -12,7 +12,7 @@ import pytest
 from gradebox.outcome import Outcome
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
-from sandbox.grading import session
+from sandbox.grading import processor_watch
 from sandbox.grading.grading import NO_SANDBOX, Grading
 from sandbox.kernel.usage import Starved
 from sandbox.pool import parallel_call
@@ -203,7 +203,7 @@ async def grade(thread):
 
 
 def test_what_got_no_processor_is_scored_again(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "starved", lambda before, after, wanted: Starved(0.25, 1.0))
+    monkeypatch.setattr(processor_watch, "starved", lambda before, after, wanted: Starved(0.25, 1.0))
     source = GraderSource(_UNTIL, "completion", timeout_s=1.0)
     with pool.grading(source) as grading:
         grading.load()
