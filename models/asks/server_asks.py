@@ -16,6 +16,7 @@ from gradebox.schemas import Price
 from models import store_calls
 from models.asks.ask_context import AskContext
 from models.asks.ask_counts import AskCounts
+from models.asks.ask_spending import AskSpending, BatchEnded, OverBudget
 from models.asks.equal_asks import EqualAsks
 from models.asks.rate_limits import Gate, Gates
 from models.asks.retries import send_with_retries
@@ -33,27 +34,16 @@ from models.settings import ModelSettings
 from models.store_calls import StoreCalls
 from storage.connection import is_away
 from storage.errors import NotFound
-from storage.models import kept_replies, spending
-from storage.models.kept_replies import Keeping
+from storage.models import kept_replies
 from storage.models.model_limits import AskLimits
 from storage.models.models import RegisteredModel
 from storage.models.secret_key import SecretKeyError
-from storage.models.spending import BudgetStanding, CountedAsk
+from storage.models.spending import CountedAsk
 from storage.store import Store
 
 _UsedModel = Used[RegisteredModel, ModelClient]
 _LOOK_S = 0.5
 _LOOKS_TO_IDLE = 20
-_MOST_CACHED = 10_000  # batches whose spending is cached
-_SPENDING_FRESH_S = 2.0  # lifetime of cached spending
-
-
-class _OverBudget(Exception):
-    """A budget is spent; the message names it."""
-
-
-class _Ended(Exception):
-    """The batch has ended, which its chunk has not seen yet: the ask is about to be cancelled."""
 
 
 class _Changed(Exception):
@@ -99,12 +89,10 @@ class ServerAsks:
         self._names = names = AddressCache()
         process = f"{os.getpid()}-{secrets.token_hex(6)}"
         self._calls = StoreCalls(store.redis, process, self._away_s)
-        self._spending = store.spending
-        self._keeping = Keeping(settings.kept_replies_mb << 20, round(settings.kept_replies_days * 86400))
+        self._spending = AskSpending(self._calls, store.spending, settings, self._away_s)
         self._gates = Gates(self._calls, store.model_limits, process, ask_s)
         self._models = Clients(store.models.access, ModelClient, settings, names)
         self._equal_asks: EqualAsks[Answer] = EqualAsks()
-        self._known: dict[tuple[str, str], tuple[float, BudgetStanding]] = {}
         self._endpoints = Clients(store.endpoints.access, EndpointClient, settings, names)
         self._tasks: dict[asyncio.Task[Any], Callable[[], bool]] = {}
         self._ended = asyncio.Event()
@@ -160,7 +148,7 @@ class ServerAsks:
                     return await self._ask_endpoint(request, context)
                 except _Changed:
                     pass
-                except _Ended:
+                except BatchEnded:
                     await asyncio.sleep(_LOOK_S)
                 except RedisError as error:  # nothing is paid for yet, because replies wait until they are counted
                     if self._away_s is not None or self._is_closed or not is_away(error):
@@ -184,7 +172,7 @@ class ServerAsks:
             return failed_by(error, "", "", Spent(asks=1))
         model = used.access.server
         asked = _counted_ask(request, context)
-        if not (context.keep and model.keep_replies and self._keeping.bytes):
+        if not (context.keep and model.keep_replies and self._spending.keeps):
             return await self._pay_model(request, context, used, asked, b"")
         digest = kept_replies.digest(model.url, model.model, model.defaults, request=data)
         flight = context.batch, context.grader, context.project, context.patience is None, model.revision, digest
@@ -194,7 +182,7 @@ class ServerAsks:
         if is_first or not answer.spent.asks:  # nothing was sent, because the budget is used up
             return answer
         spent = Spent(asks=1, kept=0 if answer.is_error else 1)
-        await self._count(asked, spent)
+        await self._spending.count(asked, spent)
         return Answer(answer.body, spent)
 
     async def _find_or_pay(
@@ -202,7 +190,7 @@ class ServerAsks:
     ) -> Answer:
         used.asks += 1  # so that its connections stay open, however long the store is away
         try:
-            found = await self._look(asked, digest)
+            found = await self._spending.look(asked, digest)
         finally:
             used.asks -= 1
         if found.reply is not None:
@@ -269,27 +257,27 @@ class ServerAsks:
             nonlocal lost
             spent = replace(spent_by(ask.price, usage), asks=1 - lost.asks)
             lost = sum_of((lost, spent))
-            await self._wait_for(self._count(asked, spent, currency))
-            await self._check_standing(asked, context)
+            await self._spending.wait_for(self._spending.count(asked, spent, currency))
+            await self._spending.check(asked, context)
 
         ask.used.asks += 1
         try:
             async with ask.gate.place(context.has_asked):
                 if context.patience is not None:
                     context.patience.check(asked.asked)
-                has_budget = await self._check_standing(asked, context)
+                has_budget = await self._spending.check(asked, context)
                 if self.sends_no_more:
                     await asyncio.Event().wait()
                 answer = await self._send(ask, context, pay)
                 keep = ask.digest if answer.is_fitting and not answer.is_error else b""
                 spent = replace(answer.spent, asks=1 - lost.asks)
-                counted = self._count(asked, spent, currency, keep, answer.body)
+                counted = self._spending.count(asked, spent, currency, keep, answer.body)
                 if has_budget:
-                    await self._wait_for(counted)
+                    await self._spending.wait_for(counted)
             if not has_budget:
-                await self._wait_for(counted)
+                await self._spending.wait_for(counted)
             return answer._replace(spent=sum_of((spent, lost)))
-        except _OverBudget as error:
+        except OverBudget as error:
             return failed("over_budget", str(error), spent=lost)
         except AskFailed as error:
             return ask.failed(error, Spent(asks=1))  # it was not sent
@@ -309,55 +297,6 @@ class ServerAsks:
             return ask.failed(reported, spent_by(ask.price, error.usage))
         finally:
             self._counts.waited(ask.asked.project, ask.asked.asked, monotonic() - began)
-
-    async def _check_standing(self, asked: CountedAsk, context: AskContext) -> bool:
-        """Return whether there is a budget. Raises _OverBudget if it is spent, and _Ended if the batch has ended.
-
-        The spending is that of all processes: each reply of Redis to this process brings it up to date.
-        """
-        at, known = self._known.get((asked.project, asked.batch), (0.0, None))
-        if known is None or known.is_ended or monotonic() - at > _SPENDING_FRESH_S:  # a batch that ended may be retried
-            known = await self._look(asked)
-        if known.is_ended:
-            raise _Ended
-        if context.budget is not None and (limit := known.batch.used_up(context.budget)):
-            raise _OverBudget(f"the batch's budget of {limit} is used up: send the rest with a larger one")
-        if known.budget is not None and (limit := known.project.used_up(known.budget)):
-            message = f"the project's budget of {limit} is used up: raise it, and send the rest as a new batch"
-            raise _OverBudget(message)
-        return context.budget is not None or known.budget is not None
-
-    async def _look(self, asked: CountedAsk, digest: bytes = b"") -> BudgetStanding:
-        """Fetch the reply stored under a digest, and the spending."""
-        arguments = spending.arguments(asked, self._keeping, find=digest)
-        call = self._calls.call(self._spending.count, arguments, urgent=not digest, once=bool(digest))
-        return self._learn(asked, await call)
-
-    def _count(
-        self, asked: CountedAsk, spent: Spent, currency: str = "", digest: bytes = b"", reply: bytes = b""
-    ) -> asyncio.Future[Any]:
-        """Count spending, and store a reply under its digest. This completes even if the caller no longer waits,
-        once Redis is back.
-        """
-        arguments = spending.arguments(asked, self._keeping, spent, currency, keep=digest, reply=reply)
-        call = self._calls.call(self._spending.count, arguments, lasting=True, once=True)
-        call.add_done_callback(
-            lambda done: None if done.cancelled() or done.exception() else self._learn(asked, done.result())
-        )
-        return call
-
-    async def _wait_for(self, counted: asyncio.Future[Any]) -> None:
-        """Wait until a cost is counted. If a person waits too, this ends sooner, and the cost is counted later."""
-        await asyncio.wait([counted], timeout=self._away_s)
-        if counted.done():
-            counted.result()
-
-    def _learn(self, asked: CountedAsk, found: list[Any]) -> BudgetStanding:
-        standing = spending.standing(found)
-        if len(self._known) > _MOST_CACHED:
-            self._known.clear()
-        self._known[asked.project, asked.batch] = monotonic(), standing
-        return standing
 
     def _cancel_unneeded(self) -> None:
         answers: dict[Callable[[], bool], bool] = {}
