@@ -30,7 +30,7 @@ class Ended(Exception):
         self.orphaned = orphaned
 
 
-class Channel:
+class SandboxChannel:
     """Frames to and from a guest, which are limited in size."""
 
     def __init__(self, end: socket.socket, watch: ProcessorWatch) -> None:

@@ -10,7 +10,7 @@ LOOK_S = 0.2
 _MOST_LOOKS = 1000  # more than fit into a completion's time
 
 
-class Watched(NamedTuple):
+class MeasuredUse(NamedTuple):
     """The processor time that a sandbox got in a period of `seconds`. `starved` is set if that was too little."""
 
     processor_s: float
@@ -50,11 +50,11 @@ class ProcessorWatch:
             self._looks.append(wants_processor(self._pid))
         self.look_at = monotonic() + self._every_s
 
-    def result(self) -> Watched | None:
+    def result(self) -> MeasuredUse | None:
         """What the sandbox got since the first measurement; None if there was none."""
         if self._before is None:
             return None
         after = measure(self._pid)
         wanted = sum(self._looks) / max(1, len(self._looks))
         used, seconds = after.processor_s - self._before.processor_s, after.at - self._before.at
-        return Watched(used, seconds, starved(self._before, after, wanted))
+        return MeasuredUse(used, seconds, starved(self._before, after, wanted))

@@ -12,7 +12,7 @@ from gradebox.asks.asking import MOST_NAMED, NAME_CHARACTERS
 from sandbox.backends.base import Sandbox
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
-from sandbox.grading.channel import Channel, Ended, Stopping
+from sandbox.grading.channel import Ended, SandboxChannel, Stopping
 from sandbox.grading.processor_watch import LOOK_S, ProcessorWatch
 from sandbox.grading.shared_memory import shared_memory
 from sandbox.guest.protocol.chunk import SHARED_BYTES
@@ -88,7 +88,7 @@ class Session:
         self.used_at = monotonic()
         self.landlock_abi = 0
         self._watch = ProcessorWatch(sandbox.pid)
-        self._channel = Channel(sandbox.channel, self._watch)
+        self._channel = SandboxChannel(sandbox.channel, self._watch)
         self.limits: GraderLimits
         self._shared: mmap.mmap | None = None
         self._unsettled = False
