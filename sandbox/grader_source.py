@@ -21,7 +21,7 @@ class GraderSource:
         project: the project whose completions it grades; empty for tools without projects.
         stdout_bytes: kept of the output of one completion; None for the value in the settings.
         line_bytes: of one thread; None for the value in the settings.
-        details_bytes: of the details of one score, as JSON; at most `frames.MAX_DETAILS`.
+        details_bytes: of the details of one score, as JSON; at most `fields.MAX_DETAILS`.
         environment: the SHA-256 of the content of the environment that it may import from; empty for none.
     """
 

@@ -2,7 +2,7 @@
 
 from gradebox import limits
 from sandbox.grader_source import GraderSource
-from sandbox.guest.protocol.frames import AUTO, BATCH, COMPLETION, GraderLimits
+from sandbox.guest.protocol.grader_limits import AUTO, BATCH, COMPLETION, GraderLimits
 
 KIB, MIB = 1 << 10, 1 << 20
 

@@ -24,7 +24,7 @@ from sandbox.grading.grading import NO_SANDBOX, Grading, Stop
 from sandbox.grading.session import count_lines
 from sandbox.grading.slice_size import SliceSize
 from sandbox.grading.thread_ids import read_ids
-from sandbox.guest.protocol.frames import encode
+from sandbox.guest.protocol.fields import encode
 from sandbox.limits import TEXT_BYTES
 
 _HELD = 1000  # outcomes of parts at a time: no more than one grader has in a chunk

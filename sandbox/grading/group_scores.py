@@ -10,7 +10,7 @@ import msgspec
 
 from gradebox.outcome import CompletionScore, OutcomeError, with_encoded_details
 from gradebox.score import MOST_VALUES, is_name, is_too_deep
-from sandbox.guest.protocol.frames import Malformed, most_of_scores
+from sandbox.guest.protocol.fields import Malformed, most_of_scores
 
 _KINDS = ("exception", "memory", "model")  # the possible kinds of an error in place of a score
 

@@ -10,37 +10,39 @@ import msgspec
 from gradebox.outcome import AskFailure, ErrorKind, Outcome, OutcomeError, encoded
 from gradebox.score import is_too_deep
 from sandbox.grading.group_scores import read_scores, result_of
-from sandbox.guest.protocol.frames import (
-    ASKED,
-    BAD_INPUT,
-    BAD_RETURN,
+from sandbox.guest.protocol.fields import (
     CAUSE,
-    CRASH,
     DETAILS,
-    EXCEPTION,
-    MARK,
-    MEMORY,
     MESSAGE,
-    MODEL,
-    NO_COMPLETION,
-    NOT_APPLICABLE,
     REASON,
-    RECORD,
     REPLY,
     REQUESTS,
-    SCORED,
     SCORES,
     STDOUT,
-    TIMEOUT,
     TRACE,
     VALUES,
-    GraderLimits,
     Malformed,
-    Records,
     most_of_fields,
     unpack_fields,
     unpack_requests,
     unpack_values,
+)
+from sandbox.guest.protocol.grader_limits import GraderLimits
+from sandbox.guest.protocol.records import (
+    ASKED,
+    BAD_INPUT,
+    BAD_RETURN,
+    CRASH,
+    EXCEPTION,
+    MARK,
+    MEMORY,
+    MODEL,
+    NO_COMPLETION,
+    NOT_APPLICABLE,
+    RECORD,
+    SCORED,
+    TIMEOUT,
+    Records,
 )
 
 KINDS: dict[int, ErrorKind] = {

@@ -16,14 +16,13 @@ from sandbox.grading.channel import Ended, SandboxChannel, Stopping
 from sandbox.grading.processor_watch import LOOK_S, ProcessorWatch
 from sandbox.grading.shared_memory import shared_memory
 from sandbox.guest.protocol.chunk import SHARED_BYTES
+from sandbox.guest.protocol.fields import Malformed
 from sandbox.guest.protocol.frames import (
-    BATCH,
     CHECK,
     CHUNK,
     DONE,
     GRADE,
     GRADE_SHARED,
-    LIMITS,
     LOAD,
     LOADED,
     NOT_LOADED,
@@ -33,13 +32,11 @@ from sandbox.guest.protocol.frames import (
     SHARE,
     STOPPED,
     CheckResult,
-    GraderLimits,
-    Malformed,
-    Records,
     unpack_check,
     unpack_loaded,
-    unpack_records,
 )
+from sandbox.guest.protocol.grader_limits import BATCH, LIMITS, GraderLimits
+from sandbox.guest.protocol.records import Records, unpack_records
 from sandbox.kernel.memory_monitor import memory_of
 from sandbox.kernel.usage import Starved
 from sandbox.limits import MIB, SANDBOX_MIB

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from sandbox.guest.child.thread_decoder import hidden_decoder
 from sandbox.guest.kernel import lockdown
-from sandbox.guest.protocol.frames import encode
+from sandbox.guest.protocol.fields import encode
 from sandbox.guest.supervisor.main import Supervisor, begin, hide
 from sandbox.guest.warmup.dry_run import rehearse
 from sandbox.guest.warmup.imports import preload

@@ -16,7 +16,7 @@ from sandbox.grading import five_checks
 from sandbox.grading.channel import Ended, Stopping
 from sandbox.grading.grading import Grading
 from sandbox.grading.session import Session
-from sandbox.guest.protocol.frames import GraderLimits
+from sandbox.guest.protocol.grader_limits import GraderLimits
 from sandbox.kernel.usage import processor_count
 from sandbox.limits import SANDBOX_MIB, limits_of
 from sandbox.pool.counts import Counts

@@ -21,19 +21,10 @@ from sandbox.guest.child.encode_outcome import read_exception, read_return
 from sandbox.guest.child.main import RunnableGrader
 from sandbox.guest.child.read_thread import BadInput, LineReader
 from sandbox.guest.child.seeding import reseed
-from sandbox.guest.protocol.frames import (
-    ANSWERED,
-    ASKED,
-    BAD_INPUT,
-    MESSAGE,
-    NO_COMPLETION,
-    NOT_APPLICABLE,
-    REQUESTS,
-    SCORED,
-    GraderLimits,
-    encode,
-    pack_requests,
-)
+from sandbox.guest.protocol.fields import MESSAGE, REQUESTS, encode, pack_requests
+from sandbox.guest.protocol.frames import ANSWERED
+from sandbox.guest.protocol.grader_limits import GraderLimits
+from sandbox.guest.protocol.records import ASKED, BAD_INPUT, NO_COMPLETION, NOT_APPLICABLE, SCORED
 
 if TYPE_CHECKING:
     from asyncio import Future

@@ -15,16 +15,11 @@ from gradebox.score import (
     is_name,
     is_too_deep,
 )
-from sandbox.guest.protocol.frames import (
-    BAD_RETURN,
+from sandbox.guest.protocol.fields import (
     CAUSE,
     DETAILS,
-    EXCEPTION,
     MAX_CAUSE,
-    MEMORY,
     MESSAGE,
-    MODEL,
-    NOT_APPLICABLE,
     REASON,
     REPLY,
     TRACE,
@@ -32,6 +27,7 @@ from sandbox.guest.protocol.frames import (
     encode,
     pack_values,
 )
+from sandbox.guest.protocol.records import BAD_RETURN, EXCEPTION, MEMORY, MODEL, NOT_APPLICABLE
 from validators.exception_text import explain, leaves, name_of
 
 _INFINITY = float("inf")

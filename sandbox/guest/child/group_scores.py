@@ -14,21 +14,8 @@ from sandbox.guest.child.encode_outcome import (
     read_score,
     read_values,
 )
-from sandbox.guest.protocol.frames import (
-    BAD_RETURN,
-    CAUSE,
-    DETAILS,
-    EXCEPTION,
-    MEMORY,
-    MESSAGE,
-    MODEL,
-    NOT_APPLICABLE,
-    REPLY,
-    SCORES,
-    TRACE,
-    most_of_scores,
-    unpack_values,
-)
+from sandbox.guest.protocol.fields import CAUSE, DETAILS, MESSAGE, REPLY, SCORES, TRACE, most_of_scores, unpack_values
+from sandbox.guest.protocol.records import BAD_RETURN, EXCEPTION, MEMORY, MODEL, NOT_APPLICABLE
 from validators.exception_text import name_of
 
 _KINDS = {EXCEPTION: "exception", MEMORY: "memory", MODEL: "model"}

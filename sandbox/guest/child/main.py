@@ -19,21 +19,17 @@ from sandbox.guest.child.read_thread import BadInput, LineReader
 from sandbox.guest.child.seeding import reseed
 from sandbox.guest.child.shared_records import FIELDS_AT, map_file
 from sandbox.guest.protocol.chunk import map_shared
-from sandbox.guest.protocol.frames import (
+from sandbox.guest.protocol.fields import MESSAGE, STDOUT, encode, pack_fields
+from sandbox.guest.protocol.grader_limits import COMPLETION, GraderLimits
+from sandbox.guest.protocol.records import (
     BAD_INPUT,
-    COMPLETION,
     ELSEWHERE,
     MARK,
     MEMORY,
-    MESSAGE,
     MOST_MICROS,
     NO_COMPLETION,
     RECORD,
     SCORED,
-    STDOUT,
-    GraderLimits,
-    encode,
-    pack_fields,
     pack_record,
 )
 

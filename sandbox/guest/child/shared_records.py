@@ -16,7 +16,8 @@ import mmap
 import os
 from contextlib import suppress
 
-from sandbox.guest.protocol.frames import MARK, RECORD, Malformed, Records, length_of_bodies
+from sandbox.guest.protocol.fields import Malformed
+from sandbox.guest.protocol.records import MARK, RECORD, Records, length_of_bodies
 
 MOST = 2048  # slots; a larger chunk has none
 FIELDS_AT = MOST * RECORD.size  # where the fields begin

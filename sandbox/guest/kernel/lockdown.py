@@ -5,7 +5,7 @@ import errno
 import os
 import resource
 
-from sandbox.guest.protocol.frames import GraderLimits
+from sandbox.guest.protocol.grader_limits import GraderLimits
 
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 4, 22, 38, 36
 _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4

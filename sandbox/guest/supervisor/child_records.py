@@ -6,22 +6,18 @@ from contextlib import suppress
 
 from sandbox.guest.child import output, shared_records
 from sandbox.guest.protocol.chunk import SentChunk
-from sandbox.guest.protocol.frames import (
-    COMPLETION,
+from sandbox.guest.protocol.fields import MAX_FIELDS, Malformed, most_of_fields, unpack_fields
+from sandbox.guest.protocol.frames import MAX_REPLY
+from sandbox.guest.protocol.grader_limits import COMPLETION, GraderLimits
+from sandbox.guest.protocol.records import (
     COUNT,
     ELSEWHERE,
-    MAX_FIELDS,
-    MAX_REPLY,
     RECORD,
-    GraderLimits,
-    Malformed,
     Records,
-    most_of_fields,
     put_before_output,
     read_records,
     record_length,
     split_records,
-    unpack_fields,
 )
 from sandbox.guest.supervisor.processes import ChildHandle
 

@@ -13,18 +13,9 @@ from sandbox.guest.child import output
 from sandbox.guest.child.main import DONE, FILLED, FILLED_DIGITS, LEAVING, SHARE
 from sandbox.guest.kernel import scratch
 from sandbox.guest.protocol.chunk import SentChunk
-from sandbox.guest.protocol.frames import (
-    COMPLETION,
-    CRASH,
-    MEMORY,
-    MESSAGE,
-    STDOUT,
-    TIMEOUT,
-    GraderLimits,
-    Malformed,
-    encode,
-    pack_record,
-)
+from sandbox.guest.protocol.fields import MESSAGE, STDOUT, Malformed, encode
+from sandbox.guest.protocol.grader_limits import COMPLETION, GraderLimits
+from sandbox.guest.protocol.records import CRASH, MEMORY, TIMEOUT, pack_record
 from sandbox.guest.supervisor import timeout_line
 from sandbox.guest.supervisor.child_records import ChildRecords, Tell
 from sandbox.guest.supervisor.processes import ChildHandle, GraderProcesses, Lost

@@ -14,16 +14,14 @@ from sandbox.guest.kernel import lockdown, scratch, signals
 from sandbox.guest.kernel.open_fds import renew
 from sandbox.guest.protocol.channel import Channel, receive, take_channel
 from sandbox.guest.protocol.chunk import SentChunk
+from sandbox.guest.protocol.fields import encode
 from sandbox.guest.protocol.frames import (
-    BATCH,
     CHECK,
     CHUNK,
-    COMPLETION,
     DONE,
     FRAME,
     GRADE,
     GRADE_SHARED,
-    LIMITS,
     LOAD,
     LOADED,
     NOT_LOADED,
@@ -34,12 +32,10 @@ from sandbox.guest.protocol.frames import (
     STOPPED,
     TAINTED,
     CheckResult,
-    GraderLimits,
-    Records,
-    encode,
     pack_check,
-    pack_records,
 )
+from sandbox.guest.protocol.grader_limits import BATCH, COMPLETION, LIMITS, GraderLimits
+from sandbox.guest.protocol.records import Records, pack_records
 from sandbox.guest.supervisor.chunk_run import ChunkRun, Orphaned, how_it_ended, too_many_files
 from sandbox.guest.supervisor.processes import ChildHandle, GraderProcesses, LoadResult, Lost
 from sandbox.guest.template.fork_per_line import NO_STATUS

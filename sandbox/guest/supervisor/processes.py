@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 from sandbox.guest.child import output, shared_records
 from sandbox.guest.kernel import scratch
-from sandbox.guest.protocol.frames import BATCH, COMPLETION, GraderLimits, Malformed, unpack_check
+from sandbox.guest.protocol.fields import Malformed
+from sandbox.guest.protocol.frames import unpack_check
+from sandbox.guest.protocol.grader_limits import BATCH, COMPLETION, GraderLimits
 from sandbox.guest.template.fork_per_line import (
     LINE,
     NO_STATUS,

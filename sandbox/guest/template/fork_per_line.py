@@ -18,7 +18,7 @@ from sandbox.guest.child.main import GradingLoop
 from sandbox.guest.child.output import ChildOutput
 from sandbox.guest.kernel.reap import reap_all
 from sandbox.guest.kernel.signals import Handlers, put_back
-from sandbox.guest.protocol.frames import GraderLimits
+from sandbox.guest.protocol.grader_limits import GraderLimits
 
 # A request of the supervisor is ONE, the number of bytes of a line, and the line, in as many messages as it takes; or
 # SWEEP, to end all running processes. The first message of a line has two descriptors: for the result and the output.

@@ -28,16 +28,9 @@ from sandbox.guest.kernel import lockdown, signals
 from sandbox.guest.kernel.open_fds import close_all_but, opened, renew
 from sandbox.guest.kernel.reap import reap_all
 from sandbox.guest.kernel.usual_limits import accept_usual_limits
-from sandbox.guest.protocol.frames import (
-    AUTO,
-    BATCH,
-    COMPLETION,
-    CheckResult,
-    GraderLimits,
-    encode,
-    pack_check,
-    pack_loaded,
-)
+from sandbox.guest.protocol.fields import encode
+from sandbox.guest.protocol.frames import CheckResult, pack_check, pack_loaded
+from sandbox.guest.protocol.grader_limits import AUTO, BATCH, COMPLETION, GraderLimits
 from sandbox.guest.template import packages
 from sandbox.guest.template.choose_isolation import runs_code
 from sandbox.guest.template.fork_per_line import (

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sandbox.guest.child.thread_decoder import hidden_decoder
 from sandbox.guest.kernel import sessions
 from sandbox.guest.kernel.open_fds import renew
-from sandbox.guest.protocol.frames import LIMITS, GraderLimits
+from sandbox.guest.protocol.grader_limits import LIMITS, GraderLimits
 from sandbox.guest.template.fork_per_line import CONTROL, NOTE, PIECE, STATUS
 from sandbox.guest.template.main import TemplateProcess, settle_in
 from sandbox.guest.warmup.dry_run import rehearse

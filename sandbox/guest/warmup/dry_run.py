@@ -17,7 +17,7 @@ from sandbox.guest.child.main import SHARE, Ends, GradingLoop
 from sandbox.guest.child.output import ChildOutput
 from sandbox.guest.child.read_thread import ThreadReader
 from sandbox.guest.child.thread_decoder import ThreadDecoder
-from sandbox.guest.protocol.frames import GraderLimits
+from sandbox.guest.protocol.grader_limits import GraderLimits
 from validators import BEFORE_TEST_RUN
 from validators.candidate import MODULE, Candidate
 

@@ -11,7 +11,7 @@ from gradebox.schemas import Isolation
 from sandbox.grading.grading import Grading
 from sandbox.grading.outcomes import Asked
 from sandbox.grading.session import Session
-from sandbox.guest.protocol.frames import MAX_REQUESTS
+from sandbox.guest.protocol.fields import MAX_REQUESTS
 from tests.sandbox.contract.conftest import Grader
 
 # Asking is the code of the guest, and asks come in records like others: `test_channel` tries those on every backend.

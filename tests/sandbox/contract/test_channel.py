@@ -8,7 +8,7 @@ import pytest
 from gradebox.outcome import details_of
 from gradebox.score import DETAILS_BYTES
 from sandbox.guest.protocol.chunk import SHARED_BYTES
-from sandbox.guest.protocol.frames import MAX_DETAILS
+from sandbox.guest.protocol.fields import MAX_DETAILS
 from sandbox.guest.template.fork_per_line import PIECE
 from tests.sandbox.contract.conftest import Grader
 

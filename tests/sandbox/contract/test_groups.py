@@ -9,7 +9,7 @@ from gradebox.outcome import CompletionScore, Outcome, encoded
 from gradebox.schemas import Isolation
 from gradebox.score import GROUP_BYTES
 from sandbox.grading.session import Session
-from sandbox.guest.protocol.frames import SCORES
+from sandbox.guest.protocol.fields import SCORES
 from tests.sandbox.contract.conftest import Grader
 
 # Groups are the code of the guest, and their records are like others: `test_channel` tries those on every backend.
@@ -239,7 +239,7 @@ def test_scores_that_fill_their_room_arrive_beside_much_that_is_printed(session:
 
 
 FORGED = """
-from gradebox._guest.protocol.frames import pack_record
+from gradebox._guest.protocol.records import pack_record
 import os, sys
 frame = sys._getframe()
 while not hasattr(frame.f_locals.get("self"), "_tell"):

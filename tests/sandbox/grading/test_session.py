@@ -13,29 +13,23 @@ from sandbox.grading import channel
 from sandbox.grading import session as module
 from sandbox.grading.channel import Ended
 from sandbox.grading.session import Session, after, count_lines
+from sandbox.guest.protocol.fields import REASON
 from sandbox.guest.protocol.frames import (
     CHECK,
-    COMPLETION,
-    COUNT,
     DONE,
     FRAME,
     LOADED,
-    MARK,
     MAX_REPLY,
     NOT_LOADED,
     READY,
-    REASON,
-    RECORD,
     RECORDS,
-    SCORED,
     TAINTED,
     CheckResult,
-    Records,
     pack_check,
     pack_loaded,
-    pack_record,
-    pack_records,
 )
+from sandbox.guest.protocol.grader_limits import COMPLETION
+from sandbox.guest.protocol.records import COUNT, MARK, RECORD, SCORED, Records, pack_record, pack_records
 from sandbox.limits import limits_of
 from sandbox.shared_folders import Seen
 

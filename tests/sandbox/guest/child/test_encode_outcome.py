@@ -21,20 +21,8 @@ from sandbox.guest.child.encode_outcome import (
     read_score,
     read_values,
 )
-from sandbox.guest.protocol.frames import (
-    BAD_RETURN,
-    CAUSE,
-    DETAILS,
-    EXCEPTION,
-    MEMORY,
-    MESSAGE,
-    MODEL,
-    NOT_APPLICABLE,
-    REASON,
-    TRACE,
-    VALUES,
-    unpack_values,
-)
+from sandbox.guest.protocol.fields import CAUSE, DETAILS, MESSAGE, REASON, TRACE, VALUES, unpack_values
+from sandbox.guest.protocol.records import BAD_RETURN, EXCEPTION, MEMORY, MODEL, NOT_APPLICABLE
 
 RAN: list[str] = []
 

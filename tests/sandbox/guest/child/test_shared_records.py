@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from sandbox.guest.child import shared_records
-from sandbox.guest.protocol.frames import ELSEWHERE, MARK, RECORD, SCORED, Records, pack_record
+from sandbox.guest.protocol.records import ELSEWHERE, MARK, RECORD, SCORED, Records, pack_record
 
 
 @pytest.fixture

@@ -5,32 +5,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.guest.protocol.frames import (
+from sandbox.guest.protocol.fields import (
     FIELD,
-    MARK,
     MAX_FIELD,
     MAX_FIELDS,
-    MAX_REPLY,
     MAX_TEXT,
     REASON,
+    STDOUT,
+    Malformed,
+    encode,
+    unpack_fields,
+    unpack_requests,
+)
+from sandbox.guest.protocol.frames import MAX_REPLY, CheckResult, pack_check, unpack_check
+from sandbox.guest.protocol.records import (
+    MARK,
     RECORD,
     SCORED,
-    STDOUT,
-    CheckResult,
-    Malformed,
     Records,
-    encode,
     length_of_bodies,
-    pack_check,
     pack_record,
     pack_records,
     put_before_output,
     read_records,
     split_records,
-    unpack_check,
-    unpack_fields,
     unpack_records,
-    unpack_requests,
 )
 
 fields = st.dictionaries(st.sampled_from(sorted(MAX_FIELD)), st.binary(max_size=20)).map(

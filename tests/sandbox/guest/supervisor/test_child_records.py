@@ -9,21 +9,10 @@ from gradebox.limits import LINE_BYTES
 from sandbox.grader_source import GraderSource
 from sandbox.guest.child import shared_records
 from sandbox.guest.protocol.chunk import SentChunk
-from sandbox.guest.protocol.frames import (
-    BATCH,
-    ELSEWHERE,
-    MARK,
-    MAX_FIELDS,
-    MAX_REPLY,
-    MAX_REQUESTS,
-    RECORD,
-    SCORED,
-    STDOUT,
-    Malformed,
-    Records,
-    pack_fields,
-    pack_records,
-)
+from sandbox.guest.protocol.fields import MAX_FIELDS, MAX_REQUESTS, STDOUT, Malformed, pack_fields
+from sandbox.guest.protocol.frames import MAX_REPLY
+from sandbox.guest.protocol.grader_limits import BATCH
+from sandbox.guest.protocol.records import ELSEWHERE, MARK, RECORD, SCORED, Records, pack_records
 from sandbox.guest.supervisor.child_records import ChildRecords
 from sandbox.guest.supervisor.processes import ChildHandle
 from sandbox.limits import STDOUT_BYTES, limits_of

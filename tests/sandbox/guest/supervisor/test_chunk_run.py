@@ -13,13 +13,8 @@ from sandbox.grader_source import GraderSource
 from sandbox.guest.child import output, shared_records
 from sandbox.guest.child.main import DONE, LEAVING, SHARE
 from sandbox.guest.protocol.chunk import SentChunk
-from sandbox.guest.protocol.frames import (
-    BATCH,
-    RECORD,
-    SCORED,
-    Records,
-    pack_record,
-)
+from sandbox.guest.protocol.grader_limits import BATCH
+from sandbox.guest.protocol.records import RECORD, SCORED, Records, pack_record
 from sandbox.guest.supervisor.chunk_run import ChunkRun
 from sandbox.guest.supervisor.processes import ChildHandle, GraderProcesses
 from sandbox.limits import STDOUT_BYTES, limits_of

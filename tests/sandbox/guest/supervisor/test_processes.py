@@ -3,7 +3,7 @@ from tests.processes import printed
 # `os.kill` does nothing, so the child is to the supervisor like one that hangs in the kernel.
 _HANGS = """
 import os, time
-from sandbox.guest.protocol.frames import GraderLimits
+from sandbox.guest.protocol.grader_limits import GraderLimits
 from sandbox.guest.supervisor import processes
 
 kill, os.kill = os.kill, lambda pid, signal: None
