@@ -4,6 +4,6 @@
     records.py        outcomes, from the child to the host
     fields.py         the parts of an outcome, and their bounds
     grader_limits.py  the limits that the host sends with a grader
-    channel.py        sockets between supervisor, template and child
+    channel.py        the supervisor's end of the channel to the host
     chunk.py          the memory with the lines to grade
 """
