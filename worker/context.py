@@ -24,6 +24,7 @@ class WorkerContext:
         stopping: set once the process must stop.
         stop_s: the number of seconds that stopping may take.
         asker: answers the asks of graders; None in a worker whose batches ask nothing.
+        spool_error: why the process cannot work until the spool is usable again; None if it can.
         starving: set when a unit takes long while a project without a lease waits.
     """
 
@@ -36,6 +37,12 @@ class WorkerContext:
     stop_s: float = 8.0
     starving: threading.Event = field(default_factory=threading.Event)
     asker: Asker | None = None
+    spool_error: OSError | None = None
+
+    def trouble(self) -> str | None:
+        """Why this process cannot work now; None if it can."""
+        spool = None if self.spool_error is None else f"waits for the spool: {self.spool_error}"
+        return self.pool.trouble() or self.heartbeat.trouble() or spool
 
     @property
     def lane(self) -> Lane:

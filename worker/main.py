@@ -66,7 +66,7 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
         *_asking_threads(context, own.asking_chunks),
         JanitorThread(Janitor(store, settings.retention_s)),
         heartbeat,
-        Presence(store.processes, ROLES[lane], lambda: pool.trouble() or heartbeat.trouble(), own.health_file),
+        Presence(store.processes, ROLES[lane], context.trouble, own.health_file),
     ]
     if own.metrics_file is not None:
         threads.append(MetricsFile(metrics.registry, own.metrics_file))

@@ -127,12 +127,15 @@ class OutcomeWriter:
         stopping = self._context.stopping
         unexplained = 0
         while (error := self._failure(batch, files)) is not None:
+            self._context.spool_error = error
             _log.warning("outcomes cannot be written", batch=batch, again_in_s=_PAUSE_S, error=str(error))
             if not is_full(error) and self._context.store.spool.trouble() is None:
                 unexplained += 1  # once, because the trouble may have ended before it was looked for
             if stopping.wait(_PAUSE_S) or unexplained > 1:
+                self._context.spool_error = None
                 self._give_back(units, tried=not stopping.is_set())
                 return
+        self._context.spool_error = None
         for one in units:
             if not one.whole:
                 self._keep(one)

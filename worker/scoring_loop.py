@@ -127,18 +127,20 @@ class ScoringLoop:
         else:
             self._queue.postpone(lease, min(2.0**lease.tries, _LONGEST_PAUSE_S))
 
-    def _await_spool(self, trouble: OSError | None) -> None:
+    def _await_spool(self, error: OSError | None) -> None:
         """Waits until the spool can be used. No unit is taken meanwhile: each time is an attempt, and their numbers are
         limited to two bytes.
         """
         log_at = monotonic()
-        while trouble is not None:
+        while error is not None:
+            self._context.spool_error = error
             if monotonic() >= log_at:
-                _log.warning("taking no units: waiting for the spool", error=str(trouble))
+                _log.warning("taking no units: waiting for the spool", error=str(error))
                 log_at += _LOG_S
             if self._context.stopping.wait(_SPOOL_PAUSE_S):
                 return
-            trouble = self._context.store.spool.trouble()
+            error = self._context.store.spool.trouble()
+        self._context.spool_error = None
 
     def _is_spool_there(self, batch: str) -> bool:
         try:

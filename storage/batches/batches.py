@@ -305,11 +305,13 @@ class Batches:
 
     def _trouble(self, lane: Lane) -> str | None:
         """The reason why batches of this lane make no progress, if there is one."""
-        if self._processes.workers(lane):
-            return None
+        queue = lane or "plain"
+        if workers := self._processes.workers(lane):
+            if not all(worker.trouble for worker in workers):
+                return None
+            return f"no worker of the queue `{queue}` can work now: tell the service's operator, whose log says why"
         if is_full_now(self._redis):  # workers cannot report then
             return "the service's Redis has reached its `maxmemory`: tell its operator"
-        queue = lane or "plain"
         return f"no worker of the queue `{queue}` is running: see its log, or start `gradebox worker --queue {queue}`"
 
 

@@ -71,10 +71,12 @@ def test_outcomes_wait_while_the_whole_spool_cannot_be_written(
         writer.add(scored(queue, 0))
         time.sleep(0.3)
         assert len(context.heartbeat.leases) == 1  # it was not given back to be scored again
+        assert context.spool_error is not None
         root.unlink()
         root.with_name("away").rename(root)
     assert store.batches.get("default", batch).state == "finished"
     assert store.spool.outcome_files(batch) == [(0, 1)]
+    assert context.spool_error is None
 
 
 def test_a_trouble_that_is_over_before_it_is_looked_for_gives_nothing_back(
