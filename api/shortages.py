@@ -1,10 +1,10 @@
-"""Detects what batches wait for: a worker process, memory of Redis, or room on the disk of the spool."""
+"""Detects what batches wait for: a worker process, a Redis that can be written, or room on the disk of the spool."""
 
 import logging
 import time
 
 from storage.batch_plan import Lane
-from storage.connection import is_full_now
+from storage.connection import write_trouble
 from storage.processes import ROLES
 from storage.spool.spool import is_full
 from storage.store import Store
@@ -19,7 +19,10 @@ _MISSING: dict[Lane, str] = {
         "--queue asking`; `gradebox serve` starts its own, so see the log of that worker"
     ),
 }
-_FULL = "Redis has reached its `maxmemory`, so new work gets 507 and batches wait: free memory, or raise it"
+_NOT_WRITTEN = (
+    "{}, so new work is refused, and batches wait: give it room, or name the primary in GRADEBOX_REDIS_URL if it is a "
+    "replica"
+)
 _NO_ROOM = (
     "the spool's disk has less than GRADEBOX_RESERVE_MB free, so uploads get 507, and batches wait when a quarter of "
     "that is left: free some of it"
@@ -27,7 +30,7 @@ _NO_ROOM = (
 
 
 class Shortages:
-    """Detects lanes that have waiting batches and no worker, and a Redis or spool without room.
+    """Detects lanes that have waiting batches and no worker, a Redis that cannot be written, and a spool without room.
 
     Attributes:
         known: what the last look found short. One thread calls `look`; any thread may read this.
@@ -44,8 +47,8 @@ class Shortages:
         lacking = [lane for lane in ROLES if self._store.queue.waits(lane) and not self._store.processes.workers(lane)]
         self._since = {lane: self._since.get(lane, now) for lane in lacking}
         found = tuple(_MISSING[lane] for lane, since in self._since.items() if now - since >= GRACE_S)
-        if is_full_now(self._store.redis):
-            found = (_FULL,)  # workers cannot report
+        if (trouble := write_trouble(self._store.redis)) is not None:
+            found = (_NOT_WRITTEN.format(trouble),)  # workers cannot report
         if self._is_spool_full():
             found += (_NO_ROOM,)
         for missing in found:

@@ -19,6 +19,7 @@ from storage import redis_keys
 from storage.errors import UnknownFormat
 
 FORMAT = 4
+_FEW_REPLICAS = "NOREPLICAS"
 
 _T = TypeVar("_T")
 
@@ -38,18 +39,28 @@ def connect(url: str, *, blocking: bool = False) -> Redis:
 
 def is_full(error: RedisError) -> bool:
     """Whether Redis refuses to write because it lacks memory or disk space."""
-    return isinstance(error, OutOfMemoryError) or str(error).startswith("MISCONF")
+    return isinstance(error, OutOfMemoryError) or _reply(error).startswith("MISCONF")
 
 
-def is_full_now(redis: Redis) -> bool:
-    """Whether Redis has reached its `maxmemory`. Commands that only read still work then."""
+def write_trouble(redis: Redis) -> str | None:
+    """Why Redis accepts no new data now; None if it does. Commands that only read still work then."""
     memory: Any = redis.info("memory")
-    return bool(0 < memory["maxmemory"] <= memory["used_memory"])
+    if 0 < memory["maxmemory"] <= memory["used_memory"]:
+        return trouble_of(OutOfMemoryError())
+    try:
+        redis.hdel(redis_keys.PROCESSES, "")  # there is no such field
+    except RedisError as error:
+        if not is_away(error):
+            raise
+        return trouble_of(error)
+    return None
 
 
 def is_away(error: RedisError) -> bool:
     """Whether a later retry may succeed: Redis does not answer, or does not write now."""
-    return is_full(error) or isinstance(error, RedisConnectionError | RedisTimeoutError | ReadOnlyError)
+    if is_full(error) or isinstance(error, RedisConnectionError | RedisTimeoutError | ReadOnlyError):
+        return True
+    return _reply(error).startswith(_FEW_REPLICAS)
 
 
 def trouble_of(error: RedisError) -> str:
@@ -58,7 +69,14 @@ def trouble_of(error: RedisError) -> str:
         return "Redis has reached its maxmemory"
     if is_full(error):
         return "Redis cannot write to its disk"
+    if _reply(error).startswith(_FEW_REPLICAS):
+        return "Redis has fewer replicas than its min-replicas-to-write"
     return "Redis is read-only" if isinstance(error, ReadOnlyError) else "Redis does not answer"
+
+
+def _reply(error: RedisError) -> str:
+    """What Redis replied, without what redis-py puts before it in a pipeline."""
+    return str(error).rpartition(" of pipeline caused error: ")[2]
 
 
 def seconds(redis: Redis) -> float:

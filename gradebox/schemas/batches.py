@@ -93,7 +93,9 @@ class Batch(Schema):
     )
     feedback_of: FeedbackOf | None = Field(None, description="for a batch of feedback: its subject")
     waits_for: list[AwaitedServer] = Field([], description="servers that do not accept its asks at the moment")
-    trouble: str | None = Field(None, description="why it makes no progress: no worker of its queue runs, or none can work")
+    trouble: str | None = Field(
+        None, description="why it makes no progress: no worker of its queue runs, or none can work"
+    )
     kept: bool = Field(False, description="whether it is excluded from deletion after the retention time")
     weighted_mean: float | None = Field(
         None, description="sum of weight times mean, not divided by the weights, as soon as every grader has scores"

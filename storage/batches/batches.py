@@ -16,7 +16,7 @@ from storage.batch_plan import Lane, Plan, PlannedGrader
 from storage.batches import batch_record
 from storage.batches.frozen_batch import Frozen, part
 from storage.batches.recorded_scores import RecordedScores
-from storage.connection import is_full_now, lua, read_snapshot, script, text
+from storage.connection import lua, read_snapshot, script, text, write_trouble
 from storage.errors import CutOff, NotFound, OutcomesLost
 from storage.models import spending
 from storage.models.model_limits import ModelLimits
@@ -310,8 +310,8 @@ class Batches:
             if not all(worker.trouble for worker in workers):
                 return None
             return f"no worker of the queue `{queue}` can work now: tell the service's operator, whose log says why"
-        if is_full_now(self._redis):  # workers cannot report then
-            return "the service's Redis has reached its `maxmemory`: tell its operator"
+        if (trouble := write_trouble(self._redis)) is not None:  # workers cannot report then
+            return f"{trouble}: tell the service's operator"
         return f"no worker of the queue `{queue}` is running: see its log, or start `gradebox worker --queue {queue}`"
 
 

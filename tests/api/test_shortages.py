@@ -55,7 +55,7 @@ def test_batches_that_wait_for_no_worker_are_told_with_what_to_start(
     assert [to_start in record.message for record in caplog.records if record.levelname == "WARNING"] == [True]
     with full(store.redis):  # workers cannot report
         shortages.look()
-    assert ["`maxmemory`" in said for said in told(shortages)] == [True]
+    assert ["maxmemory" in said for said in told(shortages)] == [True]
     store.processes.report(ProcessRecord(ROLES[lane], "host:2"))
     shortages.look()
     assert told(shortages) == []
@@ -73,7 +73,7 @@ def test_a_full_redis_is_told_before_anything_waits(store: Store) -> None:
     shortages = Shortages(store)
     with full(store.redis):
         shortages.look()
-    assert ["`maxmemory`" in said for said in told(shortages)] == [True]
+    assert ["maxmemory" in said for said in told(shortages)] == [True]
     shortages.look()
     assert told(shortages) == []
 

@@ -1,5 +1,7 @@
 import hashlib
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -10,12 +12,22 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, Respon
 
 from gradebox.outcome import Outcome
 from storage import redis_keys
-from storage.connection import FORMAT, check_format, is_away, load_scripts, lua, read_snapshot, text, trouble_of
+from storage.connection import (
+    FORMAT,
+    check_format,
+    is_away,
+    load_scripts,
+    lua,
+    read_snapshot,
+    text,
+    trouble_of,
+    write_trouble,
+)
 from storage.errors import UnknownFormat
 from storage.idempotency import Once, once
 from storage.spool.chunks import Chunk
 from storage.store import Store
-from tests.storage.making import accept, claim, ended, failed, finish, finish_all, load_keys, outcomes_of, wanted
+from tests.storage.making import accept, claim, ended, failed, finish, finish_all, full, load_keys, outcomes_of, wanted
 
 
 @pytest.fixture
@@ -188,9 +200,45 @@ def test_a_snapshot_is_as_of_a_transaction(redis: Redis) -> None:
         (OutOfMemoryError("command not allowed"), "Redis has reached its maxmemory"),
         (ResponseError("MISCONF Errors writing to the AOF file"), "Redis cannot write to its disk"),
         (ReadOnlyError("You can't write against a read only replica."), "Redis is read-only"),
+        (ResponseError("NOREPLICAS Not enough good replicas to write."), "Redis has fewer replicas than"),
         (RedisConnectionError("refused"), "Redis does not answer"),
     ],
 )
 def test_the_log_says_what_is_so_with_redis(error: RedisError, trouble: str) -> None:
     assert is_away(error)
-    assert trouble_of(error) == trouble
+    assert trouble_of(error).startswith(trouble)
+
+
+@contextmanager
+def read_only(redis: Redis) -> Iterator[None]:
+    redis.replicaof("127.0.0.1", "1")
+    try:
+        yield
+    finally:
+        redis.replicaof("no", "one")
+
+
+@contextmanager
+def without_replicas(redis: Redis) -> Iterator[None]:
+    redis.config_set("min-replicas-to-write", 1)
+    try:
+        yield
+    finally:
+        redis.config_set("min-replicas-to-write", 0)
+
+
+@pytest.mark.parametrize(
+    ("made", "trouble"), [(full, "maxmemory"), (read_only, "read-only"), (without_replicas, "fewer replicas")]
+)
+def test_a_redis_that_cannot_be_written_is_told_also_of_pipelines(
+    redis: Redis, made: Callable[[Redis], AbstractContextManager[None]], trouble: str
+) -> None:
+    assert write_trouble(redis) is None
+    with made(redis):
+        assert trouble in str(write_trouble(redis))
+        with pytest.raises(RedisError) as raised, redis.pipeline(transaction=False) as pipe:
+            pipe.set("more", 1)
+            pipe.execute()
+    assert is_away(raised.value)
+    assert trouble in trouble_of(raised.value)
+    assert write_trouble(redis) is None

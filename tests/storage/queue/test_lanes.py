@@ -86,7 +86,7 @@ def test_a_batch_says_that_no_worker_of_its_lane_is_there(store: Store, monkeypa
     assert trouble is not None
     assert "gradebox worker --queue asking" in trouble
     with full(store.redis):  # workers cannot report
-        assert "`maxmemory`" in str(store.batches.get("default", batch).trouble)
+        assert "maxmemory" in str(store.batches.get("default", batch).trouble)
     store.processes.report(ProcessRecord("asking-worker", "here:2", trouble="waits for the spool: No space left"))
     assert "can work now" in str(store.batches.get("default", batch).trouble)
     store.processes.report(ProcessRecord("asking-worker", "here:3"))
