@@ -29,7 +29,8 @@ def bubblewrap(settings: SandboxSettings) -> Iterable[Layer]:
             yield from inside.examine(backend)
             yield _zygote(backend)
     except (IsolationUnavailable, InfrastructureError, Ended) as error:
-        fix = kernel.NAMESPACES if which("bwrap") else "Install it: see above."
+        namespaces = f"What was seen says why. If namespaces or mounts were refused: {kernel.NAMESPACES}"
+        fix = namespaces if which("bwrap") else "Install it: see above."
         yield Layer("a sandbox, and a grader in it", False, str(error), fix=fix)
         return
     yield kernel.control_groups()
