@@ -1,13 +1,13 @@
 """The API as an ASGI application."""
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import FastAPI, Request
 from starlette.responses import RedirectResponse
 
 from api import dialects
 from api.http import openapi, problems
 from api.http.head_method import HeadAsGet
-from api.http.query import known_alone
 from api.http.request_id import RequestId
+from api.http.routers import add_routes
 from api.http.unfinished import Unfinished
 from api.routes import (
     audit,
@@ -34,8 +34,6 @@ from api.routes import (
 from api.services import Release, Services
 from api.telemetry.requests import Observed
 
-_STRICT = [Depends(known_alone)]  # not for dialects and health checks, whose clients may send unknown parameters
-
 
 def create_app(services: Services) -> FastAPI:
     """Create the ASGI application; its handlers use `services`."""
@@ -50,13 +48,11 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     # Routes are tried in order, so the most latency-sensitive ones come first.
     read_first = (score, batches, recorded_scores, validate, graders, numbers, tables, feedback, environments, models)
-    for part in (*read_first, endpoints, budget, spending, audit):
-        app.include_router(part.router, prefix="/v1/projects/{project}", dependencies=_STRICT)
-    dialect_routers = dialects.routers(services.settings.dialects)
-    for router in (me.router, projects.router, keys.router, audit.of_service):
-        app.include_router(router, dependencies=_STRICT)
-    for router in (health.router, metrics.router, docs.router, *dialect_routers):
-        app.include_router(router)
+    later = (endpoints, budget, spending, audit, me, projects, keys, health, metrics, docs)
+    for part in (*read_first, *later):
+        add_routes(app, part.router)
+    for router in (audit.of_service, *dialects.routers(services.settings.dialects)):
+        add_routes(app, router)
     if services.settings.ui == "on":
         from ui.app import pages  # imported here: the template engine takes 6 MiB, and pages are optional
 

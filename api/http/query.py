@@ -1,9 +1,8 @@
 """Refuses unknown query parameters: a client that sends one expects an effect that it would not have."""
 
-from typing import Any
-
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
 
 from api.http.problems import invalid
 
@@ -15,8 +14,7 @@ async def known_alone(request: Request) -> None:
     """Raises ProblemError if the query has a parameter that the route does not declare."""
     if not request.scope["query_string"]:
         return
-    # The route including its prefix. The bare route takes the path's `project` for a query parameter.
-    known = _declared(request.scope["fastapi"]["effective_route_context"])
+    known = _declared(request.scope["route"])
     unknown = sorted(set(request.query_params) - known)
     if unknown:
         names = ", ".join(repr(name[:_CHARACTERS]) for name in unknown[:_SHOWN])
@@ -24,7 +22,7 @@ async def known_alone(request: Request) -> None:
         raise invalid(f"this path has no query parameter {names}: {takes}")
 
 
-def _declared(route: Any) -> set[str]:
+def _declared(route: APIRoute) -> set[str]:
     """The names that FastAPI reads, and those that `openapi_extra` adds for parameters that are parsed by hand."""
     described = (route.openapi_extra or {}).get("parameters", ())
     return _read(route.dependant) | {one["name"] for one in described if one["in"] == "query"}

@@ -2,9 +2,10 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from api.access.auth import ManagesIn, Operator
+from api.http.routers import project_router, service_router
 from api.services import Served
 from gradebox.schemas import AuditLine
 from storage.access.api_keys import EVERY_PROJECT
@@ -16,8 +17,8 @@ _Before = Annotated[
     str | None, Query(pattern=r"^[0-9]{1,15}-[0-9]{1,9}$", description="only lines older than the line with this id")
 ]
 
-router = APIRouter(tags=["audit"])
-of_service = APIRouter(prefix="/v1", tags=["audit"])
+router = project_router("audit")
+of_service = service_router("/v1", "audit")
 
 
 @router.get("/audit")

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 from anyio import current_time, move_on_at
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import Field, TypeAdapter
@@ -21,6 +21,7 @@ from api.access.auth import InProject, ScoresIn, key_of, require
 from api.access.callers import WaitingClient
 from api.http import openapi
 from api.http.problems import invalid
+from api.http.routers import project_router
 from api.intake import batch_upload, bodies
 from api.intake.idempotency import Repeatable
 from api.intake.money import CURRENCY, MOST_COST, MOST_TOKENS
@@ -49,7 +50,7 @@ AcceptEncoding = Annotated[str, Header()]
 
 _BATCHES = TypeAdapter(list[Batch])
 _log = structlog.get_logger(__name__)
-router = APIRouter(prefix="/batches", tags=["batches"])
+router = project_router("batches", "/batches")
 
 
 class BatchChanges(msgspec.Struct, forbid_unknown_fields=True):

@@ -2,18 +2,19 @@
 
 import msgspec
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from api.access.auth import InProject, ManagesIn
 from api.http import openapi
 from api.http.problems import invalid
+from api.http.routers import project_router
 from api.intake import bodies
 from api.intake.money import Cost, Currency, Tokens
 from api.services import Served, Services
 from gradebox.schemas import BudgetPeriod, ProjectBudget
 from storage.models.spending import Budget
 
-router = APIRouter(prefix="/budget", tags=["budget"])
+router = project_router("budget", "/budget")
 
 
 class NewBudget(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

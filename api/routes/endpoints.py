@@ -4,18 +4,19 @@ from functools import partial
 from typing import cast
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from api.access.auth import InProject, ManagesIn
 from api.access.callers import watched
 from api.http import openapi
+from api.http.routers import project_router
 from api.intake import bodies
 from api.routes.registered import NewServer, ServerChanges, Url, allowed, given, trials
 from api.services import Served
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
 from storage.models.endpoints import EndpointChanges
 
-router = APIRouter(prefix="/endpoints", tags=["endpoints"])
+router = project_router("endpoints", "/endpoints")
 
 
 class NewEndpoint(NewServer, kw_only=True, forbid_unknown_fields=True):

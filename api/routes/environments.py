@@ -8,12 +8,13 @@ from typing import Annotated
 import msgspec
 from anyio import CancelScope, current_time, move_on_at
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import TypeAdapter
 
 from api.access.auth import InProject, ManagesIn
 from api.http import openapi
 from api.http.problems import ProblemError, invalid
+from api.http.routers import project_router
 from api.intake import bodies
 from api.intake.source_upload import Key
 from api.services import Served, Services
@@ -32,7 +33,7 @@ Data = Annotated[
     str, msgspec.Meta(pattern="^([0-9a-f]{64})?$", max_length=64, description="the SHA-256 of uploaded data, or empty")
 ]
 
-router = APIRouter(prefix="/environments", tags=["environments"])
+router = project_router("environments", "/environments")
 
 
 class NewBuild(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -1,16 +1,17 @@
 """Feedback on the outcomes of a batch."""
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from api.access.auth import ScoresIn, key_of
 from api.http import openapi
+from api.http.routers import project_router
 from api.intake import feedback_upload
 from api.intake.batch_upload import Arrival
 from api.intake.idempotency import Repeatable
 from api.services import Served
 from gradebox.schemas import Batch
 
-router = APIRouter(tags=["batches"])
+router = project_router("batches")
 
 
 @router.post("/batches/{batch_id}/feedback", status_code=202, openapi_extra=openapi.body(feedback_upload.NewFeedback))

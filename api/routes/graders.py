@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import Header, Path, Query, Request, Response
 from msgspec.structs import asdict
 from pydantic import TypeAdapter, ValidationError
 
@@ -13,6 +13,7 @@ from api.access.auth import InProject, ManagesIn
 from api.access.callers import Caller
 from api.http import openapi
 from api.http.problems import ValidationFailed, invalid
+from api.http.routers import project_router
 from api.intake import bodies
 from api.intake.environment import Chosen, choose, default_memory_mb
 from api.intake.idempotency import Repeatable
@@ -35,7 +36,7 @@ Description = Annotated[str, msgspec.Meta(max_length=DESCRIPTION_CHARACTERS)]
 _GRADERS = TypeAdapter(list[GraderRecord])
 _VERSIONS = TypeAdapter(list[Version])
 
-router = APIRouter(prefix="/graders", tags=["graders"])
+router = project_router("graders", "/graders")
 
 
 class NewVersion(Options, kw_only=True, forbid_unknown_fields=True):

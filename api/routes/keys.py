@@ -4,17 +4,18 @@ from typing import Annotated
 
 import msgspec
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from api.access.auth import Operator
 from api.http import openapi
 from api.http.problems import ProblemError
+from api.http.routers import service_router
 from api.intake import bodies
 from api.services import Served, Services
 from gradebox.schemas import ApiKey, Role
 from storage.access.api_keys import EVERY_PROJECT
 
-router = APIRouter(prefix="/v1/keys", tags=["keys"])
+router = service_router("/v1/keys", "keys")
 
 
 class NewKey(msgspec.Struct, forbid_unknown_fields=True):

@@ -1,12 +1,11 @@
 """The API key of the caller."""
 
-from fastapi import APIRouter
-
 from api.access.auth import Caller
+from api.http.routers import service_router
 from api.services import Served
 from gradebox.schemas import ApiKey, SignInLink
 
-router = APIRouter(prefix="/v1/me", tags=["keys"])
+router = service_router("/v1/me", "keys")
 
 
 @router.get("")

@@ -5,12 +5,13 @@ from typing import Annotated, Any, cast
 
 import msgspec
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Request
+from fastapi import Request
 from msgspec.structs import asdict
 
 from api.access.auth import InProject, ManagesIn
 from api.access.callers import watched
 from api.http import openapi
+from api.http.routers import project_router
 from api.intake import bodies
 from api.intake.money import Currency
 from api.routes.registered import NewServer, PerMinute, ServerChanges, Url, allowed, given, trials
@@ -21,7 +22,7 @@ from storage.models.models import Changes
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
 Money = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 
-router = APIRouter(prefix="/models", tags=["models"])
+router = project_router("models", "/models")
 
 
 class NewDefaults(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

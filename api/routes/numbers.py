@@ -2,9 +2,10 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from api.access.auth import InProject
+from api.http.routers import project_router
 from api.intake.grader_of_batch import label_of, label_source_of
 from api.numbers import run_job
 from api.numbers.jobs import AgreementJob, ComparisonJob, Job, Side
@@ -22,7 +23,7 @@ MOST_FLIPS = 1000
 Named = Annotated[str | None, Query(description="key or key@version; optional for a batch with one grader")]
 Threshold = Annotated[float, Query(allow_inf_nan=False, description="lowest score that passes")]
 
-router = APIRouter(tags=["numbers"])
+router = project_router("numbers")
 
 
 @router.get("/compare", response_model=Comparison)

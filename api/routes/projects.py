@@ -2,17 +2,18 @@
 
 import msgspec
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from api.access.auth import Caller, Operator, covers
 from api.http import openapi
+from api.http.routers import service_router
 from api.intake import bodies
 from api.intake.source_upload import Key
 from api.routes.graders import Description, Name
 from api.services import Served
 from gradebox.schemas import Project
 
-router = APIRouter(prefix="/v1/projects", tags=["projects"])
+router = service_router("/v1/projects", "projects")
 
 
 class NewProject(msgspec.Struct, forbid_unknown_fields=True):

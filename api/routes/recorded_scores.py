@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from api.access.auth import ScoresIn
 from api.access.callers import gone
 from api.http import openapi
+from api.http.routers import project_router
 from api.intake import batch_upload, bodies, score_upload
 from api.numbers.run_job import IsGone
 from api.services import Served, Services
@@ -16,7 +17,7 @@ from gradebox.schemas import Batch
 from storage.batches import batch_threads
 from storage.errors import Conflict, NotFound, PayloadLost
 
-router = APIRouter(prefix="/batches", tags=["batches"])
+router = project_router("batches", "/batches")
 
 _BODY = openapi.bytes_of("application/x-ndjson", 'a score a line: {"id": "a", "score": 1, "reason": "why"}')
 

@@ -1,12 +1,13 @@
 """Scores some threads while the caller waits."""
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from api.access.auth import ScoresIn
 from api.access.callers import Caller
 from api.http import openapi
 from api.http.problems import too_large
+from api.http.routers import project_router
 from api.intake import bodies
 from api.intake.source_upload import VersionNumber
 from api.services import Served, Services
@@ -21,7 +22,7 @@ from sandbox.pool.parallel_call import ParallelCall
 from storage.statistics.outcome_tally import tally
 from storage.statistics.summary import NOT_MADE, summary_of
 
-router = APIRouter(tags=["graders"])
+router = project_router("graders")
 
 
 class ToScore(msgspec.Struct, forbid_unknown_fields=True):

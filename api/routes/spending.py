@@ -3,10 +3,11 @@
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from api.access.auth import InProject
 from api.http.problems import invalid
+from api.http.routers import project_router
 from api.services import Served
 from gradebox.schemas import ProjectSpending
 
@@ -19,7 +20,7 @@ _Period = Annotated[
     ),
 ]
 
-router = APIRouter(tags=["spending"])
+router = project_router("spending")
 
 
 @router.get("/spending")

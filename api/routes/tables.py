@@ -3,11 +3,12 @@
 from typing import Annotated
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from api.access.auth import InProject
 from api.http import openapi
 from api.http.problems import invalid
+from api.http.routers import project_router
 from api.routes.numbers import Named, side
 from api.services import Served, Services
 from api.table.page import PageOf, page
@@ -22,7 +23,7 @@ BIN = "number of a bin of the summary's histogram, from 0"
 
 Bound = Annotated[float | None, Query(allow_inf_nan=False, description="inclusive bound of the score")]
 
-router = APIRouter(prefix="/batches", tags=["batches"])
+router = project_router("batches", "/batches")
 
 
 @router.get("/{batch_id}/table", response_class=Response, responses=openapi.answer(TablePage))

@@ -1,12 +1,13 @@
 """Runs the five checks without storing anything."""
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from api.access.auth import ScoresIn
 from api.access.callers import Caller
 from api.http import openapi
 from api.http.problems import invalid, report_json
+from api.http.routers import project_router
 from api.intake.environment import choose, default_memory_mb
 from api.intake.source_upload import Key, Options, Sent, prove, receive
 from api.services import Served, Services
@@ -14,7 +15,7 @@ from gradebox.schemas import Report
 from sandbox.grading.source_bytes import SourceRefused
 from sandbox.limits import TIMEOUT_S
 
-router = APIRouter(tags=["graders"])
+router = project_router("graders")
 
 
 class ToValidate(Options, kw_only=True, forbid_unknown_fields=True):

@@ -112,7 +112,6 @@ class Observed:
 
 
 def route_template(scope: Scope) -> str:
-    """The path of the route with its parameters' names. FastAPI stores that of an included route separately."""
-    found = scope.get("fastapi", {}).get("effective_route_context") or scope.get("route")
-    path = getattr(found, "path", None)
+    """The path of the route with its parameters' names."""
+    path = getattr(scope.get("route"), "path", None)
     return NO_ROUTE if path is None else f"{scope.get('root_path', '')}{path}"  # pages are an app mounted below a path
