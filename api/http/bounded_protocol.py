@@ -50,6 +50,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unproductive_bytes = 0  # bytes received since the last complete head or body part
         self._has_progress = False
         self._body_open = False
+        self._parts: list[bytes] = []  # of a body, received and not handed on yet
+        self._stays = False  # whether the connection stays open if the chunked body ends before its answer begins
         self._declined_at: int | None = None
         self._timer: TimerHandle | None = None  # until the next head or the rest of a body is due
         self._reading: Reading
@@ -101,6 +103,7 @@ class BoundedProtocol(HttpToolsProtocol):
         while self._declined_at is not None:
             read = self._without_offer(read[self._declined_at :])
             super().data_received(read)
+        self._hand_on()
         self._unproductive_bytes = 0 if self._has_progress else self._unproductive_bytes + len(data)
         if self._unproductive_bytes > HEAD_BYTES:
             self._refuse(431, "too-large", f"the headers are longer than {HEAD_BYTES} bytes: send less")
@@ -126,6 +129,9 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if self.cycle is not before:  # a websocket's head makes no cycle
             self.cycle.transport = _Closing(self, self.transport)  # type: ignore[assignment]  # all that a cycle uses
+            self._stays = self.cycle.keep_alive and any(name == b"transfer-encoding" for name, _ in self.headers)
+            if self._stays:  # the rest of its chunks, once answered, is not worth parsing
+                self.cycle.keep_alive = False
         if len(self.pipeline) > PIPELINED:
             raise ValueError("requests are sent faster than they are answered")  # stops the parser: a refusal
 
@@ -163,7 +169,16 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def on_body(self, body: bytes) -> None:
-        """Handles a part of a body, also of a request that is already answered."""
+        """Keeps a part of a body until all parts that came together are handed on. A chunk may be one byte, and would
+        cost more than hundreds.
+        """
+        self._parts.append(body)
+
+    def _hand_on(self) -> None:
+        """Hands on what came of a body, also of a request that is already answered."""
+        if not self._parts:
+            return
+        body, self._parts = b"".join(self._parts), []
         self._has_progress = True
         super().on_body(body)
         if self.idle:
@@ -173,6 +188,9 @@ class BoundedProtocol(HttpToolsProtocol):
         """Handles the end of a request."""
         if self._is_declined:
             return
+        self._hand_on()
+        if self._stays and not self.cycle.response_started:
+            self.cycle.keep_alive = True
         self._has_progress, self._body_open = True, False
         if self.idle:
             self._await(None)
@@ -188,6 +206,11 @@ class BoundedProtocol(HttpToolsProtocol):
             self._reading.watch()
         elif self._body_open and not self.pipeline:
             self._await(LINGER_S)
+
+    def shutdown(self) -> None:
+        """Ends the connection, after its answer if there is one to come."""
+        self._stays = False
+        super().shutdown()
 
     def timeout_keep_alive_handler(self) -> None:
         """Closes a connection on which no next request came."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import httpx
 import msgspec
 import pytest
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api.http import bounded_protocol, reading
 from api.http.bounded_protocol import BoundedProtocol
@@ -160,6 +161,58 @@ def test_a_request_that_is_answered_early_is_followed_by_the_next(service: Servi
         assert connection.recv(65536).startswith(b"HTTP/1.1 401")
         connection.sendall(b"0123456789" + HEAD + b"\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+CHUNKED = b"POST /v1/projects HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def test_a_request_in_chunks_that_is_answered_early_is_the_last(service: Service) -> None:
+    with connected(service) as connection:
+        connection.sendall(CHUNKED + b"1\r\nx\r\n")
+        answer = rest(connection)  # nobody parses the chunks that may follow
+        assert answer.startswith(b"HTTP/1.1 401")
+        assert b"connection: close" in answer
+
+
+def test_a_request_in_chunks_that_has_come_is_followed_by_the_next(service: Service) -> None:
+    with connected(service) as connection:
+        connection.sendall(CHUNKED + b"1\r\nx\r\n0\r\n\r\n")
+        answer = connection.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 401")
+        assert b"connection: close" not in answer
+        connection.sendall(HEAD + b"Connection: close\r\n\r\n")
+        assert b"HTTP/1.1 200" in rest(connection)
+
+
+def test_a_stop_ends_the_connection_of_a_request_in_chunks(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(self: BoundedProtocol, body: bytes) -> None:
+        self.shutdown()
+        take(self, body)
+
+    take = HttpToolsProtocol.on_body
+    monkeypatch.setattr(HttpToolsProtocol, "on_body", stop)
+    with connected(service) as connection:
+        connection.sendall(CHUNKED + b"1\r\nx\r\n0\r\n\r\n")
+        assert b"connection: close" in rest(connection)
+
+
+def test_tiny_chunks_are_handed_on_together(service: Service, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def take(self: HttpToolsProtocol, body: bytes) -> None:
+        taken.append(body)
+        on_body(self, body)
+
+    taken: list[bytes] = []
+    on_body = HttpToolsProtocol.on_body
+    monkeypatch.setattr(HttpToolsProtocol, "on_body", take)
+    head = f"Host: x\r\nAuthorization: Bearer {secret}\r\nContent-Type: text/x-python\r\nConnection: close\r\n"
+    source = b"async def grade(thread): return 1.0" + b" " * 10_000
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in source)
+    with connected(service) as connection:
+        connection.sendall(f"POST {PROJECT}/validate HTTP/1.1\r\nTransfer-Encoding: chunked\r\n{head}\r\n".encode())
+        connection.sendall(chunks + b"0\r\n\r\n")
+        assert b'"valid":true' in rest(connection)
+    assert b"".join(taken) == source
+    assert len(taken) < 100
 
 
 def test_requests_that_are_sent_ahead_are_answered_in_order(service: Service) -> None:
