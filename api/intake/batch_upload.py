@@ -11,7 +11,7 @@ from anyio.to_thread import run_sync
 from fastapi import Request
 
 from api.access.callers import gone, watched
-from api.http.problems import RETRY, ProblemError, invalid
+from api.http.problems import RETRY, ProblemError, invalid, too_large
 from api.intake import bodies
 from api.intake.idempotency import Repeat
 from api.intake.money import Cost, Currency, Tokens
@@ -27,6 +27,7 @@ from storage.uploads import Upload
 
 JSON_BYTES = 64 * bodies.MIB
 GRADERS = 16
+GRADERS_BYTES = 64 * 1024  # of a JSON body
 _AT_ONCE = 1000  # threads written to the spool together
 
 
@@ -51,9 +52,31 @@ class NewBatch(msgspec.Struct, forbid_unknown_fields=True):
 
     graders: Annotated[list[GraderOf], msgspec.Meta(extra_json_schema={"minItems": 1, "maxItems": GRADERS})]
     threads: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
-    threads_of: str | None = None
+    threads_of: Annotated[str, msgspec.Meta(max_length=80)] | None = None
     budget: BudgetOfBatch | None = None
     keep_replies: bool = True
+
+
+class _Sent(NewBatch, kw_only=True):
+    """A batch whose graders are not parsed: to make objects of 60 MB of them would hold up all requests for seconds."""
+
+    graders: msgspec.Raw  # type: ignore[assignment]
+
+
+class _Graders(msgspec.Struct):
+    """The graders of a JSON body."""
+
+    graders: list[GraderOf]
+
+
+def _parsed(body: bytes) -> NewBatch:
+    """Parses a batch as one JSON body. Raises ProblemError."""
+    sent = bodies.parse(body, _Sent)
+    graders = bytes(sent.graders)
+    if len(graders) > GRADERS_BYTES:
+        raise too_large(f"`graders` is {len(graders)} bytes long, and may have {GRADERS_BYTES}: name at most {GRADERS}")
+    found = bodies.parse(b'{"graders":%b}' % graders, _Graders)
+    return NewBatch(found.graders, sent.threads, sent.threads_of, sent.budget, sent.keep_replies)
 
 
 def terms_of(budget: BudgetOfBatch | None, keep_replies: bool) -> AskTerms:
@@ -218,7 +241,7 @@ class Arrival(NamedTuple):
 
     def _take(self, body: bytes) -> Batch | NewBatch:
         """Returns the batch; or the parsed body, if the threads are those of another batch."""
-        new = bodies.parse(body, NewBatch)
+        new = _parsed(body)
         has_threads = bool(bytes(new.threads))
         if has_threads == (new.threads_of is not None):
             raise invalid("a batch takes `threads`, or `threads_of` another batch: give one of them")

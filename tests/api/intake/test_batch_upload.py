@@ -1,9 +1,10 @@
-"""Tests of uploads that are cancelled between body and answer, where no client can cancel."""
+"""Tests of JSON bodies, and of uploads that are cancelled between body and answer, where no client can cancel."""
 
 import asyncio
 import threading
 
 import anyio.to_thread
+import httpx
 import pytest
 from fastapi import Request
 
@@ -11,7 +12,7 @@ from api.intake import batch_upload, bodies
 from api.services import Services
 from storage import redis_keys
 from storage.batch_plan import NO_TERMS
-from tests.api.conftest import Service
+from tests.api.conftest import PROJECT, Service, problem
 
 _BODY = b'{"completion": "4"}\n'
 
@@ -51,3 +52,19 @@ async def _cancelled(services: Services, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(asyncio.CancelledError):
         await task
     await asyncio.gather(*others)
+
+
+def test_graders_of_a_body_are_parsed_only_if_they_are_short(client: httpx.Client) -> None:
+    body = b'{"graders":[%b],"threads":[{"completion":"4"}]}' % b",".join([b'{"key":"exact"}'] * 10_000)
+    said = problem(
+        client.post(f"{PROJECT}/batches", content=body, headers={"Content-Type": "application/json"}), 413, "too-large"
+    )
+    assert said == "`graders` is 160001 bytes long, and may have 65536: name at most 16"
+
+
+def test_long_names_in_a_body_are_not_sent_back(client: httpx.Client) -> None:
+    long = "x" * 100_000
+    for body in ({"graders": [{"key": long}], "threads": [{}]}, {"graders": [], "threads_of": long}):
+        answer = client.post(f"{PROJECT}/batches", json=body)
+        assert answer.status_code in (413, 422)
+        assert len(answer.content) < 1000
