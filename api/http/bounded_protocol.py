@@ -37,11 +37,13 @@ class BoundedProtocol(HttpToolsProtocol):
     Attributes:
         most: the limit of connections at once. One more replaces the connection that has waited longest for its next
             request, or else one without an API key that does not read its answers or pipelines requests.
+        waiting: the connections without a request in progress, in the order in which they began to wait.
         refusals: counts requests that are refused before they reach the application.
         unread: counts bytes written and not read yet, by the tenant that requested them.
     """
 
     most = 1000
+    waiting: dict["BoundedProtocol", None]
     refusals: Refusals
     unread: TenantMemory
 
@@ -77,12 +79,14 @@ class BoundedProtocol(HttpToolsProtocol):
         _bound_unsent(transport)
         self._reading = Reading(self.loop, transport)
         self._await(HEAD_S)
+        self.waiting[self] = None
         if len(self.connections) > self.most and not self._make_room():
             self._refuse(503, "unavailable", f"there are {self.most} connections already: try again in a moment")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancels the connection's timers."""
         super().connection_lost(exc)
+        self.waiting.pop(self, None)
         if self._running is not None:  # uvicorn notifies only the last request, which may be a pipelined one
             self._running.disconnected = True
             self._running.message_event.set()
@@ -125,6 +129,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body_open = True
         self._discarded = 0
         self._await(None)
+        self.waiting.pop(self, None)
         before = self.cycle
         super().on_headers_complete()
         if self.cycle is not before:  # a websocket's head makes no cycle
@@ -198,6 +203,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Handles the end of an answer. The rest of its request is read and discarded for a while."""
+        if self.idle:
+            self.waiting[self] = None
         if self._is_lingering:
             self.server_state.total_requests += 1
             return
@@ -307,16 +314,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _make_room(self) -> bool:
         """Aborts the connection that has waited longest for a request, else one that gives way. False if none."""
-        others = [one for one in self.connections if isinstance(one, BoundedProtocol) and one is not self]
-        idle = [one for one in others if one.idle] or [one for one in others if one._gives_way]
-        waiting = min(idle, key=BoundedProtocol._ends_at, default=None)
-        if waiting is not None:
-            waiting.transport.abort()
-        return waiting is not None
-
-    def _ends_at(self) -> float:
-        timers = [timer.when() for timer in (self._timer, self.timeout_keep_alive_task) if timer is not None]
-        return min(timers, default=0.0)
+        busy = (one for one in self.connections if isinstance(one, BoundedProtocol) and one._gives_way)
+        found = next((one for one in chain(self.waiting, busy) if one is not self), None)
+        if found is not None:
+            self.waiting.pop(found, None)
+            found.transport.abort()
+        return found is not None
 
 
 class _Closing:

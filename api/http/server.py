@@ -22,6 +22,7 @@ def server(services: Services, host: str, port: int) -> uvicorn.Server:
 
     class Protocol(BoundedProtocol):
         most = services.settings.connections
+        waiting: dict[BoundedProtocol, None] = {}  # noqa: RUF012
         refusals = services.requests.refusals
         unread = services.large_answers.unread
 

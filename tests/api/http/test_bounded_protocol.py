@@ -3,7 +3,7 @@
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import httpx
 import msgspec
@@ -315,6 +315,30 @@ def test_one_connection_too_many_ends_the_one_that_has_waited_longest(service: S
         time.sleep(0.1)  # connections of the same millisecond have waited equally long
         with connected(service), connected(service):
             assert_it_makes_room_for_one_more(service, first)
+
+
+def test_a_connection_waits_since_its_last_answer(service: Service, few: None) -> None:
+    with connected(service) as first, connected(service) as second, connected(service):
+        first.sendall(HEAD + b"\r\n")
+        assert first.recv(65536).startswith(b"HTTP/1.1 200")
+        assert_it_makes_room_for_one_more(service, second)
+
+
+def test_making_room_looks_at_few_connections(service: Service, few: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_idle(self: BoundedProtocol) -> bool:
+        looks.append(self)
+        return bool(idle.__get__(self))
+
+    looks: list[BoundedProtocol] = []
+    idle = vars(BoundedProtocol)["idle"]
+    monkeypatch.setattr(BoundedProtocol, "idle", property(is_idle))
+    for kind in BoundedProtocol.__subclasses__():
+        monkeypatch.setattr(kind, "most", 30)
+    with ExitStack() as opened:
+        connections = [opened.enter_context(connected(service)) for _ in range(90)]
+        for ended in connections[:60]:
+            assert rest(ended) == b""
+        assert len(looks) < 200
 
 
 def test_connections_that_are_at_work_are_not_ended(service: Service, secret: str, few: None) -> None:
