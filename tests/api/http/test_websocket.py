@@ -156,8 +156,8 @@ def test_a_message_that_does_not_end_is_ended(
 def test_messages_in_many_small_parts_take_no_more_than_their_bytes(service: Service, secret: str) -> None:
     part = bytes([CONTINUATION, 0x81, 0, 0, 0, 0, 32])
     with speaking(service, secret) as connection:
-        connection.sendall(frame(TEXT, b"", is_last=False) + part * 50_000)
-        wait_until_held(service, 50_000, 50_000)
+        connection.sendall(frame(TEXT, b"", is_last=False) + part * 9000)
+        wait_until_held(service, 9000, 9000)
         (waiting,) = (one for one in service.serving.server_state.connections if hasattr(one, "frames"))
         assert [type(one) for one in waiting.frames] == [bytearray]
         connection.sendall(frame(CONTINUATION, asked(1000)))
@@ -188,7 +188,10 @@ def drain(connection: socket.socket, seconds: float) -> None:
             continue
 
 
-def test_pings_are_not_answered_to_who_does_not_read(service: Service, secret: str) -> None:
+def test_pings_are_not_answered_to_who_does_not_read(
+    service: Service, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(websocket, "FRAMES", 1_000_000)
     with speaking(service, secret, small=True) as connection:
         sent = flood(connection, 3)
         (unread,) = (one for one in service.serving.server_state.connections if hasattr(one, "frames"))
@@ -205,6 +208,19 @@ def test_frames_without_a_message_are_bounded(service: Service, secret: str, mon
         for _ in range(101):
             assert received(connection, PONG) == b""
         assert b"100 frames" in received(connection, CLOSE)
+
+
+def test_messages_after_the_close_of_the_service_are_bounded(
+    service: Service, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(websocket, "FRAMES", 100)
+    with speaking(service, secret) as connection:
+        connection.sendall(frame(TEXT, b"no request"))
+        assert b"JSON" in received(connection, CLOSE)
+        began = time.monotonic()
+        connection.sendall(frame(TEXT, b"a") * 101)
+        assert connection.recv(1) == b""
+        assert time.monotonic() - began < 5  # the service waits longer for a close frame
 
 
 def test_who_does_not_read_is_ended(service: Service, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
