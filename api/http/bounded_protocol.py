@@ -8,7 +8,7 @@ import sys
 from asyncio import TimerHandle, Transport
 from http import HTTPStatus
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 from httptools import HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -43,7 +43,7 @@ class BoundedProtocol(HttpToolsProtocol):
     """
 
     most = 1000
-    waiting: dict["BoundedProtocol", None]
+    waiting: ClassVar[dict["BoundedProtocol", None]]
     refusals: Refusals
     unread: TenantMemory
 

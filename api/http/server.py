@@ -2,6 +2,7 @@
 
 import logging
 from math import ceil
+from typing import ClassVar
 
 import uvicorn
 
@@ -22,7 +23,7 @@ def server(services: Services, host: str, port: int) -> uvicorn.Server:
 
     class Protocol(BoundedProtocol):
         most = services.settings.connections
-        waiting: dict[BoundedProtocol, None] = {}  # noqa: RUF012
+        waiting: ClassVar[dict[BoundedProtocol, None]] = {}
         refusals = services.requests.refusals
         unread = services.large_answers.unread
 
