@@ -115,6 +115,8 @@ def _run(pool: Pool, grader: GraderSource, settled: Settled, arguments: argparse
         output.refuse_same_file(arguments.threads, arguments.output)
     slices = _slices(arguments.threads, arguments.column) if arguments.threads else iter(())
     first = next(slices, None)
+    if arguments.threads and first is None:
+        raise ValueError(f"{arguments.threads} is empty: write at least one thread, one JSON object a line")
     report = settled.warn(pool.prove(grader, first[:TEST_THREADS] if first else None))
     if not report.valid or first is None:
         return _report(report, None, arguments.json)

@@ -4,6 +4,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 
 import typer
@@ -21,7 +22,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 
 
 class Command(TyperCommand):
-    """A command that refuses an option with two values, unless it takes several: the first would be lost."""
+    """A command that refuses numbers that are not finite, and an option with two values, unless it takes several."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses the arguments. Raises UsageError."""
@@ -31,7 +32,11 @@ class Command(TyperCommand):
             for number, option in enumerate(single):
                 if option in single[:number]:
                     ctx.fail(f"{max(option.opts, key=len)} is given twice, and takes one value: leave one out")
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
+        for name, value in ctx.params.items():
+            if isinstance(value, float) and not isfinite(value):
+                ctx.fail(f"--{name.replace('_', '-')} is {value}, and must be a finite number")
+        return rest
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from gradebox.cli.files import (
     read_threads,
 )
 from gradebox.cli.output import as_json, fail, note, say, table
+from gradebox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
 
 if TYPE_CHECKING:
     from gradebox.client.thread_line import Thread
@@ -64,7 +65,10 @@ ModelKey = Annotated[
 EndpointKey = Annotated[
     str | None, typer.Option("--endpoint", metavar="KEY", help="For an external: the endpoint that scores.")
 ]
-TimeoutS = Annotated[float | None, typer.Option("--timeout-s", help="Seconds for one completion.")]
+TimeoutS = Annotated[
+    float | None,
+    typer.Option("--timeout-s", min=0.001, max=MAX_TIMEOUT_S, help="Seconds for one completion."),
+]
 EnvironmentKey = Annotated[
     str | None,
     typer.Option("--environment", metavar="KEY[@BUILD]", help="The environment with packages that it may import."),
@@ -76,7 +80,9 @@ AskChoice = Annotated[
         help="What answers asks in the checks: models and endpoints (real, the default), or the smallest replies.",
     ),
 ]
-MemoryMb = Annotated[int | None, typer.Option("--memory-mb", help="MiB for the grader.")]
+MemoryMb = Annotated[
+    int | None, typer.Option("--memory-mb", min=MIN_MEMORY_MB, max=MAX_MEMORY_MB, help="MiB for the grader.")
+]
 
 
 @client_command(app, "list")
@@ -221,6 +227,10 @@ def update(
     has_settings = kind is not None or config is not None or bool(settings)
     if file is not None and has_settings:
         raise typer.BadParameter("a FILE is the source of a function: name it, or the settings of a kind")
+    of_version = (file, isolation, timeout_s, memory_mb, threads, environment, ask)
+    has_version = has_settings or any(part is not None for part in of_version)
+    if if_version is not None and not has_version:
+        raise typer.BadParameter("--if-version is for a new version: a name or a description belongs to none")
     new_kind, new_config = _changed_settings(invocation, key, kind, settings) if has_settings else (None, None)
     tried_on = read_threads(threads, column)
     grader = invocation.client.graders.update(
@@ -239,7 +249,7 @@ def update(
         if_version=if_version,
     )
     _report(invocation, grader, "updated")
-    if any(part is not None for part in (file, new_kind, isolation, timeout_s, memory_mb, threads, environment, ask)):
+    if has_version:
         _note_proof(grader, tried_on)
 
 

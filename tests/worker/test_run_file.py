@@ -170,6 +170,9 @@ def test_what_is_not_valid_or_never_scores_exits_1(folder: Path, run: Run) -> No
     [
         (["reads.py", "--threads", "none.jsonl"], "none.jsonl cannot be read"),
         (["reads.py", "--threads", "array.json"], "the file of threads is one JSON array"),
+        (["reads.py", "--threads", "empty.jsonl"], "empty.jsonl is empty: write at least one thread"),
+        (["reads.py", "--timeout-s", "121"], "'--timeout-s'"),
+        (["reads.py", "--memory-mb", "2049"], "'--memory-mb'"),
         (["reads.py", "--threads", "good.jsonl", "--output", "none/out"], "none/out cannot be written"),
         (["reads.py", "--threads", "good.jsonl", "--output", "./good.jsonl"], "good.jsonl is the file of the threads"),
         (["reads.py", "--threads", "good.jsonl", "--column", "x"], "write NAME=MEMBER"),
@@ -179,6 +182,7 @@ def test_what_is_not_valid_or_never_scores_exits_1(folder: Path, run: Run) -> No
 )
 def test_what_cannot_be_tried_exits_2(folder: Path, run: Run, arguments: list[str], said: str) -> None:
     (folder / "array.json").write_text("[]")
+    (folder / "empty.jsonl").write_text("\n")
     (folder / "good.jsonl").write_text(threads("4"))
     done = run(*arguments)
     assert done.returncode == 2

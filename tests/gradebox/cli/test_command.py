@@ -20,9 +20,12 @@ def test_no_command_takes_the_last_of_two_values() -> None:
         (["score", "a", "-o", "b", "--output", "c"], "--output is given twice, and takes one value: leave one out"),
         (["graders", "create", "a", "--criteria", "b", "--criteria", "c"], "--criteria is given twice"),
         (["serve", "--port", "1", "--port", "1"], "--port is given twice"),
+        (["budget", "set", "--cost", "inf"], "--cost is inf, and must be a finite number"),
+        (["batches", "feedback", "a", "--model", "b", "--threshold", "nan"], "--threshold is nan, and must be"),
+        (["graders", "create", "a", __file__, "--timeout-s", "nan"], "'--timeout-s'"),
     ],
 )
-def test_an_option_that_takes_one_value_is_given_once(arguments: list[str], said: str) -> None:
+def test_a_command_refuses_numbers_that_are_not_finite_and_a_second_value(arguments: list[str], said: str) -> None:
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 2
     assert said in done.output

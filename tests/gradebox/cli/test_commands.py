@@ -362,6 +362,8 @@ def test_versions_are_replaced_compared_and_shown(service: Service, grader: str,
     assert told["settings"]["timeout_s"] == {"old": 5.0, "new": 9.0}
     assert service.run("graders", "show", f"{grader}@1", "--source").stdout == HALF
     assert service.run("graders", "show", f"{grader}@x").returncode == 2
+    renamed = service.run("graders", "update", grader, "--name", "x", "--if-version", "1")
+    assert (renamed.returncode, "--if-version is for a new version" in renamed.stderr) == (2, True)
 
 
 def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, reads: str, tmp_path: Path) -> None:
