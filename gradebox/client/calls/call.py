@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Generic, TypeVar
 
 import httpx
@@ -91,7 +92,14 @@ class Call(Generic[T]):
 
 
 def encode(value: Mapping[str, Any]) -> bytes:
-    """A JSON body without the members that are None. It is ASCII, since escapes can represent lone surrogates."""
+    """A JSON body without the members that are None. It is ASCII, since escapes can represent lone surrogates.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    for name, part in value.items():
+        if isinstance(part, float) and not isfinite(part):
+            raise ValueError(f"{name}= is {part}, and must be a finite number")
     return json.dumps({name: part for name, part in value.items() if part is not None}, allow_nan=False).encode()
 
 

@@ -38,3 +38,8 @@ def test_bounds_are_sent_as_python_numbers() -> None:
     assert {("low", repr(1 / 3)), ("high", repr(1 / 3))} <= set(page.params)
     with pytest.raises(ValueError, match="could not convert"):
         batch_calls.agreement("default", "B", None, "metadata.good", "high")  # type: ignore[arg-type]
+
+
+def test_a_number_that_is_not_finite_is_named() -> None:
+    with pytest.raises(ValueError, match="timeout_s= is inf, and must be a finite number"):
+        grader_calls.create_grader("default", {"key": "g", "source": "", "timeout_s": float("inf")}, None)
