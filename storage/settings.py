@@ -1,12 +1,24 @@
 """Settings of the storage. Each field is read from the environment, for example from GRADEBOX_REDIS_URL."""
 
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from redis.connection import parse_url
 
 from storage.access.audit import LINES
 from storage.queue.leases import ATTEMPTS
+
+
+def _redis_url(text: str) -> str:
+    try:
+        parse_url(text)  # type: ignore[no-untyped-call]
+    except ValueError as error:  # its message may hold a part of the password
+        raise ValueError(
+            "write redis://HOST:PORT/0, rediss:// or unix://; / # ? in a password are %2F %23 %3F"
+        ) from error
+    return text
 
 
 class StorageSettings(BaseSettings):
@@ -14,7 +26,7 @@ class StorageSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_")
 
-    redis_url: str = Field(
+    redis_url: Annotated[str, AfterValidator(_redis_url)] = Field(
         default="redis://127.0.0.1:6379/0", description="URL of Redis: redis://, rediss:// or unix://"
     )
     data_dir: Path = Field(

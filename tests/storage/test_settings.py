@@ -1,0 +1,21 @@
+"""Tests of the storage settings."""
+
+import pytest
+from pydantic import ValidationError
+
+from gradebox.service.settings import fault_of
+from storage.settings import StorageSettings
+
+
+@pytest.mark.parametrize("url", ["localhost", "http://127.0.0.1:6379", "redis://127.0.0.1:many"])
+def test_a_url_that_is_not_of_redis_is_refused_by_the_name_of_its_setting(url: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        StorageSettings(redis_url=url)
+    assert fault_of(refused.value).startswith("GRADEBOX_REDIS_URL is invalid: write redis://HOST")
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://:secret@127.0.0.1:6379/3", "rediss://redis.example", "unix:///run/redis.sock?db=1"]
+)
+def test_urls_of_redis_are_taken(url: str) -> None:
+    assert StorageSettings(redis_url=url).redis_url == url
