@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -165,8 +165,10 @@ def list_errors(
 ) -> None:
     """The errors of a batch in groups, the largest first. In a group, only numbers, ids and quoted text differ."""
     from gradebox.cli.errors import ErrorCounts
+    from gradebox.outcome import ErrorKind
     from gradebox.schemas import ENDED
 
+    outcome_table.check_choice("--kind", kind, get_args(ErrorKind))
     handle = invocation.client.batches.get(batch)
     counts = ErrorCounts(kind)
     for outcome in handle.outcomes():

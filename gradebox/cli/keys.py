@@ -28,6 +28,8 @@ def create(
     ] = "manage",
 ) -> None:
     """Creates an API key and prints it. It is not shown again."""
+    if every_project and covers:
+        raise typer.BadParameter("covers more than --covers: leave one of them out", param_hint="--every-project")
     key = invocation.client.keys.create(name, ["*"] if every_project else covers or [invocation.client.project], role)
     if invocation.json:
         return as_json(key)

@@ -38,8 +38,8 @@ def show_table(
 
     from gradebox.schemas.outcome_table import KindFilter, Sort
 
-    _check("--kind", kind, tuple(one for part in get_args(KindFilter) for one in get_args(part)))
-    _check("--sort", sort, get_args(Sort))
+    check_choice("--kind", kind, tuple(one for part in get_args(KindFilter) for one in get_args(part)))
+    check_choice("--sort", sort, get_args(Sort))
     handle = invocation.client.batches.get(batch)
     if errors:
         if (kind, low, high, histogram_bin, text, sort, page, limit) != (*[None] * 5, "index", 1, 50):
@@ -51,7 +51,8 @@ def show_table(
     return as_json(msgspec.to_builtins(found)) if invocation.json else _show_page(found)
 
 
-def _check(option: str, value: str | None, known: tuple[str, ...]) -> None:
+def check_choice(option: str, value: str | None, known: tuple[str, ...]) -> None:
+    """Raises BadParameter if the value of an option is none of the known ones."""
     if value is not None and value not in known:
         raise typer.BadParameter(f"is one of {', '.join(known)}", param_hint=option)
 

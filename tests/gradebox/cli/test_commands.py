@@ -302,6 +302,8 @@ def test_keys_are_made_and_revoked(service: Service) -> None:
     assert service.run("projects", "create", "cli-team").returncode == 0
     assert "cli-team" in service.run("projects", "list").stdout
     key = service.run("keys", "create", "by command", "--covers", "cli-team").stdout.strip()
+    wide = service.run("keys", "create", "wide", "--covers", "cli-team", "--every-project")
+    assert (wide.returncode, wide.stdout) == (2, "")
 
     assert service.run("graders", "list", "--project", "cli-team", "--api-key", key).returncode == 0
     assert service.run("graders", "list", "--api-key", key).returncode == 1
@@ -386,6 +388,7 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
     assert found["left_out"] == 0
     assert "KeyError" in service.run("batches", "errors", batch).stdout
     assert json.loads(service.run("batches", "errors", batch, "--kind", "crash", "--json").stdout)["errors"] == []
+    assert "is one of exception, " in service.run("batches", "errors", batch, "--kind", "exeption").stderr
     of_reads = ("batches", "table", batch, "--grader", f"{reads}@1")
     page = json.loads(service.run(*of_reads, "--sort", "-score", "--limit", "2", "--json").stdout)
     assert (page["total"], len(page["rows"]), page["rows"][0]["completion"]) == (5, 2, "a")
