@@ -51,8 +51,8 @@ def plain_in(value: object, place: str) -> Any:
         return plain(value)
     except NotPlain as error:
         raise ValueError(
-            f"{place}: it holds {error}, which JSON cannot hold: convert it to text or numbers, or leave the column out, "
-            'where a trainer passes it by naming the others, as in columns=["answer"]'
+            f"{place}: it holds {error}, which JSON cannot hold: convert it to text or numbers, or leave the column "
+            'out; of those that a trainer passes, name the others, as in columns=["answer"]'
         ) from error
 
 
