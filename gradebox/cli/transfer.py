@@ -35,12 +35,13 @@ def export(
 ) -> None:
     """Writes graders with their sources, kinds and settings, limits and test threads, a JSON line for each.
 
-    An environment is written as its key; import uses the newest build of the environment with that key.
+    An environment is written as its key; import uses the newest build of the environment with that key. Likewise, a
+    grader that asks another one by its key asks the newest version there is at the import.
     """
     graders = invocation.client.graders
     found = [graders.get(key) for key in keys] if keys else graders.list()
     with opened(output) as out:
-        for grader in found:
+        for grader in _asked_first(found):
             versions = [version for version in grader.versions() if version.source]
             if not versions:
                 note(f"{grader.key} is of kind {grader.kind}, has no source, and is left out")
@@ -77,6 +78,22 @@ def import_(
         as_json(made)
     if failed:
         fail(f"{len(failed)} of {len(lines)} graders could not be created: {', '.join(failed)}", 1)
+
+
+def _asked_first(graders: "list[GraderHandle]") -> "list[GraderHandle]":
+    """Sorts the graders so that import can create each: those that its newest version asks come before it."""
+    left = {grader.key: grader for grader in graders}
+    ordered: list[GraderHandle] = []
+
+    def add(key: str) -> None:
+        if grader := left.pop(key, None):
+            for ask in grader.asks:
+                add(ask.removeprefix("grader:").partition("@")[0])
+            ordered.append(grader)
+
+    for grader in graders:
+        add(grader.key)
+    return ordered
 
 
 def _line(client: "Client", grader: "GraderHandle", versions: "list[Version]") -> dict[str, Any]:

@@ -562,6 +562,24 @@ def test_graders_go_from_one_project_to_another(service: Service, tmp_path: Path
     assert told in cleared.stdout
 
 
+def test_graders_that_others_ask_are_imported_first(service: Service, tmp_path: Path) -> None:
+    suffix = uuid4().hex[:8]
+    asked, asking, other = f"b-{suffix}", f"a-{suffix}", f"ask-{suffix}"
+    (tmp_path / "half.py").write_text(HALF)
+    (tmp_path / "asks.py").write_text(
+        f"from gradebox import Grader\nhalf = Grader({asked!r})\nasync def grade(thread): return await half(thread)\n"
+    )
+    service.run("graders", "create", asked, str(tmp_path / "half.py"))
+    service.run("graders", "create", asking, str(tmp_path / "asks.py"))
+    service.run("projects", "create", other)
+
+    file = service.run("graders", "export", asking, asked).stdout
+    made = service.run("graders", "import", "-", "--project", other, stdin=file.encode())
+
+    assert made.stdout.split() == [f"{asked}@1", f"{asking}@1"], made.stderr
+    assert service.run("graders", "export", asked, asked).stdout.count("\n") == 1
+
+
 def test_a_key_is_rotated_and_a_lost_one_replaced(service: Service, tmp_path: Path) -> None:
     first = service.key
     scorer = json.loads(service.run("keys", "create", "scorer", "--role", "score", "--json").stdout)
