@@ -30,6 +30,7 @@ from sandbox.settings import SandboxSettings
 from sandbox.shared_folders import Seen
 
 _ANSWER_S = 30  # for the engine to answer one request
+_REMOVED_S = 5  # for it to remove a dead container without a request
 _CONNECT_S = 15.0  # for a guest to start and connect
 _SOCKETS_TRIED = 2  # a busy machine may fail once; an engine on another machine fails always
 _TOLD_S = 0.2  # for the engine to receive an event of the kernel
@@ -75,10 +76,10 @@ class DockerSandbox:
         """Whether this process can write the container's control group without asking the engine."""
         return self._cgroup is not None and self._cgroup.writable
 
-    def hold(self, pid: int) -> None:
+    def hold(self, container: str, pid: int) -> None:
         """Opens a pidfd and the control group of the container's pid 1, if that process is visible from here."""
         with suppress(OSError):
-            if self.name in Path(f"/proc/{pid}/cgroup").read_text():
+            if container in Path(f"/proc/{pid}/cgroup").read_text():
                 self._pidfd = os.pidfd_open(pid)
                 self.pid = pid
                 self._cgroup = of_process(pid)
@@ -177,13 +178,15 @@ class Docker:
 
     def close(self) -> None:
         """Removes the containers that could not be removed before."""
-        self._remove_again()
+        with suppress(DockerException, RequestException):
+            self._remove_again()
         self.client.close()
         self._user_ids.close()
 
     def start(self, environment: Path | None = None) -> DockerSandbox:
         """Starts a new sandbox, whose supervisor is about to report that it is ready."""
-        self._remove_again()
+        with _engine("remove a sandbox that has ended"):
+            self._remove_again()
         if self._channel != "auto":
             return self._start(self._channel, environment)
         try:
@@ -218,23 +221,20 @@ class Docker:
 
     def _run(self, where: str, listener: Listener | None, environment: Path | None) -> DockerSandbox:
         seen = Seen(*([environment] if environment else []))
-        uid = self._user_ids.take()
+        name = f"gradebox-{secrets.token_hex(6)}"
+        uid = self._uids[name] = self._user_ids.take()
         try:
             container = self._container(uid, where, listener.path if listener else None, environment)
-            made = self.client.create_container_from_config(  # type: ignore[no-untyped-call]  # no stub
-                container.config(), name=f"gradebox-{secrets.token_hex(6)}"
-            )
+            self.client.create_container_from_config(container.config(), name=name)  # type: ignore[no-untyped-call]  # no stub
         except BaseException:
-            self._user_ids.give_back(uid)
+            self._not_removed.add(name)  # an engine that is slow may still create it
             raise
-        name: str = made["Id"]
-        self._uids[name] = uid
         sandbox = DockerSandbox(self.client, name, seen, self._forget)
         try:
             stream = None if listener else self._attach(name)
             self.client.start(name)
-            pid = self.client.inspect_container(name)["State"]["Pid"]
-            sandbox.hold(pid)
+            found = self.client.inspect_container(name)
+            sandbox.hold(found["Id"], found["State"]["Pid"])
             if listener is not None:
                 sandbox.take_channel(listener.accept(sandbox.pid, _CONNECT_S))
             elif stream is not None:
@@ -265,33 +265,37 @@ class Docker:
         )
 
     def _forget(self, name: str, dead: bool) -> None:
-        if not self._remove(name, dead):  # it may still run, as its user
-            self._not_removed.add(name)
-            return
+        with suppress(DockerException, RequestException):
+            if self._remove(name, dead):
+                self._free(name)
+                return
+        self._not_removed.add(name)  # it may still run, as its user
+
+    def _free(self, name: str) -> None:
+        self._not_removed.discard(name)
         uid = self._uids.pop(name, None)
         if uid is not None:
             self._user_ids.give_back(uid)
 
     def _remove(self, name: str, dead: bool = False) -> bool:
-        """Removes a container, and returns whether it is removed.
+        """Removes a container, and returns whether it is removed. Raises an exception if the engine does not answer.
 
         The engine removes a dead container without a request: then this only waits for that.
         """
         try:
             if dead:
-                self.client.wait(name, timeout=_ANSWER_S, condition="removed")
+                self.client.wait(name, timeout=_REMOVED_S, condition="removed")
             else:
                 self.client.remove_container(name, force=True, v=True)
         except APIError as error:
             return error.status_code in _GONE
-        except (DockerException, RequestException):
-            return False
         return True
 
     def _remove_again(self) -> None:
+        """Removes what could not be removed before. Without an answer it stops: each further request would wait too."""
         for name in [*self._not_removed]:
-            self._not_removed.discard(name)
-            self._forget(name, dead=False)
+            if self._remove(name):
+                self._free(name)
 
     def _remove_stale(self) -> None:
         for found in self.client.containers(all=True, filters={"label": f"{leftovers.LABEL}=1"}):

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from docker import APIClient
+from requests.exceptions import ReadTimeout
 
 from sandbox import image
 from sandbox.backend_choice import prove
@@ -110,6 +111,45 @@ def test_a_user_id_comes_back_once_an_engine_that_was_away_has_removed_the_conta
         made.close()
 
 
+def test_a_container_that_an_engine_made_too_late_is_removed_before_the_next_start(
+    made: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = f"{leftovers.OWNER}={leftovers.labels()[leftovers.OWNER]}"
+    with contextlib.closing(Docker(settings_for("docker"))) as other:
+        create = other.client.create_container_from_config
+
+        def create_late(*arguments: Any, **options: Any) -> None:
+            create(*arguments, **options)  # type: ignore[no-untyped-call]  # no stub
+            raise ReadTimeout("read timeout=30")
+
+        with monkeypatch.context() as slow:
+            slow.setattr(other, "_channel", "socket")
+            slow.setattr(other.client, "create_container_from_config", create_late)
+            with pytest.raises(InfrastructureError, match="does not answer, to start a sandbox"):
+                other.start()
+        assert [found["State"] for found in _known(made, label=ours)].count("created") == 1
+        other.start().end()
+        assert not [found for found in _known(made, label=ours) if found["State"] == "created"]
+        assert not other._user_ids._taken
+
+
+def test_an_engine_that_hangs_is_waited_for_once_however_many_containers_are_to_be_removed(
+    monkeypatch: pytest.MonkeyPatch, made: Docker
+) -> None:
+    asked = []
+
+    def hang(name: str, **_: object) -> None:
+        asked.append(name)
+        raise ReadTimeout("read timeout=30")
+
+    monkeypatch.setattr(made.client, "remove_container", hang)
+    monkeypatch.setattr(made, "_not_removed", {"one", "two", "three"})
+    with pytest.raises(InfrastructureError, match="does not answer, to remove a sandbox"):
+        made.start()
+    assert len(asked) == 1
+    assert made._not_removed == {"one", "two", "three"}
+
+
 def test_users_differ(made: Docker) -> None:
     sandboxes = [made.start() for _ in range(3)]
     try:
@@ -138,10 +178,10 @@ def test_what_a_killed_service_left_is_removed_at_the_next_start(made: Docker) -
     name = killed.stdout.strip()
     try:
         assert killed.returncode == -signal.SIGKILL
-        assert _known(made, id=name)
+        assert _known(made, name=name)
         Docker(settings_for("docker")).close()
-        eventually(lambda: not _known(made, id=name))
-        assert _known(made, id=mine.name)
+        eventually(lambda: not _known(made, name=name))
+        assert _known(made, name=mine.name)
     finally:
         mine.end()
 
@@ -151,7 +191,7 @@ def test_a_killed_service_leaves_nothing_that_runs(made: Docker) -> None:
     script = _KILLED.replace("os.kill(sandbox.pid, signal.SIGSTOP)", "")
     killed = subprocess.run([sys.executable, "-c", script], cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=False)
     assert killed.returncode == -signal.SIGKILL
-    eventually(lambda: not _known(made, id=killed.stdout.strip()))
+    eventually(lambda: not _known(made, name=killed.stdout.strip()))
 
 
 _KILLED_GRADING = """
@@ -174,7 +214,7 @@ def test_a_service_that_is_killed_while_it_grades_leaves_nothing_that_runs(made:
     command = [sys.executable, "-c", _KILLED_GRADING, over]
     killed = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=False)
     assert killed.returncode == -signal.SIGKILL
-    eventually(lambda: not _known(made, id=killed.stdout.strip()))
+    eventually(lambda: not _known(made, name=killed.stdout.strip()))
 
 
 @pytest.mark.parametrize(
@@ -232,6 +272,23 @@ def test_images_of_earlier_versions_go(
     monkeypatch.setattr(images, "_KEPT", timedelta(seconds=-60))
     images.ensure(made.client, built)
     assert _tags(made, repository) == [images.name_of(built)]
+
+
+def test_an_image_that_lost_its_name_to_a_second_import_goes_too(
+    repository: str, made: Docker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    built = image.Image(tmp_path / "python-now", tmp_path / "guest-now")
+    for folder in (built.root, built.guest):
+        (folder / "usr").mkdir(parents=True)
+    name = images.ensure(made.client, built)
+    (first,) = made.client.images(repository, quiet=True)
+    (built.root / "usr" / "other").touch()
+    images._import(made.client, built, name.partition(":")[2])  # as another process does that imports meanwhile
+    assert first in made.client.images(quiet=True, filters={"dangling": True})
+    monkeypatch.setattr(images, "_KEPT", timedelta(seconds=-60))
+    images._remove_old(made.client, name)
+    assert first not in made.client.images(quiet=True, all=True)
+    assert _tags(made, repository) == [name]
 
 
 def _tags(made: Docker, repository: str) -> list[str]:
