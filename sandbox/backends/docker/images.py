@@ -58,13 +58,17 @@ def _roots(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 def _remove_old(client: APIClient, current: str) -> None:
     """Removes the images that earlier versions imported. The engine keeps an image that a container runs from."""
-    for found in client.images(REPOSITORY, filters={"label": f"{LABEL}=1"}):
-        for name in found.get("RepoTags") or []:
-            if name != current and _age(found) > _KEPT:
-                try:
-                    client.remove_image(name)
-                except APIError as error:
-                    _log.info("the old image %s cannot be removed: %s", name, error.explanation)
+    named = client.images(REPOSITORY, filters={"label": f"{LABEL}=1"})
+    # Processes that import at the same time, such as API and worker, leave all but the last image without a name.
+    unnamed = client.images(filters={"label": f"{LABEL}=1", "dangling": True})
+    old = [(name, found) for found in named for name in found.get("RepoTags") or []]
+    old += [(found["Id"], found) for found in unnamed]
+    for name, found in old:
+        if name != current and _age(found) > _KEPT:
+            try:
+                client.remove_image(name)
+            except APIError as error:
+                _log.info("the old image %s cannot be removed: %s", name, error.explanation)
 
 
 def _age(found: dict[str, Any]) -> timedelta:
