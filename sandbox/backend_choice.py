@@ -58,7 +58,7 @@ def prove(backend: Backend) -> None:
     """Starts a sandbox and loads a grader into it.
 
     Raises:
-        IsolationUnavailable: the sandbox does not start here, or loads no grader, as with low limits of the engine.
+        IsolationUnavailable: the sandbox does not start here, or loads no grader.
     """
     source = GraderSource("async def grade(thread):\n    return 1.0\n", memory_mb=limits.MAX_MEMORY_MB)
     try:
@@ -71,7 +71,4 @@ def prove(backend: Backend) -> None:
     except (InfrastructureError, Ended) as error:
         raise IsolationUnavailable(f"{backend.name} cannot build a sandbox here: {error}") from error
     if loaded.isolation is None:
-        raise IsolationUnavailable(
-            f"{backend.name} cannot load a grader here: {loaded.checks[-1].message}. The limits of its processes may "
-            "be too low, as by `default-ulimits` of the Docker engine"
-        )
+        raise IsolationUnavailable(f"{backend.name} cannot load a grader here: {loaded.checks[-1].message}")

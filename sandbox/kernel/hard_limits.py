@@ -3,7 +3,16 @@
 import resource
 
 from sandbox.errors import IsolationUnavailable
-from sandbox.limits import FILE_BYTES, MAX_MEMORY_MB, MIB, OPEN_FILES, OWN_PROCESSES, PROCESSES, STACK_BYTES
+from sandbox.limits import (
+    FILE_BYTES,
+    MAX_MEMORY_MB,
+    MAX_TIMEOUT_S,
+    MIB,
+    OPEN_FILES,
+    OWN_PROCESSES,
+    PROCESSES,
+    STACK_BYTES,
+)
 
 # What graders would notice. The letters are those of `ulimit`, the numbers what it counts in.
 _NEEDED = (
@@ -12,6 +21,7 @@ _NEEDED = (
     (resource.RLIMIT_FSIZE, "f", FILE_BYTES, 1024),
     (resource.RLIMIT_NOFILE, "n", OPEN_FILES, 1),
     (resource.RLIMIT_NPROC, "u", PROCESSES + OWN_PROCESSES, 1),
+    (resource.RLIMIT_CPU, "t", 2 * int(MAX_TIMEOUT_S) + 2, 1),  # what a process of one completion is given
 )
 
 

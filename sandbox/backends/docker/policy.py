@@ -17,6 +17,16 @@ _OWN_PROCESSES = limits.PROCESSES + limits.OWN_PROCESSES
 _CPU_SHARES = 256  # an ordinary container has 1024: the service itself has priority
 _OF_THIS_KERNEL = ("", "runc", "crun")
 _KERNELS_THREADS = 1024  # for a runtime with a separate kernel, such as gVisor: its kernel's threads count too
+# Until the guest sets its own, which may not be higher. What is not named here has the engine's `default-ulimits`.
+_ULIMITS = {
+    "core": 1,  # with 0, cores can be piped to a program of the host
+    "cpu": -1,
+    "data": -1,
+    "fsize": -1,
+    "nofile": 1024,
+    "nproc": 4096,
+    "stack": limits.STACK_BYTES,
+}
 # Every engine adds these to a container by default.
 _FILES = ("/etc/hostname", "/etc/hosts", "/etc/mtab", "/etc/resolv.conf", "/.dockerenv")
 _NEEDED_OF_PROC = {"self", "thread-self"}  # by the runtime, until it has started the guest
@@ -81,7 +91,7 @@ class Container:
             "OomScoreAdj": 1000,  # the kernel kills this before anything else on the machine
             "NanoCpus": int(self.processors * 1e9),
             "CpuShares": _CPU_SHARES,
-            "Ulimits": [{"Name": "core", "Soft": 1, "Hard": 1}],  # with 0, cores can be piped to a program of the host
+            "Ulimits": [{"Name": name, "Soft": number, "Hard": number} for name, number in _ULIMITS.items()],
             "Tmpfs": {
                 "/dev": "ro,dev,nosuid,noexec,mode=755,size=64k",  # by default any process can set the times of devices
                 "/tmp": self._tmpfs(self.scratch_bytes),

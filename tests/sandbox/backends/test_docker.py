@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -22,6 +23,7 @@ from sandbox.backend_choice import prove
 from sandbox.backends.docker import Docker, backend, channel, images, leftovers, policy
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.grading.session import Session
+from sandbox.kernel import hard_limits
 from tests.backends import backend_of, settings_for
 from tests.sandbox.contract.conftest import Grader
 from tests.waiting import eventually
@@ -68,6 +70,19 @@ def test_the_engine_is_told_of_every_layer(made: Docker) -> None:
         assert config["Hostname"] == "sandbox"
         assert config["Labels"]["gradebox"] == "1"
         assert told["NetworkSettings"]["Networks"].keys() <= {"none"}
+    finally:
+        sandbox.end()
+
+
+def test_no_default_of_the_engine_limits_what_graders_notice(made: Docker) -> None:
+    """`default-ulimits` for processor time made each completion a crash. With others, no grader was loaded."""
+    sandbox = made.start()
+    try:
+        told = made.client.inspect_container(sandbox.name)["HostConfig"]["Ulimits"]
+        limits = {f"RLIMIT_{limit['Name'].upper()}": limit["Hard"] for limit in told}
+        for what, _, needed, _ in hard_limits._NEEDED:
+            (hard,) = (limits[name] for name in limits if getattr(resource, name) == what)
+            assert hard == resource.RLIM_INFINITY or hard >= needed
     finally:
         sandbox.end()
 
@@ -198,6 +213,7 @@ _KILLED_GRADING = """
 import os, signal, sys, threading
 from sandbox.backends.docker import Docker
 from sandbox.grading.session import Session
+from sandbox.kernel import hard_limits
 from tests.backends import settings_for
 from tests.sandbox.contract.conftest import Grader
 session = Session(Docker(settings_for("docker", docker_channel=sys.argv[1])).start())

@@ -41,6 +41,7 @@ def scored_with(what: int, hard: int, first: str = "") -> str:
     [
         (resource.RLIMIT_STACK, 4 << 20, "`ulimit -Hs` is 4096 here, and sandboxes need 8192: raise it"),
         (resource.RLIMIT_FSIZE, 1 << 20, "`ulimit -Hf` is 1024 here, and sandboxes need 8192: raise it"),
+        (resource.RLIMIT_CPU, 60, "`ulimit -Ht` is 60 here, and sandboxes need 242: raise it"),
         (resource.RLIMIT_NOFILE, 100, "`ulimit -Hn` is 100 here, and sandboxes need 128: raise it"),
     ],
 )
