@@ -2,7 +2,7 @@
 # the workers as an ordinary user. Any builder can build them, including the classic one:
 #
 #   docker build --target service -t gradebox .
-#   docker build --target sandbox -t registry.example/gradebox-sandbox .
+#   docker build --target sandbox -t my-sandbox .  # not gradebox-sandbox: old images of that name are removed
 #
 # The build checks the hash of each package. To use the same base each time, give its digest too
 # (--build-arg BASE=python:3.12-slim-bookworm@sha256:…).
