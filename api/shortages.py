@@ -30,7 +30,7 @@ _NO_ROOM = (
 
 
 class Shortages:
-    """Detects lanes that have waiting batches and no worker, a Redis that cannot be written, and a spool without room.
+    """Detects lanes without a worker that can work, a Redis that cannot be written, and a spool without room.
 
     Attributes:
         known: what the last look found short. One thread calls `look`; any thread may read this.
@@ -44,9 +44,9 @@ class Shortages:
     def look(self) -> None:
         """Looks, and logs what is short since the previous look. Raises RedisError."""
         now = time.monotonic()
-        lacking = [lane for lane in ROLES if self._store.queue.waits(lane) and not self._store.processes.workers(lane)]
+        lacking = {lane: missing for lane in ROLES if (missing := self._missing(lane)) is not None}
         self._since = {lane: self._since.get(lane, now) for lane in lacking}
-        found = tuple(_MISSING[lane] for lane, since in self._since.items() if now - since >= GRACE_S)
+        found = tuple(missing for lane, missing in lacking.items() if now - self._since[lane] >= GRACE_S)
         if (trouble := write_trouble(self._store.redis)) is not None:
             found = (_NOT_WRITTEN.format(trouble),)  # workers cannot report
         if self._is_spool_full():
@@ -55,6 +55,13 @@ class Shortages:
             if missing not in self.known:
                 _log.warning(missing)
         self.known = found
+
+    def _missing(self, lane: Lane) -> str | None:
+        """What the lane lacks: a worker, though batches wait, or one that can work."""
+        workers = self._store.processes.workers(lane)
+        if workers and all(worker.trouble for worker in workers):
+            return f"no worker of the queue `{lane or 'plain'}` can work: {workers[0].trouble} ({workers[0].name})"
+        return _MISSING[lane] if not workers and self._store.queue.waits(lane) else None
 
     def _is_spool_full(self) -> bool:
         try:

@@ -41,7 +41,7 @@ class WorkerContext:
 
     def trouble(self) -> str | None:
         """Why this process cannot work now; None if it can."""
-        spool = None if self.spool_error is None else f"waits for the spool: {self.spool_error}"
+        spool = None if self.spool_error is None else f"it waits for the spool: {self.spool_error}"
         return self.pool.trouble() or self.heartbeat.trouble() or spool
 
     @property

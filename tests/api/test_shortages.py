@@ -61,6 +61,21 @@ def test_batches_that_wait_for_no_worker_are_told_with_what_to_start(
     assert told(shortages) == []
 
 
+def test_workers_that_cannot_work_are_told_with_the_reason(store: Store, clock: list[float]) -> None:
+    shortages = Shortages(store)
+    store.processes.report(ProcessRecord("worker", "host:1", trouble="no sandbox can be started: the engine hangs"))
+    shortages.look()
+    assert told(shortages) == []
+    clock[0] += GRACE_S
+    shortages.look()
+    assert told(shortages) == [
+        "no worker of the queue `plain` can work: no sandbox can be started: the engine hangs (host:1)"
+    ]
+    store.processes.report(ProcessRecord("worker", "host:2"))
+    shortages.look()
+    assert told(shortages) == []
+
+
 def test_nothing_is_missing_where_nothing_waits(store: Store, clock: list[float]) -> None:
     shortages = Shortages(store)
     for _ in range(2):
