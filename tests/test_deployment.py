@@ -1,5 +1,6 @@
 """Tests of the files that define the images and the stack, without an engine. test_compose.py builds and runs them."""
 
+import os
 import re
 import subprocess
 import sys
@@ -38,11 +39,25 @@ def test_with_the_docker_socket_whatever_runs_graders_has_it() -> None:
 
 
 @pytest.mark.parametrize("file", ["compose.docker.yaml", "docs/deployment.md"])
-def test_the_docker_socket_is_chosen_for_each_later_command(file: str) -> None:
+def test_the_docker_socket_is_chosen_for_each_later_command(file: str, tmp_path: Path) -> None:
     """Files on one command line would be forgotten by the next `docker-compose up`, which changes the backend."""
-    assert re.search(
-        r"printf 'COMPOSE_FILE=compose.yaml:compose.docker.yaml\\nDOCKER_GID=.* >>\.env\n", (ROOT / file).read_text()
-    )
+    (socket := tmp_path / "docker.sock").touch()
+    os.chown(socket, -1, os.getgid())
+    command, *_ = re.findall(r"printf 'COMPOSE_FILE.* >>\.env$", (ROOT / file).read_text(), re.MULTILINE)
+    _run(command.replace("/var/run/docker.sock", str(socket)), tmp_path)
+    wanted = f"COMPOSE_FILE=compose.yaml:compose.docker.yaml\nDOCKER_GID={os.getgid()}\n"
+    assert (tmp_path / ".env").read_text() == wanted
+
+
+def test_the_folder_of_environments_is_chosen_for_each_later_command(tmp_path: Path) -> None:
+    command, *_ = re.findall(r"^printf 'GRADEBOX_E.* >>\.env$", (ROOT / "docs/deployment.md").read_text(), re.MULTILINE)
+    _run(command, tmp_path)
+    folder = "/var/lib/gradebox-environments"
+    assert (tmp_path / ".env").read_text() == f"GRADEBOX_ENVIRONMENTS=on\nGRADEBOX_ENVIRONMENTS_DIR={folder}\n"
+
+
+def _run(command: str, folder: Path) -> None:
+    subprocess.run(["sh", "-c", command], cwd=folder, check=True)
 
 
 def test_workers_do_not_have_the_first_key() -> None:

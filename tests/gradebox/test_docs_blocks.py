@@ -51,6 +51,7 @@ NOT_RUN = {
     "until": "as above",
     "cp": "as above",
     "sudo": "makes a folder of the machine's",
+    "printf": "tests/test_deployment.py runs them",
     "make": "the targets run for minutes",
     "scripts/images": "fetches Debian's packages",
     "GRADEBOX_BASE=my-base": "starts docker-compose",
