@@ -112,7 +112,7 @@ def test_processes_inside_that_are_killed_from_outside_cost_no_score(
             if 1 < done < 5 and not dead:
                 while len(pids := family(first)) <= killed[-1]:  # in completion isolation, each line starts a process
                     time.sleep(0.01)
-                for place in killed:
+                for place in reversed(killed):  # what grades ends with what loaded the grader
                     os.kill(pids[place], number)
                     dead.append(pids[place])
             return False
