@@ -1,6 +1,6 @@
 """Receives a source in any form, and proves it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -97,20 +97,24 @@ class Sent:
         return sources.from_json(self.source) if self.is_json else from_bytes(self.source)
 
 
-async def receive(request: Request, options: type[_T], *, may_lack: bool = False) -> tuple[Sent, _T]:
+async def receive(
+    request: Request, options: type[_T], *, may_lack: bool = False, own: Collection[str] = ()
+) -> tuple[Sent, _T]:
     """Reads a source and its options from a JSON body, a form with a file, or a source file with a query. With
-    `may_lack`, a JSON body may omit the source, and the grader's newest version is used.
+    `may_lack`, a JSON body may omit the source, and the grader's newest version is used. `own` names the parameters of
+    the query that are no options.
 
     Raises ProblemError if the request has none of these forms, or exceeds a limit.
     """
-    sent, found = await _receive(request, options, may_lack)
+    query = {name: value for name, value in request.query_params.items() if name not in own}
+    sent, found = await _receive(request, options, may_lack, query)
     return replace(sent, python=python_version.of_client(request.headers.get("User-Agent", ""))), found
 
 
-async def _receive(request: Request, options: type[_T], may_lack: bool) -> tuple[Sent, _T]:
+async def _receive(request: Request, options: type[_T], may_lack: bool, query: Mapping[str, str]) -> tuple[Sent, _T]:
     kind = bodies.media_type(request)
-    if request.query_params and kind in ("application/json", "multipart/form-data"):
-        names = ", ".join(sorted(request.query_params))
+    if query and kind in ("application/json", "multipart/form-data"):
+        names = ", ".join(sorted(query))
         raise invalid(f"only a source file has its options in the query: send {names} in the body")
     if kind == "application/json":
         body = await bodies.read(request, REQUEST_BYTES)
@@ -118,7 +122,7 @@ async def _receive(request: Request, options: type[_T], may_lack: bool) -> tuple
         return await bodies.worked_on(len(body), _read, body, options, services.line_bytes, may_lack)
     if kind in ("text/x-python", "text/plain"):
         file = await bodies.read(request, FILE_BYTES, _TOO_LONG)
-        return Sent(file), _of_function(bodies.convert(request.query_params, options))
+        return Sent(file), _of_function(bodies.convert(query, options))
     if kind == "multipart/form-data":
         return await _form(request, options)
     raise bodies.unsupported(request, "application/json", "text/x-python", "multipart/form-data")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from anyio.to_thread import run_sync
 from fastapi import Header, Path, Query, Request, Response
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 from pydantic import TypeAdapter, ValidationError
 
 from api.access.auth import InProject, ManagesIn
@@ -23,7 +23,7 @@ from gradebox.schemas import GraderRecord, Version, WeaveMapping
 from models.scoring.scoring import is_of_graders
 from sandbox.grading.source_bytes import SourceRefused
 from sandbox.limits import MEMORY_MB, TIMEOUT_S
-from storage.errors import Conflict
+from storage.errors import Conflict, NotFound
 from storage.graders.grader_content import CUSTOM, Proved
 from storage.idempotency import Once
 
@@ -79,13 +79,20 @@ async def create(request: Request, services: Served, project: ManagesIn, repeat:
 
 @router.put("/{key}", openapi_extra=openapi.body(NewVersion, also=_ALSO))
 async def update(
-    request: Request, services: Served, project: ManagesIn, key: str, repeat: Repeatable, if_match: IfMatch = None
+    request: Request,
+    services: Served,
+    project: ManagesIn,
+    key: str,
+    repeat: Repeatable,
+    if_match: IfMatch = None,
+    create: Annotated[bool, Query(description="create the grader if there is none")] = False,
 ) -> GraderRecord:
     """Prove a source and store it as the next version. An unchanged source creates none."""
     expected = _version(if_match)
-    sent, new = await receive(request, NewVersion, may_lack=True)
+    sent, new = await receive(request, NewVersion, may_lack=True, own={"create"})
     once = repeat.once if repeat else None
-    return await services.grade(request, project, update_function, services, key, sent, new, once, expected)
+    work = _put_function if create else update_function
+    return await services.grade(request, project, work, services, key, sent, new, once, expected)
 
 
 def _version(if_match: str | None) -> int | None:
@@ -255,6 +262,26 @@ def update_function(
         )
     follows = newest.number if sent.is_newest else None
     return graders.update(project, key, proved, given, once, follows, expected)
+
+
+def _put_function(
+    caller: Caller,
+    services: Services,
+    key: str,
+    sent: Sent,
+    new: NewVersion,
+    once: Once | None,
+    expected: int | None,
+) -> GraderRecord:
+    """As `update_function`, or as `create_function` if there is no grader with this key."""
+    try:
+        return update_function(caller, services, key, sent, new, once, expected)
+    except NotFound:
+        if sent.is_newest or expected is not None:
+            raise
+    return create_function(
+        caller, services, sent, replace(bodies.convert({"key": key}, NewGrader), **asdict(new)), once
+    )
 
 
 def _memory_mb(newest: Version, environment: Chosen | None) -> int:

@@ -122,6 +122,23 @@ def test_a_version_follows_the_one_that_is_named(client: httpx.Client) -> None:
     assert {client.put(f"{URL}/exact", json=last, headers=repeated).json()["version"] for _ in range(2)} == {4}
 
 
+def test_a_put_may_create_a_grader(client: httpx.Client) -> None:
+    sent = {"source": GOOD, "name": "Exact", "timeout_s": 3.0}
+    assert problem(client.put(f"{URL}/exact", json=sent), 404, "not-found")
+    made = client.put(f"{URL}/exact", json=sent, params={"create": True}).json()
+    assert (made["key"], made["version"], made["name"], made["timeout_s"]) == ("exact", 1, "Exact", 3.0)
+    changed = sent | {"source": GOOD + "# changed\n"}
+    assert client.put(f"{URL}/exact", json=changed, params={"create": True}).json()["version"] == 2
+    python = {"Content-Type": "text/x-python"}
+    made = client.put(f"{URL}/file", params={"create": True, "timeout_s": 2}, content=GOOD, headers=python).json()
+    assert (made["key"], made["timeout_s"]) == ("file", 2.0)
+    for key, more in (("Bad", {}), ("none", {"source": None})):
+        refused = client.put(f"{URL}/{key}", json=sent | more, params={"create": True})
+        assert refused.status_code == (422 if key == "Bad" else 404), refused.text
+    late = client.put(f"{URL}/late", json=sent, params={"create": True}, headers={"If-Match": "1"})
+    assert problem(late, 404, "not-found")
+
+
 def test_many_versions_come_in_pages(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("storage.graders.graders.PAGE_BYTES", 1)
     monkeypatch.setattr("storage.graders.graders._AT_ONCE", 1)
