@@ -17,6 +17,7 @@ _USAGE = re.compile(rb'"usage"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})')
 class _Usage(msgspec.Struct):
     prompt_tokens: msgspec.Raw = msgspec.Raw(b"null")
     completion_tokens: msgspec.Raw = msgspec.Raw(b"null")
+    total_tokens: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Completion(msgspec.Struct):
@@ -29,7 +30,9 @@ _count = msgspec.json.Decoder(int | float)
 
 
 def counted(body: bytes) -> TokenUsage:
-    """Return the counts of a completion, which need not be valid. A count that is missing or invalid is 0."""
+    """Return the counts of a completion, which need not be valid. A count that is missing or invalid is 0. What only
+    the total includes is output: some servers, such as xAI's and Gemini's, count the tokens of thinking only there.
+    """
     try:
         usage = bytes(_completion.decode(body).usage)
     except NOT_DECODED:
@@ -39,7 +42,8 @@ def counted(body: bytes) -> TokenUsage:
         counts = _usage.decode(usage)
     except NOT_DECODED:
         return TokenUsage()
-    return TokenUsage(_tokens(counts.prompt_tokens), _tokens(counts.completion_tokens))
+    prompt, completion, total = map(_tokens, (counts.prompt_tokens, counts.completion_tokens, counts.total_tokens))
+    return TokenUsage(prompt, max(completion, total - prompt))
 
 
 def _tokens(count: msgspec.Raw) -> int:

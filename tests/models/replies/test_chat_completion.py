@@ -97,6 +97,21 @@ def test_tokens_count_though_the_text_is_invalid(content: bytes, usage: bytes | 
     assert error.usage == ((7, 3) if usage else (0, 0))
 
 
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        ({**USAGE, "total_tokens": 10}, (7, 3)),
+        ({**USAGE, "total_tokens": 110, "completion_tokens_details": {"reasoning_tokens": 100}}, (7, 103)),
+        ({"total_tokens": 10}, (0, 10)),
+        ({**USAGE, "total_tokens": 5}, (7, 3)),
+        ({**USAGE, "total_tokens": "110"}, (7, 3)),
+        ({**USAGE, "total_tokens": 1e30}, (7, (1 << 24) - 8)),
+    ],
+)
+def test_tokens_that_only_the_total_includes_are_output(usage: dict[str, Any], counted: tuple[int, int]) -> None:
+    assert read(completion(usage=usage), KEY).usage == counted
+
+
 def test_a_body_that_ends_before_it_is_complete_is_a_broken_answer() -> None:
     body = completion('{"option": "yes"}')
     for size in range(1, len(body)):
