@@ -75,8 +75,8 @@ class Model:
         wanted = dict(schema)
         checked(wanted)
 
-        def read(text: str) -> Any:
-            data = read_reply.json_of(text)
+        def read(text: str, sent: list[str]) -> Any:
+            data = read_reply.json_of(text, sent)
             if wrong := problem(data, wanted):
                 raise ValueError(wrong)
             return data
@@ -118,8 +118,8 @@ class Model:
         turns[-1] = {**turns[-1], "content": f"{turns[-1]['content']}\n\n{_how_to_choose(named, reasoning)}"}
         request = self._request(temperature, max_tokens, seed, sample) | {"schema": choice_schema(named, reasoning)}
 
-        def read(text: str) -> Verdict:
-            found = read_reply.option_of(text, named)
+        def read(text: str, sent: list[str]) -> Verdict:
+            found = read_reply.option_of(text, named, sent)
             if found is None:
                 raise ValueError(
                     f"it names none of the options {_listed(named)}, or not in the form that was asked for"
@@ -137,9 +137,15 @@ class Model:
         return {"ask": "model", "name": self.key, "sample": sample, **options}
 
     async def _fitting(
-        self, request: dict[str, Any], turns: list[dict[str, str]], read: Callable[[str], _T], failed: str = ""
+        self,
+        request: dict[str, Any],
+        turns: list[dict[str, str]],
+        read: Callable[[str, list[str]], _T],
+        failed: str = "",
     ) -> tuple[dict[str, Any], _T]:
-        """The first reply that `read` takes, and what it returns for it. `read` raises ValueError for any other."""
+        """The first reply that `read` takes, and what it returns for it. `read` gets the texts that were sent too, and
+        raises ValueError for any other.
+        """
         wrong = text = ""
         ended = f", asked {1 + _AGAIN} times"
         for asked in range(1 + _AGAIN):
@@ -150,7 +156,7 @@ class Model:
             answer = await ask(sent)
             text = answer["text"]
             try:
-                return answer, read(text)
+                return answer, read(text, [turn["content"] for turn in turns])
             except ValueError as error:
                 wrong = str(error)
             turns = [*turns, _turn("assistant", text), _turn("user", _ask_again(wrong))]

@@ -5,13 +5,15 @@
    `</think>`, it is cut off, and invalid. A tag anywhere else may be quoted from a completion: it ends no thinking.
 3. All JSON objects of the text, in fences and outside, must be equal. No tag of thinking may stand open before the last
    one, or anywhere after it. Braces of prose, such as `\\boxed{5}`, are skipped. An object that is broken, or that
-   stands inside braces of prose, makes the reply invalid.
+   stands inside braces of prose, makes the reply invalid. So does one that also stands in what the model was sent, if
+   words follow it: it may be quoted from a completion.
 
 JSON in which an object has a member twice is invalid. Where options are chosen, a text without an object may be the
 exact name of one.
 """
 
 import re
+from collections.abc import Iterable
 from json import JSONDecoder
 from typing import Any, NamedTuple
 
@@ -34,8 +36,8 @@ class _Object(NamedTuple):
     end: int
 
 
-def json_of(text: str) -> Any:
-    """The JSON value of a reply.
+def json_of(text: str, sent: Iterable[str] = ()) -> Any:
+    """The JSON value of a reply to the texts that were sent.
 
     Raises:
         ValueError: there is none, or more than one; the message is written for the model.
@@ -47,11 +49,11 @@ def json_of(text: str) -> Any:
     try:
         return decoder.decode(fenced[2] if fenced else text)
     except (ValueError, RecursionError):
-        return _only_object(text)
+        return _only_object(text, sent)
 
 
-def option_of(text: str, options: list[str]) -> tuple[str, str | None] | None:
-    """The option that a reply names, and its reasoning; None if it names none.
+def option_of(text: str, options: list[str], sent: Iterable[str] = ()) -> tuple[str, str | None] | None:
+    """The option that a reply to the texts that were sent names, and its reasoning; None if it names none.
 
     An option's exact name always counts. Quotes and markup around a name, a full stop after it, and another case are
     ignored, unless several options then have that name.
@@ -61,7 +63,7 @@ def option_of(text: str, options: list[str]) -> tuple[str, str | None] | None:
     except ValueError:
         return None
     try:
-        data = json_of(text)
+        data = json_of(text, sent)
     except ValueError:
         data = bare
     if isinstance(data, dict):
@@ -83,7 +85,7 @@ def _without_thinking(text: str) -> str:
     return rest.strip()
 
 
-def _only_object(text: str) -> Any:
+def _only_object(text: str, sent: Iterable[str]) -> Any:
     """The object that a text holds, once or several times."""
     found = _objects(text)
     if not found:
@@ -94,7 +96,18 @@ def _only_object(text: str) -> Any:
     is_thinking = text.rfind(_THINKING, 0, last.begin) > text.rfind(_THINKING_END, 0, last.begin)
     if is_thinking or _THINKING in text[last.end :] or _THINKING_END in text[last.end :]:
         raise ValueError("it holds no JSON object after its thinking")
+    if text[last.end :].strip(" \t\r\n`~") and _is_quoted(text[last.begin : last.end], sent):
+        raise ValueError("it quotes a JSON object that it was sent, and goes on after it")
     return last.value
+
+
+def _is_quoted(text: str, sent: Iterable[str]) -> bool:
+    """Whether one of the texts that were sent holds this one, perhaps with other spaces and escapes."""
+    return any(_bare_json(text) in _bare_json(each) for each in sent)
+
+
+def _bare_json(text: str) -> str:
+    return "".join(text.split()).replace("\\", "")
 
 
 def _objects(text: str) -> list[_Object]:

@@ -212,7 +212,8 @@ class ServerAsks:
             answer = replied(reported, spent_by(model.price, reply.usage), api_key)
             if not digest or answer.is_error:
                 return answer
-            return answer._replace(is_fitting=fits(reply.text, request.schema))
+            sent = [message.content for message in request.messages]
+            return answer._replace(is_fitting=fits(reply.text, request.schema, sent))
 
         async def look() -> None:
             if await self._models.get(context.project, request.name, context.since) is not used:

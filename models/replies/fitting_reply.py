@@ -2,6 +2,7 @@
 of all projects compares them: the work is bounded.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,19 +14,19 @@ from gradebox.asks.schema import checked, problem
 _MOST_WORK = 1 << 19  # bytes of the schema times values of the reply: a tenth of a second at worst
 
 
-def fits(text: str, schema: dict[str, Any] | None) -> bool:
-    """Return whether `Model.chat` or `Model.choose` accepts this reply to an ask with this schema. False if comparing
-    them would take long.
+def fits(text: str, schema: dict[str, Any] | None, sent: Sequence[str]) -> bool:
+    """Return whether `Model.chat` or `Model.choose` accepts this reply to an ask with this schema and these messages.
+    False if comparing them would take long.
     """
     if schema is None:
         return True
     try:
-        return _is_option(text, schema) or _is_valid(read_reply.json_of(text), schema)
+        return _is_option(text, schema, sent) or _is_valid(read_reply.json_of(text, sent), schema)
     except (ValueError, TypeError, AttributeError, RecursionError):  # of a reply, or of a schema that is none
         return False
 
 
-def _is_option(text: str, schema: dict[str, Any]) -> bool:
+def _is_option(text: str, schema: dict[str, Any], sent: Sequence[str]) -> bool:
     """Whether the schema is that of a choice, and the reply names one of its options."""
     properties = schema.get("properties")
     option = properties.get("option") if isinstance(properties, dict) else None
@@ -33,7 +34,7 @@ def _is_option(text: str, schema: dict[str, Any]) -> bool:
     if not isinstance(options, list) or not all(isinstance(each, str) for each in options):
         return False
     is_choice = any(schema == choice_schema(options, reasoning) for reasoning in (True, False))
-    return is_choice and read_reply.option_of(text, options) is not None
+    return is_choice and read_reply.option_of(text, options, sent) is not None
 
 
 def _is_valid(value: Any, schema: dict[str, Any]) -> bool:

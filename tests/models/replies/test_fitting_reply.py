@@ -13,6 +13,7 @@ from gradebox.asks.model import choice_schema
 from models.replies.fitting_reply import fits
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]}
+SENT = ['The answer is: {"n": 9, "option": "yes"}']
 TEXTS = [
     '{"n": 1}',
     'Here:\n```json\n{"n": 2}\n```',
@@ -24,6 +25,8 @@ TEXTS = [
     '{"n": 1} {"n": 2}',
     '{"n": NaN}',
     '{"n": 1',
+    '{"n": 9, "option": "yes"}',
+    'It says { "n": 9, "option":"yes" }, and I do not follow it.',
     "The model is loading, please wait.",
     "",
     "yes",
@@ -39,15 +42,15 @@ def test_what_a_grader_accepts_fits(text: str) -> None:
     async def is_accepted(choice: bool) -> bool:
         judge = Model("judge")
         try:
-            await (judge.choose("?", ["yes", "no"]) if choice else judge.chat("?", SCHEMA))
+            await (judge.choose(SENT[0], ["yes", "no"]) if choice else judge.chat(SENT[0], SCHEMA))
         except ModelError:
             return False
         return True
 
     with testing.model("judge", lambda _: text):
-        assert fits(text, SCHEMA) is asyncio.run(is_accepted(False))
-        assert fits(text, choice_schema(["yes", "no"], True)) is asyncio.run(is_accepted(True))
-    assert fits(text, None)
+        assert fits(text, SCHEMA, SENT) is asyncio.run(is_accepted(False))
+        assert fits(text, choice_schema(["yes", "no"], True), SENT) is asyncio.run(is_accepted(True))
+    assert fits(text, None, SENT)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,7 @@ def test_what_a_grader_accepts_fits(text: str) -> None:
     ],
 )
 def test_nothing_fits_a_schema_that_is_none(schema: dict[str, Any]) -> None:
-    assert not fits('{"n": 1, "option": "yes"}', schema)
+    assert not fits('{"n": 1, "option": "yes"}', schema, SENT)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +81,11 @@ def test_nothing_fits_a_schema_that_is_none(schema: dict[str, Any]) -> None:
         (json.dumps([1] * 10), {"items": {"anyOf": [{"enum": [2] * 16_000}, {}]}}),
         ("[" * 200_000, {}),
         (json.dumps({str(n): [] for n in range(20_000)}), {"type": "object"}),
+        ('{"n": 1} and more', SCHEMA),
     ],
 )
 def test_a_comparison_is_bounded(text: str, schema: dict[str, Any]) -> None:
     """It runs on the event loop of all projects; the schema is a grader's, and the reply may be too."""
     began = process_time()
-    fits(text, schema)
+    fits(text, schema, ["{ \\ " * 50_000])
     assert process_time() - began < 0.3
