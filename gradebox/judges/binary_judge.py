@@ -7,6 +7,7 @@ from typing import Any, NotRequired, TypedDict
 from gradebox.asks.model import Model
 from gradebox.asks.schema import object_of
 from gradebox.judges import prompts
+from gradebox.judges.fence import Fence
 from gradebox.judges.templates import Template
 from gradebox.score import NotApplicable, Score
 from gradebox.thread import StringThread
@@ -115,6 +116,7 @@ class BinaryJudge:
             "turns": turns,
             "context_turns": context,
             "context_turns_without_last_user": without,
+            "mark": Fence(turn["content"] for turn in turns).mark,
             "metadata": thread.metadata,
             "output_schema": _encode(_SCHEMA),
             **self._own,

@@ -30,7 +30,7 @@ EXTERNAL = source.source_of("external", {"endpoint": "my-reward"})
 
 
 def judged(request: dict[str, Any]) -> dict[str, Any]:
-    answer = request["messages"][1]["content"].split("# Answer\n")[1].split("\n", 1)[0]
+    answer = request["messages"][1]["content"].split("# Answer\n[begin ")[1].split("\n")[1]
     verdicts = {"rude": "FAIL", "unclear": "NA", "odd": "MAYBE"}
     return text(json.dumps({"reasoning": f"so it is: {answer}", "score": verdicts.get(answer, "PASS")}))
 
