@@ -52,6 +52,8 @@ class EndpointClient(PinnedHttp):
         answer = await self.post("/score", msgspec.json.encode(sent), self._timeout_s)
         if answer.status != 200:
             raise error_answers.refusal(answer.status, answer.headers, answer.body, self._api_key, _ADVICE)
+        if failed := error_answers.failure(answer.body, self._api_key, _ADVICE):  # even beside a reward
+            raise failed
         try:
             found = _response.decode(answer.body)
             if len(found.metadata) > ANSWER_BYTES:  # not parsed: parsing takes seconds and blocks all projects
@@ -65,7 +67,7 @@ class EndpointClient(PinnedHttp):
             read_reply.decoder.decode(answer.body.decode())
             metadata = _metadata.decode(found.metadata)
         except (ValueError, RecursionError) as error:  # ValueError: of msgspec too
-            raise error_answers.failure(answer.body, self._api_key, _ADVICE) or AskFailed(
+            raise AskFailed(
                 "invalid_reply",
                 f"the server answered, but not as a reward server ({error}): check its URL, and that it answers "
                 '{"reward": 0.5, "metadata": {}}',

@@ -96,6 +96,8 @@ def test_what_is_no_reward(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None
         (b'{"reward": 0.5', "unreachable", True),
         (b'{"error": {"code": 503, "message": "no GPU"}}', "unreachable", True),
         (b'{"error": "no GPU"}', "refused", False),
+        (b'{"reward": 0.0, "metadata": {}, "error": "no GPU"}', "refused", False),
+        (b'{"reward": 0.0, "metadata": {}, "error": {"code": 503}}', "unreachable", True),
         (b'<html><body>{"reward": 0.5', "invalid_reply", False),
     ],
 )
