@@ -10,7 +10,7 @@ from models.settings import ModelSettings
 from models.store_calls import StoreCalls
 from storage.models import spending
 from storage.models.kept_replies import Keeping
-from storage.models.spending import BudgetStanding, CountedAsk, SpendingStore
+from storage.models.spending import Budget, BudgetStanding, CountedAsk, SpendingStore
 
 _MOST_CACHED = 10_000  # batches whose spending is cached
 _SPENDING_FRESH_S = 2.0  # lifetime of cached spending
@@ -40,8 +40,9 @@ class AskSpending:
         self._known: dict[tuple[str, str], tuple[float, BudgetStanding]] = {}
         self.keeps = self._keeping.bytes > 0
 
-    async def check(self, asked: CountedAsk, context: AskContext) -> bool:
-        """Return whether there is a budget. Raises OverBudget if it is spent, and BatchEnded if the batch has ended.
+    async def check(self, asked: CountedAsk, currency: str, context: AskContext) -> bool:
+        """Return whether there is a budget. Raises OverBudget if it is spent, or is that of a batch and does not limit
+        this model, whose price is in `currency`; and BatchEnded if the batch has ended.
 
         The spending is that of all processes: each reply of Redis to this process brings it up to date.
         """
@@ -50,6 +51,11 @@ class AskSpending:
             known = await self.look(asked)
         if known.is_ended:
             raise BatchEnded
+        if _is_unlimited(asked, currency, context.budget):  # batches with such models are refused, but prices change
+            raise OverBudget(
+                f"the batch's budget in {asked.currency} does not limit {asked.asked}, which no longer has a price in "
+                f"{asked.currency}: set its price, 0 if it costs nothing, and send the rest as a new batch"
+            )
         if context.budget is not None and (limit := known.batch.used_up(context.budget)):
             raise OverBudget(f"the batch's budget of {limit} is used up: send the rest with a larger one")
         if known.budget is not None and (limit := known.project.used_up(known.budget)):
@@ -88,3 +94,8 @@ class AskSpending:
             self._known.clear()
         self._known[asked.project, asked.batch] = monotonic(), standing
         return standing
+
+
+def _is_unlimited(asked: CountedAsk, currency: str, budget: Budget | None) -> bool:
+    is_of_money = budget is not None and budget.cost is not None
+    return is_of_money and asked.asked.startswith("model:") and currency != asked.currency

@@ -259,14 +259,14 @@ class ServerAsks:
             spent = replace(spent_by(ask.price, usage), asks=1 - lost.asks)
             lost = sum_of((lost, spent))
             await self._spending.wait_for(self._spending.count(asked, spent, currency))
-            await self._spending.check(asked, context)
+            await self._spending.check(asked, currency, context)
 
         ask.used.asks += 1
         try:
             async with ask.gate.place(context.has_asked):
                 if context.patience is not None:
                     context.patience.check(asked.asked)
-                has_budget = await self._spending.check(asked, context)
+                has_budget = await self._spending.check(asked, currency, context)
                 if self.sends_no_more:
                     await asyncio.Event().wait()
                 answer = await self._send(ask, context, pay)

@@ -755,6 +755,24 @@ def test_no_more_is_asked_for_a_batch_that_was_cancelled(store: Store) -> None:
         assert not any(future.result(20).is_error for future in futures)
 
 
+def test_a_budget_of_a_batch_pays_for_no_model_that_it_does_not_limit(
+    store: Store, server: ModelServer, asker: Asker
+) -> None:
+    register(store, server, price=Price(input=0, output=0))
+    context = CONTEXT._replace(batch=running(store, "b"), budget=Budget(cost=1.0))
+    assert "reply" in told(asker, request("1"), context)[0]
+    store.models.delete("default", "judge")
+    register(store, server, price=Price(input=0, output=0, currency="EUR"))
+    context = context._replace(since=monotonic())
+    found = error(asker, request("2"), context)
+    assert (found["kind"], found["retryable"]) == ("over_budget", False)
+    assert found["message"].startswith("the batch's budget in USD does not limit model:judge, which no longer has")
+    assert "reply" in told(asker, request("1"), context)[0]  # it was kept, and costs nothing
+    assert "reply" in told(asker, request("2"), context._replace(budget=Budget(tokens=1000)))[0]
+    assert "reply" in told(asker, request("3"), context._replace(budget=Budget(cost=1.0, currency="EUR")))[0]
+    assert len(server.bodies) == 3
+
+
 def test_a_budget_of_a_project_ends_asking_until_it_is_raised(store: Store, server: ModelServer, asker: Asker) -> None:
     register(store, server)
     store.spending.set_budget("default", Budget(tokens=20, period="day"))
