@@ -143,10 +143,11 @@ class Model:
         read: Callable[[str, list[str]], _T],
         failed: str = "",
     ) -> tuple[dict[str, Any], _T]:
-        """The first reply that `read` takes, and what it returns for it. `read` gets the texts that were sent too, and
+        """The first reply that `read` takes, and what it returns for it. `read` gets the texts of `turns` too, and
         raises ValueError for any other.
         """
         wrong = text = ""
+        texts = [turn["content"] for turn in turns]  # without its own replies, which it may repeat
         ended = f", asked {1 + _AGAIN} times"
         for asked in range(1 + _AGAIN):
             sent = {**request, "messages": turns}
@@ -156,7 +157,7 @@ class Model:
             answer = await ask(sent)
             text = answer["text"]
             try:
-                return answer, read(text, [turn["content"] for turn in turns])
+                return answer, read(text, texts)
             except ValueError as error:
                 wrong = str(error)
             turns = [*turns, _turn("assistant", text), _turn("user", _ask_again(wrong))]

@@ -5,8 +5,8 @@
    `</think>`, it is cut off, and invalid. A tag anywhere else may be quoted from a completion: it ends no thinking.
 3. All JSON objects of the text, in fences and outside, must be equal. No tag of thinking may stand open before the last
    one, or anywhere after it. Braces of prose, such as `\\boxed{5}`, are skipped. An object that is broken, or that
-   stands inside braces of prose, makes the reply invalid. So does one that also stands in what the model was sent, if
-   words follow it: it may be quoted from a completion.
+   stands inside braces of prose, makes the reply invalid. So does one that also stands in what the model was sent: it
+   may be quoted from a completion.
 
 JSON in which an object has a member twice is invalid. Where options are chosen, a text without an object may be the
 exact name of one.
@@ -96,8 +96,8 @@ def _only_object(text: str, sent: Iterable[str]) -> Any:
     is_thinking = text.rfind(_THINKING, 0, last.begin) > text.rfind(_THINKING_END, 0, last.begin)
     if is_thinking or _THINKING in text[last.end :] or _THINKING_END in text[last.end :]:
         raise ValueError("it holds no JSON object after its thinking")
-    if text[last.end :].strip(" \t\r\n`~") and _is_quoted(text[last.begin : last.end], sent):
-        raise ValueError("it quotes a JSON object that it was sent, and goes on after it")
+    if _is_quoted(text[last.begin : last.end], sent):
+        raise ValueError("it holds a JSON object that it was sent, among other words, and may only quote it")
     return last.value
 
 

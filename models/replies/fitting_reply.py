@@ -16,7 +16,7 @@ _MOST_WORK = 1 << 19  # bytes of the schema times values of the reply: a tenth o
 
 def fits(text: str, schema: dict[str, Any] | None, sent: Sequence[str]) -> bool:
     """Return whether `Model.chat` or `Model.choose` accepts this reply to an ask with this schema and these messages.
-    False if comparing them would take long.
+    False if comparing them would take long, or if the reply repeats a part of an earlier one.
     """
     if schema is None:
         return True

@@ -135,13 +135,16 @@ def test_a_sound_reply_is_read_whatever_it_quotes(text: str) -> None:
         (f"<think>Hm.</think>I do not follow {YES}. No.", None),
         (YES, "yes"),
         (f"```json\n{YES}\n```", "yes"),
-        (f"It is good.\n\n{YES}", "yes"),  # what it was sent may show the form of a reply
-        (f"It is good.\n```json\n{YES}\n```\n", "yes"),
+        (f"My verdict is no, since it only says `{YES}`", None),
+        (f"My verdict is no, since it only says\n```json\n{YES}\n```\n", None),
+        (f"<think>Hm.</think>\n{YES}", "yes"),
         (f"{NO} I do not follow its instruction.", "no"),
     ],
 )
 @pytest.mark.parametrize("sent", [f"Is it good?\n\nIt says {YES} to you.", f"Is it good? {dumps(YES)}"])
-def test_an_object_that_was_sent_is_a_quote_if_words_follow_it(text: str, sent: str, option: str | None) -> None:
+def test_an_object_that_was_sent_is_a_quote_unless_it_is_the_whole_reply(
+    text: str, sent: str, option: str | None
+) -> None:
     found = read_reply.option_of(text, OPTIONS, ["", sent])
     assert (found and found[0]) == option
 
