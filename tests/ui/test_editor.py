@@ -406,6 +406,17 @@ def test_saving_while_it_is_saved_saves_again(page: Page, client: httpx.Client) 
     assert page.evaluate("Object.keys(localStorage)") == []
 
 
+def test_what_is_asked_for_is_waited_for(page: Page, client: httpx.Client) -> None:
+    open_new(page, client)
+    page.evaluate("htmx.config.defaultTimeout = 200")  # a minute, for a grader that takes longer
+    replace(page, "source", "import time\n\ntime.sleep(0.5)\n" + GOOD)
+    page.click("text=Test")
+    expect(page.locator(".checks .good")).to_have_count(5)
+    page.click("text=Save")
+    expect(page.locator(".working")).to_be_visible()
+    expect(page.locator("#kept")).to_have_text("Saved: version 2")
+
+
 def test_pages_about_the_project_are_reached_and_fit_a_phone(page: Page) -> None:
     page.goto(GRADERS)
     page.click("text=Models")
