@@ -98,36 +98,38 @@ async def show(request: Request) -> Response:
 
 
 def _view(request: Request, batch: Batch) -> _View:
-    asked = request.query_params.get("grader") or str(batch.graders[0])
+    """The view that was asked for. While the batch runs, only its outcomes so far can be shown, by index."""
+    grader = side(batch, request.query_params.get("grader") or str(batch.graders[0])).grader
+    number = query.number(request, "page", 1, _MOST_PAGES, 1) or 1
+    if batch.state not in ENDED:
+        return _View(grader, number)
     kind, bar = query.one_of(request, "kind", KindFilter), query.number(request, "bin", 0, 9)
     return _View(
-        side(batch, asked).grader,
+        grader,
+        number,
         kind=kind,
         bin=bar if kind in (None, "scored") else None,  # errors are in no bar, and the form sends it
         low=query.decimal(request, "low"),
         high=query.decimal(request, "high"),
         text=request.query_params.get("text", "")[: tables.TEXT_LENGTH],
         sort=query.one_of(request, "sort", Sort) or "index",
-        number=query.number(request, "page", 1, _MOST_PAGES, 1) or 1,
     )
 
 
 async def _table(request: Request, who: Visit, batch: Batch, view: _View) -> TablePage:
-    """The rows of the table. While the batch runs, they are its outcomes so far, by index."""
-    wanted = view if batch.state in ENDED else _View(view.grader, view.number)
     answer = await tables.read_table(
         request,
         who.services,
         who.project,
         batch.id,
-        wanted.grader,
-        kind=cast(KindFilter, wanted.kind),
-        low=wanted.low,
-        high=wanted.high,
-        bin=wanted.bin,
-        text=wanted.text or None,
-        sort=cast(Sort, wanted.sort),
-        page_number=wanted.number,
+        view.grader,
+        kind=cast(KindFilter, view.kind),
+        low=view.low,
+        high=view.high,
+        bin=view.bin,
+        text=view.text or None,
+        sort=cast(Sort, view.sort),
+        page_number=view.number,
         limit=_PAGE,
     )
     return msgspec.json.decode(answer.body, type=TablePage)

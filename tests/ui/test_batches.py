@@ -385,6 +385,16 @@ def test_a_bar_of_the_histogram_does_not_hide_errors(browse: httpx.Client, clien
     assert "2 outcomes in bar 1</span>" in browse.get(f"{BATCHES}/{batch}?bin=0&kind=scored").text
 
 
+def test_a_view_of_a_running_batch_claims_no_filter(browse: httpx.Client, client: httpx.Client) -> None:
+    batch = submit(client, 2000, "slow", SLOW)
+    shown = browse.get(f"{BATCHES}/{batch}?bin=3&kind=scored&low=0.7&text=x&sort=-score").text
+    client.post(f"{PROJECT}/batches/{batch}/cancel").raise_for_status()
+    assert "bar 4" not in shown
+    assert "all outcomes" not in shown
+    assert '<option value="" selected>all' in shown
+    assert '<option value="index" selected>' in shown
+
+
 def test_a_query_may_have_any_names(browse: httpx.Client, client: httpx.Client) -> None:
     batch = scored(client, 3, "exact", GOOD)
     shown = browse.get(f"{BATCHES}/{batch}?self=1&a%26b=ü%26&sort=score")
