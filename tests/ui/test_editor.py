@@ -136,6 +136,40 @@ def test_two_people_save_the_same_grader(page: Page, client: httpx.Client) -> No
     expect(page.locator("#kept")).to_have_text("Saved: version 6")
 
 
+def test_samples_that_somebody_else_stores_stay(page: Page, client: httpx.Client) -> None:
+    old, theirs, mine = (b'{"id":"%b","completion":"4"}' % name for name in (b"old", b"theirs", b"mine"))
+
+    def store(line: bytes) -> None:  # the same source is no new version
+        body = {"source": GOOD, "threads": [json.loads(line)]}
+        client.put(f"{PROJECT}/graders/exact", json=body).raise_for_status()
+
+    open_new(page, client)
+    store(old)
+    page.reload()
+    expect(page.locator("#report")).to_contain_text("old")
+    store(theirs)
+    write(page, "# two\n")
+    page.keyboard.press("Control+s")
+    expect(page.locator("#kept")).to_have_text("Saved: version 2")
+    assert client.get(f"{PROJECT}/graders/exact/threads").content.strip() == theirs
+    replace(page, "samples", mine.decode())
+    page.click("#keep")
+    expect(page.locator("#kept")).to_have_text("Already saved: version 2")
+    assert client.get(f"{PROJECT}/graders/exact/threads").content.strip() == mine
+
+
+def test_a_save_that_fails_is_not_called_saved(page: Page, client: httpx.Client) -> None:
+    open_new(page, client)
+    write(page, "# two\n")
+    page.keyboard.press("Control+s")
+    expect(page.locator("#kept")).to_have_text("Saved: version 2")
+    client.delete(f"{PROJECT}/graders/exact").raise_for_status()
+    write(page, "# three\n")
+    page.keyboard.press("Control+s")
+    expect(page.locator("#notice")).to_contain_text("there is no grader")
+    expect(page.locator("#kept")).to_have_text("")
+
+
 def test_a_session_that_ends_in_the_middle_costs_no_draft(
     page: Page, service: Service, client: httpx.Client, secret: str
 ) -> None:

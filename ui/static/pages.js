@@ -77,10 +77,11 @@ function refuse(why) {
 }
 
 document.addEventListener("htmx:config:request", (event) => {
+  if (!["keep", "try"].includes(event.detail.ctx.sourceElement.id)) return;
+  document.querySelector("#kept").textContent = ""; // of an earlier save: this one may fail
   const field = fields.find((one) => !one.validity.valid);
-  if (!field || !["keep", "try"].includes(event.detail.ctx.sourceElement.id)) return;
+  if (!field) return;
   event.preventDefault();
-  document.querySelector("#kept").textContent = "";
   refuse(`Nothing was saved or tested. Correct the field ${field.dataset.setting}: ${field.validationMessage}`);
   field.focus();
 });
@@ -168,6 +169,18 @@ document.addEventListener("kept", (event) => {
   follow(kept);
   if (form.elements.grader.value) note();
 });
+
+// --- Samples that are not changed here are not saved: another client may have stored others since.
+const samples = document.querySelector("code-editor#samples");
+let storedSamples = number && !new URLSearchParams(location.search).has("sample") ? samples.value : undefined;
+let sentSamples;
+document.addEventListener("htmx:config:request", (event) => {
+  const { sourceElement, request } = event.detail.ctx;
+  if (sourceElement.id !== "keep") return;
+  sentSamples = samples.value;
+  if (sentSamples === storedSamples) request.body.delete("samples");
+});
+document.addEventListener("kept", () => { storedSamples = sentSamples; });
 
 // --- Dialogs: the dialog is open while it has content.
 const dialog = document.querySelector("dialog");
