@@ -170,6 +170,20 @@ def test_a_save_that_fails_is_not_called_saved(page: Page, client: httpx.Client)
     expect(page.locator("#kept")).to_have_text("")
 
 
+def test_why_a_save_failed_is_still_shown_after_the_next_check(page: Page, client: httpx.Client) -> None:
+    open_new(page, client)
+    client.patch(f"{PROJECT}/graders/exact", json={"locked": True}).raise_for_status()
+    write(page, "# two\n")
+    with page.expect_response("**/check"):
+        page.keyboard.press("Control+s")
+    page.wait_for_timeout(200)
+    expect(page.locator("#notice")).to_contain_text("is locked")
+    client.patch(f"{PROJECT}/graders/exact", json={"locked": False}).raise_for_status()
+    page.keyboard.press("Control+s")
+    expect(page.locator("#kept")).to_have_text("Saved: version 2")
+    expect(page.locator("#notice")).to_have_text("")
+
+
 def test_a_session_that_ends_in_the_middle_costs_no_draft(
     page: Page, service: Service, client: httpx.Client, secret: str
 ) -> None:

@@ -218,16 +218,23 @@ document.addEventListener("click", (event) => {
 });
 
 // --- No response: show a notice. Typed text stays.
+const notice = document.querySelector("#notice");
+let failed; // the element whose request failed, which the notice is about
+
 document.addEventListener("htmx:error", (event) => {
-  const notice = document.querySelector("#notice");
-  if (notice && !event.detail?.ctx?.response) {
-    notice.className = "panel notice fault";
-    notice.textContent = "The service does not answer. What you typed stays here; your next change tries again.";
-  }
+  if (!notice || event.detail?.ctx?.response) return;
+  failed = undefined;
+  notice.className = "panel notice fault";
+  notice.textContent = "The service does not answer. What you typed stays here; your next change tries again.";
 });
-document.addEventListener("htmx:before:response", () => {
-  const notice = document.querySelector("#notice");
-  if (notice) notice.textContent = "";
+// The next response clears the notice, except that of a check or a poll, which nobody asked for: it may follow at once.
+document.addEventListener("htmx:before:response", (event) => {
+  const { sourceElement, response } = event.detail.ctx;
+  const isGood = response.status < 400;
+  const isOther = failed && failed !== sourceElement && ["report", "progress"].includes(sourceElement.id);
+  if (!notice || (isOther && isGood)) return;
+  failed = isGood ? undefined : sourceElement;
+  notice.textContent = "";
 });
 
 // --- Forms that change something are sent only once until the page is shown again, even if clicked several times.
