@@ -184,6 +184,20 @@ def test_why_a_save_failed_is_still_shown_after_the_next_check(page: Page, clien
     expect(page.locator("#notice")).to_have_text("")
 
 
+def test_the_report_of_a_failed_save_is_not_replaced(page: Page, client: httpx.Client) -> None:
+    page.goto("/ui/projects/default/new?kind=binary_judge")
+    page.fill("input[name=key]", "polite")
+    page.fill("[data-setting=model]", "missing")  # checks while typing have a stand-in for it
+    expect(page.locator(".checks .good")).to_have_count(5)
+    page.fill("[data-setting=criteria]", "It is kind.")
+    page.keyboard.press("Control+s")
+    expect(page.locator("#report")).to_contain_text("no model 'missing'")
+    page.wait_for_timeout(1000)
+    expect(page.locator("#report")).to_contain_text("no model 'missing'")
+    page.fill("[data-setting=criteria]", "It is very kind.")
+    expect(page.locator(".checks .good")).to_have_count(5)
+
+
 def test_a_session_that_ends_in_the_middle_costs_no_draft(
     page: Page, service: Service, client: httpx.Client, secret: str
 ) -> None:

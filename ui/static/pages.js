@@ -94,6 +94,14 @@ document.addEventListener("htmx:config:request", (event) => {
   if (id === "report" && isTested) event.preventDefault();
   if (id === "try" && !event.defaultPrevented) isTested = true;
 });
+// So is the report of a save that failed.
+document.addEventListener("htmx:before:response", (event) => {
+  const { sourceElement, response } = event.detail.ctx;
+  const isReport = sourceElement.id === "keep" && response.headers.get("HX-Retarget") === "#report";
+  if (!isReport || written.value !== sent) return;
+  isTested = true;
+  document.querySelector("#report").dispatchEvent(new Event("htmx:abort"));
+});
 
 // --- Drafts: this browser stores typed text until the service saves it, by grader and version.
 const written = form && (document.querySelector("code-editor#config") || source);
