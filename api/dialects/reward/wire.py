@@ -65,6 +65,8 @@ def response(outcome: Outcome, request_id: int | None) -> Response:
     """Converts an outcome to a response. Without a score, `metadata` has the error, or `not_applicable`."""
     told: dict[str, Any] = {"grader": outcome.grader, "run_ms": outcome.run_ms}
     told |= {name: said for name in ("reason", "stdout", "details") if (said := getattr(outcome, name)) is not None}
+    if outcome.no_completion:
+        told["no_completion"] = True
     if outcome.not_applicable is not None:
         return Response(NO_SCORE, {**told, "not_applicable": outcome.not_applicable}, request_id)
     if outcome.score is None:

@@ -55,7 +55,9 @@ class Reward(NamedTuple):
 
 @pytest.fixture(scope="module")
 def reward(service: Service) -> Reward:
-    """Creates a grader that returns the length of a completion."""
+    """Creates a grader that returns the length of a completion, and one that takes threads without one."""
     client = service.new_project()
     client.graders.create.function(key="length", fn=SOURCE, name="Length", description="how long it is", timeout_s=1.0)
+    turns = "async def grade(thread):\n    return len(thread.get_turns())\n"
+    client.graders.create.function(key="turns", fn=turns)
     return Reward(Reward("", client.project, service).at(), client.project, service)

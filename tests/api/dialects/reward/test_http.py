@@ -71,6 +71,19 @@ def test_turns_and_metadata_reach_the_grader(reward: Reward) -> None:
     assert asked(reward.url, ask) == [0.25, -1.0, 2.0]
 
 
+def test_a_thread_without_a_completion_is_marked(reward: Reward) -> None:
+    async def ask(client: Any) -> list[Any]:
+        from adaptive_sdk.external import Request, Turn
+
+        turns = [Turn(role="assistant", content="abc"), Turn(role="user", content="turns")]
+        return [await client.score(Request(turns=turns[:last], metadata=None)) for last in (1, 2)]
+
+    ended, open_ = asked(reward.at(grader="turns"), ask)
+    assert (ended.reward, open_.reward) == (1.0, 2.0)
+    assert "no_completion" not in ended.metadata
+    assert open_.metadata["no_completion"] is True
+
+
 def test_a_reason_and_what_was_printed_are_in_the_metadata(reward: Reward) -> None:
     metadata = asked(reward.url, lambda client: client.score(request("reason"))).metadata
     assert metadata["reason"].startswith("half half")
