@@ -13,7 +13,7 @@ from tests.api.conftest import GOOD, PROJECT, Service, create
 from tests.api.routes.conftest import here
 from tests.api.routes.test_asking import JUDGE, register, server
 from tests.storage.making import proved
-from tests.ui.conftest import fits_phone
+from tests.ui.conftest import Faults, fits_phone
 
 __all__ = ["here", "server"]
 
@@ -179,6 +179,23 @@ def test_why_a_save_failed_is_still_shown_after_the_next_check(page: Page, clien
     page.wait_for_timeout(200)
     expect(page.locator("#notice")).to_contain_text("is locked")
     client.patch(f"{PROJECT}/graders/exact", json={"locked": False}).raise_for_status()
+    page.keyboard.press("Control+s")
+    expect(page.locator("#kept")).to_have_text("Saved: version 2")
+    expect(page.locator("#notice")).to_have_text("")
+
+
+def test_a_save_without_an_answer_is_told_of_until_it_has_one(
+    page: Page, tab: tuple[Page, Faults], client: httpx.Client
+) -> None:
+    open_new(page, client)
+    page.route("**/keep", lambda route: route.abort())
+    write(page, "# two\n")
+    with page.expect_response("**/check"):
+        page.keyboard.press("Control+s")
+    page.wait_for_timeout(200)
+    expect(page.locator("#notice")).to_contain_text("does not answer")
+    page.unroute("**/keep")
+    tab[1].clear()  # the browser reports it too
     page.keyboard.press("Control+s")
     expect(page.locator("#kept")).to_have_text("Saved: version 2")
     expect(page.locator("#notice")).to_have_text("")

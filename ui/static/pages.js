@@ -230,10 +230,11 @@ const notice = document.querySelector("#notice");
 let failed; // the element whose request failed, which the notice is about
 
 document.addEventListener("htmx:error", (event) => {
-  if (!notice || event.detail?.ctx?.response) return;
-  failed = undefined;
+  const ctx = event.detail?.ctx;
+  if (!notice || ctx?.response) return;
+  failed = ctx?.sourceElement;
   notice.className = "panel notice fault";
-  notice.textContent = "The service does not answer. What you typed stays here; your next change tries again.";
+  notice.textContent = "The service does not answer. What you typed stays here: try again.";
 });
 // The next response clears the notice, except that of a check or a poll, which nobody asked for: it may follow at once.
 document.addEventListener("htmx:before:response", (event) => {
