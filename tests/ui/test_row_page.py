@@ -6,14 +6,25 @@ import time
 
 import httpx
 import pytest
+from playwright.sync_api import Page
 
 from tests.api.conftest import PROJECT, create, finished
+from tests.ui.conftest import fits_phone
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
 BATCHES = "/ui/projects/default/batches"
 GRADERS = "/ui/projects/default/graders"
 LINES = {"Content-Type": "application/x-ndjson"}
 ONE = "async def grade(thread):\n    return 1\n"
+LONG = """
+import gradebox
+
+
+async def grade(thread):
+    if thread.completion() == "off":
+        raise gradebox.NotApplicable("x" * 4000)
+    return gradebox.Score(1, reason="x" * 4000)
+"""
 
 
 def made(client: httpx.Client, lines: bytes, key: str = "one", source: str = ONE) -> str:
@@ -43,6 +54,15 @@ def test_deep_threads_are_shown_in_little(browse: httpx.Client, client: httpx.Cl
         assert answer.status_code == 200, index
         assert len(answer.text) < 800_000
         assert time.monotonic() - began < 3
+
+
+def test_long_words_stay_on_the_page(page: Page, client: httpx.Client) -> None:
+    batch = made(
+        client, b"".join(b'{"id": "%s", "completion": "%s"}\n' % (b"i" * 256, c) for c in (b"x", b"off")), "one", LONG
+    )
+    for index in (0, 1):
+        page.goto(f"{BATCHES}/{batch}/rows/{index}")
+        fits_phone(page, "row-of-long-words")
 
 
 def test_half_an_emoji_is_shown(browse: httpx.Client, client: httpx.Client) -> None:
