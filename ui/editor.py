@@ -201,7 +201,8 @@ async def keep(request: Request) -> Response:
             grader = await who.services.read(request, who.services.store.graders.get, who.project, key)
             return _said("Saved", who.project, grader)
         headers = {"HX-Retarget": "dialog", "HX-Reswap": "innerHTML"}
-        shown = {"theirs": theirs, "theirs_key": key, "mine": fields.get("source", ""), "began": began}
+        mine = fields.get("source", "") if sent.kind == "function" else sent.text()  # the page's may be of before
+        shown = {"theirs": theirs, "theirs_key": key, "mine": mine, "began": began}
         return await long_page(request, "_conflict.html", 412, headers, visit=who, **shown)
     except ValidationFailed as error:
         return await _shown(request, error.report, None, None, 422, {"HX-Retarget": "#report"}, is_quick=False)

@@ -467,6 +467,23 @@ def test_settings_are_a_draft_too_and_saved(page: Page, client: httpx.Client) ->
     assert source_of(page) == GOOD  # settings are no draft of a source
 
 
+def test_a_conflict_of_settings_shows_what_they_make_now(page: Page, client: httpx.Client) -> None:
+    create(client)
+
+    def body(weight: float) -> dict[str, object]:
+        return {"kind": "combine", "config": {"parts": {"a": {"grader": "exact@1", "weight": weight}}}}
+
+    client.post(f"{PROJECT}/graders", json={"key": "both", **body(1.0)}).raise_for_status()
+    page.goto(f"{GRADERS}/both")
+    expect(page.locator(".checks .good")).to_have_count(5)
+    client.put(f"{PROJECT}/graders/both", json=body(5.0)).raise_for_status()
+    replace(page, "config", json.dumps(body(2.0)["config"]))
+    page.keyboard.press("Control+s")  # before the check that updates the source on the page
+    compared = page.locator("dialog code-editor")
+    expect(compared).to_be_visible()
+    assert "2.0" in compared.evaluate("editor => editor.value")
+
+
 def test_a_link_to_a_line_goes_there(page: Page, client: httpx.Client) -> None:
     create(client, "long", GOOD + "# x\n" * 200)
     page.goto(f"{GRADERS}/long?version=1#line-150")
