@@ -308,7 +308,7 @@ class Graders:
         return max(int(own or 0), int(floor or 0))
 
     def _check_size(self, pipe: Pipeline, project: str, version: Version | None, threads: int) -> None:
-        more = threads + (len(version.model_dump_json()) if version else 0)
+        more = threads + (len(_packed(version)) if version else 0)
         if more > 0:
             there = sum(int(size) for size in pipe.hvals(redis_keys.version_bytes(project)))
             self._quotas.check_version_bytes(project, there, more)
@@ -322,13 +322,17 @@ class Graders:
     def _write(self, pipe: Pipeline, grader: GraderRecord, version: Version) -> None:
         project, key = grader.project, grader.key
         pipe.hset(redis_keys.numbers(project), key, str(version.number))
-        kept = version.model_dump_json()
+        kept = _packed(version)
         pipe.hset(redis_keys.versions(project, key), str(version.number), kept)
         pipe.hincrby(redis_keys.version_bytes(project), key, len(kept))
         pipe.set(redis_keys.grader(project, key), grader.model_dump_json())
         pipe.sadd(redis_keys.graders(project), key)
         if version.environment is not None:
             pipe.sadd(redis_keys.environment_uses(project), f"{version.environment.key}/{key}")
+
+
+def _packed(version: Version) -> bytes:
+    return version.model_dump_json().encode()
 
 
 def _page(names: Sequence[str], read: Callable[[list[str]], Any]) -> tuple[list[bytes], str | None]:

@@ -120,6 +120,16 @@ def test_the_versions_of_a_project_are_bounded_in_bytes(store: Store, monkeypatc
     store.graders.create("default", "b", "b", "", proved("# " + "y" * 2000))
 
 
+def test_versions_count_as_the_bytes_that_redis_stores(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.graders.create("default", "a", "a", "", proved("# " + "😀" * 1000))
+    stored = len(store.redis.hget(redis_keys.versions("default", "a"), "1") or b"")
+    assert stored > 4000
+    assert store.redis.hget(redis_keys.version_bytes("default"), "a") == b"%d" % stored
+    monkeypatch.setattr(store.graders, "_quotas", Quotas(version_bytes=stored + 3000))
+    with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_SOURCES_MB"):
+        store.graders.create("default", "b", "b", "", proved("# " + "😀" * 1000))
+
+
 def at_once(work: Callable[[int], object], threads: int) -> list[object]:
     """The result or error of each thread's call. All calls start at the same moment."""
     start = threading.Barrier(threads)
