@@ -11,9 +11,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from sandbox.errors import IsolationUnavailable
+
+_CHILDREN = Path("/proc/thread-self/children")
 _LOOK_S = 0.05
 _MOST_PROCESSES = 1024  # more than a sandbox may have
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def check() -> None:
+    """Raises IsolationUnavailable if this kernel does not list children: only pid 1 of a sandbox would be counted."""
+    if not _CHILDREN.exists():
+        raise IsolationUnavailable(
+            f"there is no {_CHILDREN}, so the memory of a sandbox's processes cannot be bounded together: run as root, "
+            "or let this user write control groups, or use a kernel with CONFIG_PROC_CHILDREN."
+        )
 
 
 class MonitoredSandbox(Protocol):

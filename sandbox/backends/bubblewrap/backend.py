@@ -21,9 +21,8 @@ from sandbox.backends.bubblewrap.first_process import First
 from sandbox.backends.bubblewrap.sandbox import BubblewrapSandbox
 from sandbox.backends.bubblewrap.zygote import Zygote
 from sandbox.errors import InfrastructureError, IsolationUnavailable, SandboxError
-from sandbox.kernel import hard_limits, seccomp
+from sandbox.kernel import hard_limits, memory_monitor, seccomp
 from sandbox.kernel.cgroups import Cgroup, Cgroups
-from sandbox.kernel.memory_monitor import Monitor
 from sandbox.kernel.user_ids import USER_IDS, UserIds
 from sandbox.settings import SandboxSettings
 from sandbox.shared_folders import Seen
@@ -57,10 +56,12 @@ class Bubblewrap:
         ids = range(settings.first_uid, settings.first_uid + USER_IDS)
         self._user_ids = UserIds(settings.image_dir, ids) if self._is_root else None
         self.cgroups = Cgroups.find()
-        if self.cgroups is not None:
+        if self.cgroups is None:
+            memory_monitor.check()
+        else:
             self.cgroups.remove_stale()
         self._sessions = self.cgroups is not None and self.cgroups.share_processors
-        self._monitor = Monitor()
+        self._monitor = memory_monitor.Monitor()
         self._monitor.start()
         self._replacing = threading.Lock()
         self._closed = False
