@@ -62,12 +62,7 @@ class GraderCache:
         return self._plans[batch_id]
 
     def load(self, lease: Lease, scorer: PlannedGrader) -> LoadedGrader | None:
-        """A sandbox with this grader loaded, or None if its batch has ended.
-
-        Raises:
-            Busy: the worker's other loop leaves too few resources for another sandbox.
-            InfrastructureError: no sandbox is available.
-        """
+        """The grader, which takes a sandbox when it first scores. None if its batch has ended or its plan is old."""
         loaded = self._loaded
         if loaded is not None and (loaded.batch, loaded.source) == (lease.batch, scorer.source):
             return loaded
@@ -75,6 +70,7 @@ class GraderCache:
         plan = self.plan(lease.batch)
         version = self._store.batches.source(scorer)
         if plan is None or version is None:
+            self._plans.pop(lease.batch, None)  # a retry may have given the batch another source since
             return None
         grading = self._scorer(plan, lease.batch, scorer, version)
         self._loaded = LoadedGrader(lease.batch, scorer.source, grading, bool(version.asks))

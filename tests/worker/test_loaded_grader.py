@@ -1,0 +1,45 @@
+"""Tests of what a worker keeps between units."""
+
+from typing import cast
+
+import pytest
+
+from gradebox.outcome import Outcome, OutcomeError
+from gradebox.schemas import FeedbackOf
+from models.asks.asker import Asker
+from sandbox.pool.pool import Pool
+from storage.batches import feedback
+from storage.store import Store
+from tests.storage.making import accept, claim, finish_all
+from worker.context import WorkerContext
+from worker.loaded_grader import GraderCache
+
+pytestmark = pytest.mark.sandbox
+
+
+@pytest.fixture
+def sandboxes(pool: Pool) -> Pool:
+    return pool
+
+
+def away(made: Outcome) -> Outcome:
+    error = OutcomeError("model", "away", retryable=True, cause="unreachable")
+    return Outcome(made.index, made.grader, None, 0.5, error=error)
+
+
+def test_feedback_that_is_retried_is_scored_by_a_worker_that_knows_the_first_plan(
+    store: Store, context: WorkerContext
+) -> None:
+    of = FeedbackOf(batch=accept(store, 1), grader="exact@1", model="m")
+    finish_all(store)
+    batch = accept(store, 1, feedback.wanted(store.graders, "default", of), feedback_of=of)
+    with GraderCache(store, context.pool, cast(Asker, object())) as cache:
+        cache.plan(batch)
+        finish_all(store, away, "asking")
+        context.dispatch.retry("default", batch)  # its source differs, if only by the time at which it was made
+        for _ in range(2):
+            lease, plan = claim(store, "asking"), cache.plan(batch)
+            assert plan is not None
+            loaded = cache.load(lease, plan.scorers[0])
+            store.leases.release(lease)
+        assert loaded is not None and loaded.asks
