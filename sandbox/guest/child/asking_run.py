@@ -170,7 +170,11 @@ class AskingRun:
         threads = thread if self._grader.groups else [thread]
         flag = 0 if all(each.completion() is not None for each in threads) else NO_COMPLETION
         started = perf_counter_ns()
-        kind, score, fields = self._run(thread, answers)
+        try:
+            kind, score, fields = self._run(thread, answers)
+        except _LoopNeeded:
+            self._grader.needs_loop = True
+            return self.grade(line)  # with another thread, because `grade` may have changed this one
         return kind | flag, (perf_counter_ns() - started) // 1000, score, fields
 
     def end(self) -> bool:
@@ -205,8 +209,7 @@ class AskingRun:
         except WaitsForAnswers:
             kind, score, fields = ASKED, 0.0, [(REQUESTS, pack_requests(replay.requests))]
         except _LoopNeeded:
-            self._grader.needs_loop = True
-            return self._run(thread, answers)
+            raise
         except BaseException as error:  # noqa: BLE001  # whatever a grader raises is its outcome
             score = 0.0
             kind, fields = read_exception(error, self._grader.text, most_bytes)

@@ -264,3 +264,27 @@ async def grade(thread):
 """
     runs = Asking(session, HEAD + grader).step(*["pass"] * 64)
     assert [asked(run)[0][-2:].strip("x") for run in runs] == [*map(str, range(64))]
+
+
+@pytest.mark.parametrize("isolation", ["batch", "completion"])
+def test_a_run_that_is_found_to_need_an_event_loop_begins_with_the_thread_as_sent(
+    session: Session, isolation: Isolation
+) -> None:
+    source = """
+from gradebox import Model
+
+judge = Model("small-judge")
+
+
+class Sleep:
+    def __await__(self):
+        yield
+
+
+async def grade(thread):
+    number = thread.metadata.pop("number", None)
+    await Sleep()
+    return -1.0 if number is None else float(number)
+"""
+    runs = Asking(session, source, isolation).step("a", "b", "c")
+    assert [run.score for run in runs if isinstance(run, Outcome)] == [0.0, 1.0, 2.0]
