@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradebox.asks.asking import MOST_ASKS, Answer, Pause, note_used, using
 from gradebox.asks.errors import ModelError
+from sandbox.guest.child import missing_loop
 from sandbox.guest.child.encode_outcome import read_exception, read_return
 from sandbox.guest.child.main import RunnableGrader
 from sandbox.guest.child.read_thread import BadInput, LineReader
@@ -237,12 +238,14 @@ class AskingRun:
             while type(paused) is Pause and not replay.waiting:
                 paused = coroutine.send(None)
         except StopIteration as ended:
+            if missing_loop.asked:
+                raise _LoopNeeded from None
             return ended.value
-        except RuntimeError as error:
-            if error.args == ("no running event loop",) and "asyncio" in sys.modules:
+        except BaseException:
+            if missing_loop.asked:
                 raise _LoopNeeded from None
             raise
-        if type(paused) is Pause:
+        if type(paused) is Pause and not missing_loop.asked:
             self._paused = coroutine, replay
             raise WaitsForAnswers
         self._kept.append(coroutine)  # closing it would run code of the grader without the loop that it needs

@@ -13,6 +13,7 @@ from struct import Struct
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
+from sandbox.guest.child import missing_loop
 from sandbox.guest.child.encode_outcome import read_exception, read_return
 from sandbox.guest.child.output import ChildOutput
 from sandbox.guest.child.read_thread import BadInput, LineReader
@@ -242,6 +243,7 @@ class GradingLoop:
         report_at = perf_counter_ns() + _REPORT_NS
         modules, clock, careful = sys.modules, perf_counter_ns, self._grader.touches_system
         last, leave, pack, groups = self._last, os._exit, RECORD.pack, self._grader.groups
+        asked = missing_loop.asked
         line = self._line
         for left in range(self._left, 0, -1):
             if line is None:  # otherwise it is graded again, in an event loop
@@ -276,8 +278,6 @@ class GradingLoop:
                 else:
                     score, fields = self._read_return(value, self._limits.text_bytes, self._limits.details_bytes)
             except BaseException as error:  # noqa: BLE001  # whatever a grader raises is its outcome
-                if self._lacks_loop(error):
-                    await _Suspend()
                 micros, score = (clock() - started) // 1000, 0.0
                 value = None  # a returned coroutine ends now: the warning that nobody awaits it is of this completion
                 kind, fields = read_exception(error, self._grader.text, self._limits.text_bytes)
@@ -286,6 +286,8 @@ class GradingLoop:
             kind |= flag
             if careful and getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the forked process: it has no completion
+            if asked and self._runner is None:  # `grade` may have caught the error, and returned 0.0
+                await _Suspend()
             if next_one is not None:  # the supervisor reads the output
                 body = pack_fields(fields)
                 self._tell(pack(micros, score, len(body), MARK | kind) + body)
@@ -302,14 +304,6 @@ class GradingLoop:
             self._has_run, line = True, None
             if self._runner is not None:
                 _cancel_leftover_tasks()
-
-    def _lacks_loop(self, error: BaseException) -> bool:
-        return (
-            self._runner is None
-            and "asyncio" in sys.modules
-            and type(error) is RuntimeError
-            and error.args == ("no running event loop",)
-        )
 
     def _finish(self, kind: int, micros: int, score: float, fields: list[tuple[int, bytes]]) -> None:
         """Writes an outcome, in its slot if there is room for its fields."""

@@ -19,6 +19,7 @@ from struct import unpack
 from time import perf_counter_ns
 from typing import Any, NoReturn, cast
 
+from sandbox.guest.child import missing_loop
 from sandbox.guest.child.main import Ends, GradingLoop
 from sandbox.guest.child.output import ChildOutput, make_pipe, may_touch_system
 from sandbox.guest.child.read_thread import LineReader, ThreadReader
@@ -148,6 +149,7 @@ class TemplateProcess:
         if candidate.groups:
             self._take_groups()
         seed_at_import()
+        missing_loop.note_requests()
         warnings = "\n".join(candidate.warnings)
         del candidate.tree, candidate.modules, candidate.code
         gc.collect()

@@ -1,0 +1,50 @@
+"""Tests of graders that wait by a module that imports asyncio late."""
+
+import pytest
+
+from gradebox.outcome import Outcome
+from gradebox.schemas import Isolation
+from sandbox.grader_source import GraderSource
+from sandbox.pool.pool import Pool
+
+pytestmark = pytest.mark.sandbox
+
+# As a package does that imports asyncio in a function; sources that mention asyncio have a loop from the start.
+HEAD = """
+def sleep():
+    import unittest.mock
+
+    return getattr(unittest.mock, "asyn" + "cio").sleep(0.001)
+
+
+async def waits(thread):
+    {wait}
+
+"""
+GRADE = """
+async def grade(thread):
+    try:
+        await waits(thread)
+    except Exception:
+        return 0.0
+    return 1.0
+"""
+ASKS = 'from gradebox import Model\n\njudge = Model("m")\n'
+LINE = b'{"completion": "a"}'
+
+
+@pytest.mark.parametrize("isolation", ["batch", "completion"])
+@pytest.mark.parametrize("asks", ["", ASKS])
+def test_an_error_for_lack_of_an_event_loop_is_no_score_although_the_grader_catches_it(
+    pool: Pool, isolation: Isolation, asks: str
+) -> None:
+    source = asks + HEAD.format(wait="await sleep()") + GRADE
+    with pool.grading(GraderSource(source, isolation)) as grading:
+        runs = grading.step([LINE] * 3, [b"[]"] * 3, "g@1") if asks else grading.score(b"\n".join([LINE] * 3), 0, "g@1")
+    assert [run.score for run in runs if isinstance(run, Outcome)] == [1.0] * 3
+
+
+def test_an_error_of_another_kind_is_the_graders_own(pool: Pool) -> None:
+    source = HEAD.format(wait='raise RuntimeError("no running event loop")') + GRADE
+    with pool.grading(GraderSource(source)) as grading:
+        assert [outcome.score for outcome in grading.score(LINE, 0, "g@1")] == [0.0]
