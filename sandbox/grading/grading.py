@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gradebox.outcome import Outcome, OutcomeError
 from sandbox.errors import InfrastructureError, Stopped
 from sandbox.grading.channel import Ended, Stopping
-from sandbox.grading.outcomes import Asked, Decoder
+from sandbox.grading.outcomes import OUT_OF_MEMORY, Asked, Decoder
 from sandbox.grading.session import Loaded, Session, after, count_lines
 from sandbox.grading.thread_ids import read_group_size, read_ids
 from sandbox.guest.protocol.frames import ANSWERED
@@ -19,7 +19,6 @@ Stop = Callable[[int], bool]
 
 _TRIES = 2  # at one thread, before its failure is attributed to the grader; to load a grader
 _SILENT_TRIES = 4  # the same if the sandbox ends without a message: as far as is known, a grader cannot cause that
-_MEMORY = "all processes together wanted more memory than `memory_mb` allows: use less, or raise it"
 _OVERDUE = "the sandbox did not answer in time while this thread was graded"
 _ORPHANED = "the completion ended or stopped the process that had loaded the grader, each time that it was graded"
 _CRASH = "the sandbox ended while this thread was graded, again and again"
@@ -360,7 +359,7 @@ def _verdict(session: Session, error: Ended, tries: int) -> OutcomeError | None:
     """The error of the thread that was being graded; None if it is to be tried in another sandbox."""
     if session.sandbox.ran_out_of_memory():
         # The thread before may have left too much behind: this one is tried again as the first of a sandbox.
-        return OutcomeError("memory", _MEMORY) if tries >= _TRIES else None
+        return OutcomeError("memory", OUT_OF_MEMORY) if tries >= _TRIES else None
     if error.overdue:
         # The guest ends a completion long before that, so here the guest did not run or was delayed.
         return OutcomeError("timeout", _OVERDUE, retryable=True) if tries >= _TRIES else None

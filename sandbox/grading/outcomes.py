@@ -59,7 +59,7 @@ _INFINITY = float("inf")
 _SCORED = MARK | SCORED
 _SPOILED = "the completion wrote to the memory that carries its result, and corrupted it"
 _NOT_FINITE = OutcomeError("bad_return", "the score that came out of the sandbox is not finite")
-_OUT_OF_MEMORY = "all processes together wanted more memory than `memory_mb` allows: use less, or raise it"
+OUT_OF_MEMORY = "all processes together wanted more memory than `memory_mb` allows: use less, or raise it"
 
 
 class Asked(msgspec.Struct, frozen=True, gc=False):
@@ -190,7 +190,7 @@ class Decoder:
 
     def _error(self, kind: int, message: str) -> OutcomeError:
         if kind == CRASH and self._ran_out_of_memory():
-            return OutcomeError("memory", _OUT_OF_MEMORY)
+            return OutcomeError("memory", OUT_OF_MEMORY)
         return OutcomeError(KINDS[kind], message)
 
 
