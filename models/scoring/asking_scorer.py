@@ -24,7 +24,8 @@ from models.asks.ask_context import AskContext
 from models.asks.asker import Asker
 from models.replies.answer_json import Answer, failed
 from sandbox.errors import InfrastructureError
-from sandbox.grading.grading import NO_SANDBOX, Grading, Stop
+from sandbox.grading.grading import NO_SANDBOX, Grading
+from sandbox.grading.grading_call import Stop
 from sandbox.grading.outcomes import Asked
 from sandbox.grading.session import count_lines
 from sandbox.grading.thread_ids import read_ids

@@ -20,7 +20,8 @@ from models.replies.answer_json import MESSAGE_CHARACTERS
 from models.scoring.asking_scorer import lines_of
 from sandbox.errors import InfrastructureError
 from sandbox.grading.five_checks import Scorer
-from sandbox.grading.grading import NO_SANDBOX, Grading, Stop
+from sandbox.grading.grading import NO_SANDBOX, Grading
+from sandbox.grading.grading_call import Stop
 from sandbox.grading.session import count_lines
 from sandbox.grading.slice_size import SliceSize
 from sandbox.grading.thread_ids import read_ids

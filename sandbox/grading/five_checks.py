@@ -9,7 +9,8 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import CHECKS, Check, Report
 from sandbox.errors import InfrastructureError, Stopped
 from sandbox.grading.channel import Stopping
-from sandbox.grading.grading import Grading, Stop
+from sandbox.grading.grading import Grading
+from sandbox.grading.grading_call import Stop
 from sandbox.guest.protocol.frames import CheckResult
 from validators import test_run
 from validators.candidate import CheckFailed

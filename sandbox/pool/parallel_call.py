@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from gradebox.outcome import Outcome
 from sandbox.errors import Busy, InfrastructureError, Stopped
 from sandbox.grader_source import GraderSource
-from sandbox.grading.grading import Grading, Stop
+from sandbox.grading.grading import Grading
+from sandbox.grading.grading_call import Stop
 from sandbox.grading.slice_size import SliceSize
 from sandbox.kernel.usage import processor_count
 from sandbox.pool.pool import Pool

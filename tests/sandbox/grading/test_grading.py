@@ -20,7 +20,7 @@ from gradebox.outcome import Outcome
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.grading import session as session_module
-from sandbox.grading.grading import Grading, _Call
+from sandbox.grading.grading import Grading
 from sandbox.kernel.memory_monitor import family
 from sandbox.limits import STDOUT_BYTES
 from sandbox.pool.pool import Pool, open_pool
@@ -346,7 +346,7 @@ def test_a_call_that_is_over_holds_nothing_until_garbage_is_collected(pool: Pool
     try:
         with pool.grading(GraderSource(_LENGTH)) as grading:
             assert kinds(grading.score(line("abc"), 0, "g@1", stop=lambda done: False)) == [3.0]
-            assert not [one for one in gc.get_objects() if type(one) is _Call]
+            assert not [one for one in gc.get_objects() if type(one) is GradingCall]
     finally:
         gc.enable()
 
