@@ -606,7 +606,7 @@ def test_bubblewrap_says_itself_what_it_could_not_do(forking: Bubblewrap, monkey
     for _ in range(5):
         with pytest.raises(InfrastructureError, match="could not be started: bwrap: Can't find source path /there/is"):
             forking.start()
-    eventually(lambda: _open_here() == before)  # the monitor opens files now and then
+    eventually(lambda: _open_here() <= before)  # the monitor opens files now and then
 
 
 @pytest.mark.parametrize("zygote", [True, False])
@@ -629,7 +629,7 @@ def test_one_that_cannot_be_held_is_not_left(has_ended: bool, zygote: bool, monk
             for _ in range(3):
                 with pytest.raises(InfrastructureError, match="bubblewrap did not answer" if has_ended else "no room"):
                     made.start()
-        eventually(lambda: _open_here() == before)  # the monitor opens files now and then
+        eventually(lambda: _open_here() <= before)  # the monitor opens files now and then
         eventually(lambda: _using(size) == [], 8.0)
         made.start().end()
 
@@ -641,7 +641,7 @@ def test_a_zygote_that_cannot_start_leaves_nothing_open(monkeypatch: pytest.Monk
     for _ in range(5):
         with pytest.raises(BrokenPipeError):
             zygote.Zygote("bwrap", made)
-    eventually(lambda: _open_here() == before)  # the monitor opens files now and then
+    eventually(lambda: _open_here() <= before)  # the monitor opens files now and then
 
 
 def _breaks(started: BwrapRun) -> None:
