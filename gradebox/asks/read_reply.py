@@ -103,7 +103,8 @@ def _only_object(text: str, sent: Iterable[str]) -> Any:
 
 def _is_quoted(text: str, sent: Iterable[str]) -> bool:
     """Whether one of the texts that were sent holds this one, perhaps with other spaces and escapes."""
-    return any(_bare_json(text) in _bare_json(each) for each in sent)
+    bare = _bare_json(text)
+    return any(bare in _bare_json(each) for each in sent)
 
 
 def _bare_json(text: str) -> str:

@@ -89,3 +89,10 @@ def test_a_comparison_is_bounded(text: str, schema: dict[str, Any]) -> None:
     began = process_time()
     fits(text, schema, ["{ \\ " * 50_000])
     assert process_time() - began < 0.3
+
+
+def test_the_search_for_a_quote_is_bounded() -> None:
+    """An ask may have thousands of messages, and a reply as many bytes as an ask."""
+    began = process_time()
+    assert fits('so: {"n": 1, "why": "%s"} or so' % ("a b " * 20_000), SCHEMA, ["x"] * 9000)
+    assert process_time() - began < 0.3
