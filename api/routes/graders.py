@@ -275,13 +275,13 @@ def _put_function(
 ) -> GraderRecord:
     """As `update_function`, or as `create_function` if there is no grader with this key."""
     try:
-        return update_function(caller, services, key, sent, new, once, expected)
+        services.store.graders.get(caller.project, key)
     except NotFound:
         if sent.is_newest or expected is not None:
             raise
-    return create_function(
-        caller, services, sent, replace(bodies.convert({"key": key}, NewGrader), **asdict(new)), once
-    )
+        made = replace(bodies.convert({"key": key}, NewGrader), **asdict(new))
+        return create_function(caller, services, sent, made, once)
+    return update_function(caller, services, key, sent, new, once, expected)
 
 
 def _memory_mb(newest: Version, environment: Chosen | None) -> int:

@@ -135,6 +135,8 @@ def test_a_put_may_create_a_grader(client: httpx.Client) -> None:
     for key, more in (("Bad", {}), ("none", {"source": None})):
         refused = client.put(f"{URL}/{key}", json=sent | more, params={"create": True})
         assert refused.status_code == (422 if key == "Bad" else 404), refused.text
+    lacking = changed | {"environment": "none"}
+    assert "environment" in problem(client.put(f"{URL}/exact", json=lacking, params={"create": True}), 404, "not-found")
     late = client.put(f"{URL}/late", json=sent, params={"create": True}, headers={"If-Match": "1"})
     assert problem(late, 404, "not-found")
 
