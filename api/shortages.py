@@ -51,8 +51,9 @@ class Shortages:
             found = (_NOT_WRITTEN.format(trouble),)  # workers cannot report
         if self._is_spool_full():
             found += (_NO_ROOM,)
+        logged = {_shortage(missing) for missing in self.known}
         for missing in found:
-            if missing not in self.known:
+            if _shortage(missing) not in logged:
                 _log.warning(missing)
         self.known = found
 
@@ -69,3 +70,8 @@ class Shortages:
         except OSError as error:  # `/readyz` reports other errors
             return is_full(error)
         return False
+
+
+def _shortage(missing: str) -> str:
+    """The part of a message that stays while the shortage lasts. What follows the colon may count seconds."""
+    return missing.partition(":")[0]

@@ -61,7 +61,9 @@ def test_batches_that_wait_for_no_worker_are_told_with_what_to_start(
     assert told(shortages) == []
 
 
-def test_workers_that_cannot_work_are_told_with_the_reason(store: Store, clock: list[float]) -> None:
+def test_workers_that_cannot_work_are_told_with_the_reason(
+    store: Store, clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
     shortages = Shortages(store)
     store.processes.report(ProcessRecord("worker", "host:1", trouble="no sandbox can be started: the engine hangs"))
     shortages.look()
@@ -71,6 +73,11 @@ def test_workers_that_cannot_work_are_told_with_the_reason(store: Store, clock: 
     assert told(shortages) == [
         "no worker of the queue `plain` can work: no sandbox can be started: the engine hangs (host:1)"
     ]
+    for silent_s in (10, 15):
+        store.processes.report(ProcessRecord("worker", "host:1", trouble=f"not renewed for {silent_s} s"))
+        shortages.look()
+    assert "15 s" in told(shortages)[0]
+    assert len(caplog.records) == 1
     store.processes.report(ProcessRecord("worker", "host:2"))
     shortages.look()
     assert told(shortages) == []
