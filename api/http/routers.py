@@ -20,6 +20,6 @@ def project_router(tag: str, path: str = "") -> APIRouter:
 def add_routes(app: FastAPI, router: APIRouter) -> None:
     """Adds a router's routes to an application.
 
-    FastAPI 0.165 keeps included routers nested, which costs each request 0.1 ms of 0.6 to 1.5.
+    FastAPI keeps included routers nested, and would look for each request's route in one router after the other.
     """
     app.router.routes.extend(router.routes)

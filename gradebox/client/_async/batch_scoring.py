@@ -18,7 +18,7 @@ _log = logging.getLogger("gradebox")
 
 
 async def score_by_workers(batches: AsyncBatches, graders: GraderChoice, threads: Iterable[Thread]) -> list[Outcomes]:
-    """Scores each thread with each grader. Returns one list for each grader, with an outcome for each thread, in order.
+    """Has a batch score the threads. Returns the outcomes of each grader, in the order of the threads.
 
     The batch is deleted once its outcomes are read, so that a training does not fill the project's storage. It is
     cancelled if the caller is: nobody would read its outcomes.
