@@ -1,8 +1,7 @@
 """`gradebox graders`"""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
@@ -16,8 +15,24 @@ from gradebox.cli.files import (
     read_source,
     read_threads,
 )
+from gradebox.cli.grader_options import (
+    AskChoice,
+    ConfigFile,
+    Criteria,
+    Description,
+    EndpointKey,
+    EnvironmentKey,
+    IsolationChoice,
+    Key,
+    KindChoice,
+    MemoryMb,
+    ModelKey,
+    Name,
+    OptionalFile,
+    TimeoutS,
+)
+from gradebox.cli.kind_settings import named_for, settings_given
 from gradebox.cli.output import as_json, fail, note, say, table
-from gradebox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
 
 if TYPE_CHECKING:
     from gradebox.client.thread_line import Thread
@@ -25,64 +40,6 @@ if TYPE_CHECKING:
     from gradebox.schemas import GraderRecord, Version, WrittenKind
 
 app = typer.Typer(help="Manages graders.", no_args_is_help=True)
-
-Key = Annotated[str, typer.Argument(metavar="KEY", help="The grader's key.")]
-Name = Annotated[str | None, typer.Option(help="A name for display.")]
-Description = Annotated[str | None, typer.Option(help="What the grader looks for.")]
-Isolation = Literal["auto", "batch", "completion"]  # a copy from the schemas, whose import would slow down `--help`
-IsolationChoice = Annotated[Isolation | None, typer.Option("--isolation", help="Between completions.")]
-OptionalFile = Annotated[
-    Path | None, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The grader's source.")
-]
-KindChoice = Annotated[
-    Literal[
-        "binary_judge",
-        "external",
-        "judge",
-        "faithfulness",
-        "context_relevancy",
-        "answer_relevancy",
-        "checks",
-        "combine",
-        "multi_criteria",
-        "pairwise_judge",
-        "custom",
-    ]
-    | None,
-    typer.Option("--kind", help="A kind whose source is generated; or custom, whose scores are recorded."),
-]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE.json", exists=True, dir_okay=False, help="The settings of the kind."),
-]
-Criteria = Annotated[
-    str | None,
-    typer.Option("--criteria", help="For a binary_judge or a judge: the criteria that a completion must meet."),
-]
-ModelKey = Annotated[
-    str | None, typer.Option("--model", metavar="KEY", help="For a judge of any kind: the model that judges.")
-]
-EndpointKey = Annotated[
-    str | None, typer.Option("--endpoint", metavar="KEY", help="For an external: the endpoint that scores.")
-]
-TimeoutS = Annotated[
-    float | None,
-    typer.Option("--timeout-s", min=0.001, max=MAX_TIMEOUT_S, help="Seconds for one completion."),
-]
-EnvironmentKey = Annotated[
-    str | None,
-    typer.Option("--environment", metavar="KEY[@BUILD]", help="The environment with packages that it may import."),
-]
-AskChoice = Annotated[
-    Literal["real", "stand-in"] | None,
-    typer.Option(
-        "--ask",
-        help="What answers asks in the checks: models and endpoints (real, the default), or the smallest replies.",
-    ),
-]
-MemoryMb = Annotated[
-    int | None, typer.Option("--memory-mb", min=MIN_MEMORY_MB, max=MAX_MEMORY_MB, help="MiB for the grader.")
-]
 
 
 @client_command(app, "list")
@@ -175,7 +132,7 @@ def create(
         "environment": environment,
         "ask": ask,
     }
-    settings = _settings(config, criteria, model, endpoint)
+    settings = settings_given(config, criteria, model, endpoint)
     if kind is not None:
         if file is not None or replace:
             raise typer.BadParameter("--kind replaces a source: leave out FILE and --replace")
@@ -223,7 +180,7 @@ def update(
     Everything that is not given stays the same, including the source, kind and settings. A FILE turns a grader of a
     kind into a function. --config and the other options change only the settings that they contain.
     """
-    settings = _settings(config, criteria, model, endpoint)
+    settings = settings_given(config, criteria, model, endpoint)
     has_settings = kind is not None or config is not None or bool(settings)
     if file is not None and has_settings:
         raise typer.BadParameter("a FILE is the source of a function: name it, or the settings of a kind")
@@ -370,7 +327,7 @@ def _create_of_kind(
             raise typer.BadParameter(f"a grader of kind custom is not run: leave {', '.join(others)} out")
         return create.custom(key=key, name=options["name"], description=options["description"])
     try:
-        config = settled(kind, _of_kind(kind, config))
+        config = settled(kind, named_for(kind, config))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     return create.of_kind(key=key, kind=cast("WrittenKind", kind), config=config, **options)
@@ -391,35 +348,7 @@ def _changed_settings(
     if wanted not in get_args(WrittenKind):
         raise typer.BadParameter(f"{key} is of kind {newest.kind}, and has no settings: name the new --kind")
     kept = newest.config if wanted == newest.kind else None
-    return cast("WrittenKind", wanted), (kept or {}) | _of_kind(wanted, given)
-
-
-def _settings(config: Path | None, criteria: str | None, model: str | None, endpoint: str | None) -> dict[str, Any]:
-    """The settings in the file of --config, and those of the options, which come first."""
-    settings = _config(config) if config is not None else {}
-    if isinstance(settings.get("settings"), dict):  # as `create.multi_criteria` takes those of its judges
-        settings |= settings.pop("settings")
-    options = {"criteria": criteria, "model": model, "endpoint": endpoint}
-    given = {name: value for name, value in options.items() if value is not None}
-    if "model" in given:
-        settings.pop("judge_model", None)  # the other name of this setting
-    return settings | given
-
-
-def _of_kind(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings, with those of --criteria under the name that they have for this kind."""
-    names = {"criteria": "criterion"} if kind == "judge" else {}
-    return {names.get(name, name): value for name, value in settings.items()}
-
-
-def _config(file: Path) -> dict[str, Any]:
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        fail(f"{file} cannot be read as JSON: {error}", 1)
-    if not isinstance(config, dict):
-        fail(f"{file} does not contain a JSON object with settings of the kind", 1)
-    return config
+    return cast("WrittenKind", wanted), (kept or {}) | named_for(wanted, given)
 
 
 def _report(invocation: Invocation, grader: "GraderRecord", what: str) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from gradebox.cli.environments import Data, RequirementsFile, requirements_of
 from gradebox.cli.files import ColumnChoice, ContractChoice, FunctionChoice, GraderFile
-from gradebox.cli.graders import IsolationChoice, MemoryMb, TimeoutS
+from gradebox.cli.grader_options import IsolationChoice, MemoryMb, TimeoutS
 from gradebox.cli.server import RoleBackend
 
 

@@ -9,7 +9,8 @@ import typer
 
 from gradebox.cli.command import Invocation
 from gradebox.cli.files import open_threads
-from gradebox.cli.graders import AskChoice, note_warnings
+from gradebox.cli.grader_options import AskChoice
+from gradebox.cli.graders import note_warnings
 from gradebox.cli.output import as_json, fail, note, opened, say
 from gradebox.errors import ApiError, ValidationError
 

@@ -14,7 +14,7 @@ from gradebox.cli.files import (
     read_source,
     read_threads,
 )
-from gradebox.cli.graders import AskChoice, EnvironmentKey
+from gradebox.cli.grader_options import AskChoice, EnvironmentKey
 from gradebox.cli.output import as_json, cell, fail, say
 
 if TYPE_CHECKING:
