@@ -13,8 +13,8 @@ from fastapi import Request
 from api.access.callers import gone, watched
 from api.http.problems import RETRY, ProblemError, invalid, too_large
 from api.intake import bodies
+from api.intake.budget_fields import Cost, Currency, Tokens
 from api.intake.idempotency import Repeat
-from api.intake.money import Cost, Currency, Tokens
 from api.intake.source_upload import VersionNumber
 from api.services import Services
 from gradebox.schemas import Batch, FeedbackOf

@@ -23,8 +23,8 @@ from api.http import openapi
 from api.http.problems import invalid
 from api.http.routers import project_router
 from api.intake import batch_upload, bodies
+from api.intake.budget_fields import CURRENCY, MOST_COST, MOST_TOKENS
 from api.intake.idempotency import Repeatable
-from api.intake.money import CURRENCY, MOST_COST, MOST_TOKENS
 from api.numbers.run_job import IsGone
 from api.numbers.summaries import with_bootstrap, with_kept
 from api.services import Served, Services

@@ -9,7 +9,7 @@ from api.http import openapi
 from api.http.problems import invalid
 from api.http.routers import project_router
 from api.intake import bodies
-from api.intake.money import Cost, Currency, Tokens
+from api.intake.budget_fields import Cost, Currency, Tokens
 from api.services import Served, Services
 from gradebox.schemas import BudgetPeriod, ProjectBudget
 from storage.models.spending import Budget

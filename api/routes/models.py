@@ -13,7 +13,7 @@ from api.access.callers import watched
 from api.http import openapi
 from api.http.routers import project_router
 from api.intake import bodies
-from api.intake.money import Currency
+from api.intake.budget_fields import Currency
 from api.routes.registered import NewServer, PerMinute, ServerChanges, Url, allowed, given, trials
 from api.services import Served
 from gradebox.schemas import ModelDefaults, ModelFault, ModelTrial, Price, ProjectModel

@@ -164,7 +164,7 @@ def list_errors(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of groups.")] = 20,
 ) -> None:
     """The errors of a batch in groups, the largest first. In a group, only numbers, ids and quoted text differ."""
-    from gradebox.cli.errors import ErrorCounts
+    from gradebox.cli.error_counts import ErrorCounts
     from gradebox.outcome import ErrorKind
     from gradebox.schemas import ENDED
 

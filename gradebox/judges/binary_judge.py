@@ -6,7 +6,7 @@ from typing import Any, NotRequired, TypedDict
 
 from gradebox.asks.model import Model
 from gradebox.asks.schema import object_of
-from gradebox.judges import prompts
+from gradebox.judges.binary_prompts import SYSTEM, USER
 from gradebox.judges.fence import Fence
 from gradebox.judges.templates import Template
 from gradebox.score import NotApplicable, Score
@@ -77,8 +77,8 @@ class BinaryJudge:
         self._criteria = criteria
         self._model = Model(model)
         self._examples = [_shown(example, number) for number, example in enumerate(examples)]
-        self._system = Template(prompts.SYSTEM if system_template is None else system_template, "system_template")
-        self._user = Template(prompts.USER if user_template is None else user_template, "user_template")
+        self._system = Template(SYSTEM if system_template is None else system_template, "system_template")
+        self._user = Template(USER if user_template is None else user_template, "user_template")
         self._own = dict(template_variables or {})
         self._options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
 

@@ -16,7 +16,7 @@ from api.dialects.adaptive.inputs import (
 from api.dialects.adaptive.project_servers import ProjectServers
 from api.dialects.adaptive.scalars import timestamp
 from api.http.problems import invalid
-from gradebox.judges import prompts
+from gradebox.judges.binary_prompts import SYSTEM, USER
 from gradebox.schemas import GraderRecord, Kind, Project, Version, WrittenKind
 
 Config = JudgeConfigInput | PrebuiltConfigInput | RemoteConfigInput | CustomConfigInput | FunctionConfigInput
@@ -125,8 +125,8 @@ def _output(
                 criteria=config["criteria"],
                 examples=[_example(example) for example in config.get("examples", [])],
                 model=_model(kept, config["model"], there),
-                system_template=config.get("system_template", prompts.SYSTEM),
-                user_template=config.get("user_template", prompts.USER),
+                system_template=config.get("system_template", SYSTEM),
+                user_template=config.get("user_template", USER),
             )
 
 

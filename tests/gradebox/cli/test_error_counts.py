@@ -1,4 +1,4 @@
-from gradebox.cli.errors import GROUPS, ErrorCounts
+from gradebox.cli.error_counts import GROUPS, ErrorCounts
 from gradebox.outcome import Outcome, OutcomeError
 
 
