@@ -1,12 +1,14 @@
-"""Chooses the backend that builds sandboxes. A backend is accepted only after one has loaded a grader."""
+"""Chooses the backend that builds sandboxes. A backend is accepted only after one has graded a thread."""
 
 from collections.abc import Callable
 
+from gradebox.outcome import Outcome
 from sandbox import limits
 from sandbox.backends.base import Backend
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.grader_source import GraderSource
 from sandbox.grading.channel import Ended
+from sandbox.grading.grading_call import GradingCall
 from sandbox.grading.session import Session
 from sandbox.settings import SandboxSettings
 
@@ -55,20 +57,25 @@ def _proved(backend: Backend) -> Backend:
 
 
 def prove(backend: Backend) -> None:
-    """Starts a sandbox and loads a grader into it.
+    """Starts a sandbox, loads a grader into it and grades a thread.
 
     Raises:
-        IsolationUnavailable: the sandbox does not start here, or loads no grader.
+        IsolationUnavailable: the sandbox does not start here, loads no grader or grades nothing.
     """
     source = GraderSource("async def grade(thread):\n    return 1.0\n", memory_mb=limits.MAX_MEMORY_MB)
+    call = GradingCall(b'{"completion": ""}', 1, 0, "proof", None)
     try:
         session = Session(backend.start())
         try:
             told = limits.limits_of(source, limits.LOAD_S, limits.MAX_LINE_BYTES, limits.STDOUT_BYTES)
             loaded = session.load(source, told)
+            if loaded.isolation is None:
+                raise IsolationUnavailable(f"{backend.name} cannot load a grader here: {loaded.checks[-1].message}")
+            call.score(session)
         finally:
             session.end()
     except (InfrastructureError, Ended) as error:
-        raise IsolationUnavailable(f"{backend.name} cannot build a sandbox here: {error}") from error
-    if loaded.isolation is None:
-        raise IsolationUnavailable(f"{backend.name} cannot load a grader here: {loaded.checks[-1].message}")
+        raise IsolationUnavailable(f"{backend.name} cannot build a sandbox that works here: {error}") from error
+    (outcome,) = call.outcomes
+    if not isinstance(outcome, Outcome) or outcome.score is None:
+        raise IsolationUnavailable(f"{backend.name} cannot grade a thread here: {outcome}")

@@ -25,6 +25,7 @@ from sandbox.guest.protocol.frames import (
     GRADE_SHARED,
     LOAD,
     LOADED,
+    NO_PROCESS,
     NOT_LOADED,
     READY,
     RECORDS,
@@ -213,7 +214,8 @@ class Session:
 
         Raises:
             Ended: the sandbox ended meanwhile. The records yielded before count.
-            InfrastructureError: its files were removed. The records yielded before count.
+            InfrastructureError: its files were removed, or it could not start a process. The records yielded before
+                count.
             Stopped: `stopping` returned True. The records yielded before count.
         """
         if not payload.endswith(b"\n"):
@@ -240,6 +242,11 @@ class Session:
                 if done != lines:
                     raise Ended(f"the guest reported {done} outcomes for {lines} threads")
                 return
+            if kind == NO_PROCESS:
+                raise InfrastructureError(
+                    f"a sandbox could not start a process ({data[:200].decode('utf-8', 'replace')}): see how many "
+                    "processes the service's user and container may have (`ulimit -u`, `pids.max`)"
+                )
             if kind != RECORDS:
                 raise Ended(f"the guest sent a message of kind {kind} while it graded: {data[:200]!r}")
             try:

@@ -18,7 +18,7 @@ from sandbox.guest.protocol.grader_limits import COMPLETION, GraderLimits
 from sandbox.guest.protocol.records import CRASH, MEMORY, TIMEOUT, pack_record
 from sandbox.guest.supervisor import timeout_line
 from sandbox.guest.supervisor.child_records import ChildRecords, Tell
-from sandbox.guest.supervisor.processes import ChildHandle, GraderProcesses, Lost
+from sandbox.guest.supervisor.processes import ChildHandle, GraderProcesses, Lost, NoProcess
 from sandbox.guest.template.fork_per_line import NO_STATUS, OUT_OF_MEMORY
 
 _LOOK_MS = 20  # between two checks of the results, so a deadline may be this late
@@ -71,6 +71,7 @@ class ChunkRun:
         Raises:
             Lost: the template has ended. A new one would be forked from this process, which has seen completions.
             Orphaned: it has ended while a line was graded, which has no record.
+            NoProcess: it could not fork.
             NotClean: a scratch folder could not be emptied.
         """
         once = self._limits.isolation == COMPLETION
@@ -116,6 +117,7 @@ class ChunkRun:
 
         Raises:
             Orphaned: the template has ended. A record does not count then: whether it arrives in time is chance.
+            NoProcess: it could not fork.
         """
         self._since = self._looked = monotonic()
         hurried = False
@@ -130,7 +132,7 @@ class ChunkRun:
         except Malformed:
             return _SPOILED
         except Lost as lost:
-            raise self._orphaned() from lost
+            raise self._ended(lost) from lost
 
     def _watch(self, child: ChildHandle, is_new: bool) -> Failure | bool:
         """Monitors the child while it grades its share.
@@ -141,6 +143,7 @@ class ChunkRun:
 
         Raises:
             Orphaned: the template has ended.
+            NoProcess: it could not fork.
         """
         channel, begun = child.channel, self._records.passed_on
         assert channel is not None
@@ -170,10 +173,12 @@ class ChunkRun:
         except Malformed:
             return _SPOILED
         except Lost as lost:
-            raise self._orphaned() from lost
+            raise self._ended(lost) from lost
 
-    def _orphaned(self) -> Orphaned:
+    def _ended(self, lost: Lost) -> Lost:
         self._processes.end()
+        if isinstance(lost, NoProcess):
+            return lost
         return Orphaned("the process that had loaded the grader has ended while a line was graded")
 
     def _send(self, channel: socket.socket) -> None:

@@ -24,6 +24,7 @@ from sandbox.guest.protocol.frames import (
     GRADE_SHARED,
     LOAD,
     LOADED,
+    NO_PROCESS,
     NOT_LOADED,
     ORPHANED,
     READY,
@@ -37,7 +38,7 @@ from sandbox.guest.protocol.frames import (
 from sandbox.guest.protocol.grader_limits import BATCH, COMPLETION, LIMITS, GraderLimits
 from sandbox.guest.protocol.records import Records, pack_records
 from sandbox.guest.supervisor.chunk_run import ChunkRun, Orphaned, how_it_ended, too_many_files
-from sandbox.guest.supervisor.processes import ChildHandle, GraderProcesses, LoadResult, Lost
+from sandbox.guest.supervisor.processes import ChildHandle, GraderProcesses, LoadResult, Lost, NoProcess
 from sandbox.guest.template.fork_per_line import NO_STATUS
 from sandbox.guest.template.process import SpareTemplate, start_ahead
 from sandbox.guest.warmup.dry_run import rehearse
@@ -50,6 +51,7 @@ _SHARES = (
     b"the module body leaves files, pipes or sockets, by which completions could reach each other, so it runs anew for "
     b"each completion: make them inside `grade`, that is faster"
 )
+_KINDS: dict[type[Exception], int] = {Orphaned: ORPHANED, NoProcess: NO_PROCESS}
 
 
 class Supervisor:
@@ -89,7 +91,7 @@ class Supervisor:
                 elif kind == RESET:
                     self._reset()
             except (Lost, scratch.NotClean) as problem:
-                kind = ORPHANED if isinstance(problem, Orphaned) else TAINTED
+                kind = _KINDS.get(type(problem), TAINTED)
                 self._send_frame(kind, encode(f"{type(problem).__name__}: {problem}", 1024))
 
     def _is_wanted(self, within_s: float = 0) -> bool:

@@ -21,6 +21,7 @@ from sandbox.guest.template.fork_per_line import (
     PIECE,
     RIGHTS,
     SENT_EXIT,
+    SENT_NO_PROCESS,
     SENT_SWEPT,
     STATUS,
     SWEEP,
@@ -38,6 +39,10 @@ _SETTLED = (bytes([BATCH]), bytes([COMPLETION]))
 
 class Lost(Exception):
     """The template has ended or does not answer."""
+
+
+class NoProcess(Lost):
+    """The template could not fork, and has ended."""
 
 
 class ChildHandle(NamedTuple):
@@ -342,9 +347,12 @@ class GraderProcesses:
 
 def _status_of(message: bytes | None) -> int:
     """The wait status in the template's message that a child has ended. Raises Lost if this is another message."""
-    if message is None or message[:1] != SENT_EXIT or len(message) != 1 + STATUS.size:
+    if message is None or message[:1] not in (SENT_EXIT, SENT_NO_PROCESS) or len(message) != 1 + STATUS.size:
         raise Lost
-    return int(STATUS.unpack(message[1:])[0])
+    (number,) = STATUS.unpack(message[1:])
+    if message[:1] == SENT_NO_PROCESS:
+        raise NoProcess(os.strerror(number))
+    return int(number)
 
 
 def _is_check(message: bytes, number: int) -> bool:

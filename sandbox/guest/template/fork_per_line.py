@@ -26,9 +26,9 @@ LINE = Struct("!cI")
 ONE, SWEEP = b"1", b"S"
 PIECE = 1 << 15  # bytes of a line in one message
 RIGHTS = Struct("ii")
-# Replies: a child has exited, with its status; all processes have ended.
-SENT_EXIT, SENT_SWEPT = b"x", b"s"
-STATUS = Struct("!I")  # a wait status; in the note, the pid of the child
+# Replies: a child has exited, with its status; all processes have ended; no child could be forked.
+SENT_EXIT, SENT_SWEPT, SENT_NO_PROCESS = b"x", b"s", b"p"
+STATUS = Struct("!I")  # a wait status; with SENT_NO_PROCESS, an errno; in the note, the pid of the child
 NO_STATUS = 0xFFFFFFFF  # in place of a wait status that is not known
 OUT_OF_MEMORY = 77  # exit code of a child without the memory to report it
 
@@ -74,7 +74,10 @@ class ForkPerLine:
             results, printed = RIGHTS.unpack(rights)
             line = message[LINE.size : size] if length <= PIECE else self._receive_rest(length)
             copy = line.tobytes if line is not None else _no_memory
-            pid = os.fork()
+            try:
+                pid = os.fork()
+            except OSError as error:
+                end_without_fork(self._control, error)
             if pid == 0:
                 os.closerange(CONTROL, NOTE + 1)
                 os.setpgid(0, 0)  # os.kill(0, …) then reaches only this child's group
@@ -118,6 +121,12 @@ class ForkPerLine:
                 os._exit(0)  # the supervisor has exited
             done += received
         return line
+
+
+def end_without_fork(control: socket, error: OSError) -> NoReturn:
+    """Ends a template that cannot fork, because this machine or its user has too many processes."""
+    control.send(SENT_NO_PROCESS + STATUS.pack(error.errno or 0))
+    os._exit(0)
 
 
 def _no_memory() -> bytes:

@@ -43,6 +43,7 @@ from sandbox.guest.template.fork_per_line import (
     STATUS,
     SWEEP,
     ForkPerLine,
+    end_without_fork,
 )
 from sandbox.guest.template.managers import connect_by_pairs
 from sandbox.guest.template.start_methods import fork_always
@@ -206,7 +207,10 @@ class TemplateProcess:
         shared: int = -1,
         slots: int = -1,
     ) -> None:
-        self._child = os.fork()
+        try:
+            self._child = os.fork()
+        except OSError as error:
+            end_without_fork(self._control, error)
         if self._child:
             with suppress(OSError):  # the module body may have closed it
                 os.pwrite(NOTE, STATUS.pack(self._child), 0)

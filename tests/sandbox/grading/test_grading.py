@@ -17,6 +17,7 @@ from typing import Any, Literal
 import pytest
 
 from gradebox.outcome import Outcome
+from sandbox import limits
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.grading import session as session_module
@@ -62,6 +63,18 @@ def score(pool: Pool, source: GraderSource, lines: list[bytes], first_index: int
 
 def kinds(outcomes: list[Outcome]) -> list[float | str | None]:
     return [outcome.error.kind if outcome.error else outcome.score for outcome in outcomes]
+
+
+@BOTH
+def test_a_sandbox_that_cannot_fork_is_not_the_fault_of_a_completion(
+    isolation: Any, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pool.grading(GraderSource(_LENGTH, isolation)) as grading:
+        with monkeypatch.context() as patched:
+            patched.setattr(limits, "PROCESSES", -1)  # the supervisor and the template are all
+            with pytest.raises(InfrastructureError, match=r"could not start a process .*temporarily unavailable"):
+                grading.score(line("one"), 0, "g@1")
+        assert kinds(grading.score(line("one"), 0, "g@1")) == [3.0]
 
 
 @BOTH

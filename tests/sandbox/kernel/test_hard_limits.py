@@ -62,3 +62,10 @@ def test_a_backend_that_loads_no_grader_is_refused() -> None:
     """The limits of containers are those of their engine, which this process does not know."""
     unaware = "from sandbox.kernel import hard_limits\nhard_limits.check = lambda: None\n"
     assert "bubblewrap cannot load a grader here: " in scored_with(resource.RLIMIT_STACK, 4 << 20, unaware)
+
+
+def test_a_backend_that_grades_no_thread_is_refused() -> None:
+    """Before Linux 5.14, the limit of processes counts those that the user of the service has outside of sandboxes."""
+    too_few = "from sandbox import limits\nlimits.PROCESSES = -1\n"
+    told = scored_with(resource.RLIMIT_CORE, 0, too_few)
+    assert "bubblewrap cannot build a sandbox that works here: a sandbox could not start a process" in told
