@@ -1,9 +1,11 @@
-"""Memory, CPU time per completion, and the cost of an idle service."""
+"""Memory, CPU time per completion and per poll, and the cost of an idle service."""
 
 from time import sleep
 
+import httpx
+
 from benchmarks import processes, threads, timing
-from benchmarks.results import MEBIBYTES, MICROS, PERCENT, TIMES, Results
+from benchmarks.results import MEBIBYTES, MICROS, MILLIS, PERCENT, TIMES, Results
 from benchmarks.scale import Scale
 from benchmarks.service import Service, running
 
@@ -22,6 +24,7 @@ def measure(results: Results, scale: Scale) -> None:
         curves: list[dict[str, float]] = [_batch(service, count) for count in scale.sizes]
         results.series["resources"] = curves
         _flatness(results, curves)
+        _polls(results, scale, service)
 
 
 def _batch(service: Service, count: int) -> dict[str, float]:
@@ -52,6 +55,25 @@ def _flatness(results: Results, curves: list[dict[str, float]]) -> None:
     name = f"CPU a completion: 5,000 to {last['completions']:,.0f}"
     results.add(MEMORY, name, max(cpu) / min(cpu), TIMES, target=1.10, at_most=True, note=note)
     results.add("per completion", "service, CPU of all its processes", cpu[-1], MICROS)
+
+
+def _polls(results: Results, scale: Scale, service: Service) -> None:
+    batch = service.client.batches.create("regex", threads.file(1000))
+    batch.wait(progress=False)
+    address = f"/v1/projects/{batch.status.project}/batches/{batch.id}"
+    api = service.role("api")
+    spent = {}
+    with httpx.Client(
+        base_url=service.url, headers={"Authorization": f"Bearer {service.key}"}, trust_env=False
+    ) as plain:
+        for path in ("/healthz", address):
+            before = processes.cpu_seconds(api)
+            for _ in range(scale.requests):
+                plain.get(path).raise_for_status()
+            spent[path] = (processes.cpu_seconds(api) - before) / scale.requests * 1000
+    note = f"an ended batch of 1,000; {scale.requests} requests; `/healthz` {spent['/healthz']:.2f} ms"
+    name = "GET of a batch, CPU of the API"
+    results.add(MEMORY, name, spent[address], MILLIS, target=1.0, at_most=True, note=note)
 
 
 def _idle(results: Results, scale: Scale, service: Service) -> None:
