@@ -188,7 +188,7 @@ def past_of(fields: Mapping[str, str], number: int, rewards: Sequence[bytes]) ->
     return read_past(" ".join(map(text, rewards)) if kept is None else kept)
 
 
-def scorers_of(graders: bytes, sources: str) -> list[PlannedGrader]:
+def scorers_of(graders: bytes | str, sources: str) -> list[PlannedGrader]:
     """The graders of a record, from two of its fields."""
     found = msgspec.json.decode(graders, type=list[PlannedGrader])
     return [msgspec.structs.replace(one, source=of) for one, of in zip(found, sources.split(), strict=True)]

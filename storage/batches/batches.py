@@ -9,7 +9,7 @@ from typing import Any
 from redis import Redis
 from redis.client import Pipeline
 
-from gradebox.schemas import Batch, Version
+from gradebox.schemas import Batch, Summary, Version
 from storage import redis_keys
 from storage.access.audit import Audit
 from storage.batch_plan import Lane, Plan, PlannedGrader
@@ -267,22 +267,38 @@ class Batches:
         if not record:
             return None
         fields = batch_record.texts(record)
-        scorers = batch_record.scorers_of(record[b"graders"], fields["sources"])
+        made = self._summaries(batch_id, fields, spent, kept)
+        if made is None:
+            return self._read(batch_id, summary)  # it was frozen or deleted meanwhile
+        asks = batch_record.asks_of(fields)
+        waits_for = self._model_limits.awaited(fields["project"], asks) if asks else []
+        trouble = self._trouble("asking" if fields.get("lane") else "") if batch_record.has_waited(fields) else None
+        shown = batch_record.shown(batch_id, fields, sum(map(int, underway)), made, waits_for, trouble)
+        return self._with(recorded, shown)
+
+    def _summaries(
+        self, batch_id: str, fields: dict[str, str], spent: dict[bytes, bytes], first: list[Any]
+    ) -> list[Summary | None] | None:
+        """The summary of each grader of a batch that is not frozen: None for one that cannot be made, and None in all
+        if the batch is not there any more. `first` has the replies about the tallies of the first grader.
+        """
+        scorers = batch_record.scorers_of(fields["graders"], fields["sources"])
+        kept = first
         rewards: list[list[bytes]] = [[] for _ in scorers]
         if len(scorers) > 1 or fields["state"] == "finished":
 
-            def ask_more(pipe: Pipeline) -> None:
+            def ask(pipe: Pipeline) -> None:
                 for number in range(1, len(scorers)):
                     self._tallies.ask(pipe, batch_id, number)
                 for scorer in scorers:
                     pipe.lrange(redis_keys.rewards(fields["project"], scorer.key), 0, -1)
                 pipe.exists(redis_keys.batch(batch_id))
 
-            *found, is_there = read_snapshot(self._redis, ask_more)
-            if not is_there:  # it was frozen or deleted meanwhile
-                return self._read(batch_id, summary)
-            kept, rewards = [*kept, *found[: -len(scorers)]], found[-len(scorers) :]
-        made = [
+            *found, is_there = read_snapshot(self._redis, ask)
+            if not is_there:
+                return None
+            kept, rewards = [*first, *found[: -len(scorers)]], found[-len(scorers) :]
+        return [
             batch_record.kept_summary(
                 scorer,
                 kept[number],
@@ -291,11 +307,6 @@ class Batches:
             )
             for number, scorer in enumerate(scorers)
         ]
-        asks = batch_record.asks_of(fields)
-        waits_for = self._model_limits.awaited(fields["project"], asks) if asks else []
-        trouble = self._trouble("asking" if fields.get("lane") else "") if batch_record.has_waited(fields) else None
-        shown = batch_record.shown(batch_id, fields, sum(map(int, underway)), made, waits_for, trouble)
-        return self._with(recorded, shown)
 
     def _with(self, recorded: dict[bytes, bytes], batch: Batch) -> Batch:
         """The batch with the summaries of the scores that were recorded from outside."""
