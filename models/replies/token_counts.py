@@ -17,6 +17,8 @@ _USAGE = re.compile(rb'"usage"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})')
 class _Usage(msgspec.Struct):
     prompt_tokens: msgspec.Raw = msgspec.Raw(b"null")
     completion_tokens: msgspec.Raw = msgspec.Raw(b"null")
+    input_tokens: msgspec.Raw = msgspec.Raw(b"null")  # the same two, as some proxies pass them on from Anthropic
+    output_tokens: msgspec.Raw = msgspec.Raw(b"null")
     total_tokens: msgspec.Raw = msgspec.Raw(b"null")
 
 
@@ -42,8 +44,9 @@ def counted(body: bytes) -> TokenUsage:
         counts = _usage.decode(usage)
     except NOT_DECODED:
         return TokenUsage()
-    prompt, completion, total = map(_tokens, (counts.prompt_tokens, counts.completion_tokens, counts.total_tokens))
-    return TokenUsage(prompt, max(completion, total - prompt))
+    prompt = _tokens(counts.prompt_tokens) or _tokens(counts.input_tokens)
+    completion = _tokens(counts.completion_tokens) or _tokens(counts.output_tokens)
+    return TokenUsage(prompt, max(completion, _tokens(counts.total_tokens) - prompt))
 
 
 def _tokens(count: msgspec.Raw) -> int:

@@ -106,9 +106,11 @@ def test_tokens_count_though_the_text_is_invalid(content: bytes, usage: bytes | 
         ({**USAGE, "total_tokens": 5}, (7, 3)),
         ({**USAGE, "total_tokens": "110"}, (7, 3)),
         ({**USAGE, "total_tokens": 1e30}, (7, (1 << 24) - 8)),
+        ({"input_tokens": 7, "output_tokens": 3}, (7, 3)),
+        ({**USAGE, "input_tokens": 100, "output_tokens": 100}, (7, 3)),
     ],
 )
-def test_tokens_that_only_the_total_includes_are_output(usage: dict[str, Any], counted: tuple[int, int]) -> None:
+def test_tokens_are_counted_by_whichever_name_a_server_uses(usage: dict[str, Any], counted: tuple[int, int]) -> None:
     assert read(completion(usage=usage), KEY).usage == counted
 
 
