@@ -1,7 +1,7 @@
 """The scalars of adaptive-sdk's schema that are not built into GraphQL."""
 
 from datetime import datetime
-from typing import NewType
+from typing import Any, NewType
 
 import strawberry
 from strawberry.schema.config import StrawberryConfig
@@ -9,9 +9,16 @@ from strawberry.schema.config import StrawberryConfig
 IdOrKey = NewType("IdOrKey", str)
 Timestamp = NewType("Timestamp", int)
 
+
+def _ref(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("an id or a key is a string: put it in quotes")
+    return value
+
+
 CONFIG = StrawberryConfig(
     scalar_map={
-        IdOrKey: strawberry.scalar(name="IdOrKey", description="an id or a key"),
+        IdOrKey: strawberry.scalar(name="IdOrKey", description="an id or a key", parse_value=_ref),
         Timestamp: strawberry.scalar(name="Timestamp", description="milliseconds since 1970", serialize=int),
     }
 )

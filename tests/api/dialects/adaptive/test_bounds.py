@@ -40,7 +40,8 @@ def message(answer: dict[str, Any]) -> str:
         ("{ projects { ...nothing } }", "Unknown fragment 'nothing'"),
         ("{ __schema { types { name } } }", "introspection"),
         ("subscription { x }", "subscription"),
-        ("mutation { lockGrader(project: 1, id: {}, locked: \"x\") { id } }", "Boolean cannot represent"),
+        ("mutation { lockGrader(project: \"a\", id: \"b\", locked: \"x\") { id } }", "Boolean cannot represent"),
+        ("{ graders(project: 1) { id } }", "an id or a key is a string: put it in quotes"),
     ],
 )  # fmt: skip
 def test_a_query_that_cannot_be_answered_says_why_at_once(ask: Ask, query: str, expected: str) -> None:
@@ -49,6 +50,12 @@ def test_a_query_that_cannot_be_answered_says_why_at_once(ask: Ask, query: str, 
     assert expected in message(answer)
     assert "Traceback" not in str(answer)
     assert time.monotonic() - started < 5
+
+
+def test_a_variable_that_is_no_id_says_so(ask: Ask) -> None:
+    query = "query Q($id: IdOrKey!) { grader(project: \"default\", id: $id) { id } }"
+    for sent in (7, {"key": "a"}, ["a"]):
+        assert "Variable '$id' has invalid value" in message(ask(query, id=sent))
 
 
 def test_fragments_that_use_each_other_are_answered(ask: Ask) -> None:
