@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 from api.numbers.bootstrap import interval
 from api.numbers.jobs import AgreementJob
 from api.numbers.metadata_labels import MetadataLabels
-from api.numbers.outcome_column import NO_SCORE, Array, decode, finite, mean_of
+from api.numbers.outcome_column import NO_SCORE, Array, decode, finite, mean_of, why_no_rows
 from api.numbers.pair_counts import pair_counts
 from api.table.completions import value_of
 from gradebox import thread_forms
@@ -68,6 +68,8 @@ def run(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]) 
 
 def _why_none(job: AgreementJob, rows: _Rows, has_score: Array, has_label: Array) -> str:
     """Why no row has a score and a label."""
+    if not len(rows.scores):
+        return why_no_rows(job.of)
     if rows.of_metadata is not None and not has_label.any():
         return rows.of_metadata.why_none()
     for has, grader in ((has_label, job.label), (has_score, job.of.grader)):

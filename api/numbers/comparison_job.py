@@ -7,7 +7,7 @@ import numpy as np
 
 from api.numbers.bootstrap import interval
 from api.numbers.jobs import ComparisonJob, Side
-from api.numbers.outcome_column import Array, OutcomeColumn, mean_of
+from api.numbers.outcome_column import Array, OutcomeColumn, mean_of, why_no_rows
 from api.numbers.pair_counts import pair_counts
 from gradebox.schemas.comparison import Compared, Comparison, Flip
 from storage.statistics.summary import spent
@@ -100,11 +100,11 @@ def run(job: ComparisonJob, a: OutcomeColumn, b: OutcomeColumn) -> Comparison:
             _flip(a, b, int(at), int(other), scores_a[number], scores_b[number])
             for number, at, other in zip(largest, pairs.a[both][largest], pairs.b[both][largest], strict=True)
         ],
-        note=_note(job, pairs, scored=len(scores_a)),
+        note=_note(job, pairs, [side for side, rows in ((job.a, a), (job.b, b)) if not rows.ids], scored=len(scores_a)),
     )
 
 
-def _note(job: ComparisonJob, pairs: _Pairs, *, scored: int) -> str | None:
+def _note(job: ComparisonJob, pairs: _Pairs, empty: Sequence[Side], *, scored: int) -> str | None:
     """What the user should know before relying on the numbers."""
     if pairs.unlike:
         return (
@@ -112,8 +112,16 @@ def _note(job: ComparisonJob, pairs: _Pairs, *, scored: int) -> str | None:
             'text "1" are two ids, so these rows are not paired: send the threads of one batch again, with ids of the '
             "other's type"
         )
+    if scored and pairs.by == "index" and job.a.threads != job.b.threads:
+        return (
+            f"batch {job.a.batch} has {job.a.threads:,} threads and {job.b.batch} {job.b.threads:,}, and not both have "
+            "ids: rows are paired by position, and the pairs are wrong unless one batch begins with the threads of the "
+            "other. Send them with ids"
+        )
     if scored:
         return None
+    if empty:
+        return why_no_rows(empty[0])
     if pairs.a.size:
         return "no pair has a score on both sides"
     of = "ids" if pairs.by == "id" else "positions"

@@ -23,10 +23,11 @@ class SummaryJob(msgspec.Struct, tag="summary"):
 
 
 class Side(msgspec.Struct):
-    """The outcomes of one grader of a batch. `grader` is a label such as `exact@1`."""
+    """The outcomes of one grader of a batch with a number of threads. `grader` is a label such as `exact@1`."""
 
     batch: str
     grader: str
+    threads: int
     spent: Spent | None = None
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from api.numbers.jobs import Side
+
 Array = np.ndarray[Any, np.dtype[np.float64]]
 NO_SCORE = float("nan")
 
@@ -75,6 +77,14 @@ def read(outcomes: Iterable[bytes], grader: str) -> OutcomeColumn:
         if outcome.grader == grader:
             column.add(outcome)
     return column
+
+
+def why_no_rows(side: Side) -> str:
+    """Why a side has no rows."""
+    return (
+        f"batch {side.batch} has no rows of {side.grader}: of a cancelled batch, threads that some grader has not "
+        "scored do not count"
+    )
 
 
 def finite(value: float) -> float | None:

@@ -85,7 +85,7 @@ def side(batch: Batch, named: str | None) -> Side:
     label = label_of(batch, named)
     summary = next((one for one in batch.summary if one.grader == label), None)
     spent = summary.spent if summary is not None else None
-    return Side(batch.id, label, None if spent is None else Spent(**spent.model_dump()))
+    return Side(batch.id, label, batch.threads, None if spent is None else Spent(**spent.model_dump()))
 
 
 def _run(is_gone: run_job.IsGone, services: Services, job: Job, streams: list[tuple[str, bool]]) -> Response:

@@ -76,7 +76,9 @@ class Comparison(Schema):
     pair_counts: PairCounts | None = Field(None, description="null if all scores are equal, or there are none")
     flips: list[Flip] = Field(description="the first flipped pairs, by descending difference")
     note: str | None = Field(
-        None, description="why no pair has two scores; or that rows stay unpaired because their ids differ in type"
+        None,
+        description="why no pair has two scores; that rows stay unpaired because their ids differ in type; or that "
+        "batches of different sizes are paired by position",
     )
 
     def _repr_html_(self) -> str:

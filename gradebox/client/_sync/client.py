@@ -138,8 +138,8 @@ class Client:
             threshold: scores from this one on pass.
             limit: how many flipped rows are listed, at most 1,000.
 
-        If no pair has two scores, or rows are not paired because their ids differ in type, a GraderWarning says so, as
-        does `note`.
+        If no pair has two scores, rows are not paired because their ids differ in type, or batches of different sizes
+        are paired by position, a GraderWarning says so, as does `note`.
         """
         call = batch_calls.compare(self.project, _id(a), _id(b), grader, grader_b, threshold, limit)
         return self._transport.send(call)

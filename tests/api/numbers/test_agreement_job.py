@@ -25,7 +25,7 @@ def thread(completion: str = "4", **metadata: object) -> bytes:
 def agreed(
     outcomes: list[bytes], threads: list[bytes], label: str = "human@1", threshold: float | None = None
 ) -> Agreement:
-    of = Side("B", "judge@2", Spent(4, 1, 10, 5, 0.25))
+    of = Side("B", "judge@2", len(threads), Spent(4, 1, 10, 5, 0.25))
     return run(AgreementJob(of, label, threshold, 1000), iter(outcomes), iter(threads))
 
 
@@ -161,6 +161,8 @@ def test_a_label_that_no_row_has_says_what_there_is(label: str, said: str) -> No
 
 
 def test_what_lacks_a_score_or_metadata_says_so_and_many_fields_are_cut_short() -> None:
+    cancelled = agreed([], [thread(label=1)], "metadata.label")
+    assert (cancelled.note or "").startswith("batch B has no rows of judge@2: of a cancelled batch, threads that")
     unscored = agreed([outcome(0, "judge@2", None)], [thread(label=1)], "metadata.label")
     assert unscored.note == "no row has a score of judge@2"
     apart = agreed(both([(None, 1.0), (1.0, None)]), [thread()] * 2)

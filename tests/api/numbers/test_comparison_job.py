@@ -30,7 +30,7 @@ def lines(rows: Sequence[Row], grader: str = "g@1") -> list[bytes]:
 
 
 def compared(a: list[bytes], b: list[bytes], threshold: float = 1.0, flips: int = 100) -> Comparison:
-    sides = Side("A", "g@1", Spent(3, 1, 20, 10, 0.5)), Side("B", "g@1")
+    sides = Side("A", "g@1", len(a), Spent(3, 1, 20, 10, 0.5)), Side("B", "g@1", len(b))
     return run(ComparisonJob(*sides, threshold, flips, 1000), read(a, "g@1"), read(b, "g@1"))
 
 
@@ -102,6 +102,15 @@ def test_some_ids_that_differ_in_type_are_noted_also_if_others_are_paired() -> N
     assert compared(lines([(1, 0.0), ("1", 1.0)]), lines([("1", 0.0), (1, 0.5)])).note is None
 
 
+def test_threads_without_ids_in_batches_of_different_sizes_are_noted() -> None:
+    a, b = lines([(None, 0.0), (None, 1.0)]), lines([("x", 1.0), ("y", 1.0), ("z", 0.0)])
+    found = compared(a, b)
+    assert (found.paired_by, found.scored) == ("index", 2)
+    assert (found.note or "").startswith("batch A has 2 threads and B 3, and not both have ids: rows are paired")
+    assert compared(a, b[:2]).note is None
+    assert compared(b, lines([("y", 1.0)])).note is None
+
+
 def test_flips_follow_the_threshold_and_the_largest_come_first() -> None:
     a = lines([(n, score) for n, score in enumerate([0.4, 0.6, 0.0, 0.9, 0.5])])
     b = lines([(n, score) for n, score in enumerate([0.6, 0.4, 1.0, 0.1, 0.6])])
@@ -111,10 +120,15 @@ def test_flips_follow_the_threshold_and_the_largest_come_first() -> None:
 
 
 def test_nothing_to_compare_has_no_numbers() -> None:
-    for a, b in (([], []), (lines([("x", 1.0)]), lines([("y", 1.0)]))):
+    one, other = lines([("x", 1.0)]), lines([("y", 1.0)])
+    for a, b, note in (
+        ([], [], "batch A has no rows"),
+        (one, [], "batch B has no rows"),
+        (one, other, "equal threads"),
+    ):
         found = compared(a, b)
         assert (found.pairs, found.scored, found.difference, found.interval, found.mean_a) == (0, 0, None, None, None)
-        assert "compare batches of equal threads" in (found.note or "")
+        assert note in (found.note or "")
     unscored = compared(lines([("x", 1.0)]), lines([("x", "timeout")]))
     assert (unscored.pairs, unscored.note) == (1, "no pair has a score on both sides")
 
