@@ -151,6 +151,11 @@ def _update(info: Info, grader: GraderRecord, wanted: GraderUpdateInput) -> Grad
     services, config = info.context.services, None
     if wanted.grader_config is not None:
         config = configs.read(wanted.grader_config, configs.type_of(grader.kind))
+    if isinstance(config, JudgeConfigInput) and grader.kind == "judge":
+        raise Conflict(
+            f"grader {grader.key!r} chooses among options, which a judge's config here lacks: it would become a judge "
+            "that passes or fails. Update it with gradebox's client or PUT, or create a new one under another key"
+        )
     new = bodies.convert({"name": wanted.name, "description": _description(config)}, NewVersion)
     if isinstance(config, _Runnable):
         caller = info.context.caller.of_project(grader.project)

@@ -53,7 +53,7 @@ def test_a_query_that_cannot_be_answered_says_why_at_once(ask: Ask, query: str, 
 
 
 def test_a_variable_that_is_no_id_says_so(ask: Ask) -> None:
-    query = "query Q($id: IdOrKey!) { grader(project: \"default\", id: $id) { id } }"
+    query = 'query Q($id: IdOrKey!) { grader(project: "default", id: $id) { id } }'
     for sent in (7, {"key": "a"}, ["a"]):
         assert "Variable '$id' has invalid value" in message(ask(query, id=sent))
 

@@ -311,6 +311,23 @@ def test_an_update_of_a_config_is_a_new_version(
     assert [version.config for version in versions] == [{"endpoint": "o"}, {"endpoint": "o-2"}]
 
 
+def test_a_judge_with_options_is_not_updated_to_one_without(
+    ask: Callable[..., Any], service: Service, project: str, server: ModelServer
+) -> None:
+    client = service.client(project)
+    client.graders.create.judge(key="tone", criterion="Is it polite?", judge_model="a-judge", ask="stand-in")
+    config = {"model": "a-judge", "criteria": "x", "examples": [], "systemTemplate": "", "userTemplate": ""}
+    update = (
+        'mutation U($p: IdOrKey!, $i: GraderUpdateInput!) { updateGrader(project: $p, id: "tone", input: $i) { name } }'
+    )
+
+    answer = ask(update, p=project, i={"name": "Tone", "graderConfig": {"judge": config}})
+
+    assert "chooses among options" in answer["errors"][0]["message"]
+    assert [version.kind for version in client.graders.versions("tone")] == ["judge"]
+    assert ask(update, p=project, i={"name": "Tone"}) == {"data": {"updateGrader": {"name": "Tone"}}}
+
+
 def test_a_config_of_another_type_and_a_metric_upside_down_are_refused(ask: Callable[..., Any], project: str) -> None:
     grader = {"name": "x", "key": "x", "graderType": "CUSTOM", "graderConfig": {"custom": {}}}
     both = {"custom": {}, "remote": {"url": "http://x.example"}}
