@@ -97,5 +97,7 @@ def _run(is_gone: run_job.IsGone, services: Services, job: Job, streams: list[tu
     )
     found = run_job.run(job, reads, is_gone)
     if None in before or before != [store.batches.settled(batch) for batch, _ in streams]:
+        for batch, _ in streams:
+            store.batches.standing(batch)  # raises NotFound if it was deleted
         raise Conflict("outcomes of the batch are scored again: its statistics are computed once it is over")
     return Response(found, media_type="application/json")

@@ -1,9 +1,11 @@
 import itertools
+from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 
+from api.numbers import run_job
 from api.numbers.bootstrap import bounds
 from tests.api.conftest import PROJECT, Service, create, finished, problem
 from tests.api.routes.conftest import scored
@@ -98,3 +100,18 @@ def test_a_batch_that_is_scored_again_meanwhile_is_not_compared(
     assert "scored again" in problem(compared, 409, "conflict")
     agreed = client.get(f"{URL}/{batch}/agreement", params={"grader": "judge", "label": "exact"})
     assert "scored again" in problem(agreed, 409, "conflict")
+
+
+@pytest.mark.usefixtures("graders")
+def test_a_batch_that_is_deleted_meanwhile_is_said_to_be(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = submit(client, ["judge"], ["ab", "ab"])
+    compute = run_job.run
+
+    def delete_after(*args: Any) -> bytes:
+        found = compute(*args)
+        assert client.delete(f"{URL}/{batch}").status_code == 204
+        return found
+
+    monkeypatch.setattr(run_job, "run", delete_after)
+    compared = client.get(f"{PROJECT}/compare", params={"a": batch, "b": batch})
+    assert f"batch '{batch}' was deleted" in problem(compared, 404, "not-found")
