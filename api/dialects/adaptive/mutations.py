@@ -196,5 +196,5 @@ def _check_metric(metric: MetricCreate | None) -> None:
 
 def _text(check: Check) -> str:
     """A check's message with its line and traceback, because the SDK shows nothing else."""
-    where = f" (line {check.line})" if check.line else ""
+    where = f" (line {check.line})" if check.line and f"line {check.line}" not in check.message else ""
     return f"{check.message}{where}\n{check.traceback}" if check.traceback else f"{check.message}{where}"
