@@ -90,7 +90,7 @@ class _Tally:
             c,
             dict(self.errors),
             self.not_applicable,
-            1.0 - comb(n - c, k) / drawn if drawn else None,
+            (drawn - comb(n - c, k)) / drawn if drawn else None,
             comb(c, k) / drawn if drawn else None,
             c / n if n else None,
         )

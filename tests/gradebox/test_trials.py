@@ -29,6 +29,12 @@ def test_they_are_what_drawing_comes_to(scores: tuple[float, ...], k: int) -> No
     assert found.pass_rate == pytest.approx(sum(scores) / len(scores), abs=1e-12)
 
 
+def test_with_one_drawn_all_rates_are_equal() -> None:
+    for passed in range(11):
+        found = trials(prompt("a", *[1] * passed, *[0] * (10 - passed)), 1)
+        assert found.pass_at_k == found.pass_hat_k == found.pass_rate == passed / 10
+
+
 def test_with_as_many_as_there_are_they_say_any_and_all() -> None:
     found = trials([*prompt("a", 1, 0, 1), *prompt("b", 1, 1, 1), *prompt(3, 0, 0, 0)], 3)
     assert [(one.key, one.pass_at_k, one.pass_hat_k) for one in found.prompts] == [("a", 1, 0), ("b", 1, 1), (3, 0, 0)]
