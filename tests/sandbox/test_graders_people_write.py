@@ -445,6 +445,7 @@ def test_it_comes_to_what_was_written_and_its_neighbours_keep_their_scores(
 
 REPEATED = [
     body("random", "import random\n---\nreturn random.random()", 0.0),
+    body("random, in the module body", "import random\nX = random.random()\n---\nreturn X", 0.8444218515250481),
     body("random, imported late", "import random\nreturn random.random()", 0.0),
     body("shuffle", "import random\n---\nx = list(range(50))\nrandom.shuffle(x)\nreturn x[0] * 50 + x[1]", 0.0),
     body("order of a set", "return float(int(''.join(str(ord(c)) for c in list({'a', 'b', 'c', 'd', 'e'}))))", 0.0),

@@ -1,4 +1,5 @@
-"""Makes the same input give the same score: `random`, numpy and torch have the same seed for each completion.
+"""Makes the same input give the same score: `random`, numpy and torch have the same seed for the module body, which each
+sandbox runs, and for each completion.
 
 Hash seed, time zone and locale are set by the environment that the interpreter starts with.
 """
@@ -36,5 +37,5 @@ def _seed(name: str, module: ModuleType) -> None:
 
 
 def seed_at_import() -> None:
-    """From now on, generators that a grader imports inside `grade` are seeded too."""
+    """From now on, generators are seeded when a grader imports them, in its module body or inside `grade`."""
     sys.meta_path.insert(0, AfterImport({name: partial(_seed, name) for name in _SEEDED}))

@@ -98,6 +98,7 @@ class TemplateProcess:
         fork_always()
         connect_by_pairs()
         _add_names_of_site()
+        seed_at_import()
         if self._load(source):
             os.close(reading)
             reap_all()  # processes that the module body started do not outlive it
@@ -149,7 +150,6 @@ class TemplateProcess:
                 import sandbox.guest.child.asking_loop  # noqa: F401  # the same
         if candidate.groups:
             self._take_groups()
-        seed_at_import()
         missing_loop.note_requests()
         warnings = "\n".join(candidate.warnings)
         del candidate.tree, candidate.modules, candidate.code

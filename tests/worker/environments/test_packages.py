@@ -50,6 +50,16 @@ async def grade(thread):
 """,
         {"a": 1.0, "b": 1.0},
     ),
+    "numpy's random numbers, in the module body": Case(
+        """
+import numpy as np
+FIRST = np.random.rand()
+
+async def grade(thread):
+    return float(FIRST == np.random.RandomState(0).rand())
+""",
+        {"a": 1.0, "b": 1.0},
+    ),
     "numpy's random numbers, imported late": Case(
         """
 async def grade(thread):
