@@ -19,6 +19,7 @@ from api.intake import bodies
 from api.intake.source_upload import Key
 from api.services import Served, Services
 from gradebox.schemas import Environment, EnvironmentData
+from sandbox.environments import PYTHON
 from storage.environments import environment_records as records
 from storage.uploads import DataUpload
 from worker.environments import requirements
@@ -98,12 +99,14 @@ def _keep(services: Services, project: str, upload: DataUpload) -> EnvironmentDa
 
 @router.put("/{key}", status_code=202, openapi_extra=openapi.body(NewBuild))
 async def update(request: Request, services: Served, project: ManagesIn, key: str) -> Environment:
-    """Start a new build, unless the newest one has the same input. Graders keep the build that they refer to."""
+    """Start a new build, unless the newest one has the same input and is for the service's Python. Graders keep the
+    build that they refer to.
+    """
     new = await bodies.read_json(request, NewBuild)
     await run_sync(services.store.environments.newest, project, key)  # a missing one is a 404, whatever is sent
     wanted = None if new.requirements is None else _wanted(services, new.requirements)
     _check_on(services)
-    return await run_sync(services.store.environments.update, project, key, wanted, new.data)
+    return await run_sync(services.store.environments.update, project, key, wanted, new.data, PYTHON)
 
 
 @router.get("", response_model=list[Environment])

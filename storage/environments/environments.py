@@ -72,10 +72,15 @@ class Environments:
         return self._change(project, create, redis_keys.build_numbers(project), redis_keys.environment_data(project))
 
     def update(
-        self, project: str, key: str, requirements: Sequence[str] | None, data: str | None = None
+        self,
+        project: str,
+        key: str,
+        requirements: Sequence[str] | None,
+        data: str | None = None,
+        python: str | None = None,
     ) -> Environment:
-        """Queues a new build, unless the newest one has the same content and has not failed. None keeps the current
-        value. If the project has as many builds as it may, the new one replaces one of this environment that no version
+        """Queues a new build, unless the newest one has the same content, has not failed and is for this Python version
+        (None: any). For requirements and data, None keeps the current value. If the project has as many builds as it may, the new one replaces one of this environment that no version
         of a grader names: the oldest failed one, else the oldest one.
 
         Raises:
@@ -89,7 +94,8 @@ class Environments:
             newest = records.read_build(pipe, environment, environment.build)
             packages = newest.requirements if requirements is None else list(requirements)
             beside = newest.data if data is None else data
-            if (newest.requirements, newest.data) == (packages, beside) and newest.state != "failed":
+            is_usable = newest.state == "building" or (newest.state == "ready" and python in (None, newest.python))
+            if (newest.requirements, newest.data) == (packages, beside) and is_usable:
                 pipe.multi()
                 return environment.model_copy(update={"builds": [newest]})
             if newest.state == "building":

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from api.routes import environments
+from sandbox.environments import PYTHON
 from storage import redis_keys
 from storage.environments.environment_builds import Made
 from storage.janitor import Janitor
@@ -206,3 +207,15 @@ def test_a_content_that_is_lost_is_no_score(client: httpx.Client, service: Servi
     wanted = {"source": "async def grade(thread):\n    return 1.0\n", "environment": "math"}
     problem(client.post(f"{PROJECT}/validate", json=wanted), 503, "unavailable")
     create(client)  # other graders still work
+
+
+@pytest.mark.usefixtures("on")
+@pytest.mark.parametrize(("python", "build"), [(PYTHON, 1), ("3.1", 2)])
+def test_the_same_packages_are_built_anew_for_another_python(
+    client: httpx.Client, service: Service, python: str, build: int
+) -> None:
+    client.post(PATH, json={"key": "math", "requirements": ["numpy"]})
+    claim = service.store.builds.claim()
+    assert claim is not None
+    service.store.builds.finish(claim, Made([], SHA256, python, 1, 1))
+    assert client.put(f"{PATH}/math", json={"requirements": ["numpy"]}).json()["build"] == build
