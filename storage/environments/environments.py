@@ -80,8 +80,9 @@ class Environments:
         python: str | None = None,
     ) -> Environment:
         """Queues a new build, unless the newest one has the same content, has not failed and is for this Python version
-        (None: any). For requirements and data, None keeps the current value. If the project has as many builds as it may, the new one replaces one of this environment that no version
-        of a grader names: the oldest failed one, else the oldest one.
+        (None: any). For requirements and data, None keeps the current value. If the project has as many builds as it
+        may, the new one replaces one of this environment that no version of a grader names: the oldest failed one, else
+        the oldest one.
 
         Raises:
             NotFound: there is no such environment, or no such data.

@@ -79,6 +79,7 @@ class Uv:
             "TMPDIR": str(folder),
             "UV_PYTHON_DOWNLOADS": "never",
             "UV_LINK_MODE": "hardlink",
+            "UV_CONCURRENT_INSTALLS": "1",  # see `install`
             "UV_NO_PROGRESS": "1",
             "NO_COLOR": "1",
         }
@@ -120,12 +121,17 @@ class Uv:
     def install(self, packages: Sequence[EnvironmentPackage], target: Path, goes_on: GoesOn) -> None:
         """Downloads these wheels and no others, and unpacks them into a folder.
 
+        Of a file that several wheels have, the one that uv writes last stays. It writes them as they arrive, but those
+        that it has already in a fixed order: so it installs twice, and equal packages have equal contents.
+
         Raises:
             BuildFailed: a wheel is not available or does not match its hash, or the wheels are too large.
         """
         lock = self._folder / "lock.txt"
         lock.write_text("".join(map(_locked, packages)))
         options = ("--no-deps", "--require-hashes", "--target", str(target), "--requirements", str(lock))
+        self._run("pip", "install", *options, goes_on=goes_on, watched=target)
+        _empty(target)
         self._run("pip", "install", *options, goes_on=goes_on, watched=target)
 
     def _run(self, *arguments: str, goes_on: GoesOn, watched: Path | None = None) -> None:
@@ -135,8 +141,8 @@ class Uv:
             if status not in _FROM_OUTSIDE:
                 break
             goes_on()
-            for path in watched.iterdir() if watched is not None else ():  # uv takes half of a package for a whole one
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            if watched is not None:
+                _empty(watched)  # uv takes half of a package for a whole one
         if status != 0:
             raise BuildFailed(self._failure_message(output, status))
         self._check(watched)  # includes the files since the last check
@@ -215,6 +221,11 @@ def environment_of(service: Mapping[str, str], settings: EnvironmentSettings) ->
         found["UV_FIND_LINKS"] = ",".join(found["UV_FIND_LINKS"].split())
     own = {name: value for name, value in service.items() if name in _INDEX or _OF_INDEX.fullmatch(name)}
     return found | own
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _locked(package: EnvironmentPackage) -> str:

@@ -1,5 +1,5 @@
-"""Makes the same input give the same score: `random`, numpy and torch have the same seed for the module body, which each
-sandbox runs, and for each completion.
+"""Makes the same input give the same score: `random`, numpy and torch have the same seed for each completion, and for
+the module body, which each sandbox runs.
 
 Hash seed, time zone and locale are set by the environment that the interpreter starts with.
 """

@@ -95,6 +95,19 @@ def test_a_wheel_that_was_changed_since_it_was_locked_is_refused(wheels: Path, t
         runs[1].install(locked, tmp_path / "target", lambda: None)
 
 
+def test_of_a_file_in_several_wheels_the_same_one_stays(tmp_path: Path) -> None:
+    names, found = ["one", "two", "three", "four"], set()
+    for name in names:
+        make_wheel(tmp_path / "wheels", name, {f"shared/{number}.py": f"NAME = {name!r}\n" for number in range(300)})
+    for number in range(5):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        made = Uv(folder, EnvironmentSettings(environments_index=(tmp_path / "wheels").as_uri()), 100)
+        made.install(made.resolve(names, lambda: None), folder / "target", lambda: None)
+        found.add("".join((folder / f"target/shared/{number}.py").read_text() for number in range(300)))
+    assert len(found) == 1
+
+
 def test_the_operator_names_the_packages(builds: Builds, wheels: Path) -> None:
     assert builds(wheels, ["alpha"], environment_packages="Alpha, beta").packages
     with pytest.raises(BuildFailed, match="beta may not be"):

@@ -37,7 +37,7 @@ def test_uv_that_is_killed_is_run_once_more(
     half.mkdir(parents=True)
     with pytest.raises(uv.BuildFailed, match=f"uv ended with -{number}") if times > 1 else nullcontext():
         made.install([], tmp_path / "target", lambda: None)
-    assert (tmp_path / "runs").read_text() == "\n\n"
+    assert (tmp_path / "runs").read_text() == "\n" * (2 if times > 1 else 3)  # a whole installation has two runs
     assert not half.exists()
 
 
