@@ -145,6 +145,8 @@ class _Names:
             same = _same(folder)
             if same in self._files or self._folders.setdefault(same, folder) != folder:
                 raise DataRefused(_twice(folder))
+        if len(self._folders) > ENVIRONMENT_FILES:  # each path may have folders of its own
+            raise DataRefused(f"there are more than {ENVIRONMENT_FILES} folders in the data: put more files in each")
         if not entry.is_dir():
             same = _same(path)
             if same in self._files or same in self._folders:

@@ -188,7 +188,9 @@ class Uv:
             size, files = size + more, files + number
         # uv unpacks wheels into the cache and links the files into the target, so files may be counted twice.
         if size > 3 * self._most_mb * MIB or files > 3 * ENVIRONMENT_FILES:
-            raise BuildFailed(f"it is larger than {self._too_large()}, or has more than {ENVIRONMENT_FILES} files")
+            raise BuildFailed(
+                f"it is larger than {self._too_large()}, or has more than {ENVIRONMENT_FILES} files and folders"
+            )
 
     def _too_large(self) -> str:
         return f"the {self._most_mb} MiB that an environment may take (GRADEBOX_ENVIRONMENT_MB)"
@@ -241,7 +243,9 @@ def _status(process: "subprocess.Popen[bytes]") -> int | None:
 
 
 def _measure(folder: Path) -> tuple[int, int]:
-    """The size in bytes and the number of files below a folder. The size of a file with several links counts once."""
+    """The size in bytes, and the number of files and folders, below a folder. The size of a file with several links
+    counts once.
+    """
     size = files = 0
     seen: set[int] = set()
     waiting = [str(folder)]
@@ -249,13 +253,13 @@ def _measure(folder: Path) -> tuple[int, int]:
         try:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
+                    files += 1
                     if entry.is_dir(follow_symlinks=False):
                         if len(entry.path) - len(str(folder)) > _LONGEST_FOLDER:
                             raise BuildFailed(f"a package holds folders of more than {_LONGEST_FOLDER} characters")
                         waiting.append(entry.path)
                         continue
                     status = entry.stat(follow_symlinks=False)
-                    files += 1
                     if status.st_ino not in seen:
                         seen.add(status.st_ino)
                         size += status.st_size

@@ -128,6 +128,13 @@ def test_too_many_files_are_refused(builds: Builds, tmp_path: Path, monkeypatch:
         builds(tmp_path, ["many"])
 
 
+def test_too_many_folders_are_refused(builds: Builds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_wheel(tmp_path, "deep", {f"deep/{number}/a/b/c/d/e/f/x.txt": "" for number in range(30)})
+    monkeypatch.setattr(uv, "ENVIRONMENT_FILES", 40)
+    with pytest.raises(BuildFailed, match="40 files and folders"):
+        builds(tmp_path, ["deep"])
+
+
 def test_a_disk_that_is_nearly_full_is_left_alone(
     builds: Builds, wheels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -159,6 +159,13 @@ def test_too_many_files_are_refused_before_they_are_read(number: int, locator: b
     tracemalloc.stop()
 
 
+def test_folders_are_bounded() -> None:
+    """Few small files with many folders each filled the disk's inodes."""
+    paths = [f"{number}/a/b/c/d/e/f/g/h/i/j/k/l/m/n/x" for number in range(5_000)]
+    with pytest.raises(DataRefused, match="more than 50000 folders"):
+        check(entries(paths), 1000)
+
+
 def test_as_many_as_may_be_are_read_soon() -> None:
     began = time.monotonic()
     assert len(check(directory_of(ENVIRONMENT_FILES), 1000)) == ENVIRONMENT_FILES
