@@ -260,6 +260,12 @@ WORKING = [
         5.0,
     ),
     body(
+        "SIGCHLD ignored by the module",
+        "import os, signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n---\n"
+        "return 1.0 if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN else 0.0",
+        1.0,
+    ),
+    body(
         "signal.alarm",
         "import signal\nclass Late(Exception):\n    pass\ndef late(*_):\n    raise Late\n---\n"
         "signal.signal(signal.SIGALRM, late)\nsignal.setitimer(signal.ITIMER_REAL, 0.05)\n"

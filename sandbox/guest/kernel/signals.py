@@ -20,7 +20,8 @@ from signal import (
 )
 from types import FrameType
 
-Handlers = Mapping[int, Callable[[int, FrameType | None], object]]
+_Handler = Callable[[int, FrameType | None], object] | int
+Handlers = Mapping[int, _Handler]
 
 
 def forget_inherited() -> None:
@@ -36,11 +37,15 @@ def forget_inherited() -> None:
 
 
 def put_away() -> Handlers:
-    """Removes all handlers from this process, which ignores their signals from now on. Returns the handlers."""
+    """Removes all handlers from this process, which ignores their signals from now on. Returns the handlers, and that
+    SIGCHLD is ignored, if it is.
+    """
     found = {int(number): getsignal(number) for number in valid_signals()}
-    handlers = {
+    handlers: dict[int, _Handler] = {
         number: handler for number, handler in found.items() if callable(handler) and handler is not default_int_handler
     }
+    if found[SIGCHLD] == SIG_IGN:
+        handlers[SIGCHLD] = SIG_IGN
     for number in handlers:
         signal(number, SIG_DFL if number == SIGCHLD else SIG_IGN)  # if SIGCHLD were ignored, waitpid would fail
     return handlers
