@@ -8,7 +8,7 @@ import _ast
 import os
 from collections.abc import Iterator
 
-from validators import downloads, files, imports, memory, own_modules, program_imports, programs, variables
+from validators import downloads, files, generators, imports, memory, own_modules, program_imports, programs, variables
 from validators.candidate import Candidate, CheckFailed
 from validators.signature import trl_form, wrong_parameters
 from validators.syntax_tree import nodes
@@ -45,6 +45,8 @@ def _warnings(candidate: Candidate, tree: _ast.Module, folders: list[str]) -> li
         found += downloads.warnings(tree, packages)
     if any(hint in text for hint in files.HINTS):
         found += files.warnings(tree, runs_programs="subprocess" in text or "exec" in text)
+    if any(hint in text for hint in generators.HINTS):
+        found += generators.warnings(tree)
     if any(hint in text for hint in programs.HINTS):
         found += programs.warnings(tree)
     if any(hint in text for hint in memory.HINTS):

@@ -64,6 +64,12 @@ def test_files_that_a_package_looks_for_are_warned_of() -> None:
     assert any("`tiktoken.get_encoding` downloads files" in warning for warning in candidate.warnings)
 
 
+def test_a_generator_without_a_seed_is_warned_of() -> None:
+    candidate = _parsed(f"import random\nR = random.Random()\n{GRADE}")
+    structure.check(candidate)
+    assert any("`Random()` has no seed" in warning for warning in candidate.warnings)
+
+
 def test_modules_of_the_author_are_searched_too() -> None:
     text = f"add_modules({{'a/b.py': 'import os, sympy\\nx = os.environ[\"KEY\"]'}})\nfrom a import b\n{GRADE}"
     candidate = Candidate(text.encode())
