@@ -202,7 +202,7 @@ def test_a_content_that_is_lost_is_no_score(client: httpx.Client, service: Servi
     client.post(PATH, json={"key": "math", "requirements": ["numpy"]})
     claim = service.store.builds.claim()
     assert claim is not None
-    service.store.builds.finish(claim, Made([], SHA256, "3.12", 1, 1))
+    service.store.builds.finish(claim, Made([], SHA256, PYTHON, 1, 1))
 
     wanted = {"source": "async def grade(thread):\n    return 1.0\n", "environment": "math"}
     problem(client.post(f"{PROJECT}/validate", json=wanted), 503, "unavailable")
@@ -218,4 +218,8 @@ def test_the_same_packages_are_built_anew_for_another_python(
     claim = service.store.builds.claim()
     assert claim is not None
     service.store.builds.finish(claim, Made([], SHA256, python, 1, 1))
+    if python != PYTHON:
+        wanted = {"source": "async def grade(thread):\n    return 1.0\n", "environment": "math"}
+        said = problem(client.post(f"{PROJECT}/validate", json=wanted), 409, "conflict")
+        assert "math@1 was built for Python 3.1, and the service has" in said
     assert client.put(f"{PATH}/math", json={"requirements": ["numpy"]}).json()["build"] == build
