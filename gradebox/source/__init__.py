@@ -66,14 +66,20 @@ def extract(
     copy = Copy(module, grader, allowed, known=known)
     source = _source(copy, statement, node)
     compared = copy.compared(node)
-    found = (differences(source, module.globals, compared, deadline) if compared else None) or []
-    first = found
+    found = differences(source, module.globals, compared, deadline) if compared else []
+    if compared and found is None:  # it fails here: a cell that ran again may have bound a name after its use
+        longer = Copy(module, grader, allowed, known=known, again=True)
+        longer_source = _longer(longer, statement, node)
+        if longer_source is not None and longer_source != source:
+            found = differences(longer_source, module.globals, compared, deadline)
+            source, copy = (source, copy) if found is None else (longer_source, longer)
+    first = found = found or []
     for widely in (False, True):
         if not compared or not found:
             break
         # What the first attempt mended would differ again without its statements.
         differing = _differing_names([(each, copy.may_score_differently(each, node)) for each in (*first, *found)])
-        longer = Copy(module, grader, allowed, differing, widely, known)
+        longer = Copy(module, grader, allowed, differing, widely, known, copy.again)
         longer_source = _longer(longer, statement, node)
         if longer_source is not None and longer_source != source:
             still = differences(longer_source, module.globals, compared, min(deadline, monotonic() + _LONGER_S))

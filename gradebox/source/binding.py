@@ -20,6 +20,9 @@ def statements_binding(name: str, before: int | None, module: Module) -> list[St
     Those before the statement with the index `before`, or all of them.
     """
     found = [s for s in module.binders.get(name, []) if before is None or s.index < before]
+    defining = module.defining(name) if before is None else None
+    while defining in found and found[-1] is not defining and is_definition(found[-1].node):
+        found.pop()  # the cell failed above this `def`
     starts = [n for n, statement in enumerate(found) if _binds_anew(statement, name)]
     return found[starts[-1] :] if starts else found
 

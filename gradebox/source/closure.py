@@ -28,6 +28,7 @@ class CopyRules:
         allowed: decides which imports may be uploaded although the sandbox's standard library lacks them.
         main: the name of the grader's module.
         widely: take all statements that run a function and use a name whose value differs.
+        again: of a name that was bound again later, take also the value which the functions had that ran before.
         known: the author's modules that were read, by name.
         refused: the author's modules that cannot be uploaded.
     """
@@ -36,6 +37,7 @@ class CopyRules:
     main: str
     widely: bool
     known: dict[str, Module]
+    again: bool = False
     refused: set[str] = field(default_factory=set)
 
 

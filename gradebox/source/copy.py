@@ -46,6 +46,7 @@ class Copy:
     Attributes:
         main: the statements of the grader's module.
         own: those of the author's modules, by their full names.
+        again: as of `CopyRules`.
     """
 
     def __init__(
@@ -56,9 +57,12 @@ class Copy:
         differing: Differing | None = None,
         widely: bool = False,
         known: dict[str, Module] | None = None,
+        again: bool = False,
     ) -> None:
         """Has nothing yet. The arguments are those of `CopyRules` and `Closure`."""
-        self._rules = CopyRules(allowed, module.globals.get("__name__", ""), widely, {} if known is None else known)
+        main = module.globals.get("__name__", "")
+        self._rules = CopyRules(allowed, main, widely, {} if known is None else known, again)
+        self.again = again
         self._differing = differing or {}
         self._uses: dict[str, Use] = {}
         self._read: dict[str, bool] = {}  # variables that may have changed, and whether they are read

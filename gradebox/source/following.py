@@ -36,7 +36,7 @@ from gradebox.source.refusals import (
     refuse_own_module,
     refuse_secret,
 )
-from gradebox.source.state import changed_in, changed_names, changed_parts, set_up_by, statements_changing
+from gradebox.source.state import changed_in, changed_names, changed_parts, effects, set_up_by, statements_changing
 
 _MISSING = object()
 
@@ -126,6 +126,18 @@ class _Following:
         # `_follow` processes the last one first, so that an error names what is read first.
         yield from (Need(name, user) for name in sorted(names.deferred, reverse=True))
         yield from (Need(name, user, at) for name in sorted(names.eager, reverse=True))
+        if self._rules.again and at < len(self._module.statements):
+            yield from (Need(name, user, at) for name in sorted(self._bound_again(at)))
+
+    def _bound_again(self, at: int) -> set[str]:
+        """The names that functions read when a statement ran them, and that have another value since then."""
+        _, used = effects(self._module.statements[at], self._module)
+        return {
+            name
+            for name in used
+            if (binding := statements_binding(name, at, self._module))
+            and binding != statements_binding(name, None, self._module)
+        }
 
     def _take(self, need: Need) -> Iterator[Need]:
         name = need.name

@@ -4,6 +4,7 @@ import __future__
 
 import ast
 import functools
+import inspect
 import linecache
 import re
 import sys
@@ -155,6 +156,15 @@ class Module:
             "on disk since it was imported, or the function was replaced while the program ran. "
             "Start Python (or the kernel) again, or pass the source as a string"
         )
+
+    def defining(self, name: str) -> Statement | None:
+        """The statement that defined the function which the name is now, if one did."""
+        live = self.globals.get(name)
+        function = inspect.unwrap(live) if isinstance(live, FunctionType) else None
+        if not isinstance(function, FunctionType):
+            return None
+        defined = self._definitions.get((name, function.__code__.co_firstlineno), [])
+        return next((each for each, _ in reversed(defined) if each.text.defines(function.__code__)), None)
 
     def slice(self, statement: Statement, node: ast.stmt) -> str:
         """The text of a `def` inside a statement."""

@@ -44,7 +44,7 @@ def statements_changing(name: str, module: Module, grader: str, *, widely: bool)
     """
     for statement in module.statements:
         if not statement.is_main and _calls(statement.node):
-            changed, used = _effects(statement, module)
+            changed, used = effects(statement, module)
             if name in (changed | used if widely else changed) and grader not in used and not _is_program(used, module):
                 yield statement
 
@@ -55,7 +55,7 @@ def advancing(name: str, module: Module, grader: str, *, by_use: bool) -> Iterat
     """
     for statement in module.statements:
         if _calls(statement.node):
-            changed, used = _effects(statement, module)
+            changed, used = effects(statement, module)
             if name in (changed | used if by_use else changed) and grader not in used:
                 yield statement
 
@@ -95,7 +95,7 @@ def set_up_by(statement: Statement, module: Module, known: dict[str, str]) -> st
             found = next(filter(None, settings), None)
     if found is None:
         return None
-    _, used = _effects(statement, module)
+    _, used = effects(statement, module)
     others = {each for each in used if not f"{found}.".startswith(f"{module.imported.get(each)}.")}
     return None if _is_program(others, module) else found
 
@@ -114,7 +114,7 @@ def _calls(node: ast.stmt) -> bool:
     return any(isinstance(part, ast.Call) for part in ast.walk(node))
 
 
-def _effects(statement: Statement, module: Module) -> tuple[set[str], set[str]]:
+def effects(statement: Statement, module: Module) -> tuple[set[str], set[str]]:
     """The names that the functions change which a statement runs, and all names that it uses."""
     changed = _objects_used(statement, module)
     todo, used = set(statement.names.eager), set[str]()

@@ -195,6 +195,22 @@ async def g(thread):
     same(tmp_path, module.g, "aab", "abb", "")
 
 
+def test_a_name_that_was_bound_again_has_both_values(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        """
+class Rule:
+    def __init__(self, limit): self.limit = limit
+LIMIT = 5
+def make(): return Rule(LIMIT)
+RULE = make()
+LIMIT = 10
+async def g(thread): return float(100 * RULE.limit + LIMIT)
+""",
+    )
+    same(tmp_path, module.g)
+
+
 def test_tables_filled_after_their_definition_come_filled(tmp_path: Path) -> None:
     module = load(
         tmp_path,

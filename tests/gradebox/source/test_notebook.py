@@ -82,6 +82,33 @@ def test_a_cell_that_ran_again_wins_and_values_are_those_of_now(tmp_path: Path) 
 
 
 @pytest.mark.slow
+def test_a_definition_below_a_failure_does_not_count(tmp_path: Path) -> None:
+    source = execute(
+        tmp_path,
+        "import re\ndef helper(text):\n    return 2",
+        "this_fails()\ndef helper(text):\n    return 3",  # in the same line
+        "from gradebox.source import extract\nasync def g(thread):\n    return helper(thread)",
+        "print(extract(g))",
+    )
+    assert run(tmp_path, source, ["abc"]) == [2]
+
+
+@pytest.mark.slow
+def test_what_a_cell_used_before_another_ran_again_comes_first(tmp_path: Path) -> None:
+    source = execute(
+        tmp_path,
+        "import functools, re\nWORDS = ['a']\nSCALE = 10",
+        "def build():\n    return re.compile('|'.join(WORDS))\nPATTERN = build()\n"
+        "def scaled(fn):\n    scale = SCALE\n    @functools.wraps(fn)\n    async def wrapped(thread):\n"
+        "        return scale * await fn(thread)\n    return wrapped",
+        "@scaled\nasync def g(thread):\n    return len(PATTERN.findall(thread.completion())) + len(WORDS)",
+        "import functools, re\nWORDS = ['a', 'b']\nSCALE = 100",
+        "from gradebox.source import extract\nprint(extract(g))",
+    )
+    assert run(tmp_path, source, ["abb"]) == [10 * (1 + 2)]
+
+
+@pytest.mark.slow
 def test_a_grader_made_by_exec_in_a_notebook_is_refused(tmp_path: Path) -> None:
     message = execute(
         tmp_path,
