@@ -13,7 +13,7 @@ from gradebox.snapshot.snapshot import SETTINGS
 from gradebox.source import imports
 from gradebox.source.literal import literal, written
 from gradebox.source.module import Module, Statement
-from gradebox.source.names import first_line
+from gradebox.source.names import computes_when_defined, first_line
 from gradebox.source.own_modules import Use, absolute, find, packages_of, resolved, uses
 from gradebox.source.refusals import Need
 
@@ -150,8 +150,7 @@ class Closure:
         node = statement.node
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             code = getattr(self.module.globals.get(node.name), "__code__", None)
-            given = node.decorator_list or node.args.defaults or node.args.kw_defaults
-            return bool(given) or getattr(code, "co_firstlineno", None) != first_line(node)
+            return computes_when_defined(node) or getattr(code, "co_firstlineno", None) != first_line(node)
         if isinstance(node, ast.Import | ast.ImportFrom):
             return bool(uses([node], self.module.package, self.rules.refused))
         return isinstance(node, ast.ClassDef) or any(

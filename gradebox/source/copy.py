@@ -16,7 +16,7 @@ from gradebox.source.closure import Closure, CopyRules
 from gradebox.source.following import Reach, follow
 from gradebox.source.live import home_of
 from gradebox.source.module import Module, Statement, read
-from gradebox.source.names import Definition, Names
+from gradebox.source.names import Definition, Names, computes_when_defined
 from gradebox.source.own_modules import Use, find, imported
 from gradebox.source.state import advancing, changed_in, changed_parts, reads
 
@@ -102,7 +102,7 @@ class Copy:
         """What has to be equal here and in the copy; `node` is the grader's definition. None if nothing can differ."""
         closures = self.closures()
         settings = set().union(*(each.compared_settings() for each in closures))
-        if not settings and not any(each.computes() for each in closures):
+        if not settings and not computes_when_defined(node) and not any(each.computes() for each in closures):
             return None
         found, attributes = changed_parts([node], [each for _, each in self._nodes(closures)])
         changes = list(zip((each.module.globals for each in closures), found, strict=True))

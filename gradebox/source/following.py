@@ -18,6 +18,7 @@ from gradebox.source.live import (
     changes,
     check_definition,
     contents_of_others,
+    holds,
     is_of_another,
     names_changing,
     names_leading_to,
@@ -101,10 +102,13 @@ class _Following:
         return changed_in(self._module.globals, zip((live for live, _ in modules), names, strict=True))
 
     def _with_aliases(self, names: set[str]) -> set[str]:
-        """These names, and those of the same objects."""
-        live = self._module.globals
+        """These names, and those of the same objects, or of containers that were made with them."""
+        live, binders = self._module.globals, self._module.binders
         same = {id(live[name]) for name in names if name in live and not isinstance(live[name], VALUES)}
-        return names | {name for name in self._module.binders if id(live.get(name)) in same}
+        found = names | {name for name in binders if id(live.get(name)) in same}
+        made = {name for name in binders.keys() - found if any(found & each.names.eager for each in binders[name])}
+        holding = {name for name in made if holds(live.get(name), same, self._module)}
+        return self._with_aliases(found | holding) if holding else found
 
     def _changes_in_source(self, name: str) -> bool:
         """Whether a taken statement changes the value, or reads it before a later change. Then the text is uploaded."""

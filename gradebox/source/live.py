@@ -69,14 +69,17 @@ def _sharing(name: str, module: Module) -> set[str]:
     }
     if not others:
         return set()
-    if id(live) not in module.parts:
-        module.parts[id(live)] = _parts(live, module)
-    parts = module.parts[id(live)]
+    parts = _parts(live, module)
     return {
         other
         for other, value in others.items()
         if id(value) in parts or (_is_made_by(other, name, module) and _held(value) & {id(live), *parts})
     }
+
+
+def holds(value: object, objects: set[int], module: Module) -> bool:
+    """Whether a container or an object holds one of those with these ids."""
+    return not isinstance(value, _NO_PARTS) and not objects.isdisjoint(_parts(value, module))
 
 
 def _called(statement: Statement) -> str:
@@ -87,12 +90,15 @@ def _called(statement: Statement) -> str:
 
 def _parts(live: object, module: Module) -> set[int]:
     """The ids of the objects that this one holds, and of those in them."""
+    if id(live) in module.parts:
+        return module.parts[id(live)]
     found, todo = {id(module.globals)}, [live]
     while todo and len(found) < _MOST_PARTS:
         for part in gc.get_referents(todo.pop()):
             if id(part) not in found and not isinstance(part, _NO_PARTS):
                 found.add(id(part))
                 todo.append(part)
+    module.parts[id(live)] = found
     return found
 
 

@@ -72,6 +72,13 @@ def is_definition(node: ast.AST) -> TypeGuard[Definition]:
     return isinstance(node, Definition)
 
 
+def computes_when_defined(node: Definition) -> bool:
+    """Whether a `def` has a decorator or a default; a class always runs its body."""
+    if isinstance(node, ast.ClassDef):
+        return True
+    return bool(node.decorator_list or node.args.defaults or node.args.kw_defaults)
+
+
 def first_line(node: ast.stmt) -> int:
     """The line of the first decorator, or of the statement itself, as in `co_firstlineno`."""
     decorators = node.decorator_list if is_definition(node) else []

@@ -262,6 +262,16 @@ def test_a_decorated_function_that_was_edited_since_its_import(tmp_path: Path) -
         extract(module.g)
 
 
+def test_what_a_decorator_of_the_grader_read_is_compared(tmp_path: Path) -> None:
+    text = (
+        "import functools\nC = {'n': 2}\ndef scaled(fn):\n  n = C['n']\n  @functools.wraps(fn)\n"
+        "  async def scaled_fn(thread): return n * await fn(thread)\n  return scaled_fn\n"
+        "@scaled\nasync def g(thread): return 1.0\ndef change(): C['n'] = 3\nchange()"
+    )
+    with pytest.warns(GraderWarning, match=r"g \(n of its closure\) is 2 here, and 3 in the uploaded copy"):
+        extract(load(tmp_path, text).g)
+
+
 _COUNTER = "def counter():\n  n = 0\n  def count():\n    nonlocal n\n    n += 1\n    return n\n  return count\n"
 _ADVANCED = {
     "a closure": _COUNTER + "count = counter()\nIDS = [count() for _ in range(3)]\n"

@@ -301,6 +301,21 @@ def test_objects_come_along_as_other_names_changed_them(tmp_path: Path, text: st
 @pytest.mark.parametrize(
     "text",
     [
+        "COUNTS = {}\nX = {'counts': COUNTS}\nALL = [X]\n",
+        "import json\nALL = json.loads('[{\"counts\": {}}]')\nCOUNTS = ALL[0]['counts']\n",
+    ],
+)
+def test_a_container_in_another_one_stays_the_same_object(tmp_path: Path, text: str) -> None:
+    grader = (
+        "async def grade(thread):\n    COUNTS.clear()\n    COUNTS['a'] = len(thread.completion())\n"
+        "    return float(ALL[0]['counts'].get('a', 100))"
+    )
+    same(tmp_path, load(tmp_path, text + grader).grade)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "from lxml import etree\nX = etree.Element('a')\nchild = etree.SubElement(X, 'b')\nchild.text = '4'\n",
         "from lxml import etree\nX = etree.fromstring('<a><b/></a>')\nchild = X.find('b')\nchild.text = '4'\n",
         "import numpy as np\nX = np.zeros(3)\nview = X[1:]\nview[:] = 4\n",
