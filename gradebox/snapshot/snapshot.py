@@ -85,6 +85,7 @@ _OF_PYTHON = {
     *("__dataclass_fields__", "__parameters__", "__orig_bases__", "__slots__", "_abc_impl"),
     "_value2member_map_",  # it is also a cache of combined flags
     "__pydantic_core_schema__",  # made of the fields, which are compared; it contains addresses of classes
+    "__pydantic_setattr_handlers__",  # a cache of the attributes that were set
 }
 
 

@@ -61,6 +61,7 @@ class Closure:
         set_up: the modules that taken statements configure.
         unbound: names that are needed, and that no statement binds.
         done: the names that were followed, each with the index of the statement that reads it at once, or None.
+        searched: the names whose values were searched for functions and classes.
     """
 
     module: Module
@@ -76,6 +77,7 @@ class Closure:
     set_up: set[str] = field(default_factory=set)
     unbound: dict[str, Need] = field(default_factory=dict)
     done: set[tuple[str, int | None]] = field(default_factory=set)
+    searched: set[str] = field(default_factory=set)
 
     def empty(self) -> Closure:
         """One of the same module that has nothing yet."""
@@ -93,6 +95,7 @@ class Closure:
             set_up=self.set_up.copy(),
             unbound=self.unbound.copy(),
             done=self.done.copy(),
+            searched=self.searched.copy(),
         )
 
     @property

@@ -214,10 +214,12 @@ class _Following:
         refuse_command_line(statement, need)
         refuse_own_module(node, user)
         if self._grader:
-            refuse_module_name(node, user, self._module.globals["__name__"])
+            refuse_module_name(node, user, self._module.globals.get("__name__"))
         check_definition(statement, need.name, self._module)
         yield from self._needs(statement.names, need.name, statement.index)
-        yield from self._take_contents(need.name)
+        if need.name not in self.closure.searched:
+            self.closure.searched.add(need.name)
+            yield from self._take_contents(need.name)
 
     def _allowed_in(self, node: ast.stmt) -> imports.Allowed:
         """As `allowed`. In an `if`, modules that were not imported here stay behind: that branch did not run."""

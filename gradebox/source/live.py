@@ -25,7 +25,7 @@ _MOST_PARTS = 20_000
 # Functions that change their first argument: `random.shuffle(ORDER)`, and `nx.add_path(GRAPH, …)` of its own package.
 _OF_ARGUMENT = re.compile(r"shuffle|heap(ify|pop|push)|insort(_left|_right)?|SubElement")
 _OF_PACKAGE = re.compile(r"(add|fill|register|remove|set|update)[a-z_]*")
-_RESTART = "Start Python (or the kernel) again, or pass the source as a string"
+_RESTART = "start Python (or the kernel) again, or pass the source as a string"
 
 
 def wraps(value: object, function: FunctionType) -> bool:
@@ -37,8 +37,14 @@ def wraps(value: object, function: FunctionType) -> bool:
     return value is function
 
 
-def changes(name: str, module: Module) -> Iterator[Statement]:
+def changes(name: str, module: Module) -> list[Statement]:
     """Statements that change the value of `name` in place: `TABLE["a"] = 1`, `@register.add`, `fill(TABLE)`."""
+    if name not in module.changes:
+        module.changes[name] = list(_changes(name, module))
+    return module.changes[name]
+
+
+def _changes(name: str, module: Module) -> Iterator[Statement]:
     live = module.globals.get(name)
     if isinstance(live, ModuleType):
         # `string.punctuation += "…"`, `mpmath.mp.dps = 50`
@@ -263,13 +269,20 @@ def check_definition(statement: Statement, name: str, module: Module) -> None:
     live = module.globals[name]
     if isinstance(node, ast.ClassDef) and isinstance(live, type):
         _check_methods(live, statement, module.filename)
-    elif isinstance(live, FunctionType) and not isinstance(node, ast.ClassDef):
+    elif isinstance(live, FunctionType) and not isinstance(node, ast.ClassDef) and not _is_foreign(live, name, module):
         module.definition(live.__code__, name)
     else:
+        is_function = isinstance(live, FunctionType)
+        now = f"the function {live.__name__} of {live.__module__}" if is_function else type(live).__name__
         raise SourceError(
-            f"{name} was a definition in {statement.where} and is now {type(live).__name__}: something replaced it "
-            f"while the program ran. {_RESTART}"
+            f"{name} was a definition in {statement.where} and is now {now}: something replaced it while the program "
+            f"ran. If the grader needs the replacement, let it use that by its own name. Else: {_RESTART}"
         )
+
+
+def _is_foreign(live: FunctionType, name: str, module: Module) -> bool:
+    """Whether this is a function with another name of another file or cell."""
+    return live.__code__.co_name != name and live.__code__.co_filename != module.filename
 
 
 def _check_methods(live: type, statement: Statement, filename: str) -> None:
@@ -278,6 +291,6 @@ def _check_methods(live: type, statement: Statement, filename: str) -> None:
             continue
         if not statement.text.defines(method.__code__) and "assert" not in statement.source:
             raise SourceError(
-                f"{method.__qualname__} is not what {statement.where} says: the text was changed on disk since it was "
-                f"imported. {_RESTART}"
+                f"{method.__qualname__} is not what {statement.where} says, which was changed on disk since it was "
+                f"imported: {_RESTART}"
             )

@@ -99,6 +99,7 @@ class Module:
         # Statements that may change a value in place.
         self.changing = [s for s in self.statements if s.names.stores or s.names.calls or _calls(s.node)]
         self.parts: dict[int, set[int]] = {}  # of the objects that were searched
+        self.changes: dict[str, list[Statement]] = {}  # of the names that were searched
         self.binders: dict[str, list[Statement]] = {}
         self._definitions: dict[tuple[str, int], list[tuple[Statement, Definition]]] = {}
         for statement in self.statements:

@@ -55,8 +55,15 @@ def refuse_own_module(node: ast.AST, need: Need) -> None:
             )
 
 
-def refuse_module_name(node: ast.AST, need: Need, name: str) -> None:
-    """Raises SourceError for `__name__ == "__main__"` in a module of this name, which is another one in the sandbox."""
+def refuse_module_name(node: ast.AST, need: Need, name: str | None) -> None:
+    """Raises SourceError for `__name__ == "__main__"` in a module of this name, which is another one in the sandbox.
+    A module that has none is refused.
+    """
+    if name is None:
+        raise SourceError(
+            f"{need.user} was defined by `exec` in a namespace without `__name__`, and what belongs to the grader is "
+            "found by that name: set one, as in exec(code, {'__name__': 'graders'})"
+        )
     for part in ast.walk(node):
         if isinstance(part, ast.Compare):
             inside = list(ast.walk(part))

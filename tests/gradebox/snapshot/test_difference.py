@@ -483,6 +483,18 @@ def test_models_of_pydantic_are_no_difference(tmp_path: Path) -> None:
         extract(load(tmp_path, text).g, allowed=imports.of_packages("pydantic"))
 
 
+def test_a_model_of_pydantic_that_a_trial_changed_is_no_difference(tmp_path: Path) -> None:
+    text = (
+        "from pydantic import BaseModel\nclass Item(BaseModel): a: int = 1\ndef parse():\n  item = Item()\n"
+        "  item.a = 2\n  return item\nasync def g(thread): return parse().a"
+    )
+    module = load(tmp_path, text)
+    module.parse()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GraderWarning)
+        extract(module.g, allowed=imports.of_packages("pydantic"))
+
+
 def test_a_reference_with_a_long_number_is_compared(tmp_path: Path) -> None:
     """It was taken for an address in a schema of pydantic."""
     text = "class Case:\n  def __init__(self): self.table = {'ref': 'doc:123456789'}\nCASE = Case()\n"

@@ -194,6 +194,15 @@ def test_the_name_of_a_module_where_it_says_the_same_in_the_sandbox(tmp_path: Pa
     assert "NAMED = True" in same(tmp_path, load(tmp_path, text, "my_named").g)
 
 
+def test_a_module_without_a_name_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "nameless.py"
+    path.write_text("def helper(t): return 1\nasync def g(t): return helper(t)\n")
+    namespace: dict[str, Any] = {}
+    exec(compile(path.read_text(), str(path), "exec"), namespace)  # as loaders of plugins do
+    with pytest.raises(SourceError, match=r"helper was defined by `exec` in a namespace without `__name__`"):
+        extract(namespace["g"])
+
+
 def test_the_text_above_a_module_is_uploaded_if_it_is_used(tmp_path: Path) -> None:
     same(tmp_path, load(tmp_path, '"""a, b"""\nasync def g(t): return __doc__.count(t.completion())\n').g, "a", "c")
 

@@ -2,12 +2,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 import gradebox
 from gradebox.errors import SourceError
 from gradebox.source import extract, imports
+from gradebox.source.live import own_contents
 from tests.gradebox.source.extracted import load, run, same
 
 
@@ -340,6 +342,15 @@ def test_what_a_program_does_to_other_objects_stays_here(tmp_path: Path) -> None
     )
     assert "Handler" not in source
     assert "train" not in source
+
+
+def test_a_table_of_many_statements_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = "".join(f"TABLE[{n}] = re.compile('{n}')\n" for n in range(50))
+    module = load(tmp_path, f"import re\nTABLE = {{}}\n{rows}async def g(thread): return len(TABLE)")
+    search = mock.Mock(wraps=own_contents)
+    monkeypatch.setattr("gradebox.source.following.own_contents", search)
+    same(tmp_path, module.g)
+    assert search.call_count < 10
 
 
 def test_computed_and_changed_constants_are_uploaded_as_they_are_now(tmp_path: Path) -> None:

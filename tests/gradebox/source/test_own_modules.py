@@ -385,7 +385,7 @@ REFUSED = {
             "my_grader.py": "import my_text\nmy_text.__dict__['count'] = lambda text: 2\n"
             + GRADE.format("my_text.count(thread.completion())"),
         },
-        "is not what .* says: .* replaced while the program ran",
+        "was a definition in .* and is now the function <lambda> of .*let it use that by its own name",
     ),
 }
 
