@@ -12,7 +12,7 @@ from gradebox.errors import SourceError
 from gradebox.source import imports
 from gradebox.source.binding import origin, star_import, statements_binding
 from gradebox.source.closure import Closure
-from gradebox.source.literal import MAX_CHARS, is_constant, literal, written
+from gradebox.source.literal import MAX_CHARS, holds_named, is_constant, literal, written
 from gradebox.source.live import (
     VALUES,
     changes,
@@ -186,7 +186,8 @@ class _Following:
         if isinstance(live, bool | None) and isinstance(node, ast.Try) and imports.has_import(node):
             return None  # such as HAS_SYMPY: it is computed from the packages that are there
         value = literal(live)
-        return None if value is None or value == written(node, name) else value
+        is_text = value == written(node, name) or holds_named(node, live, self._module.globals)
+        return None if is_text else value
 
     def _is_found(self, node: imports.Import, name: str) -> bool:
         """Whether the import works in the sandbox, and gives the name its current value there.

@@ -2,6 +2,8 @@
 
 import ast
 import math
+from collections.abc import Mapping
+from typing import Any
 
 MAX_CHARS = 16 * 1024
 _MAX_DEPTH = 20
@@ -73,6 +75,35 @@ def written(node: ast.stmt, name: str) -> str | None:
     if isinstance(node, ast.AnnAssign) and node.value is not None:
         return _assigned([node.target], node.value, name)
     return _assigned(node.targets, node.value, name) if isinstance(node, ast.Assign) else None
+
+
+def holds_named(node: ast.stmt, live: object, values: Mapping[str, Any]) -> bool:
+    """Whether an assignment such as `TABLE = {"a": EMPTY}` gives the current value, and the text of that would have a
+    copy of what the name has: a list, dict or set, or NaN, which `is` and `in` tell from its copy.
+    """
+    value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+    parts = [] if value is None else ast.walk(value)
+    named = [values.get(part.id) for part in parts if isinstance(part, ast.Name)]
+    if not any(type(each) in (list, dict, set) or (type(each) is float and math.isnan(each)) for each in named):
+        return False
+    try:
+        return literal(_displayed(value, values)) == literal(live)
+    except (KeyError, TypeError):  # a name is gone, or the value is computed
+        return False
+
+
+def _displayed(node: ast.expr | None, values: Mapping[str, Any]) -> object:
+    if isinstance(node, ast.Name):
+        return values[node.id]
+    if isinstance(node, ast.List | ast.Tuple):
+        items = [_displayed(each, values) for each in node.elts]
+        return items if isinstance(node, ast.List) else tuple(items)
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        return {_displayed(key, values): _displayed(item, values) for key, item in pairs}
+    if isinstance(node, ast.Constant):
+        return node.value
+    raise TypeError
 
 
 def _assigned(targets: list[ast.expr], value: ast.expr, name: str) -> str | None:

@@ -318,6 +318,20 @@ def test_a_container_in_another_one_stays_the_same_object(tmp_path: Path, text: 
 @pytest.mark.parametrize(
     "text",
     [
+        "X = []\nTABLE = {'a': X, 'b': []}\n",
+        "X = float('nan')\nTABLE = {'a': X, 'b': 1.0}\n",
+        "A = []\nX = A\nTABLE = {'a': A, 'b': 1.0}\n",
+        "X, KEY = [], 'a'\nTABLE = {KEY: 5, 'b': X}\ndel KEY\n",
+    ],
+)
+def test_a_table_holds_what_a_name_stands_for(tmp_path: Path, text: str) -> None:
+    fn = load(tmp_path, text + "async def grade(thread): return float(TABLE['a'] is X) + len(TABLE)").grade
+    same(tmp_path, fn)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "from lxml import etree\nX = etree.Element('a')\nchild = etree.SubElement(X, 'b')\nchild.text = '4'\n",
         "from lxml import etree\nX = etree.fromstring('<a><b/></a>')\nchild = X.find('b')\nchild.text = '4'\n",
         "import numpy as np\nX = np.zeros(3)\nview = X[1:]\nview[:] = 4\n",
