@@ -40,6 +40,7 @@ CUT = " (its other parts)"
 _MOST_PARTS = 20_000  # of a name
 _LONG = 1000  # of a container with as many plain items, a digest stands for all
 _MOST_DIGESTED = 1_000_000  # items; of longer containers, only the length is compared
+_TABLE = 100_000  # cells of a table of pandas; of larger ones, only the shape is compared
 _DEPTH = 12
 _CHARS = 60
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, range, slice)
@@ -76,6 +77,7 @@ _MARKED = {opmap["LOAD_GLOBAL"], *([opmap["LOAD_ATTR"]] if sys.version_info >= (
 # Classes of the standard library whose objects are their attributes.
 _OF_ATTRIBUTES = {
     *("argparse.Namespace", "collections.ChainMap", "collections.UserDict", "statistics.NormalDist", "string.Template"),
+    *("json.encoder.JSONEncoder", "textwrap.TextWrapper"),
     *("types.SimpleNamespace", "configparser.ConfigParser", "configparser.RawConfigParser"),
 }
 # Attributes of classes that Python or pydantic writes, and that say nothing of what the class does.
@@ -191,6 +193,8 @@ class Snapshot:
             return f"module {value.__name__}"
         if kind.__module__ == "numpy":
             return _numpy(value)
+        if kind.__module__.partition(".")[0] == "pandas" and hasattr(kind, "to_csv"):
+            return _pandas(value)
         if isinstance(value, collections.defaultdict):
             return kind.__name__  # reading it may add items
         if isinstance(value, _CONTAINERS):
@@ -400,6 +404,11 @@ def _numpy(value: Any) -> str:
     if value.dtype.hasobject:
         return f"array of {value.size} objects"
     return f"array {value.shape} of {value.dtype}, {hashlib.sha256(value.tobytes()).hexdigest()[:16]}"
+
+
+def _pandas(value: Any) -> str:
+    digest = _hashed(value.to_csv()) if value.size <= _TABLE else "not compared"
+    return f"{type(value).__name__} {value.shape}, {digest}"
 
 
 def _short(text: str) -> str:

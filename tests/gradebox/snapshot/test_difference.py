@@ -106,6 +106,10 @@ _FILLED = {
         "async def g(thread):\n  found = set()\n  for word in ALL.items:\n"
         "    if word in thread.completion(): found.add(word)\n  return len(found)"
     ),
+    "as attributes of the standard library": (
+        "import textwrap\nWRAP = textwrap.TextWrapper()\ndef narrow(): WRAP.width = 1\nnarrow()\n"
+        "async def g(thread): return len(WRAP.wrap('a b ' + thread.completion()))"
+    ),
     "with defaults for other keys": (
         "from collections import defaultdict\nTABLE = defaultdict(lambda: 0.5)\ndef load(): TABLE['4'] = 3.0\nload()\n"
         "async def g(thread): return sum(TABLE[word] for word in thread.completion().split())"
@@ -493,6 +497,19 @@ def test_a_model_of_pydantic_that_a_trial_changed_is_no_difference(tmp_path: Pat
     with warnings.catch_warnings():
         warnings.simplefilter("error", GraderWarning)
         extract(module.g, allowed=imports.of_packages("pydantic"))
+
+
+def test_tables_of_pandas_are_compared(tmp_path: Path) -> None:
+    text = (
+        "import pandas as pd\nTABLE = pd.DataFrame({'a': [1.5, None], 'b': ['x', None]})\n"
+        "def fill(): TABLE.loc[0, 'a'] = 100\n{}async def g(thread): return TABLE['a'].sum()"
+    )
+    allowed = imports.of_packages("pandas")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GraderWarning)
+        extract(load(tmp_path, text.replace("{}", "")).g, allowed=allowed)
+    with pytest.warns(GraderWarning, match=r"TABLE is DataFrame \(2, 2\), .* here, and DataFrame \(2, 2\), "):
+        extract(load(tmp_path, text.replace("{}", "fill()\n")).g, allowed=allowed)
 
 
 def test_a_reference_with_a_long_number_is_compared(tmp_path: Path) -> None:
