@@ -15,6 +15,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from gradebox.errors import SourceError
+from gradebox.snapshot.snapshot import code_text
 from gradebox.source.imports import full_names
 from gradebox.source.names import Definition, Names, first_line, is_definition, names_of
 
@@ -46,7 +47,16 @@ class Text:
         """Whether this text defines a function or class with this code. Python compiles a file as a whole, and a
         notebook each statement alone, which may give other code for names that the text imports.
         """
-        return code in self._codes or code in self._codes_alone
+        return code in self._codes or code in self._codes_alone or self.defines_elsewhere(code)
+
+    def defines_elsewhere(self, code: CodeType, line: int | None = None) -> bool:
+        """Whether this text defines, in that line or any, a function that does the same, and autoreload put it in place
+        of the one that was imported. It compiles a function alone, so that the lines differ.
+        """
+        if "IPython.extensions.autoreload" not in sys.modules:
+            return False
+        same = (each for each in self._codes if each.co_name == code.co_name and code_text(each) == code_text(code))
+        return any(line in (None, each.co_firstlineno) for each in same)
 
     @functools.cached_property
     def _codes(self) -> set[CodeType]:
@@ -152,6 +162,9 @@ class Module:
         for statement, node in reversed(self._definitions.get((code.co_name, code.co_firstlineno), [])):
             if _is_code_of(code, node, statement.text):
                 return statement, node
+        for (defined, line), found in self._definitions.items():
+            if defined == code.co_name and found[-1][0].text.defines_elsewhere(code, line):
+                return found[-1]
         raise SourceError(
             f"{name} is not what {Path(code.co_filename).name}, line {code.co_firstlineno} says: the text was changed "
             "on disk since it was imported, or the function was replaced while the program ran. "

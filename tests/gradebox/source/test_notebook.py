@@ -109,6 +109,21 @@ def test_what_a_cell_used_before_another_ran_again_comes_first(tmp_path: Path) -
 
 
 @pytest.mark.slow
+def test_what_autoreload_put_in_place_is_found(tmp_path: Path) -> None:
+    (tmp_path / "my_rules.py").write_text("class Rule:\n    def score(self): return 1\ndef f(): return 1\n")
+    edited = "import math\n\nclass Rule:\n    def score(self):\n        return math.floor(2.5)\ndef f(): return 10\n"
+    source = execute(
+        tmp_path,
+        "%load_ext autoreload\n%autoreload 2",
+        "import os, my_rules\nfrom gradebox.source import extract",
+        f"with open('my_rules.py', 'w') as file: file.write({edited!r})\nos.utime('my_rules.py', (2e9, 2e9))",
+        "async def g(thread): return my_rules.Rule().score() + my_rules.f()",
+        "print(extract(g))",
+    )
+    assert run(tmp_path, source, ["abc"]) == [12]
+
+
+@pytest.mark.slow
 def test_a_grader_made_by_exec_in_a_notebook_is_refused(tmp_path: Path) -> None:
     message = execute(
         tmp_path,
