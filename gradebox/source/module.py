@@ -53,7 +53,7 @@ class Text:
         """Whether this text defines, in that line or any, a function that does the same, and autoreload put it in place
         of the one that was imported. It compiles a function alone, so that the lines differ.
         """
-        if "IPython.extensions.autoreload" not in sys.modules:
+        if not _has_autoreload():
             return False
         same = (each for each in self._codes if each.co_name == code.co_name and code_text(each) == code_text(code))
         return any(line in (None, each.co_firstlineno) for each in same)
@@ -230,14 +230,20 @@ def _texts(function: FunctionType) -> list[Text]:
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, function.__globals__)
     if not lines:
+        again = f"run importlib.reload of {function.__module__}, if autoreload added the function to it; else "
         raise SourceError(
-            f"{name} was defined in {code.co_filename}, and Python keeps no source of that: put the function in a "
-            "file or a notebook cell, or pass the source as a string"
+            f"{name} was defined in {code.co_filename}, and Python keeps no source of that: "
+            f"{again if _has_autoreload() else ''}put the function in a file or a notebook cell, or pass the source as "
+            "a string"
         )
     source = "".join(lines)
     if not _parses(source):
         raise _changed_on_disk(Path(code.co_filename), name)
     return [Text(Path(code.co_filename).name, source, flags)]
+
+
+def _has_autoreload() -> bool:
+    return "IPython.extensions.autoreload" in sys.modules
 
 
 def _changed_on_disk(path: Path, name: str) -> SourceError:

@@ -124,6 +124,22 @@ def test_what_autoreload_put_in_place_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_grader_that_autoreload_added_to_its_module_is_told_to_reload(tmp_path: Path) -> None:
+    (tmp_path / "my_rules.py").write_text("def f(): return 1\n")
+    edited = "def f(): return 1\nasync def g(thread): return 2\n"
+    message = execute(
+        tmp_path,
+        "%load_ext autoreload\n%autoreload 2",
+        "import importlib, os, my_rules\nfrom gradebox.source import extract",
+        f"with open('my_rules.py', 'w') as file: file.write({edited!r})\nos.utime('my_rules.py', (2e9, 2e9))",
+        "try:\n    extract(my_rules.g)\nexcept ValueError as error:\n    print(error)\n"
+        "importlib.reload(my_rules)\nprint(extract(my_rules.g))",
+    )
+    assert "run importlib.reload of my_rules, if autoreload added the function to it" in message
+    assert "async def grade(thread): return 2" in message
+
+
+@pytest.mark.slow
 def test_a_grader_made_by_exec_in_a_notebook_is_refused(tmp_path: Path) -> None:
     message = execute(
         tmp_path,
