@@ -39,6 +39,7 @@ _ZONES = Path("/usr/lib/zoneinfo")  # another folder that `zoneinfo` searches; a
 _PREFIX = Path("/usr")
 _ROOMS = Path(__file__).parent.parent
 _COPY = re.compile(r"(python|guest)-[0-9a-f]{16}")
+_RANDOM_BYTES = 4096  # of a file in place of /dev/urandom. torch reads eight at its import; each open starts anew
 _UNUSED_S = 7 * 24 * 3600.0  # a copy that no process has used for this long is removed: it can be made again
 _MOST_REMOVED = 10  # copies at one start, which waits for it
 _LEFT_OUT = {
@@ -285,6 +286,7 @@ def _copy_interpreter(target: Path) -> None:
     for folder in ("tmp", "dev", "dev/shm", str(GUEST).lstrip("/"), str(PACKAGES).lstrip("/")):
         (target / folder).mkdir(parents=True, exist_ok=True)
     (target / "dev/null").touch()
+    (target / "dev/urandom").write_bytes(hashlib.shake_256().digest(_RANDOM_BYTES))
     shared_folders.open_to_read(target)
 
 

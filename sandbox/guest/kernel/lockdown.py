@@ -28,6 +28,7 @@ _ALL_FILE_ACCESS = (0, (1 << 13) - 1, (1 << 14) - 1, (1 << 15) - 1, (1 << 15) - 
 _ALL_NET_ACCESS = 0b11
 _SCOPE_ABSTRACT_UNIX_SOCKET = 0b01
 _WRITABLE = ("/tmp", "/dev/shm")  # private to the sandbox
+_RANDOM = "/dev/urandom"  # with bubblewrap, a file of the image
 _SYSTEM = ("/bin", "/lib", "/lib64", "/opt", "/usr")
 
 
@@ -197,6 +198,8 @@ def restrict_files() -> None:
                 if os.path.isdir(folder):  # pathlib costs a cold sandbox 5 ms
                     _allow(ruleset, folder, access)
         _allow(ruleset, "/dev/null", (_READ_FILE | _WRITE_FILE | _TRUNCATE) & handled)
+        if os.path.exists(_RANDOM):
+            _allow(ruleset, _RANDOM, _READ_FILE)
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
         _landlock(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     finally:

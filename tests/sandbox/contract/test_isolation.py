@@ -75,6 +75,7 @@ REFUSED = {
     "the console": "os.open('/dev/console', os.O_RDWR)",
     "an endless file": "open('/dev/zero', 'rb')",
     "a full file": "open('/dev/full', 'wb')",
+    "what random numbers are made from": "open('/dev/urandom', 'wb').write(b'x')",
     "a fuse": "os.open('/dev/fuse', os.O_RDWR)",
     "message queues as files": "os.listdir('/dev/mqueue')",
     "the host's own folders": "os.listdir('/var')",
@@ -127,6 +128,11 @@ def test_it_is_nobody(inside: Grader) -> None:
 
 def test_the_host_has_another_name(inside: Grader) -> None:
     assert inside.ask("import socket\nanswer = socket.gethostname()") == "sandbox" != socket.gethostname()
+
+
+def test_libraries_that_read_dev_urandom_can(inside: Grader) -> None:
+    """torch 2.13 reads eight bytes of it when it is imported."""
+    assert inside.ask("answer = len(open('/dev/urandom', 'rb').read(8))") == 8
 
 
 def test_it_sees_its_own_processes_alone(inside: Grader) -> None:
