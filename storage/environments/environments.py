@@ -77,12 +77,12 @@ class Environments:
         key: str,
         requirements: Sequence[str] | None,
         data: str | None = None,
-        python: str | None = None,
+        unusable: int | None = None,
     ) -> Environment:
-        """Queues a new build, unless the newest one has the same content, has not failed and is for this Python version
-        (None: any). For requirements and data, None keeps the current value. If the project has as many builds as it
-        may, the new one replaces one of this environment that no version of a grader names: the oldest failed one, else
-        the oldest one.
+        """Queues a new build, unless the newest one has the same content, has not failed and is not number `unusable`.
+        For requirements and data, None keeps the current value. If the project has as many builds as it may, the new
+        one replaces one of this environment that no version of a grader names: the oldest failed one, else the oldest
+        one.
 
         Raises:
             NotFound: there is no such environment, or no such data.
@@ -95,7 +95,7 @@ class Environments:
             newest = records.read_build(pipe, environment, environment.build)
             packages = newest.requirements if requirements is None else list(requirements)
             beside = newest.data if data is None else data
-            is_usable = newest.state == "building" or (newest.state == "ready" and python in (None, newest.python))
+            is_usable = newest.state != "failed" and newest.number != unusable
             if (newest.requirements, newest.data) == (packages, beside) and is_usable:
                 pipe.multi()
                 return environment.model_copy(update={"builds": [newest]})

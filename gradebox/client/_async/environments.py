@@ -60,8 +60,8 @@ class AsyncEnvironments:
         """Makes a new build with these packages instead of the current ones. Graders keep the build that they use.
 
         If `requirements` or `data` is None, the new build has the current packages or data; `data=""` removes the data.
-        The same packages and data make no new build, unless the last one failed or was for another Python version.
-        Raises the same exceptions as `create`.
+        The same packages and data make no new build, unless the last one failed, was for another Python version
+        or is lost. Raises the same exceptions as `create`.
         """
         listed = None if requirements is None else _listed(requirements)
         fields = {"requirements": listed, "data": await self._send(data)}

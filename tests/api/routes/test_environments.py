@@ -1,6 +1,7 @@
 """Tests of environments over HTTP. tests/gradebox/test_environments.py builds some."""
 
 import hashlib
+import io
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -210,13 +211,15 @@ def test_a_content_that_is_lost_is_no_score(client: httpx.Client, service: Servi
 
 
 @pytest.mark.usefixtures("on")
-@pytest.mark.parametrize(("python", "build"), [(PYTHON, 1), ("3.1", 2)])
-def test_the_same_packages_are_built_anew_for_another_python(
-    client: httpx.Client, service: Service, python: str, build: int
+@pytest.mark.parametrize(("python", "is_stored", "build"), [(PYTHON, True, 1), (PYTHON, False, 2), ("3.1", True, 2)])
+def test_the_same_packages_are_built_anew_if_the_build_cannot_be_used(
+    client: httpx.Client, service: Service, python: str, is_stored: bool, build: int
 ) -> None:
     client.post(PATH, json={"key": "math", "requirements": ["numpy"]})
     claim = service.store.builds.claim()
     assert claim is not None
+    if is_stored:
+        service.store.archives.keep(SHA256, io.BytesIO(b"content"))
     service.store.builds.finish(claim, Made([], SHA256, python, 1, 1))
     if python != PYTHON:
         wanted = {"source": "async def grade(thread):\n    return 1.0\n", "environment": "math"}
