@@ -26,7 +26,10 @@ from worker.unit_watch import UnitWatch
 
 _encoder = msgspec.json.Encoder()
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
-_TRIED = "the service tried {tries} times to score this thread and never finished: try it again later"
+_TRIED = (
+    "the service tried {tries} times to score this thread and never finished: the log of its workers says why. Try it "
+    "again later"
+)
 _NO_ROOM = (
     "the project's batches take as much room as they may, so this thread was not scored: delete some batches and send "
     "it again, or have the operator raise GRADEBOX_PROJECT_SPOOL_GB"
