@@ -1,8 +1,10 @@
-"""A server of the S3 protocol."""
+"""Servers of the S3 protocol."""
 
 import secrets
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -27,3 +29,43 @@ def object_store() -> Iterator[str]:
             yield f"s3://{bucket}/spool"
         finally:
             server.stop()
+
+
+@contextmanager
+def store_that_answers(status: int, body: bytes = b"", missing: int = 0) -> Iterator[list[str]]:
+    """An object store that gives this answer to every request. Its connections break before the last `missing` bytes of
+    the body. Yields the list of the requests.
+    """
+    requests: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # answers `Expect: 100-continue`
+
+        def handle_one_request(self) -> None:
+            self.raw_requestline = self.rfile.readline()
+            if self.parse_request():
+                requests.append(self.requestline)
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body) + missing))
+                self.end_headers()
+                self.wfile.write(b"" if self.command == "HEAD" else body)
+            self.close_connection = True
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name in the base class
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        for name, value in {"ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x", "MAX_ATTEMPTS": "1"}.items():
+            patch.setenv(f"AWS_{name}", value)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
+        try:
+            yield requests
+        finally:
+            server.shutdown()
+
+
+def problem(code: str) -> bytes:
+    """The body of an object store's answer with this error code."""
+    return f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>no</Message></Error>".encode()

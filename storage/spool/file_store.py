@@ -18,6 +18,9 @@ MIB = 1024 * 1024
 # No cached listings, because other processes change the files. An upload holds one block in memory.
 _S3_OPTIONS = {"use_listings_cache": False, "skip_instance_cache": True, "default_block_size": 8 * MIB}
 _OPTIONS = {"s3": _S3_OPTIONS, "s3a": _S3_OPTIONS}
+_S3_ROUNDS = 2  # of the tries of the AWS libraries; s3fs nests its rounds, so its five would be 125 tries of a read
+# Of S3, MinIO and Ceph, which send them with various statuses.
+_FULL_CODES = ("QuotaExceeded", "XMinioAdminBucketQuotaExceeded", "XMinioStorageFull")
 _TOGETHER_BYTES = 8 * MIB  # of ranges that are requested at once
 
 
@@ -55,6 +58,8 @@ class FileStore:
             raise SpoolUnusable(f"GRADEBOX_SPOOL_URL is invalid: {error}") from error
         self.is_folder = isinstance(self.system, LocalFileSystem)
         self._no_credentials, self._foreign = _foreign_errors(store)
+        if store in _OPTIONS:
+            self.system.retries = _S3_ROUNDS
 
     def exists(self, path: str) -> bool:
         """Whether a file exists."""
@@ -79,7 +84,7 @@ class FileStore:
         with self._as_os_errors():
             if self.is_folder:
                 return Path(path).open("rb")
-            return cast(IO[bytes], self.system.open(path, "rb", cache_type=cache_type))
+            return self._guarded(self.system.open(path, "rb", cache_type=cache_type))
 
     def read_ranges(self, ranges: Iterable[FileRange]) -> Iterator[bytes]:
         """The bytes of each range. Requests several ranges at once from an object store.
@@ -141,7 +146,7 @@ class FileStore:
         """Opens a new object. If the block raises, discards it: closing it would store the bytes written so far."""
         with self.system.open(path, "wb") as file:
             try:
-                yield file
+                yield self._guarded(file)
             except BaseException:
                 file.forced = True  # makes close() write nothing more
                 file.discard()
@@ -193,10 +198,21 @@ class FileStore:
             folder = folder.parent
         return folder
 
+    def _guarded(self, file: IO[bytes]) -> IO[bytes]:
+        """The file of an object, whose reads and writes are requests that may fail too."""
+        if self._foreign:
+            for name in ("read", "write"):
+                setattr(file, name, self._as_os_errors()(getattr(file, name)))
+        return file
+
     @contextmanager
     def _as_os_errors(self) -> Iterator[None]:
         try:
             yield
+        except OSError as error:
+            if _code_of(error) in _FULL_CODES:
+                raise OSError(errno.ENOSPC, f"the object store is full: {error}", self.root) from error
+            raise
         except self._no_credentials as error:
             raise PermissionError(errno.EACCES, f"the spool refuses it: {error}", self.root) from error
         except self._foreign as error:
@@ -221,13 +237,19 @@ def _whole(one: FileRange, found: bytes | BaseException) -> bytes:
         found = CutOff(errno.EIO, f"the file {what}", one.path)
     elif isinstance(found, FileNotFoundError):
         what = "is gone from the spool"
-    elif isinstance(found, OSError) and found.errno == errno.EINVAL:
+    elif _code_of(found) in ("InvalidRange", "416"):
         what = f"ends in the spool before {one.start} bytes"
     else:
         raise found
     if one.payload_of is None:
         raise found
     raise PayloadLost(f"the payload of batch {one.payload_of} {what}") from found
+
+
+def _code_of(error: BaseException) -> str | None:
+    """The code in an object store's answer from which s3fs made this error. Errnos stand for many codes."""
+    answer = getattr(error.__cause__, "response", None)
+    return answer["Error"].get("Code") if answer else None
 
 
 _Errors = tuple[type[Exception], ...]
@@ -239,5 +261,6 @@ def _foreign_errors(store: str) -> tuple[_Errors, _Errors]:
         return (), ()
     # botocore comes with s3fs, which few deployments need.
     from botocore.exceptions import BotoCoreError, NoCredentialsError, PartialCredentialsError
+    from s3fs.core import S3_RETRYABLE_ERRORS  # raised as they are after the last try: a body that ended early, for one
 
-    return (NoCredentialsError, PartialCredentialsError), (BotoCoreError,)
+    return (NoCredentialsError, PartialCredentialsError), (BotoCoreError, *S3_RETRYABLE_ERRORS)

@@ -7,7 +7,8 @@ import pytest
 from storage.errors import CutOff, PayloadLost, SpoolUnusable
 from storage.spool import disk
 from storage.spool.file_store import MIB
-from storage.spool.spool import Spool
+from storage.spool.spool import Spool, is_full
+from tests.object_store import problem, store_that_answers
 
 
 def test_ranges_of_one_file_and_of_several(spool: Spool) -> None:
@@ -194,6 +195,40 @@ def test_an_object_store_that_is_not_there_is_an_os_error(monkeypatch: pytest.Mo
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     with pytest.raises(OSError, match="the spool does not answer"):
         Spool("s3://nowhere/else").read_payload("b1", 0, 1)
+
+
+def test_a_body_that_an_object_store_breaks_off_is_an_os_error() -> None:
+    with store_that_answers(200, b"cut", missing=100) as requests:
+        spool = Spool("s3://bucket/spool")
+        for read in (lambda: spool.read_payload("b1", 0, 103), lambda: spool.open_outcomes("b1", 0, 1)):
+            with pytest.raises(OSError, match="the spool does not answer"):
+                read()
+        with spool.open_recorded("b1", "x") as file, pytest.raises(OSError, match="the spool does not answer"):
+            file.read(50)
+    assert len(requests) == 2 + 3 + 3  # each read is tried twice; before the last two, the size is asked for
+
+
+def test_a_part_that_an_object_store_refuses_is_an_os_error_of_the_write() -> None:
+    with (
+        store_that_answers(200, missing=1),
+        pytest.raises(ZeroDivisionError),
+        Spool("s3://bucket/spool").writing_payload("b1") as file,
+    ):
+        with pytest.raises(OSError, match="the spool does not answer"):
+            file.write(bytes(9 * MIB))
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("code", ["QuotaExceeded", "XMinioAdminBucketQuotaExceeded", "XMinioStorageFull"])
+def test_an_object_store_without_room_is_full_as_a_disk_is(code: str) -> None:
+    with store_that_answers(403, problem(code)), pytest.raises(OSError, match="the object store is full") as full:
+        Spool("s3://bucket/spool").write_outcomes("b1", {(0, 1): b"{}\n"})
+    assert is_full(full.value)
+
+
+def test_a_payload_is_not_lost_because_an_object_store_refuses_to_read_it() -> None:
+    with store_that_answers(400, problem("AuthorizationHeaderMalformed")), pytest.raises(OSError, match="no"):
+        Spool("s3://bucket/spool").read_payload("b1", 5, 10)
 
 
 def test_what_waiting_does_not_help_is_told_from_what_may_pass(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
