@@ -124,12 +124,13 @@ class OutcomeWriter:
 
     def _write(self, batch: str, units: Sequence[Scored]) -> None:
         files = {(one.lease.unit, one.lease.attempt): one.lines for one in units}
-        stopping = self._context.stopping
+        stopping, spool = self._context.stopping, self._context.store.spool
         unexplained = 0
         while (error := self._failure(batch, files)) is not None:
             self._context.spool_error = error
             _log.warning("outcomes cannot be written", batch=batch, again_in_s=_PAUSE_S, error=str(error))
-            if not is_full(error) and self._context.store.spool.trouble() is None:
+            # A folder may refuse one file for good; an object store refuses some for a while, and takes the probe's.
+            if spool.files.is_folder and not is_full(error) and spool.trouble() is None:
                 unexplained += 1  # once, because the trouble may have ended before it was looked for
             if stopping.wait(_PAUSE_S) or unexplained > 1:
                 self._context.spool_error = None

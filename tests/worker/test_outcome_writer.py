@@ -97,6 +97,26 @@ def test_a_trouble_that_is_over_before_it_is_looked_for_gives_nothing_back(
     assert store.batches.get("default", batch).state == "finished"
 
 
+def test_outcomes_wait_while_an_object_store_takes_the_probe_alone(
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outcome_writer, "_PAUSE_S", 0.01)
+    batch = accept(store, 1000)
+    spool, write, errors = store.spool, store.spool.write_outcomes, [OSError("slow down")] * 5
+
+    def fail_for_a_while(batch: str, files: dict[tuple[int, int], bytes]) -> None:
+        if errors:
+            raise errors.pop()
+        spool.files.is_folder = True
+        write(batch, files)
+
+    monkeypatch.setattr(spool.files, "is_folder", False)
+    monkeypatch.setattr(spool, "write_outcomes", fail_for_a_while)
+    with UnitQueue(context) as queue, OutcomeWriter(context, queue) as writer:
+        writer.add(scored(queue, 0))
+    assert store.batches.get("default", batch).state == "finished"
+
+
 def test_what_goes_wrong_with_one_batch_loses_nothing_of_the_others(
     store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
