@@ -249,7 +249,7 @@ def _whole(one: FileRange, found: bytes | BaseException) -> bytes:
 def _code_of(error: BaseException) -> str | None:
     """The code in an object store's answer from which s3fs made this error. Errnos stand for many codes."""
     answer = getattr(error.__cause__, "response", None)
-    return answer["Error"].get("Code") if answer else None
+    return answer.get("Error", {}).get("Code") if isinstance(answer, dict) else None
 
 
 _Errors = tuple[type[Exception], ...]
