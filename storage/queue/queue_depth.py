@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from redis import Redis
@@ -38,8 +39,13 @@ class Queue:
         self._redis = redis
 
     def waits(self, lane: Lane) -> bool:
-        """Whether a lane has unleased units."""
-        return bool(self._redis.exists(redis_keys.turns(lane)))
+        """Whether a lane has units that are not done: unleased ones, or leased ones, whose worker may have died."""
+        if self._redis.exists(redis_keys.turns(lane)):
+            return True
+        leases: list[Any] = self._redis.zrange(redis_keys.LEASES, 0, -1)  # a few for each worker
+        batches = {text(lease).partition(":")[0] for lease in leases}
+        found: list[Any] = [self._redis.hmget(redis_keys.batch(one), "lane", "state") for one in batches]
+        return any(text(own or b"") == lane and state == b"running" for own, state in found)  # not of a cancelled one
 
     def depth(self) -> Depth:
         """The current depth.

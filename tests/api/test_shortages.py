@@ -61,6 +61,22 @@ def test_batches_that_wait_for_no_worker_are_told_with_what_to_start(
     assert told(shortages) == []
 
 
+@pytest.mark.parametrize(("lane", "asks"), [("asking", ASKS), ("", ())])
+def test_a_batch_whose_chunks_are_all_with_a_worker_that_died_is_told(
+    store: Store, clock: list[float], lane: Lane, asks: Sequence[str]
+) -> None:
+    shortages = Shortages(store)
+    batch_id = accept(store, 1, wanted(store, "g", asks=asks))
+    assert store.leases.claim(lane=lane)
+    for _ in range(2):
+        shortages.look()
+        clock[0] += GRACE_S
+    assert [f"no worker{' for them' if lane else ''} is running" in said for said in told(shortages)] == [True]
+    store.batches.cancel("default", batch_id)  # it needs no worker, though its lease is there until one looks
+    shortages.look()
+    assert told(shortages) == []
+
+
 def test_workers_that_cannot_work_are_told_with_the_reason(
     store: Store, clock: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
