@@ -7,6 +7,7 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 from fastapi.requests import HTTPConnection
+from prometheus_client import Gauge
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.access.callers import Caller, WaitingClient, watched
@@ -72,6 +73,8 @@ class Services:
         registry.register(pool.counts.registry)
         registry.register(self.asker.counts.registry)
         registry.register(Stored(store))
+        troubles = Gauge("gradebox_troubles", "Troubles and warnings that `/readyz` names.", registry=registry)
+        troubles.set_function(lambda: len(self.readiness.troubles()) + len(self.shortages.known))
         self.requests = Requests(registry)
         folder = self.settings.metrics_dir
         self.exposition = Exposition(registry if folder is None else MergedMetrics(registry, folder))

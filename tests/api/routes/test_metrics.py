@@ -75,6 +75,16 @@ def test_requests_are_counted_by_the_template_of_their_route(service: Service, c
 
 
 @pytest.mark.sandbox
+def test_what_readyz_names_is_counted(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("api.readiness.LOOK_S", 0.0)
+    assert value(scraped(service), "gradebox_troubles") == 0
+    monkeypatch.setattr(service.services.shortages, "known", ("no worker",))
+    assert value(scraped(service), "gradebox_troubles") == 1
+    monkeypatch.setattr(service.services.pool, "trouble", lambda: "the engine hangs")
+    assert value(scraped(service), "gradebox_troubles") == 2
+
+
+@pytest.mark.sandbox
 def test_what_is_scored_is_counted_by_grader_and_kind_of_error(
     service: Service, client: httpx.Client, worker: None
 ) -> None:

@@ -24,7 +24,7 @@ ALERTS = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule
 OF_PANELS = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]
 QUERIES = [*OF_PANELS, *(alert["expr"] for alert in ALERTS)]
 OF_PROMETHEUS = {"job", "instance"}  # Prometheus adds these
-WORDS = {"by", "without", "sum", "max", "min", "rate", "increase", "topk", "histogram_quantile", "le", "and", "on"}
+WORDS = {"by", "without", "sum", "max", "min", "rate", "increase", "topk", "histogram_quantile", "le", "up"}
 ASK = b'{"ask":"model","messages":[{"content":"?","role":"user"}],"name":"judge","sample":0}'
 METRIC = re.compile(r"\b(?:gradebox|process)_[a-z_]+")
 
@@ -61,7 +61,7 @@ def test_every_query_asks_for_what_there_is(told: dict[str, set[str]]) -> None:
     assert len(QUERIES) > 25
     for query in QUERIES:
         asked = METRIC.findall(query)
-        assert asked, query
+        assert asked or "(up{" in query, query
         for metric in asked:
             assert metric in told, f"{metric} of {query!r} is not told"
         known = set[str]().union(*(told[metric] for metric in asked))
