@@ -9,6 +9,7 @@ from redis.lock import Lock
 
 from storage import redis_keys
 from storage.connection import script, text
+from storage.errors import OutcomesLost
 from storage.spool import spool_mark
 from storage.store import Store
 
@@ -121,7 +122,10 @@ class Janitor:
         spool = self._store.spool
         # First: the batch may run again, and write others.
         files, tables = spool.outcome_files(batch_id), spool.tables(batch_id)
-        settled = self._store.batches.settled(batch_id)
+        try:
+            settled = self._store.batches.settled(batch_id)
+        except OutcomesLost:
+            return  # nothing tells any more which outcomes count: they go with the batch
         if settled is None:
             return  # it runs again, or it was deleted and its files are condemned
         attempts = dict(enumerate(settled))

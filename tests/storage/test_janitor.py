@@ -141,6 +141,23 @@ def test_a_folder_that_cannot_be_removed_stands_in_the_way_of_no_other(
     assert files(folder) == set()
 
 
+def test_a_batch_with_a_lost_table_stands_in_the_way_of_no_other(
+    store: Store, redis: Redis, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.spool.lost_files.SETTLED_S", 0.0)
+    lost = accept(store, 40_000, wanted(store, "lost"))
+    store.batches.cancel("default", lost)
+    store.freezer.freeze(lost)
+    (name,) = store.spool.tables(lost)
+    (folder / "outcomes" / lost / name).unlink()
+    redis.zadd(redis_keys.UNTIDY, {lost: time.time() - 3601})
+    other = over(store, 1)
+    redis.zadd(redis_keys.UNFROZEN, {other: 1})
+    Janitor(store, None).look()
+    assert redis.hexists(redis_keys.FROZEN, other)
+    assert not redis.exists(redis_keys.UNTIDY)
+
+
 def test_what_was_not_frozen_is_frozen(store: Store, redis: Redis) -> None:
     batch = over(store, 1)
     cancelled = accept(store, 10)
