@@ -67,10 +67,21 @@ local function is_first()
   return redis.call('HSETNX', counted, ARGV[7], 1) == 1
 end
 
+-- The counts of `kind:key`. Beyond 50,000 counts of a project, new keys of a kind are counted together: the counts of
+-- deleted graders and models stay.
+local function count_by(kind, key, counts)
+  local is_full = redis.call('HLEN', spent) >= 50000
+  local prefix = kind .. ':' .. key .. ':'
+  if is_full and redis.call('HEXISTS', spent, prefix .. counts[1]) == 0 then prefix = kind .. ':(rest):' end
+  count_in(spent, prefix, counts)
+end
+
 local function count(counts)
   if ARGV[5] and not is_first() then return end
-  for _, prefix in ipairs({'', ask.asked .. ':'}) do count_in(spent, prefix, counts) end
-  if ask.grader ~= '' then count_in(spent, 'grader:' .. ask.grader .. ':', counts) end
+  count_in(spent, '', counts)
+  local kind, key = string.match(ask.asked, '^(%a+):(.*)$')
+  count_by(kind, key, counts)
+  if ask.grader ~= '' then count_by('grader', ask.grader, counts) end
   for _, period in ipairs({{ask.day, 40}, {ask.month, 400}}) do
     count_in(spent .. ':' .. period[1], '', counts)
     redis.call('EXPIRE', spent .. ':' .. period[1], period[2] * 86400)

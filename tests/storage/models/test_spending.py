@@ -34,6 +34,19 @@ def found(store: Store, number: int, keeping: Keeping = KEEPING) -> bytes | None
     return count(store, keeping=keeping, find=_digest(number)).reply
 
 
+def test_what_graders_that_come_and_go_cost_takes_no_more_and_more_room(store: Store) -> None:
+    count(store, spent=Spent(asks=1))
+    of_deleted = {f"grader:deleted-{number}:asks": 1 for number in range(50_000)}
+    store.redis.hset(redis_keys.spent("default"), mapping=of_deleted)
+    for number in range(3):
+        count(store, ASKED._replace(asked=f"endpoint:e{number}", grader=f"new-{number}"), spent=Spent(asks=1))
+        count(store, spent=Spent(asks=1))
+    by = store.spending.told("default").by
+    assert (by["grader:polite"].asks, by["model:judge"].asks) == (4, 4)
+    assert (by["grader:(rest)"].asks, by["endpoint:(rest)"].asks) == (3, 3)
+    assert not [name for name in by if name.startswith(("grader:new", "endpoint:e"))]
+
+
 def test_a_reply_is_kept_for_its_project(store: Store) -> None:
     assert found(store, 1) is None
     keep(store, 1, b'{"reply":1}')
