@@ -310,6 +310,7 @@ class Graders:
     def _check_size(self, pipe: Pipeline, project: str, version: Version | None, threads: int) -> None:
         more = threads + (len(_packed(version)) if version else 0)
         if more > 0:
+            pipe.watch(redis_keys.version_bytes(project))  # type: ignore[no-untyped-call]  # redis-py lacks the types
             there = sum(int(size) for size in pipe.hvals(redis_keys.version_bytes(project)))
             self._quotas.check_version_bytes(project, there, more)
 

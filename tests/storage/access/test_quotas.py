@@ -1,9 +1,11 @@
+import random
 import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from msgspec.structs import replace
 from redis import Redis
 
 from gradebox.schemas import GraderRecord, ModelDefaults, Project
@@ -212,6 +214,24 @@ def test_versions_that_come_at_once_do_not_pass_their_bytes_together(
     made = at_once(lambda number: store.graders.create("default", f"g{number}", "g", "", proved("#" + "x" * 2000)), 12)
     assert sum(isinstance(one, GraderRecord) for one in made) == 4
     assert sum(int(size) for size in store.redis.hvals(redis_keys.version_bytes("default"))) <= 10_000
+
+
+def test_threads_that_come_at_once_do_not_pass_the_bytes_of_versions_together(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = proved()
+    for number in range(12):
+        store.graders.create("default", f"g{number}", "g", "", source)
+    there = sum(int(size) for size in store.redis.hvals(redis_keys.version_bytes("default")))
+    monkeypatch.setattr(store.graders, "_quotas", Quotas(version_bytes=there + 10_000))
+    noise = [random.Random(number).randbytes(1500).hex().encode() for number in range(12)]
+
+    def update(number: int) -> object:
+        return store.graders.update("default", f"g{number}", replace(source, threads=[noise[number]]))
+
+    made = at_once(update, 12)
+    assert 0 < sum(isinstance(one, GraderRecord) for one in made) < 12
+    assert sum(int(size) for size in store.redis.hvals(redis_keys.version_bytes("default"))) <= there + 10_000
 
 
 def test_projects_that_come_at_once_do_not_pass_their_bound_together(small: Store) -> None:
