@@ -39,15 +39,16 @@ def log_finished(store: Store, metrics: Metrics, batch_id: str) -> None:
     """Logs and counts a finished batch, and the warnings about its scores."""
     metrics.ended.labels("finished").inc()
     try:
-        batch = store.batches.find(batch_id)
+        batch, retried_at = store.batches.find(batch_id), store.batches.retried_at(batch_id)
     except RedisError as error:
         _log.warning("the results of a finished batch could not be read", batch=batch_id, error=str(error))
         return
     if batch is None or batch.finished_at is None:
         return
-    started = batch.started_at or batch.finished_at
-    wait_s, run_s = _between(batch.created_at, started), _between(started, batch.finished_at)
-    metrics.batch_wait.observe(wait_s)
+    started = retried_at or batch.started_at or batch.finished_at
+    wait_s, run_s = _between(retried_at or batch.created_at, started), _between(started, batch.finished_at)
+    if retried_at is None:
+        metrics.batch_wait.observe(wait_s)
     metrics.batch_run.observe(run_s)
     _log.info(
         "batch finished",

@@ -144,6 +144,11 @@ class Batches:
         found: int = self._expire(args=[int(max(1.0, before) * 1000), limit, time.time() + _SWEEP_AGAIN_S, _now()])
         return found
 
+    def retried_at(self, batch_id: str) -> datetime | None:
+        """When the last retry of a batch that is not frozen began. None if it was not retried."""
+        found: Any = self._redis.hget(redis_keys.batch(batch_id), "retried_at")
+        return None if found is None else datetime.fromisoformat(text(found))
+
     def plan(self, batch_id: str) -> Plan | None:
         """The plan of a batch, or None if it was deleted."""
         found = self._standing(batch_id)

@@ -7,6 +7,7 @@ before that, they count again, so no score is lost. Workers merge the old and th
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
@@ -223,6 +224,7 @@ class Retries:
             "next": fields["units"],
             "created_at": batch.created_at.isoformat(),
             "started_at": started.isoformat(),
+            "retried_at": datetime.now(UTC).isoformat(),
             "retried": "1",  # the files of earlier attempts must be removed once the batch has ended
             "floor": str(floor),
             **{f"error:{kind}": str(count) for kind, count in errors.items()},
