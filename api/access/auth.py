@@ -8,6 +8,7 @@ from fastapi.requests import HTTPConnection
 from fastapi.security.base import SecurityBase
 from fastapi.security.utils import get_authorization_scheme_param
 
+from api.access.failed_keys import ADDRESS_CHARACTERS
 from api.access.tenants import TENANT, name_of
 from api.http.problems import ProblemError
 from api.http.request_id import request_id
@@ -52,7 +53,7 @@ def admit(request: HTTPConnection, services: Services, key: ApiKey, project: str
 
 def address_of(request: HTTPConnection) -> str:
     """The address of the client."""
-    return request.client.host if request.client else "local"
+    return request.client.host[:ADDRESS_CHARACTERS] if request.client else "local"
 
 
 def key_of(request: HTTPConnection) -> ApiKey:

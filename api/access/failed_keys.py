@@ -12,6 +12,7 @@ from limits.strategies import FixedWindowRateLimiter
 from api.http.problems import ProblemError
 
 _IPV6_NETWORK_BITS = 64  # the network of one subscriber, who can use any address in it
+ADDRESS_CHARACTERS = 64  # longer text in `X-Forwarded-For` is no address, and would fill what remembers it
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +45,6 @@ def network_of(address: str) -> str:
     try:
         found = ip_address(address)
     except ValueError:
-        return address
+        return address[:ADDRESS_CHARACTERS]
     found = getattr(found, "ipv4_mapped", None) or found
     return str(found) if found.version == 4 else f"{found.exploded[:19]}/{_IPV6_NETWORK_BITS}"

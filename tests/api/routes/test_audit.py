@@ -44,14 +44,18 @@ def test_a_line_says_who_and_from_where(client: httpx.Client, service: Service) 
     assert line["at"] >= made.json()["created_at"][:19]
 
 
-@pytest.mark.parametrize(("proxies", "address"), [("", "127.0.0.1"), ("127.0.0.0/8", "192.0.2.7")])
+@pytest.mark.parametrize(
+    ("proxies", "forwarded", "address"),
+    [("", "192.0.2.7", "127.0.0.1"), ("127.0.0.0/8", "192.0.2.7", "192.0.2.7"), ("*", "z" * 50_000, "z" * 64)],
+)
 def test_only_a_proxy_that_is_known_says_who_is_behind_it(
-    client: httpx.Client, service: Service, proxies: str, address: str
+    client: httpx.Client, service: Service, proxies: str, forwarded: str, address: str
 ) -> None:
     services = Services(service.store, service.services.pool, ApiSettings(proxies=proxies))
     with serving(services, service.settings) as proxied:
-        headers = {**client.headers, "X-Forwarded-For": "192.0.2.7"}
+        headers = {**client.headers, "X-Forwarded-For": forwarded}
         httpx.post(f"{proxied.url}/v1/projects", json={"key": "other"}, headers=headers).raise_for_status()
+    assert max(map(len, services.strangers._turns), default=0) <= len(address)
     assert client.get("/v1/audit").json()[0]["address"] == address
 
 
