@@ -36,7 +36,7 @@ def found(store: Store, number: int, keeping: Keeping = KEEPING) -> bytes | None
 
 def test_what_graders_that_come_and_go_cost_takes_no_more_and_more_room(store: Store) -> None:
     count(store, spent=Spent(asks=1))
-    of_deleted = {f"grader:deleted-{number}:asks": 1 for number in range(50_000)}
+    of_deleted: dict[Any, Any] = {f"grader:deleted-{number}:asks": 1 for number in range(50_000)}
     store.redis.hset(redis_keys.spent("default"), mapping=of_deleted)
     for number in range(3):
         count(store, ASKED._replace(asked=f"endpoint:e{number}", grader=f"new-{number}"), spent=Spent(asks=1))
