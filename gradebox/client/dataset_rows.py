@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gradebox.client.thread_line import MalformedLine
-from gradebox.client.threads import Reader, Threads, check_kind, is_frame
+from gradebox.client.threads import Reader, Repeatable, Threads, check_kind, is_frame, is_repeatable
 from gradebox.rewards.plain import metadata, plain_in
 
 _MEMBERS = ("messages", "turns", "prompt", "completion", "metadata", "id")
@@ -42,11 +42,11 @@ def with_columns(threads: Threads, columns: Columns | None) -> Threads:
         raise ValueError(f"columns={dict(columns)!r}: two columns cannot be the same member of a thread")
     rows = _Rows(threads, columns)
     # If the source can be read only once, return an iterator, so that `Resend` does not try to send it again.
-    return iter(rows) if isinstance(threads, Iterator | Reader) else rows
+    return rows if is_repeatable(threads) else iter(rows)
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _Rows(Repeatable):
     """Rows that are converted into threads on each iteration."""
 
     rows: Threads

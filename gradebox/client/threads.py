@@ -4,7 +4,7 @@ import io
 import logging
 import os
 import stat
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias, runtime_checkable
@@ -80,6 +80,22 @@ async def async_blocks(threads: Threads, size: int | None = None) -> AsyncIterat
         yield block
 
 
+class Repeatable:
+    """Threads that each iteration gives from their start."""
+
+
+def is_repeatable(threads: object) -> bool:
+    """Whether each iteration gives these threads from their start, in the same order.
+
+    Of an iterable without an index, that is unknown: a `tqdm` of a generator goes on where its last iteration ended.
+    """
+    if isinstance(threads, str | os.PathLike):
+        return length(threads) is not None  # else it is a pipe
+    if isinstance(threads, Reader | Iterator):
+        return False
+    return isinstance(threads, ValuesView | Repeatable) or hasattr(threads, "__getitem__")
+
+
 class Resend:
     """Rewinds threads for a retry. A generator or a pipe cannot be rewound.
 
@@ -92,7 +108,7 @@ class Resend:
         self._start = 0
         if isinstance(threads, io.IOBase) and threads.seekable():
             self._file, self._start = threads, threads.tell()
-        self.possible = self._file is not None or not isinstance(threads, Reader | Iterator)
+        self.possible = self._file is not None or threads is None or is_repeatable(threads)
 
     def rewind(self) -> None:
         """Seeks to the position at which the threads started."""

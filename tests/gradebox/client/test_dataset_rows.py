@@ -3,7 +3,8 @@
 import io
 import json
 import math
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -51,12 +52,28 @@ def test_columns_are_what_they_are_called_and_others_are_metadata(
 def test_what_can_be_read_again_is_sent_again_whole() -> None:
     rows = with_columns([ROW], COLUMNS)
     assert Resend(rows).possible
+    assert Resend({"a": THREAD}.values()).possible
     assert b"".join(blocks(rows)) == b"".join(blocks(rows)) != b""
 
 
-@pytest.mark.parametrize("rows", [iter([ROW]), io.BytesIO(json.dumps(ROW).encode())])
+class Progress:
+    """As `tqdm` of a generator: no iterator, but what was read is gone."""
+
+    def __init__(self) -> None:
+        self._rows = iter([ROW])
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self._rows
+
+
+@pytest.mark.parametrize("rows", [iter([ROW]), io.BytesIO(json.dumps(ROW).encode()), Progress()])
 def test_what_can_be_read_once_is_not_sent_again(rows: Threads) -> None:
     assert not Resend(with_columns(rows, COLUMNS)).possible
+
+
+def test_a_named_pipe_is_not_sent_again(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "threads.jsonl")
+    assert not Resend(tmp_path / "threads.jsonl").possible
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from gradebox.client import AsyncClient, Client
+from gradebox.client.thread_line import Thread
 from gradebox.client.threads import Threads
 from gradebox.errors import ConnectionFailed, NotFound
 from tests.gradebox.conftest import Service
@@ -133,7 +134,21 @@ class Pipe(io.BytesIO):
         return False
 
 
-@pytest.mark.parametrize("threads", [iter(THREADS), Pipe(b'{"turns": [["assistant", "4"]]}\n')])
+class Progress:
+    """As `tqdm` of a generator: no iterator, but what was read is gone."""
+
+    def __init__(self, threads: Iterator[Thread]) -> None:
+        self._threads = threads
+
+    def __iter__(self) -> Iterator[Thread]:
+        yield from self._threads
+
+
+@pytest.mark.parametrize(
+    "threads",
+    [iter(THREADS), Pipe(b'{"turns": [["assistant", "4"]]}\n'), Progress(iter(THREADS))],
+    ids=["iterator", "pipe", "progress"],
+)
 def test_what_can_be_read_only_once_is_not_sent_cut_off(service: Service, proxy: Proxy, threads: Threads) -> None:
     with grader(service, "lost-once"), Client(proxy.url, service.key) as client:
         proxy.losing = 1
