@@ -183,9 +183,8 @@ class KeyAuth(httpx.Auth):
 def settle(call: Call[T], failure: httpx.Response | httpx.HTTPError, rules: Rules, attempt: int) -> T:
     """The result of a call from its last try. Raises GradeboxError."""
     if isinstance(failure, httpx.Response) and failure.status_code != httpx.codes.UNAUTHORIZED:
-        if call.gone_is_done and attempt > 0 and failure.status_code == httpx.codes.NOT_FOUND:
-            return call.read(b"")
-        return call.answer(failure)
+        gone = failure.status_code == httpx.codes.NOT_FOUND and problem_of(failure) is not None
+        return call.read(b"") if call.gone_is_done and attempt > 0 and gone else call.answer(failure)
     raise error_of(failure, rules)
 
 

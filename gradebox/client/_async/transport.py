@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import httpx
 
-from gradebox.client.calls.call import Call
+from gradebox.client.calls.call import Call, is_answer
 from gradebox.client.connections import AsyncClientConnections
 from gradebox.client.line_readers import StreamReader
 from gradebox.client.rules import Rules, error_of, settle
@@ -54,7 +54,7 @@ class AsyncTransport:
             try:
                 async with self._connections.http.stream("GET", path, params=reader.params) as response:
                     self.rules.reached = True
-                    if response.is_success:
+                    if is_answer(response):
                         async for block in response.aiter_bytes():
                             for each in reader.feed(block):
                                 attempt = 0

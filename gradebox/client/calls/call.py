@@ -83,7 +83,7 @@ class Call(Generic[T]):
         Raises:
             GradeboxError: the service refused the request, or the answer does not come from gradebox.
         """
-        if not response.is_success:
+        if not is_answer(response):
             raise refusal(response)
         try:
             return self.read(response.content)
@@ -101,6 +101,11 @@ def encode(value: Mapping[str, Any]) -> bytes:
         if isinstance(part, float) and not isfinite(part):
             raise ValueError(f"{name}= is {part}, and must be a finite number")
     return json.dumps({name: part for name, part in value.items() if part is not None}, allow_nan=False).encode()
+
+
+def is_answer(response: httpx.Response) -> bool:
+    """Whether this is an answer to a request, and neither an error nor a proxy's page to sign in."""
+    return response.is_success and not response.headers.get("Content-Type", "").startswith("text/html")
 
 
 def refusal(response: httpx.Response) -> GradeboxError:
@@ -129,5 +134,7 @@ def _foreign(response: httpx.Response) -> ConnectionFailed:
     )
 
 
-def nothing(_body: bytes) -> None:
-    """Reads an answer without a body."""
+def nothing(body: bytes) -> None:
+    """Reads an answer without a body. Raises ValueError if there is one: it is not gradebox's, and nothing was done."""
+    if body:
+        raise ValueError("an answer without a body has one")

@@ -17,7 +17,7 @@ from gradebox.client._async.transport import AsyncTransport
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import access_calls, batch_calls, collection, grader_calls
 from gradebox.client.calls.call import Call
-from gradebox.client.line_readers import OutcomeReader
+from gradebox.client.line_readers import OutcomeReader, SentThreadReader
 from gradebox.client.rules import KeyAuth, Rules
 from gradebox.errors import (
     ApiError,
@@ -90,6 +90,37 @@ def test_a_failed_validation_names_the_check_and_what_to_do() -> None:
 def test_an_answer_that_is_not_gradeboxs_says_so(answer: httpx.Response) -> None:
     with pytest.raises(ConnectionFailed, match="is the URL that of a gradebox service"):
         transport(lambda _: answer).send(grader_calls.list_graders("default"))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        access_calls.revoke_key("k"),
+        collection.graders.delete("default", "g"),
+        batch_calls.threads_at("default", "b", [0]),
+    ],
+)
+def test_a_page_to_sign_in_is_no_answer(call: Call[object]) -> None:
+    with pytest.raises(ConnectionFailed, match="answered 200, but not as gradebox does"):
+        transport(lambda _: httpx.Response(200, html="<html>\n<body>Sign in\n")).send(call)
+
+
+def test_a_page_to_sign_in_has_no_threads() -> None:
+    sender = transport(lambda _: httpx.Response(200, html="<html>\n<body>Sign in\n"))
+    with pytest.raises(ConnectionFailed, match="answered 200, but not as gradebox does"):
+        next(sender.lines("/threads", SentThreadReader(None)))
+
+
+def test_what_answers_without_a_body_has_none() -> None:
+    with pytest.raises(ConnectionFailed, match="answered 200, but not as gradebox does"):
+        transport(lambda _: httpx.Response(200, json={"login": True})).send(access_calls.revoke_key("k"))
+
+
+def test_a_proxy_that_finds_nothing_does_not_say_that_a_batch_was_deleted() -> None:
+    sender = transport(flaky(httpx.Response(502), httpx.Response(404, html="nginx"))[0])
+    sender.send(grader_calls.list_graders("default"))
+    with pytest.raises(ConnectionFailed, match="answered 404, but not as gradebox does"):
+        sender.send(batch_calls.delete_batch("default", "b"))
 
 
 def test_requests_carry_the_key_and_quoted_paths() -> None:
