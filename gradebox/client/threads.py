@@ -74,12 +74,6 @@ def length(threads: Threads | None) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-async def async_blocks(threads: Threads, size: int | None = None) -> AsyncIterator[bytes]:
-    """`blocks` for the asynchronous client. Encoding a block takes about a millisecond."""
-    for block in blocks(threads, size):
-        yield block
-
-
 class Repeatable:
     """Threads that each iteration gives from their start."""
 
@@ -97,18 +91,34 @@ def is_repeatable(threads: object) -> bool:
 
 
 class Resend:
-    """Rewinds threads for a retry. A generator or a pipe cannot be rewound.
+    """Reads threads for each try of a request. A generator or a pipe cannot be rewound for a retry.
 
     Attributes:
         possible: whether the threads can be read again from their start.
+        failed: what the threads raised themselves; a generator may use httpx as the client does.
     """
 
     def __init__(self, threads: Threads | None) -> None:
+        self.failed: Exception | None = None
+        self._threads = () if threads is None else threads
         self._file: io.IOBase | None = None
         self._start = 0
         if isinstance(threads, io.IOBase) and threads.seekable():
             self._file, self._start = threads, threads.tell()
         self.possible = self._file is not None or threads is None or is_repeatable(threads)
+
+    def blocks(self, size: int | None) -> Iterator[bytes]:
+        """As the function `blocks`; without threads, nothing."""
+        try:
+            yield from blocks(self._threads, size)
+        except Exception as error:
+            self.failed = error
+            raise
+
+    async def async_blocks(self, size: int | None) -> AsyncIterator[bytes]:
+        """`blocks` for the asynchronous client. Encoding a block takes about a millisecond."""
+        for block in self.blocks(size):
+            yield block
 
     def rewind(self) -> None:
         """Seeks to the position at which the threads started."""

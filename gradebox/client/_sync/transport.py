@@ -12,7 +12,7 @@ from gradebox.client.calls.call import Call, is_answer
 from gradebox.client.connections import ClientConnections
 from gradebox.client.line_readers import StreamReader
 from gradebox.client.rules import Rules, error_of, settle
-from gradebox.client.threads import Resend, blocks, length
+from gradebox.client.threads import Resend, length
 
 T = TypeVar("T")
 
@@ -34,11 +34,13 @@ class Transport:
         resend = Resend(call.threads)
         size = length(call.threads)  # once: each try sends the same bytes of a file that grows
         for attempt in count():
-            body = {"content": blocks(call.threads, size)} if call.threads is not None else {}
+            body = {"content": resend.blocks(size)} if call.threads is not None else {}
             failure: httpx.Response | httpx.HTTPError
             try:
                 failure = self._connections.http.request(**self.rules.request(call, size) | body)
             except httpx.HTTPError as error:
+                if error is resend.failed:
+                    raise
                 failure = error
             pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure)
             if pause is None:

@@ -19,6 +19,7 @@ from gradebox.client.calls import access_calls, batch_calls, collection, grader_
 from gradebox.client.calls.call import Call
 from gradebox.client.line_readers import OutcomeReader, SentThreadReader
 from gradebox.client.rules import KeyAuth, Rules
+from gradebox.client.thread_line import Thread
 from gradebox.errors import (
     ApiError,
     ClientClosed,
@@ -462,6 +463,27 @@ def test_each_try_sends_what_a_file_held_at_the_start(tmp_path: Path, awaits: bo
         Transport(known, grows).send(call)
 
     assert grows.bodies == [(str(len(there)), there)] * 2
+
+
+class _OfModel:
+    """Threads whose completions a model gives that does not answer."""
+
+    def __getitem__(self, index: int) -> Thread:
+        raise httpx.ConnectError("the model is away")
+
+
+@pytest.mark.parametrize("awaits", [False, True])
+def test_an_error_of_the_threads_is_not_taken_for_one_of_the_service(awaits: bool, pauses: list[float]) -> None:
+    known = Rules("http://127.0.0.1:8000", "k", 5.0)
+    known.reached = True
+    reads = httpx.MockTransport(lambda request: httpx.Response(200, content=request.content))
+    call = Call("POST", "/batches", bytes, threads=_OfModel(), once="once")  # type: ignore[arg-type]  # it is iterable
+    with pytest.raises(httpx.ConnectError, match="the model is away"):
+        if awaits:
+            asyncio.run(AsyncTransport(known, reads).send(call))
+        else:
+            Transport(known, reads).send(call)
+    assert not pauses
 
 
 def test_authorities_are_read_only_for_tls() -> None:
