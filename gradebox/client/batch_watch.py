@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable
 from importlib.util import find_spec
+from math import inf
 from types import TracebackType
 from typing import Self
 
@@ -23,10 +24,10 @@ class BatchWatch:
     """Receives each state of a batch, and returns how long the next request may wait for its end."""
 
     def __init__(self, batch: Batch, progress: bool, timeout: float | None) -> None:
-        self._id = batch.id
+        self._batch = batch
         self._started = time.monotonic()
         self._done_before = _scored(batch)
-        self._timeout = timeout
+        self._timeout = inf if timeout is None else timeout
         self._answer_s = ANSWER_S if progress else UNSEEN_S
         self._display: _ProgressBar | _ProgressLines | None = _display(batch) if progress else None
 
@@ -36,8 +37,19 @@ class BatchWatch:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._display:
             self._display.close()
+        if isinstance(error, ConnectionFailed) and self._left() <= 0:
+            raise WaitTimeout(self._batch, self._timeout) from error
         if isinstance(error, KeyboardInterrupt | ConnectionFailed):
-            error.add_note(f"batch {self._id} goes on: wait for it or cancel it by client.batches.get({self._id!r})")
+            id_ = self._batch.id
+            error.add_note(f"batch {id_} goes on: wait for it or cancel it by client.batches.get({id_!r})")
+
+    def _left(self) -> float:
+        return self._timeout - (time.monotonic() - self._started)
+
+    @property
+    def within_s(self) -> float:
+        """How many seconds the next request may take in all."""
+        return max(1.0, self._left())  # an answer that is nearly there is waited for
 
     def observe(self, batch: Batch) -> float | None:
         """Shows a state; returns how many seconds the next request may wait, or None if the batch has finished.
@@ -46,6 +58,7 @@ class BatchWatch:
             BatchFailed: the batch was cancelled, or failed.
             WaitTimeout: the batch did not end in time.
         """
+        self._batch = batch
         elapsed = time.monotonic() - self._started
         if self._display:
             self._display.show(batch, _rate(_scored(batch) - self._done_before, elapsed))
@@ -53,11 +66,10 @@ class BatchWatch:
             if batch.state != "finished":
                 raise BatchFailed(batch)
             return None
-        if self._timeout is None:
-            return self._answer_s
-        if elapsed >= self._timeout:
+        left = self._left()
+        if left <= 0:
             raise WaitTimeout(batch, self._timeout)
-        return max(0.001, min(self._answer_s, self._timeout - elapsed))
+        return max(0.001, min(self._answer_s, left))
 
 
 class _BarWithNote(Progress):

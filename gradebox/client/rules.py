@@ -62,12 +62,13 @@ class Rules:
 
     def request(self, call: Call[Any], size: int | None) -> dict[str, Any]:
         """The arguments for `httpx.Client.request`, except a streamed body, which has `size` bytes if that is known."""
+        read_s = min(self.timeout + call.work_s, call.within_s)
         return {
             "method": call.method,
             "url": _absolute(self.url, call.path, tuple(call.params)),
             "content": call.body,
             "headers": call.headers(size),
-            "timeout": httpx.Timeout(self.timeout, connect=CONNECT_S, read=self.timeout + call.work_s),
+            "timeout": httpx.Timeout(self.timeout, connect=min(CONNECT_S, read_s), read=read_s),
         }
 
     def pause(self, attempt: int, idempotent: bool, failure: httpx.Response | httpx.HTTPError) -> float | None:

@@ -61,7 +61,8 @@ class AsyncBatchHandle(BatchRecord):
                 self.status = before
         with BatchWatch(self.status, progress, timeout) as watch:
             while (wait_s := watch.observe(self.status)) is not None:
-                await self.refresh(wait_s)
+                call = batch_calls.get_batch(self.status.project, self.id, wait_s, within_s=watch.within_s)
+                self.status = await self._transport.send(call)
         if unscored := [each for each in self.status.summary if each.errors and not each.scored]:
             first: dict[str, Outcome] = {}
             with suppress(GradeboxError):  # the batch is over: an example is not worth an error

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from itertools import count
+from time import monotonic
 from typing import TypeVar
 
 import httpx
@@ -32,6 +33,7 @@ class AsyncTransport:
         """
         resend = Resend(call.threads)
         size = length(call.threads)  # once: each try sends the same bytes of a file that grows
+        ends = monotonic() + call.within_s
         for attempt in count():
             body = {"content": resend.async_blocks(size)} if call.threads is not None else {}
             failure: httpx.Response | httpx.HTTPError
@@ -42,9 +44,10 @@ class AsyncTransport:
                     raise
                 failure = error
             pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure)
-            if pause is None:
+            left = ends - monotonic()
+            if pause is None or left <= 0:
                 break
-            await asyncio.sleep(pause)
+            await asyncio.sleep(min(pause, left))
             resend.rewind()
         return settle(call, failure, self.rules, attempt)
 

@@ -4,6 +4,7 @@
 import time
 from collections.abc import Iterator
 from itertools import count
+from time import monotonic
 from typing import TypeVar
 
 import httpx
@@ -33,6 +34,7 @@ class Transport:
         """
         resend = Resend(call.threads)
         size = length(call.threads)  # once: each try sends the same bytes of a file that grows
+        ends = monotonic() + call.within_s
         for attempt in count():
             body = {"content": resend.blocks(size)} if call.threads is not None else {}
             failure: httpx.Response | httpx.HTTPError
@@ -43,9 +45,10 @@ class Transport:
                     raise
                 failure = error
             pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure)
-            if pause is None:
+            left = ends - monotonic()
+            if pause is None or left <= 0:
                 break
-            time.sleep(pause)
+            time.sleep(min(pause, left))
             resend.rewind()
         return settle(call, failure, self.rules, attempt)
 

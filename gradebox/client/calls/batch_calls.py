@@ -1,6 +1,7 @@
 """Requests about batches and their outcomes."""
 
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Any
 from uuid import uuid4
 
@@ -77,11 +78,14 @@ def list_batches(project: str, limit: int, before: str | None, grader: str | Non
     return Call("GET", path_of(project, "batches"), _batches, params=params)
 
 
-def get_batch(project: str, batch: str, wait_s: float = 0, bootstrap: bool = False) -> Call[Batch]:
+def get_batch(
+    project: str, batch: str, wait_s: float = 0, bootstrap: bool = False, within_s: float = inf
+) -> Call[Batch]:
     """Requests the state of a batch; the answer waits at most `wait_s` seconds for its end."""
     params = query(wait_s=f"{wait_s:g}" if wait_s else None, bootstrap="true" if bootstrap else None)
     work_s = wait_s + (STATISTICS_S if bootstrap else 0)
-    return Call("GET", path_of(project, "batches", batch), Batch.model_validate_json, params=params, work_s=work_s)
+    path, read = path_of(project, "batches", batch), Batch.model_validate_json
+    return Call("GET", path, read, params=params, work_s=work_s, within_s=within_s)
 
 
 def compare(

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Generic, TypeVar
 
 import httpx
@@ -49,6 +49,7 @@ class Call(Generic[T]):
         idempotent: whether sending the request twice has the same effect as once, so that it may be retried.
         gone_is_done: whether a 404 on a retry means that the first try succeeded; for ids that are never reused.
         work_s: how many seconds the service may need for the request, in addition to the client's timeout.
+        within_s: how many seconds the caller waits at most, for all tries.
     """
 
     method: str
@@ -63,6 +64,7 @@ class Call(Generic[T]):
     idempotent: bool = True
     gone_is_done: bool = False
     work_s: float = 0.0
+    within_s: float = inf
 
     def headers(self, size: int | None) -> dict[str, str]:
         """The headers for the body, the Idempotency-Key and the required version. `size` is that of the threads."""

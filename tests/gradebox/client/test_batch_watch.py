@@ -145,6 +145,17 @@ def test_an_interrupted_wait_says_how_to_take_the_batch_up_again(ends: BaseExcep
     assert "client.batches.get('b1')" in raised.value.__notes__[0]
 
 
+def test_a_service_that_is_away_at_the_end_of_the_wait_is_a_timeout(clock: list[float]) -> None:
+    with (
+        pytest.raises(WaitTimeout, match="within 20 s: 7 of 1000"),
+        BatchWatch(batch(0), progress=False, timeout=20.0) as watch,
+    ):
+        watch.observe(batch(7))
+        assert watch.within_s == 20.0
+        clock[0] += 20.0
+        raise ConnectionFailed("no service answers")
+
+
 def test_a_batch_that_was_over_before_has_no_rate(capsys: pytest.CaptureFixture[str]) -> None:
     over = batch(1_000, "finished")
     with BatchWatch(over, progress=True, timeout=None) as watch:

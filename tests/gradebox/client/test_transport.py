@@ -305,6 +305,23 @@ def test_the_tries_have_an_end(pauses: list[float]) -> None:
     assert 5 < sum(pauses) < 15
 
 
+def test_the_tries_end_with_the_time_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("gradebox.client._sync.transport.monotonic", lambda: now[0])
+    monkeypatch.setattr("time.sleep", lambda seconds: now.append(now.pop() + seconds))
+    waits = list[float]()
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        waits.append(request.extensions["timeout"]["read"])
+        return problem(503, "unavailable")
+
+    sender = Transport(Rules("http://127.0.0.1:8000", "k", 5.0, retry_s=600), httpx.MockTransport(handler))
+    with pytest.raises(ApiError, match="do this"):
+        sender.send(batch_calls.get_batch("default", "b", wait_s=2.0, within_s=3.0))
+    assert now == [3.0]
+    assert set(waits) == {3.0}
+
+
 def test_the_tries_of_a_stream_that_brings_no_whole_line_have_an_end(pauses: list[float]) -> None:
     def part() -> Iterator[bytes]:
         assert len(pauses) < 50
