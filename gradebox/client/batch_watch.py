@@ -1,5 +1,6 @@
 """Shows the progress of a batch until it ends, and decides how long a request waits and which error the end raises."""
 
+import sys
 import time
 from collections.abc import Iterable
 from importlib.util import find_spec
@@ -97,6 +98,8 @@ class _ProgressBar:
             TextColumn("[red]{task.fields[errors]}"),
             TextColumn("{task.fields[passed_over]}"),
             console=console,
+            # What is printed meanwhile goes to the console of the bar: not if it is written to a file.
+            redirect_stdout=getattr(sys.stdout, "isatty", bool)(),
         )
         self._task = self._progress.add_task(_label(batch), total=batch.total, rate="", errors="", passed_over="")
         self._progress.start()

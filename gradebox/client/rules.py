@@ -87,7 +87,7 @@ class Rules:
         if isinstance(failure, httpx.Response):
             self.reached = True
             return idempotent and failure.status_code in NOT_NOW and not _is_final(failure)
-        if isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout):
+        if isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
             return self.reached
         if isinstance(failure, httpx.ReadTimeout | httpx.WriteTimeout):  # perhaps the whole machine is away
             each_s: float = failure.request.extensions["timeout"]["read"]

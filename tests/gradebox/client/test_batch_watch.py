@@ -132,10 +132,12 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     monkeypatch.setenv("COLUMNS", "120")
     with BatchWatch(batch(0), progress=True, timeout=None) as watch:
         watch.observe(batch(1_000, "finished", timeout=1))
+        print("to a file")
 
-    shown = capsys.readouterr().err
+    printed, shown = capsys.readouterr()
     assert "1000/1000" in shown
     assert "1 error" in shown
+    assert printed == "to a file\n"
 
 
 @pytest.mark.parametrize("ends", [KeyboardInterrupt(), ConnectionFailed("no service answers")])

@@ -262,8 +262,9 @@ def test_each_request_to_make_something_has_a_key_of_its_own() -> None:
     assert len(set(seen)) == 2
 
 
-def test_a_request_that_never_left_is_sent_again_whatever_it_is() -> None:
-    handler, count = flaky(httpx.ConnectError("refused"))
+@pytest.mark.parametrize("failure", [httpx.ConnectError("refused"), httpx.ProxyError("503 Service Unavailable")])
+def test_a_request_that_never_left_is_sent_again_whatever_it_is(failure: httpx.HTTPError) -> None:
+    handler, count = flaky(failure)
     sender = transport(handler)
     sender.send(grader_calls.list_graders("default"))
 
