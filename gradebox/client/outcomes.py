@@ -1,6 +1,6 @@
 """Merges the outcomes of several requests or of several graders."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
 
 from msgspec.structs import replace
@@ -17,16 +17,24 @@ def moved(outcomes: list[Outcome], first: int) -> list[Outcome]:
 
 def checked(outcomes: Sequence[Outcome], batch: Batch) -> Sequence[Outcome]:
     """The outcomes of a batch that is over. Raises GradeboxError if some are missing: it is being scored again."""
+    return [*counted(outcomes, batch)]
+
+
+def counted(outcomes: Iterable[Outcome], batch: Batch) -> Iterator[Outcome]:
+    """As `checked`, for outcomes that are used as they arrive: the error comes after the last one."""
     graders = {str(grader) for grader in batch.graders}  # outcomes of other graders are recorded scores
-    _raise_if(batch.total - sum(outcome.grader in graders for outcome in outcomes), batch)
-    return outcomes
+    missing = batch.total
+    for outcome in outcomes:
+        missing -= outcome.grader in graders
+        yield outcome
+    _raise_if(missing, batch)
 
 
 def _raise_if(missing: int, batch: Batch) -> None:
     if missing:
         raise GradeboxError(
             f"{missing} of {batch.total} outcomes of batch {batch.id} are missing, probably because somebody has it "
-            "scored again: wait for its end once more"
+            "scored again: wait for its end once more, and read them again"
         )
 
 
