@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
 from weakref import WeakSet
 
 import httpx
@@ -61,7 +62,10 @@ class AsyncClientConnections:
         if loop not in self._clients:
             for ended in [each for each in [*self._clients] if each.is_closed()]:
                 self._clients.pop(ended, None)  # connections refer to their loop: a weak dict would keep both
-            self._clients[loop] = httpx.AsyncClient(**self._rules.options(), transport=self._transport)
+            hooks = {"response": [_close_whole]}
+            self._clients[loop] = httpx.AsyncClient(
+                **self._rules.options(), transport=self._transport, event_hooks=hooks
+            )
         return self._clients[loop]
 
     def __reduce__(self) -> tuple[type["AsyncClientConnections"], tuple[Rules]]:
@@ -75,3 +79,23 @@ class AsyncClientConnections:
         client = self._clients.pop(loop, None)
         if client is not None:
             await client.aclose()
+
+
+class _ClosedWhole(httpx.AsyncByteStream):
+    """The body of an answer. It is closed also if its reader is cancelled meanwhile: httpcore would keep the connection
+    open for ever.
+    """
+
+    def __init__(self, stream: httpx.AsyncByteStream) -> None:
+        self._stream = stream
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._stream.__aiter__()
+
+    async def aclose(self) -> None:
+        await asyncio.shield(asyncio.ensure_future(self._stream.aclose()))
+
+
+async def _close_whole(response: httpx.Response) -> None:
+    if isinstance(response.stream, httpx.AsyncByteStream):
+        response.stream = _ClosedWhole(response.stream)

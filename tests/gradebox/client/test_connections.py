@@ -4,13 +4,14 @@ import asyncio
 import gc
 import os
 import weakref
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
 from gradebox import AsyncClient
-from gradebox.client.connections import ClientConnections
+from gradebox.client.connections import AsyncClientConnections, ClientConnections
 from gradebox.client.rules import Rules
 from tests.gradebox.conftest import Service
 
@@ -42,3 +43,34 @@ def test_connections_end_with_their_event_loop(service: Service) -> None:
         asyncio.run(ask())
     gc.collect()
     assert [loop() is None for loop in loops] == [True, True, False]
+
+
+class _Body(httpx.AsyncByteStream):
+    """The body of an answer, which takes a moment to close, as the streams of httpcore do."""
+
+    def __init__(self) -> None:
+        self.closing, self.is_closed = asyncio.Event(), False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b"{}"
+
+    async def aclose(self) -> None:
+        self.closing.set()
+        await asyncio.sleep(0)
+        self.is_closed = True
+
+
+def test_an_answer_is_closed_whole_if_its_reader_is_cancelled_meanwhile() -> None:
+    async def run() -> bool:
+        body = _Body()
+        rules = Rules("http://127.0.0.1:8000", "k", 5.0)
+        connections = AsyncClientConnections(rules, httpx.MockTransport(lambda _: httpx.Response(200, stream=body)))
+        reader = asyncio.create_task(connections.http.get("/"))
+        await body.closing.wait()
+        reader.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reader
+        await connections.close()
+        return body.is_closed
+
+    assert asyncio.run(run())
