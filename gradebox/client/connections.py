@@ -34,6 +34,11 @@ class ClientConnections:
             self._connect()  # after a fork: the parent continues to use the old connections
         return self._client
 
+    def renew(self) -> None:
+        """Makes the next call open new connections: an interrupt can leave a lock of httpcore locked for ever."""
+        if not self._client.is_closed:
+            self._connect()
+
     def __reduce__(self) -> tuple[type["ClientConnections"], tuple[Rules]]:
         """Pickles the rules, including the API key. The other process opens new connections."""
         return ClientConnections, (self._rules,)
@@ -67,6 +72,10 @@ class AsyncClientConnections:
                 **self._rules.options(), transport=self._transport, event_hooks=hooks
             )
         return self._clients[loop]
+
+    def renew(self) -> None:
+        """As `ClientConnections.renew`."""
+        self._clients.pop(asyncio.get_running_loop(), None)
 
     def __reduce__(self) -> tuple[type["AsyncClientConnections"], tuple[Rules]]:
         """As `ClientConnections`."""

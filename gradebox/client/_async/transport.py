@@ -43,6 +43,9 @@ class AsyncTransport:
                 if error is resend.failed:
                     raise
                 failure = error
+            except KeyboardInterrupt:
+                self._connections.renew()
+                raise
             pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure)
             left = ends - monotonic()
             if pause is None or left <= 0:
@@ -71,6 +74,9 @@ class AsyncTransport:
                     failure = response
             except httpx.HTTPError as error:
                 failure = error
+            except KeyboardInterrupt:
+                self._connections.renew()
+                raise
             pause = self.rules.pause(attempt, True, failure)
             if pause is None:
                 raise error_of(failure, self.rules)

@@ -44,6 +44,9 @@ class Transport:
                 if error is resend.failed:
                     raise
                 failure = error
+            except KeyboardInterrupt:
+                self._connections.renew()
+                raise
             pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure)
             left = ends - monotonic()
             if pause is None or left <= 0:
@@ -72,6 +75,9 @@ class Transport:
                     failure = response
             except httpx.HTTPError as error:
                 failure = error
+            except KeyboardInterrupt:
+                self._connections.renew()
+                raise
             pause = self.rules.pause(attempt, True, failure)
             if pause is None:
                 raise error_of(failure, self.rules)

@@ -413,6 +413,24 @@ def test_a_closed_client_says_that_it_is() -> None:
         sender.send(grader_calls.list_graders("default"))
 
 
+def test_after_an_interrupt_the_next_call_has_new_connections() -> None:
+    clients = list[httpx.Client]()
+
+    def handler(_: httpx.Request) -> httpx.Response:
+        clients.append(sender._connections.http)
+        if len(clients) < 3:
+            raise KeyboardInterrupt
+        return httpx.Response(200, content=b"[]")
+
+    sender = transport(handler)
+    with pytest.raises(KeyboardInterrupt):
+        sender.send(grader_calls.list_graders("default"))
+    with pytest.raises(KeyboardInterrupt):
+        next(sender.lines("/outcomes", OutcomeReader(None)))
+    assert sender.send(grader_calls.list_graders("default")) == []
+    assert len({id(client) for client in clients}) == 3
+
+
 def test_a_closed_client_that_awaits_says_that_it_is() -> None:
     sender = AsyncTransport(
         Rules("http://127.0.0.1:8000", "k", 5.0), httpx.MockTransport(lambda _: httpx.Response(200, content=b"[]"))
