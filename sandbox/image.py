@@ -30,6 +30,7 @@ import msgspec
 from sandbox import shared_folders
 from sandbox.errors import IsolationUnavailable
 from sandbox.guest.child import thread_decoder
+from sandbox.guest.template.packages import DATA
 
 GUEST = Path("/usr/lib/gradebox")  # the guest's code, inside a sandbox
 _PROGRAMS = GUEST / ".programs"  # what programs of graders import; no module, because graders could import that
@@ -282,7 +283,7 @@ def _copy_interpreter(target: Path) -> None:
     for_programs = target / site.getsitepackages([str(_PREFIX)])[-1].lstrip("/")
     for_programs.mkdir(parents=True)
     # so that programs of a grader have its packages, and what makes limits and `multiprocessing` work
-    (for_programs / "environment.pth").write_text(f"{PACKAGES}\n{_PROGRAMS}\n")
+    (for_programs / "environment.pth").write_text(f"{PACKAGES}\n{_PROGRAMS}\n{DATA}\n")
     for folder in ("tmp", "dev", "dev/shm", str(GUEST).lstrip("/"), str(PACKAGES).lstrip("/")):
         (target / folder).mkdir(parents=True, exist_ok=True)
     (target / "dev/null").touch()

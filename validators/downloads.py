@@ -5,6 +5,7 @@ The sandbox has neither. A grader that catches the error may score differently f
 
 import _ast
 import os
+from collections.abc import Sequence
 from importlib.machinery import PathFinder
 
 from validators.syntax_tree import nodes
@@ -32,15 +33,15 @@ _REMEDY_OF_CACHE = (
 )
 
 
-def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
-    """A warning for each function that needs files which the sandbox does not have. `packages`: the folder of the
-    packages that the grader may import; empty if there are none.
+def warnings(tree: _ast.Module, folders: Sequence[str] = ()) -> list[str]:
+    """A warning for each function that needs files which the sandbox does not have. `folders`: those of the packages
+    that the grader may import.
     """
     known = _imported(tree)
     first: dict[str, int] = {}
     for node in nodes(tree):
         if isinstance(node, _ast.Call):
-            text = _missing(node, _full_name(node.func, known), packages)
+            text = _missing(node, _full_name(node.func, known), folders)
             if text:
                 first[text] = min(node.lineno, first.get(text, node.lineno))
     sets_cache = any(isinstance(node, _ast.Constant) and node.value == "TIKTOKEN_CACHE_DIR" for node in nodes(tree))
@@ -51,14 +52,14 @@ def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
     ]
 
 
-def _missing(call: _ast.Call, name: str, packages: str) -> str:
+def _missing(call: _ast.Call, name: str, folders: Sequence[str]) -> str:
     """What the sandbox lacks for a call of the function with this full name; empty if it lacks nothing."""
     package, _, function = name.partition(".")
     last = name.rpartition(".")[2]
     argument = call.args[0].value if call.args and isinstance(call.args[0], _ast.Constant) else None
     if name in _DOWNLOADING or (last == "from_pretrained" and isinstance(argument, str)):
         return _NO_NETWORK.format(call=name[:100], remedy=_REMEDY_OF_CACHE if package == "tiktoken" else _REMEDY)
-    if name == "spacy.load" and isinstance(argument, str) and not _is_there(argument, packages):
+    if name == "spacy.load" and isinstance(argument, str) and not _is_there(argument, folders):
         return _NO_MODEL.format(call=name, name=argument[:100], remedy=_REMEDY)
     of_nltk = package == "nltk" and (function.startswith("corpus.") or last in _OF_NLTK)
     of_textstat = package == "textstat" and any(part in function for part in _OF_TEXTSTAT)
@@ -67,9 +68,8 @@ def _missing(call: _ast.Call, name: str, packages: str) -> str:
     return ""
 
 
-def _is_there(model: str, packages: str) -> bool:
-    is_name = model.isidentifier()
-    return not is_name or (bool(packages) and PathFinder.find_spec(model, [packages]) is not None)
+def _is_there(model: str, folders: Sequence[str]) -> bool:
+    return not model.isidentifier() or PathFinder.find_spec(model, folders) is not None
 
 
 def _imported(tree: _ast.Module) -> dict[str, str]:

@@ -273,6 +273,15 @@ def _of_file(_: BaseException) -> str:
     return ". The sandbox sees no files of your machine: put the data into the source, the metadata or an environment."
 
 
+def _of_lookup(error: BaseException) -> str:
+    if "nltk.download(" not in _text_of(error, _MOST_TEXT):
+        return ""
+    return (
+        "\nThe sandbox has no network: call `nltk.download(…, download_dir='nltk_data')` on your machine, and send "
+        "that folder as data of the environment: `gradebox environments update NAME --data nltk_data`."
+    )
+
+
 def _of_recursion(_: BaseException) -> str:
     return ". A function calls itself without an end, or the data is nested too deeply."
 
@@ -296,6 +305,7 @@ _HINTS: tuple[tuple[type, Callable[[BaseException], str]], ...] = (
     (MemoryError, _of_memory),
     (KeyError, _of_key),
     (FileNotFoundError, _of_file),
+    (LookupError, _of_lookup),
     (RecursionError, _of_recursion),
     (RuntimeError, _of_run),
     (BlockingIOError, _of_processes),

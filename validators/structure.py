@@ -37,12 +37,12 @@ def check(candidate: Candidate) -> str:
 
 def _warnings(candidate: Candidate, tree: _ast.Module, folders: list[str]) -> list[str]:
     """The warnings of the source, or of a module of the author in it."""
-    text, packages, own = candidate.text, candidate.packages, own_modules.tops(candidate.modules)
+    text, own = candidate.text, own_modules.tops(candidate.modules)
     found = imports.warnings(tree, folders, own)
     if "environ" in text or "getenv" in text:
         found += variables.warnings(tree)
     if any(hint in text for hint in downloads.HINTS):
-        found += downloads.warnings(tree, packages)
+        found += downloads.warnings(tree, folders)
     if any(hint in text for hint in files.HINTS):
         found += files.warnings(tree, runs_programs="subprocess" in text or "exec" in text)
     if any(hint in text for hint in generators.HINTS):
@@ -60,8 +60,10 @@ def _folders(candidate: Candidate) -> list[str]:
     """The folders in which the source finds packages."""
     folders = [candidate.packages] if candidate.packages else []
     data = os.environ.get("ENVIRONMENT_DATA")
-    if data and "sys.path" in candidate.text:  # a package without a wheel may be there
-        folders += [data, *(each.path for each in os.scandir(data) if each.is_dir())]
+    if data:  # a package without a wheel may be there
+        folders.append(data)
+        if "sys.path" in candidate.text:
+            folders += (each.path for each in os.scandir(data) if each.is_dir())
     return folders
 
 

@@ -227,6 +227,33 @@ async def grade(thread):
     assert score(small_pool, GraderSource(text, environment=sha256)) == 11.0
 
 
+@pytest.mark.sandbox
+def test_packages_among_its_data_can_be_imported(small_pool: Pool, archives: Archives) -> None:
+    """IFEval's checks import langdetect, which has no wheel, at the top of their module."""
+    text = """
+import subprocess, sys
+import numbers_of_words, one
+
+def ask():
+    code = "import numbers_of_words, one; print(numbers_of_words.VALUE)"
+    return float(subprocess.run([sys.executable, "-I", "-c", code], capture_output=True).stdout or 0.0)
+
+async def grade(thread):
+    return 10 * ask() + numbers_of_words.VALUE + one.VALUE
+"""
+    data = {
+        ".data/numbers_of_words/__init__.py": "VALUE = 3.0\n",
+        ".data/one.py": "",
+        ".data/json.py": "raise ValueError",
+    }
+    sha256 = archives.add({**FILES, **data})
+    assert score(small_pool, GraderSource(text, environment=sha256)) == 34.0
+    plain = "from numbers_of_words import VALUE\n\nasync def grade(thread):\n    return VALUE\n"
+    assert small_pool.prove(GraderSource(plain, environment=sha256)).isolation == "completion"  # it may run text
+    report = small_pool.prove(GraderSource(ONE.replace("one", "two"), environment=sha256))
+    assert (report.isolation, [text for text in report.warnings if "annotate" not in text]) == ("batch", [])
+
+
 def test_without_one_there_is_none(small_pool: Pool, archives: Archives) -> None:
     score(small_pool, GraderSource(ONE, environment=archives.add(FILES)))
     looks = "import os\nasync def grade(thread): return float(len(os.listdir('/usr/lib/environment')))"

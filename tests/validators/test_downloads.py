@@ -21,7 +21,7 @@ from validators import downloads
     ],
 )
 def test_files_that_a_package_looks_for_are_warned_of(text: str, call: str, why: str) -> None:
-    (warning,) = downloads.warnings(ast.parse(text), "/packages")
+    (warning,) = downloads.warnings(ast.parse(text), ["/packages"])
     assert warning.startswith("line 2: `")
     assert f"{call}`" in warning
     assert why in warning
@@ -42,10 +42,10 @@ def test_files_that_a_package_looks_for_are_warned_of(text: str, call: str, why:
 def test_what_the_packages_have_is_not(text: str, tmp_path: Path) -> None:
     (tmp_path / "model_in_packages").mkdir()
     (tmp_path / "model_in_packages" / "__init__.py").touch()
-    assert downloads.warnings(ast.parse(text), str(tmp_path)) == []
+    assert downloads.warnings(ast.parse(text), [str(tmp_path)]) == []
 
 
 def test_data_of_nltk_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENVIRONMENT_DATA", "/data")
     text = "from nltk.corpus import stopwords\nX = stopwords.words('english')"
-    assert downloads.warnings(ast.parse(text), "/packages") == []
+    assert downloads.warnings(ast.parse(text), ["/packages"]) == []

@@ -271,3 +271,10 @@ def test_causes_that_leave_no_room_for_the_exception_itself_are_left_out() -> No
 def test_a_group_as_a_cause() -> None:
     source = "raise ValueError('x') from ExceptionGroup('both', [KeyError('b')])"
     assert _raised(source).cause == ", caused by ExceptionGroup: both (1 sub-exception): KeyError: 'b'"
+
+
+def test_missing_data_of_nltk_is_to_be_sent() -> None:
+    missing = "raise LookupError({!r})"
+    explained = _raised(missing.format("Resource 'wordnet' not found.\n>>> nltk.download('wordnet')\n****"))
+    assert explained.message.endswith("`gradebox environments update NAME --data nltk_data`.")
+    assert _raised(missing.format("no such key")).message == "LookupError: no such key"

@@ -6,7 +6,10 @@ scores.
 """
 
 import _ast
+import sys
+from importlib.machinery import PathFinder
 
+from sandbox.guest.template.packages import DATA
 from validators.syntax_tree import nodes
 
 _CALLS = frozenset({"exec", "eval", "compile", "__import__"})
@@ -34,7 +37,10 @@ def runs_code(tree: _ast.Module) -> bool:
     """Whether anything in this source can run code that it receives."""
     if any(_suspicious(node) for node in nodes(tree)):
         return True
-    return any(_imports_package(node) for node in nodes(tree)) and any(_PARTS & _names(node) for node in nodes(tree))
+    imported = {name for node in nodes(tree) for name in _imported(node)}
+    if not _PACKAGES.isdisjoint(imported) and any(_PARTS & _names(node) for node in nodes(tree)):
+        return True
+    return any(PathFinder.find_spec(name, [DATA]) for name in imported - sys.stdlib_module_names)
 
 
 def _suspicious(node: _ast.AST) -> bool:
@@ -61,15 +67,16 @@ def _hides_os(alias: _ast.alias) -> bool:
 
 
 def _is_path(node: _ast.Attribute) -> bool:
-    """Whether this is `sys.path`: modules found by it, such as those of an environment's data, may run code."""
+    """Whether this is `sys.path`: modules found by it may run code, as those among an environment's data may."""
     return node.attr == "path" and isinstance(node.value, _ast.Name) and node.value.id == "sys"
 
 
-def _imports_package(node: _ast.AST) -> bool:
+def _imported(node: _ast.AST) -> list[str]:
+    """The first names of the modules that a node imports."""
     modules = [alias.name for alias in node.names] if isinstance(node, _ast.Import) else []
-    if isinstance(node, _ast.ImportFrom):
-        modules = [node.module or ""]
-    return any(module.partition(".")[0] in _PACKAGES for module in modules)
+    if isinstance(node, _ast.ImportFrom) and node.module and not node.level:
+        modules = [node.module]
+    return [module.partition(".")[0] for module in modules]
 
 
 def _names(node: _ast.AST) -> set[str]:

@@ -16,9 +16,11 @@ def allow() -> None:
     """Lets this process import the packages and find the data besides them.
 
     They are last in the search path, so they shadow no module of the standard library, or of gradebox with the guest.
+    The data comes after them, for packages without a wheel.
     """
     sys.path.append(PLACE)
     if os.path.isdir(DATA):
+        sys.path.append(DATA)
         os.environ["ENVIRONMENT_DATA"] = DATA
         os.environ["NLTK_DATA"] = f"{DATA}:{DATA}/nltk_data"  # nltk searches both
     for name in _ONE_THREAD:
