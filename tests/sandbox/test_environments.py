@@ -254,6 +254,36 @@ async def grade(thread):
     assert (report.isolation, [text for text in report.warnings if "annotate" not in text]) == ("batch", [])
 
 
+TQDM = """
+import multiprocessing, os, threading
+
+os.makedirs(os.environ.get("TORCHINDUCTOR_CACHE_DIR", "/tmp/inductor"), exist_ok=True)  # as torch does
+
+class TqdmDefaultWriteLock:
+    @classmethod
+    def create(cls):
+        if not hasattr(cls, "mp_lock"):
+            cls.mp_lock = multiprocessing.RLock()
+
+class tqdm:
+    monitor_interval = 10
+
+    def __init__(self):
+        TqdmDefaultWriteLock.create()
+        if self.monitor_interval:
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+"""
+
+
+@pytest.mark.sandbox
+def test_a_progress_bar_in_the_module_body_leaves_nothing_open(small_pool: Pool, archives: Archives) -> None:
+    """A model that was loaded there with tqdm's bar was loaded anew for each completion: 200 s in place of 2 s."""
+    source = "import tqdm.std\n\ntqdm.std.tqdm()\n\nasync def grade(thread):\n    return 1.0\n"
+    sha256 = archives.add({**FILES, "tqdm/__init__.py": "", "tqdm/std.py": TQDM})
+    report = small_pool.prove(GraderSource(source, environment=sha256, isolation="completion"))
+    assert [text for text in report.warnings if "module body" in text] == []
+
+
 def test_without_one_there_is_none(small_pool: Pool, archives: Archives) -> None:
     score(small_pool, GraderSource(ONE, environment=archives.add(FILES)))
     looks = "import os\nasync def grade(thread): return float(len(os.listdir('/usr/lib/environment')))"

@@ -32,7 +32,7 @@ from sandbox.guest.kernel.usual_limits import accept_usual_limits
 from sandbox.guest.protocol.fields import encode
 from sandbox.guest.protocol.frames import CheckResult, pack_check, pack_loaded
 from sandbox.guest.protocol.grader_limits import AUTO, BATCH, COMPLETION, GraderLimits
-from sandbox.guest.template import packages
+from sandbox.guest.template import packages, progress_bars
 from sandbox.guest.template.choose_isolation import runs_code
 from sandbox.guest.template.fork_per_line import (
     NO_STATUS,
@@ -99,6 +99,7 @@ class TemplateProcess:
         connect_by_pairs()
         _add_names_of_site()
         seed_at_import()
+        progress_bars.stay_in_one_thread()
         if self._load(source):
             os.close(reading)
             reap_all()  # processes that the module body started do not outlive it

@@ -25,3 +25,5 @@ def allow() -> None:
         os.environ["NLTK_DATA"] = f"{DATA}:{DATA}/nltk_data"  # nltk searches both
     for name in _ONE_THREAD:
         os.environ[name] = "1"
+    # torch makes this folder. One that the module body leaves in /tmp would cost a new sandbox for each completion.
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = "/tmp"
