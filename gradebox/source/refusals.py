@@ -78,9 +78,15 @@ def refuse_module_name(node: ast.AST, need: Need, name: str | None) -> None:
 def refuse_environment(statement: Statement, need: Need) -> None:
     """Raises SourceError for a value from this machine, which may be a secret."""
     if name := _used(statement, _FROM_OUTSIDE):
+        is_data = "ENVIRONMENT_DATA" in statement.source
+        remedy = (
+            "Read ENVIRONMENT_DATA in a function: only the sandbox has it"
+            if is_data
+            else "Write the value into the source"
+        )
         raise SourceError(
             f"{need.user} uses {need.name}, which {statement.where} takes from this machine ({name}): the sandbox "
-            "has no environment, and values from yours are not uploaded unasked. Write the value into the source"
+            f"has none of your variables, and their values are not uploaded unasked. {remedy}"
         )
 
 

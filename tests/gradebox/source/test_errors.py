@@ -132,6 +132,10 @@ REFUSED = {
         "import os\nLIMIT = float(os.environ.get('LIMIT_NOT_SET', '0.5'))\nasync def g(t): return LIMIT",
         "g uses LIMIT, which .*line 2 takes from this machine.*Write the value into the source",
     ),
+    "the data of an environment": (
+        "import os\nDATA = os.environ.get('ENVIRONMENT_DATA', '.')\nasync def g(t): return DATA",
+        "g uses DATA, which .*line 2 takes from this machine.*Read ENVIRONMENT_DATA in a function",
+    ),
     "the command line": (
         "import argparse\nargs = argparse.ArgumentParser().parse_args([])\nasync def g(t): return args.limit",
         "g uses args, which .*line 2 takes from the command line .parse_args.*LIMIT = args.limit",
