@@ -7,6 +7,7 @@ the fork, and little after it.
 
 import gc
 import os
+import sys
 from _socket import CMSG_LEN, MSG_CMSG_CLOEXEC, socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -124,9 +125,21 @@ class ForkPerLine:
 
 
 def end_without_fork(control: socket, error: OSError) -> NoReturn:
-    """Ends a template that cannot fork, because this machine or its user has too many processes."""
-    control.send(SENT_NO_PROCESS + STATUS.pack(error.errno or 0))
+    """Ends a template that cannot fork. If it is alone, this machine or its user has too many processes, which the
+    supervisor is told. Else the module body has left what takes all places.
+    """
+    if _is_alone():
+        control.send(SENT_NO_PROCESS + STATUS.pack(error.errno or 0))
     os._exit(0)
+
+
+def _is_alone() -> bool:
+    """Whether this process has no children, also adopted ones, and no threads of Python."""
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return len(sys._current_frames()) == 1
+    return False
 
 
 def _no_memory() -> bytes:
