@@ -125,8 +125,8 @@ class ForkPerLine:
 
 
 def end_without_fork(control: socket, error: OSError) -> NoReturn:
-    """Ends a template that cannot fork. If it is alone, this machine or its user has too many processes, which the
-    supervisor is told. Else the module body has left what takes all places.
+    """Ends a template whose fork failed. Without threads and children of the module body, the cause is outside of the
+    sandbox, and the supervisor is told.
     """
     if _is_alone():
         control.send(SENT_NO_PROCESS + STATUS.pack(error.errno or 0))

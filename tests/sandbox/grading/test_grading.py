@@ -78,6 +78,15 @@ def test_a_sandbox_that_cannot_fork_is_not_the_fault_of_a_completion(
 
 
 @BOTH
+def test_a_module_body_whose_threads_take_all_places_is_the_cause(
+    isolation: Any, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PROCESSES", 0)  # room for the supervisor, the template and one more
+    threads = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    assert kinds(score(pool, GraderSource(threads + _LENGTH, isolation), [line("one")])) == ["crash"]
+
+
+@BOTH
 def test_a_sandbox_that_is_killed_from_outside_costs_no_thread_its_score(isolation: Any, pool: Pool) -> None:
     expected = [4.0 if number % 10 == 0 else float(number) for number in range(60)]
     lines = [line("slow" if number % 10 == 0 else "x" * number) for number in range(60)]

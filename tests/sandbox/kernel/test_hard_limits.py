@@ -69,3 +69,10 @@ def test_a_backend_that_grades_no_thread_is_refused() -> None:
     too_few = "from sandbox import limits\nlimits.PROCESSES = -1\n"
     told = scored_with(resource.RLIMIT_CORE, 0, too_few)
     assert "bubblewrap cannot build a sandbox that works here: a sandbox could not start a process" in told
+
+
+def test_a_backend_that_grades_a_thread_wrong_is_refused() -> None:
+    too_deep = "from sandbox import limits\nlimits.DEPTH = 0\n"
+    assert "bubblewrap cannot grade a thread here: the line is nested more than 0 levels" in scored_with(
+        resource.RLIMIT_CORE, 0, too_deep
+    )
