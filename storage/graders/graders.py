@@ -310,7 +310,6 @@ class Graders:
     def _check_size(self, pipe: Pipeline, project: str, version: Version | None, threads: int) -> None:
         more = threads + (len(_packed(version)) if version else 0)
         if more > 0:
-            pipe.watch(redis_keys.version_bytes(project))  # type: ignore[no-untyped-call]  # redis-py lacks the types
             there = sum(int(size) for size in pipe.hvals(redis_keys.version_bytes(project)))
             self._quotas.check_version_bytes(project, there, more)
 
@@ -385,7 +384,8 @@ def _free(redis: Redis, project: str, key: str) -> None:
 def _watched_for(project: str, content: Proved | Custom) -> list[str]:
     """The keys that must not change while the version is written."""
     used = content.environment
-    return [] if used is None else [redis_keys.environments(project), redis_keys.builds(project, used.key)]
+    of_environment = [] if used is None else [redis_keys.environments(project), redis_keys.builds(project, used.key)]
+    return [redis_keys.version_bytes(project), *of_environment]
 
 
 def _check_environment(redis: Redis, project: str, content: Proved | Custom) -> None:

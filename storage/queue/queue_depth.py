@@ -44,7 +44,10 @@ class Queue:
             return True
         leases: list[Any] = self._redis.zrange(redis_keys.LEASES, 0, -1)  # a few for each worker
         batches = {text(lease).partition(":")[0] for lease in leases}
-        found: list[Any] = [self._redis.hmget(redis_keys.batch(one), "lane", "state") for one in batches]
+        with self._redis.pipeline(transaction=False) as pipe:
+            for one in batches:
+                pipe.hmget(redis_keys.batch(one), "lane", "state")
+            found = pipe.execute()
         return any(text(own or b"") == lane and state == b"running" for own, state in found)  # not of a cancelled one
 
     def depth(self) -> Depth:
