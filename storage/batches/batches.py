@@ -284,8 +284,10 @@ class Batches:
     def _summaries(
         self, batch_id: str, fields: dict[str, str], spent: dict[bytes, bytes], first: list[Any]
     ) -> list[Summary | None] | None:
-        """The summary of each grader of a batch that is not frozen: None for one that cannot be made, and None in all
-        if the batch is not there any more. `first` has the replies about the tallies of the first grader.
+        """The summary of each grader of a batch that is not frozen; None in place of one that cannot be made. Returns
+        None if the batch was frozen or deleted meanwhile.
+
+        `first` has the replies about the tallies of the first grader.
         """
         scorers = batch_record.scorers_of(fields["graders"], fields["sources"])
         kept = first
