@@ -11,6 +11,7 @@ from gradebox.client.grader_names import GraderChoice, weights_of
 from gradebox.client.outcomes import checked
 from gradebox.client.thread_line import Thread
 from gradebox.client.threads import each_of
+from gradebox.client.unfinished_batches import cancelled_at_exit
 from gradebox.errors import BatchFailed, GradeboxError
 from gradebox.frame import Outcomes
 from gradebox.schemas import ENDED
@@ -22,7 +23,7 @@ def score_by_workers(batches: Batches, graders: GraderChoice, threads: Iterable[
     """Has a batch score the threads. Returns the outcomes of each grader, in the order of the threads.
 
     The batch is deleted once its outcomes are read, so that a training does not fill the project's storage. It is
-    cancelled if the caller is: nobody would read its outcomes.
+    cancelled if the caller is, or if the process ends: nobody would read its outcomes.
 
     Raises:
         BatchFailed: the batch was cancelled, or failed.
@@ -33,7 +34,8 @@ def score_by_workers(batches: Batches, graders: GraderChoice, threads: Iterable[
         return [Outcomes() for _ in weights_of(graders)]
     batch = batches.create(graders, rows)
     try:
-        _await_end(batch)
+        with cancelled_at_exit(batch.id, batch.cancel):
+            _await_end(batch)
     except BaseException as error:
         if not isinstance(error, Exception):  # Ctrl-C, or a cancelled task
             _log.warning("batch %s is being cancelled; a second interrupt leaves it running", batch.id)
