@@ -33,7 +33,9 @@ from tests.storage.making import accept, claim, ended, failed, finish, finish_al
 @pytest.fixture
 def format_1(redis: Redis) -> dict[str, str]:
     """What a gradebox of format 1 left: a batch that is over, one with a lent and a pending unit, and a queued one."""
-    return load_keys(redis, "format_1.json")
+    found = load_keys(redis, "format_1.json")
+    redis.hset(f"gradebox:batch:{found['running']}:values:0", mapping=dict.fromkeys(range(1000), 1))
+    return found
 
 
 def test_data_of_a_newer_gradebox_is_refused(redis: Redis) -> None:
