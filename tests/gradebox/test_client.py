@@ -391,7 +391,8 @@ async def scaled(thread: StringThread) -> float:
 
 def test_an_option_that_graders_do_not_have_is_named(client: Client, contains: str) -> None:
     options: dict[str, Any] = {"fn": SLEEPS, "timeout": 3}
-    for call in (partial(client.graders.put, contains), client.graders.get(contains).update):
+    graders = client.graders
+    for call in (partial(graders.put, contains), partial(graders.update, contains), graders.get(contains).update):
         with pytest.raises(TypeError, match=r"timeout= is no option of a grader: pass one of .* timeout_s="):
             call(**options)
     create: Any = client.graders.create

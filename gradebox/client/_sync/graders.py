@@ -100,17 +100,8 @@ class Graders:
         key: str,
         fn: Function | None = None,
         *,
-        name: str | None = None,
-        description: str | None = None,
-        isolation: Isolation | None = None,
-        timeout_s: float | None = None,
-        memory_mb: int | None = None,
-        threads: Sequence[Thread] | None = None,
-        environment: str | None = None,
-        ask: Ask | None = None,
-        kind: WrittenKind | None = None,
-        config: Mapping[str, Any] | None = None,
         if_version: int | None = None,
+        **options: Unpack[UpdateOptions],
     ) -> GraderHandle:
         """Gives a grader a new version, name or description. If nothing changes, there is no new version.
 
@@ -119,36 +110,17 @@ class Graders:
             fn: the new source, as a function or a string. It turns a grader of another kind into a function grader,
                 with a GraderWarning. Without `fn` and `kind`, the new version has the source, kind and settings of the
                 last one.
-            name: a name for people to read.
-            description: what the grader looks for.
-            isolation: as for `create.function`.
-            timeout_s: as for `create.function`.
-            memory_mb: as for `create.function`.
-            threads: the threads for the test run, which then stay with the grader; by default those that stay with it
-                already.
-            environment: the environment of the new version; by default the same build as the last version, "" for none.
-            ask: as for `create.function`.
-            kind: the kind that writes the source from `config`.
-            config: all settings of `kind`.
             if_version: the newest version that you know.
+            options: those of `create.function`, or `kind`, which writes the source, and `config`, all of its settings.
+                The new threads stay with the grader; by default those that stay with it already are used. The
+                environment is by default the same build as the last version's, "" for none.
 
         Raises:
             SourceError, ValidationError: as for `create.function`; the grader is unchanged.
             Conflict: the grader is locked.
             VersionChanged: the newest version is no longer `if_version`; nothing was saved.
         """
-        options: UpdateOptions = {
-            "name": name,
-            "description": description,
-            "isolation": isolation,
-            "timeout_s": timeout_s,
-            "memory_mb": memory_mb,
-            "threads": threads,
-            "environment": environment,
-            "ask": ask,
-            "kind": kind,
-            "config": config,
-        }
+        check_options(options)
         return self._update(key, fn, options, if_version=if_version)
 
     def _update(
