@@ -11,7 +11,7 @@ from starlette.datastructures import UploadFile
 from api.access.callers import Caller
 from api.http.problems import invalid
 from api.intake import bodies, python_version, sources
-from api.intake.environment import Chosen
+from api.intake.environment import Chosen, default_memory_mb
 from api.services import Services
 from gradebox.judges.source import settled, source_of
 from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS, SOURCE_BYTES
@@ -20,7 +20,7 @@ from models.scoring.validation_asks import ProjectAnswering
 from sandbox.errors import Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.grading.source_bytes import from_bytes
-from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
+from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB, TIMEOUT_S
 from worker.environments.known_packages import settle
 
 FILE_BYTES = bodies.MIB  # more than any source, so that a source over 64 KiB still gets a report
@@ -196,27 +196,27 @@ async def _form(request: Request, options: type[_T]) -> tuple[Sent, _T]:
     return Sent(source), _of_function(bodies.convert(fields, options))
 
 
+def limits_of(options: Options, environment: Chosen | None) -> tuple[Isolation, float, int]:
+    """The isolation, the timeout and the memory limit in the options, with the default in place of each None."""
+    memory_mb = options.memory_mb or default_memory_mb(environment)
+    return options.isolation or "auto", options.timeout_s or TIMEOUT_S, memory_mb
+
+
 def prove(
     caller: Caller,
     services: Services,
     sent: Sent,
-    isolation: Isolation,
-    timeout_s: float,
-    memory_mb: int,
-    environment: Chosen | None = None,
-    answering: ProjectAnswering | None = None,
+    limits: tuple[Isolation, float, int],
+    environment: Chosen | None,
+    answering: ProjectAnswering,
 ) -> Report:
-    """Runs the five checks. Raises SourceRefused if the source cannot be run at all, and what `Pool.prove` raises."""
+    """Runs the five checks within the result of `limits_of`. Raises SourceRefused if the source cannot be run at all,
+    and what `Pool.prove` raises.
+    """
+    isolation, timeout_s, memory_mb = limits
     resolved = settle(isolation, environment.packages if environment else ())
-    text = sent.text()
-    source = GraderSource(
-        text,
-        resolved.isolation,
-        timeout_s,
-        memory_mb,
-        project=caller.project,
-        environment=environment.use.sha256 if environment else "",
-    )
+    text, content = sent.text(), environment.use.sha256 if environment else ""
+    source = GraderSource(text, resolved.isolation, timeout_s, memory_mb, project=caller.project, environment=content)
     try:
         report = resolved.warn(services.pool.prove(source, sent.threads, caller.should_stop, answering))
         return python_version.warn(report, text, sent.python)

@@ -17,12 +17,12 @@ from api.http.routers import project_router
 from api.intake import bodies
 from api.intake.environment import Chosen, choose, default_memory_mb
 from api.intake.idempotency import Repeatable
-from api.intake.source_upload import Key, Options, Sent, prove, receive
+from api.intake.source_upload import Key, Options, Sent, limits_of, prove, receive
 from api.services import Served, Services
 from gradebox.schemas import GraderRecord, Version, WeaveMapping
 from models.scoring.scoring import is_of_graders
 from sandbox.grading.source_bytes import SourceRefused
-from sandbox.limits import MEMORY_MB, TIMEOUT_S
+from sandbox.limits import MEMORY_MB
 from storage.errors import Conflict, NotFound
 from storage.graders.grader_content import CUSTOM, Proved
 from storage.idempotency import Once
@@ -214,13 +214,7 @@ def create_function(
     if sent.kind == "custom":
         return graders.create(project, new.key, new.name or new.key, new.description or "", CUSTOM, once)
     environment = choose(services.store.environments, project, new.environment or "")
-    options = Options(
-        isolation=new.isolation or "auto",
-        timeout_s=new.timeout_s or TIMEOUT_S,
-        memory_mb=new.memory_mb or default_memory_mb(environment),
-        ask=new.ask,
-    )
-    proved = _proved(caller, services, sent, options, environment)
+    proved = _proved(caller, services, sent, new, environment)
     return graders.create(project, new.key, new.name or new.key, new.description or "", proved, once)
 
 
@@ -292,20 +286,17 @@ def _memory_mb(newest: Version, environment: Chosen | None) -> int:
 
 def _proved(caller: Caller, services: Services, sent: Sent, options: Options, environment: Chosen | None) -> Proved:
     """Proves a source. Raises ProblemError with the report if a check fails."""
-    assert options.isolation and options.timeout_s and options.memory_mb
+    limits = limits_of(options, environment)
     answering = services.answering(caller.project, options.ask)
     try:
         source = sent.text()
-        report = prove(
-            caller, services, sent, options.isolation, options.timeout_s, options.memory_mb, environment, answering
-        )
+        report = prove(caller, services, sent, limits, environment, answering)
     except SourceRefused as refused:
         raise ValidationFailed(refused.report) from refused
     if not report.valid:
         raise ValidationFailed(report)
     use = environment.use if environment else None
     threads = () if sent.threads is None or sent.are_kept else sent.threads
-    limits = options.isolation, options.timeout_s, options.memory_mb
     proved_with_stand_ins = options.ask == "stand-in" and bool(report.asks)
     waits = not (is_of_graders(sent.kind, sent.config) and answering.at_once.issuperset(report.asks))
     return Proved(

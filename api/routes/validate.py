@@ -8,12 +8,11 @@ from api.access.callers import Caller
 from api.http import openapi
 from api.http.problems import invalid, report_json
 from api.http.routers import project_router
-from api.intake.environment import choose, default_memory_mb
-from api.intake.source_upload import Key, Options, Sent, prove, receive
+from api.intake.environment import choose
+from api.intake.source_upload import Key, Options, Sent, limits_of, prove, receive
 from api.services import Served, Services
 from gradebox.schemas import Report
 from sandbox.grading.source_bytes import SourceRefused
-from sandbox.limits import TIMEOUT_S
 
 router = project_router("graders")
 
@@ -54,15 +53,7 @@ def report_on(caller: Caller, services: Services, sent: Sent, options: Options) 
         raise invalid("a grader of kind `custom` has no source to check: its scores are recorded")
     environment = choose(services.store.environments, caller.project, options.environment or "")
     try:
-        return prove(
-            caller,
-            services,
-            sent,
-            options.isolation or "auto",
-            options.timeout_s or TIMEOUT_S,
-            options.memory_mb or default_memory_mb(environment),
-            environment,
-            services.answering(caller.project, options.ask),
-        )
+        answering = services.answering(caller.project, options.ask)
+        return prove(caller, services, sent, limits_of(options, environment), environment, answering)
     except SourceRefused as refused:
         return refused.report
