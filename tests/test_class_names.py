@@ -6,8 +6,6 @@ from collections import defaultdict
 from itertools import combinations
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 ROOMS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["root_packages"]
 
@@ -48,17 +46,3 @@ def test_no_two_classes_have_one_name() -> None:
         if not all(_may_share(one, other) for one, other in combinations(files, 2))
     }
     assert not twice
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "may"),
-    [
-        ("storage/batches/batches.py", "gradebox/client/_sync/batches.py", True),
-        ("api/dialects/adaptive/types.py", "gradebox/asks/model.py", True),
-        ("storage/errors.py", "models/errors.py", False),
-        ("api/dialects/weave/thread_of_call.py", "api/dialects/reward/socket.py", False),
-        ("storage/spool/chunks.py", "sandbox/guest/protocol/chunk.py", False),
-    ],
-)
-def test_what_may_share_a_name(one: str, other: str, may: bool) -> None:
-    assert _may_share(one, other) is may
