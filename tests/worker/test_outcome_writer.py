@@ -20,6 +20,11 @@ from worker.unit import Scored
 from worker.unit_queue import UnitQueue
 
 
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcome_writer, "_PAUSE_S", 0.01)
+
+
 def scored(queue: UnitQueue, first: int) -> Scored:
     lease = queue.next()
     assert lease is not None
@@ -43,10 +48,7 @@ def test_units_that_come_together_count_each_once(store: Store, context: WorkerC
     assert not redis.exists(redis_keys.batch(batch), redis_keys.UNFROZEN, redis_keys.UNTIDY)
 
 
-def test_what_cannot_be_written_is_given_back(
-    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(outcome_writer, "_PAUSE_S", 0.01)
+def test_what_cannot_be_written_is_given_back(store: Store, context: WorkerContext) -> None:
     batch = accept(store, 1000)
     in_the_way = Path(store.spool._root) / "outcomes"
     in_the_way.write_bytes(b"a file where the folder is to be")
@@ -59,10 +61,7 @@ def test_what_cannot_be_written_is_given_back(
     assert store.batches.get("default", batch).state == "finished"
 
 
-def test_outcomes_wait_while_the_whole_spool_cannot_be_written(
-    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(outcome_writer, "_PAUSE_S", 0.01)
+def test_outcomes_wait_while_the_whole_spool_cannot_be_written(store: Store, context: WorkerContext) -> None:
     batch = accept(store, 1000)
     root = Path(store.spool._root)
     with UnitQueue(context) as queue, OutcomeWriter(context, queue) as writer:
@@ -82,7 +81,6 @@ def test_outcomes_wait_while_the_whole_spool_cannot_be_written(
 def test_a_trouble_that_is_over_before_it_is_looked_for_gives_nothing_back(
     store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outcome_writer, "_PAUSE_S", 0.01)
     batch = accept(store, 1000)
     write, errors = store.spool.write_outcomes, [FileNotFoundError("no such folder")]
 
@@ -100,7 +98,6 @@ def test_a_trouble_that_is_over_before_it_is_looked_for_gives_nothing_back(
 def test_outcomes_wait_while_an_object_store_takes_the_probe_alone(
     store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outcome_writer, "_PAUSE_S", 0.01)
     batch = accept(store, 1000)
     spool, write, errors = store.spool, store.spool.write_outcomes, [OSError("slow down")] * 5
 
