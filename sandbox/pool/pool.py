@@ -127,7 +127,8 @@ class Pool:
             return session
         self.counts.misses.inc()
         environment = self.environments.find(source.environment) if source.environment else None
-        for _ in range(_TRIES):
+        tries = _TRIES + self._settings.warm_sandboxes  # the warm ones may all be ending, with the zygote
+        for _ in range(tries):
             session = self._ready.take_empty(began, stopping, environment)
             began = monotonic()
             try:
@@ -140,7 +141,7 @@ class Pool:
                 raise
             else:
                 return session
-        raise InfrastructureError(f"a grader could not be loaded in {_TRIES} sandboxes: {error}")
+        raise InfrastructureError(f"a grader could not be loaded in {tries} sandboxes: {error}")
 
     def _limits(self, source: GraderSource) -> GraderLimits:
         settings = self._settings
