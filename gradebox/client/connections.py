@@ -2,11 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from weakref import WeakSet
 
 import httpx
 
+from gradebox.client.pace import Pace
 from gradebox.client.rules import Rules
 from gradebox.errors import ClientClosed
 
@@ -22,7 +23,8 @@ class ClientConnections:
         self._connect()
 
     def _connect(self) -> None:
-        self._client = httpx.Client(**self._rules.options(), transport=self._transport)
+        hooks = {"response": [_keep_pace]}
+        self._client = httpx.Client(**self._rules.options(), transport=self._transport, event_hooks=hooks)
         self._pid = os.getpid()  # last: until then, other threads do not take the client of the parent for theirs
 
     @property
@@ -67,7 +69,7 @@ class AsyncClientConnections:
         if loop not in self._clients:
             for ended in [each for each in [*self._clients] if each.is_closed()]:
                 self._clients.pop(ended, None)  # connections refer to their loop: a weak dict would keep both
-            hooks = {"response": [_close_whole]}
+            hooks = {"response": [_keep_pace_async]}
             self._clients[loop] = httpx.AsyncClient(
                 **self._rules.options(), transport=self._transport, event_hooks=hooks
             )
@@ -90,21 +92,45 @@ class AsyncClientConnections:
             await client.aclose()
 
 
-class _ClosedWhole(httpx.AsyncByteStream):
-    """The body of an answer. It is closed also if its reader is cancelled meanwhile: httpcore would keep the connection
-    open for ever.
+class _Body(httpx.SyncByteStream):
+    """The body of an answer. A reader gets ReadTimeout if it trickles."""
+
+    def __init__(self, stream: httpx.SyncByteStream, pace: Pace) -> None:
+        self._stream = stream
+        self._pace = pace
+
+    def __iter__(self) -> Iterator[bytes]:
+        for block in self._stream:
+            self._pace.count(block)
+            yield block
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def _keep_pace(response: httpx.Response) -> None:
+    if isinstance(response.stream, httpx.SyncByteStream):
+        response.stream = _Body(response.stream, Pace(response.request))
+
+
+class _AsyncBody(httpx.AsyncByteStream):
+    """As `_Body`. It is closed also if its reader is cancelled meanwhile: httpcore would keep the connection open for
+    ever.
     """
 
-    def __init__(self, stream: httpx.AsyncByteStream) -> None:
+    def __init__(self, stream: httpx.AsyncByteStream, pace: Pace) -> None:
         self._stream = stream
+        self._pace = pace
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._stream.__aiter__()
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for block in self._stream:
+            self._pace.count(block)
+            yield block
 
     async def aclose(self) -> None:
         await asyncio.shield(asyncio.ensure_future(self._stream.aclose()))
 
 
-async def _close_whole(response: httpx.Response) -> None:
+async def _keep_pace_async(response: httpx.Response) -> None:
     if isinstance(response.stream, httpx.AsyncByteStream):
-        response.stream = _ClosedWhole(response.stream)
+        response.stream = _AsyncBody(response.stream, Pace(response.request))

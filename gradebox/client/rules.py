@@ -6,12 +6,14 @@ import ssl
 import sys
 from collections.abc import Generator
 from functools import lru_cache
+from math import inf
 from typing import Any, NamedTuple, TypeVar
 
 import httpx
 
 from gradebox.access import FoundKey, Listeners, find_key, is_local, service_url
 from gradebox.client.calls.call import Call, problem_of, refusal
+from gradebox.client.pace import PART_S
 from gradebox.errors import ConnectionFailed, GradeboxError, NotAllowed
 from gradebox.key_file import id_of
 from gradebox.schemas import Problem
@@ -22,6 +24,7 @@ RETRY_S = 10.0  # longer than a service takes to restart
 FIRST_TRIES = 3
 _TOLD_AT = 2  # the attempt that is logged: shorter outages are not worth a line, but a request that timed out is
 CONNECT_S = 5.0
+LAST_TRY_S = 1.0  # at the end of the caller's time, an answer that is nearly there is waited for
 KEEP_ALIVE_S = 3.0  # less than the 5 s after which servers close an idle connection, so that none is used as it closes
 NOT_NOW = {429, 502, 503, 504}
 # A wrong key stays wrong, a request that timed out would do so again, and a quota stays full until data is deleted.
@@ -60,38 +63,44 @@ class Rules:
             "limits": httpx.Limits(keepalive_expiry=KEEP_ALIVE_S),
         }
 
-    def request(self, call: Call[Any], size: int | None) -> dict[str, Any]:
-        """The arguments for `httpx.Client.request`, except a streamed body, which has `size` bytes if that is known."""
-        read_s = min(self.timeout + call.work_s, call.within_s)
+    def request(self, call: Call[Any], size: int | None, left_s: float = inf) -> dict[str, Any]:
+        """The arguments for `httpx.Client.request`, except a streamed body, which has `size` bytes if that is known.
+
+        The caller waits for `left_s` more seconds.
+        """
+        read_s = min(self.timeout + call.work_s, max(left_s, LAST_TRY_S))
         return {
             "method": call.method,
             "url": _absolute(self.url, call.path, tuple(call.params)),
             "content": call.body,
             "headers": call.headers(size),
-            "timeout": httpx.Timeout(self.timeout, connect=min(CONNECT_S, read_s), read=read_s),
+            "timeout": httpx.Timeout(min(self.timeout, read_s), connect=min(CONNECT_S, read_s), read=read_s),
+            "extensions": {PART_S: read_s},
         }
 
-    def pause(self, attempt: int, idempotent: bool, failure: httpx.Response | httpx.HTTPError) -> float | None:
-        """Seconds to wait before the next try, or None if there is none."""
+    def pause(
+        self, attempt: int, idempotent: bool, failure: httpx.Response | httpx.HTTPError, elapsed_s: float
+    ) -> float | None:
+        """Seconds to wait before the next try, or None if there is none. The first failure was `elapsed_s` ago."""
+        left_s = self.retry_s - elapsed_s
         if isinstance(failure, httpx.HTTPError):
             self.auth.look_again()
-        if sum(map(_backoff, range(attempt))) >= self.retry_s or not self._again(attempt, idempotent, failure):
+        if left_s <= 0 or not self._again(attempt, idempotent, failure, left_s):
             return None
         if attempt == (0 if isinstance(failure, httpx.TimeoutException) else _TOLD_AT):
             _log.warning("%s. It is tried again, for %g s in all", self._reason(failure), self.retry_s)
         asked = failure.headers.get("Retry-After", "") if isinstance(failure, httpx.Response) else ""
         backoff = _backoff(attempt) * random.uniform(0.75, 1.0)  # noqa: S311  # spreads clients, hides nothing
-        return max(backoff, min(float(asked), 30.0)) if asked.isdecimal() else backoff
+        return min(left_s, max(backoff, float(asked)) if asked.isdecimal() else backoff)
 
-    def _again(self, attempt: int, idempotent: bool, failure: httpx.Response | httpx.HTTPError) -> bool:
+    def _again(self, attempt: int, idempotent: bool, failure: httpx.Response | httpx.HTTPError, left_s: float) -> bool:
         if isinstance(failure, httpx.Response):
             self.reached = True
             return idempotent and failure.status_code in NOT_NOW and not _is_final(failure)
         if isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
             return self.reached
         if isinstance(failure, httpx.ReadTimeout | httpx.WriteTimeout):  # perhaps the whole machine is away
-            each_s: float = failure.request.extensions["timeout"]["read"]
-            return idempotent and self.reached and (attempt + 1) * each_s < self.retry_s
+            return idempotent and self.reached and _read_s(failure) < left_s
         lost = isinstance(failure, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError)
         # Before its first answer, the other side may not be a gradebox service: only a few retries.
         return lost and idempotent and (self.reached or attempt < FIRST_TRIES)
@@ -116,7 +125,7 @@ class Rules:
         words = str(error) or type(error).__name__
         if isinstance(error, httpx.TimeoutException):
             return ConnectionFailed(
-                f"the service at {self.url} took longer than {self.timeout:g} s to answer ({words}): "
+                f"the service at {self.url} took longer than {_read_s(error):.3g} s to answer ({words}): "
                 "try again, or give the client a longer timeout"
             )
         return ConnectionFailed(f"the connection to {self.url} broke ({words}): try again")
@@ -203,6 +212,11 @@ def _with_origin(error: GradeboxError, key: FoundKey | None) -> GradeboxError:
     found = f"{error.detail}. The key was found in {key.file}: name the right one with GRADEBOX_API_KEY or --api-key"
     reported = {"type": error.type, "title": "Unauthorized", "status": error.status, "request_id": error.request_id}
     return NotAllowed(Problem(detail=found, **reported))
+
+
+def _read_s(error: httpx.HTTPError) -> float:
+    seconds: float = error.request.extensions["timeout"]["read"]
+    return seconds
 
 
 def _backoff(attempt: int) -> float:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from itertools import count
+from math import inf
 from time import monotonic
 from typing import TypeVar
 
@@ -33,12 +34,13 @@ class AsyncTransport:
         """
         resend = Resend(call.threads)
         size = length(call.threads)  # once: each try sends the same bytes of a file that grows
-        ends = monotonic() + call.within_s
+        ends, failed_at = monotonic() + call.within_s, inf
         for attempt in count():
             body = {"content": resend.async_blocks(size)} if call.threads is not None else {}
             failure: httpx.Response | httpx.HTTPError
             try:
-                failure = await self._connections.http.request(**self.rules.request(call, size) | body)
+                request = self.rules.request(call, size, ends - monotonic())
+                failure = await self._connections.http.request(**request | body)
             except httpx.HTTPError as error:
                 if error is resend.failed:
                     raise
@@ -46,8 +48,9 @@ class AsyncTransport:
             except KeyboardInterrupt:
                 self._connections.renew()
                 raise
-            pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure)
-            left = ends - monotonic()
+            now = monotonic()
+            failed_at, left = min(failed_at, now), ends - now
+            pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure, now - failed_at)
             if pause is None or left <= 0:
                 break
             await asyncio.sleep(min(pause, left))
@@ -56,7 +59,7 @@ class AsyncTransport:
 
     async def lines(self, path: str, reader: StreamReader[T]) -> AsyncIterator[T]:
         """Yields the items that `reader` reads from a stream, and resumes the stream if the connection breaks."""
-        attempt = 0
+        attempt, failed_at = 0, inf
         while True:
             failure: httpx.Response | httpx.HTTPError
             try:
@@ -65,7 +68,7 @@ class AsyncTransport:
                     if is_answer(response):
                         async for block in response.aiter_bytes():
                             for each in reader.feed(block):
-                                attempt = 0
+                                attempt, failed_at = 0, inf
                                 yield each
                         for each in reader.end():
                             yield each
@@ -77,7 +80,8 @@ class AsyncTransport:
             except KeyboardInterrupt:
                 self._connections.renew()
                 raise
-            pause = self.rules.pause(attempt, True, failure)
+            failed_at = min(failed_at, monotonic())
+            pause = self.rules.pause(attempt, True, failure, monotonic() - failed_at)
             if pause is None:
                 raise error_of(failure, self.rules)
             await asyncio.sleep(pause)

@@ -57,9 +57,10 @@ class Client:
             url: the URL of the service, by default GRADEBOX_URL or http://127.0.0.1:8000.
             api_key: the API key, by default GRADEBOX_API_KEY or the key that a service on this machine has stored.
             project: the key of the project.
-            timeout: how many seconds an answer may take. Requests that run graders may take longer.
-            retry_s: for how many seconds a request is tried again while a service that has answered before is away or
-                busy.
+            timeout: how many seconds an answer may take, or each 64 KiB of a long one. Requests that run graders may
+                take longer.
+            retry_s: for how many seconds from its first failure a request is tried again, while a service that has
+                answered before is away or busy.
         """
         self._transport = Transport(Rules(url, api_key, timeout, retry_s))
         self.project = project

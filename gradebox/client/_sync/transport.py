@@ -4,6 +4,7 @@
 import time
 from collections.abc import Iterator
 from itertools import count
+from math import inf
 from time import monotonic
 from typing import TypeVar
 
@@ -34,12 +35,13 @@ class Transport:
         """
         resend = Resend(call.threads)
         size = length(call.threads)  # once: each try sends the same bytes of a file that grows
-        ends = monotonic() + call.within_s
+        ends, failed_at = monotonic() + call.within_s, inf
         for attempt in count():
             body = {"content": resend.blocks(size)} if call.threads is not None else {}
             failure: httpx.Response | httpx.HTTPError
             try:
-                failure = self._connections.http.request(**self.rules.request(call, size) | body)
+                request = self.rules.request(call, size, ends - monotonic())
+                failure = self._connections.http.request(**request | body)
             except httpx.HTTPError as error:
                 if error is resend.failed:
                     raise
@@ -47,8 +49,9 @@ class Transport:
             except KeyboardInterrupt:
                 self._connections.renew()
                 raise
-            pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure)
-            left = ends - monotonic()
+            now = monotonic()
+            failed_at, left = min(failed_at, now), ends - now
+            pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure, now - failed_at)
             if pause is None or left <= 0:
                 break
             time.sleep(min(pause, left))
@@ -57,7 +60,7 @@ class Transport:
 
     def lines(self, path: str, reader: StreamReader[T]) -> Iterator[T]:
         """Yields the items that `reader` reads from a stream, and resumes the stream if the connection breaks."""
-        attempt = 0
+        attempt, failed_at = 0, inf
         while True:
             failure: httpx.Response | httpx.HTTPError
             try:
@@ -66,7 +69,7 @@ class Transport:
                     if is_answer(response):
                         for block in response.iter_bytes():
                             for each in reader.feed(block):
-                                attempt = 0
+                                attempt, failed_at = 0, inf
                                 yield each
                         for each in reader.end():
                             yield each
@@ -78,7 +81,8 @@ class Transport:
             except KeyboardInterrupt:
                 self._connections.renew()
                 raise
-            pause = self.rules.pause(attempt, True, failure)
+            failed_at = min(failed_at, monotonic())
+            pause = self.rules.pause(attempt, True, failure, monotonic() - failed_at)
             if pause is None:
                 raise error_of(failure, self.rules)
             time.sleep(pause)
