@@ -1,10 +1,13 @@
 """Shows the progress of an environment's build until it ends, and decides which error the end raises."""
 
 import time
+from math import inf
+from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 
-from gradebox.errors import BuildTimeout, EnvironmentFailed
+from gradebox.errors import BuildTimeout, ConnectionFailed, EnvironmentFailed
 from gradebox.schemas import Environment
 
 ANSWER_S = 10.0  # how long a request may wait; the service answers earlier if something changes
@@ -15,9 +18,22 @@ class BuildWatch:
 
     def __init__(self, progress: bool, timeout: float | None) -> None:
         self._console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True) if progress else None
-        self._timeout = timeout
+        self._timeout = inf if timeout is None else timeout
         self._started = time.monotonic()
         self._step = ""
+        self._environment: Environment | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, ConnectionFailed) and self.left_s <= 0 and self._environment is not None:
+            raise BuildTimeout(self._environment, self._timeout) from error
+
+    @property
+    def left_s(self) -> float:
+        """How many seconds the caller still waits."""
+        return self._timeout - (time.monotonic() - self._started)
 
     def observe(self, environment: Environment) -> float | None:
         """Prints a new step; returns how many seconds the next request may wait, or None if the newest build is ready.
@@ -26,6 +42,7 @@ class BuildWatch:
             EnvironmentFailed: the build failed.
             BuildTimeout: the build did not end in time.
         """
+        self._environment = environment
         elapsed = time.monotonic() - self._started
         newest = environment.newest
         step = environment.state if newest is None or environment.state != "building" else newest.step
@@ -36,8 +53,7 @@ class BuildWatch:
             raise EnvironmentFailed(environment)
         if environment.state == "ready":
             return None
-        if self._timeout is None:
-            return ANSWER_S
-        if elapsed >= self._timeout:
+        left_s = self.left_s
+        if left_s <= 0:
             raise BuildTimeout(environment, self._timeout)
-        return max(0.001, min(ANSWER_S, self._timeout - elapsed))
+        return max(0.001, min(ANSWER_S, left_s))

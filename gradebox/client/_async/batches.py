@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any, Literal, overload
 
 from gradebox.client._async.transport import AsyncTransport
@@ -55,10 +56,10 @@ class AsyncBatchHandle(BatchRecord):
             WaitTimeout: the batch did not end in time. It continues to run.
         """
         if self.status.state in ENDED:
-            before = self.status
-            # Another client may have had it scored again. If not, `before` may have bootstrap intervals.
-            if (await self.refresh()).finished_at == before.finished_at:
-                self.status = before
+            # Another client may have had it scored again. If not, the status may have bootstrap intervals.
+            call = batch_calls.get_batch(self.status.project, self.id, within_s=inf if timeout is None else timeout)
+            if (now := await self._transport.send(call)).finished_at != self.status.finished_at:
+                self.status = now
         with BatchWatch(self.status, progress, timeout) as watch:
             while (wait_s := watch.observe(self.status)) is not None:
                 call = batch_calls.get_batch(self.status.project, self.id, wait_s, within_s=watch.within_s)

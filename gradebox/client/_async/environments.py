@@ -45,7 +45,7 @@ class AsyncEnvironments:
         check_key(key)
         fields = {"key": key, "requirements": _listed(requirements), "data": await self._send(data)}
         environment = await self._transport.send(collection.environments.create(self._project, fields))
-        return await self._watch(environment, progress, timeout) if wait else environment
+        return await self._watch(environment, BuildWatch(progress, timeout)) if wait else environment
 
     async def update(
         self,
@@ -66,7 +66,7 @@ class AsyncEnvironments:
         listed = None if requirements is None else _listed(requirements)
         fields = {"requirements": listed, "data": await self._send(data)}
         environment = await self._transport.send(server_calls.put_environment(self._project, key, fields))
-        return await self._watch(environment, progress, timeout) if wait else environment
+        return await self._watch(environment, BuildWatch(progress, timeout)) if wait else environment
 
     async def _send(self, data: DataPath | None) -> str | None:
         """Uploads data and returns its SHA-256. Returns "" for no data, and None to keep the current data."""
@@ -76,13 +76,15 @@ class AsyncEnvironments:
 
     async def wait(self, key: str, *, progress: bool = True, timeout: float | None = None) -> Environment:
         """Waits until the newest build is ready. Raises the same exceptions as `create`."""
-        return await self._watch(await self.get(key), progress, timeout)
-
-    async def _watch(self, environment: Environment, progress: bool, timeout: float | None) -> Environment:
         watch = BuildWatch(progress, timeout)
-        while (wait_s := watch.observe(environment)) is not None:
-            call = server_calls.wait_for_environment(self._project, environment.key, wait_s)
-            environment = await self._transport.send(call)
+        call = server_calls.wait_for_environment(self._project, key, 0, watch.left_s)
+        return await self._watch(await self._transport.send(call), watch)
+
+    async def _watch(self, environment: Environment, watch: BuildWatch) -> Environment:
+        with watch:
+            while (wait_s := watch.observe(environment)) is not None:
+                call = server_calls.wait_for_environment(self._project, environment.key, wait_s, watch.left_s)
+                environment = await self._transport.send(call)
         return environment
 
     async def get(self, key: str) -> Environment:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any, Literal, overload
 
 from gradebox.client._sync.transport import Transport
@@ -56,10 +57,10 @@ class BatchHandle(BatchRecord):
             WaitTimeout: the batch did not end in time. It continues to run.
         """
         if self.status.state in ENDED:
-            before = self.status
-            # Another client may have had it scored again. If not, `before` may have bootstrap intervals.
-            if (self.refresh()).finished_at == before.finished_at:
-                self.status = before
+            # Another client may have had it scored again. If not, the status may have bootstrap intervals.
+            call = batch_calls.get_batch(self.status.project, self.id, within_s=inf if timeout is None else timeout)
+            if (now := self._transport.send(call)).finished_at != self.status.finished_at:
+                self.status = now
         with BatchWatch(self.status, progress, timeout) as watch:
             while (wait_s := watch.observe(self.status)) is not None:
                 call = batch_calls.get_batch(self.status.project, self.id, wait_s, within_s=watch.within_s)

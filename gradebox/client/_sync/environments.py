@@ -46,7 +46,7 @@ class Environments:
         check_key(key)
         fields = {"key": key, "requirements": _listed(requirements), "data": self._send(data)}
         environment = self._transport.send(collection.environments.create(self._project, fields))
-        return self._watch(environment, progress, timeout) if wait else environment
+        return self._watch(environment, BuildWatch(progress, timeout)) if wait else environment
 
     def update(
         self,
@@ -67,7 +67,7 @@ class Environments:
         listed = None if requirements is None else _listed(requirements)
         fields = {"requirements": listed, "data": self._send(data)}
         environment = self._transport.send(server_calls.put_environment(self._project, key, fields))
-        return self._watch(environment, progress, timeout) if wait else environment
+        return self._watch(environment, BuildWatch(progress, timeout)) if wait else environment
 
     def _send(self, data: DataPath | None) -> str | None:
         """Uploads data and returns its SHA-256. Returns "" for no data, and None to keep the current data."""
@@ -77,13 +77,15 @@ class Environments:
 
     def wait(self, key: str, *, progress: bool = True, timeout: float | None = None) -> Environment:
         """Waits until the newest build is ready. Raises the same exceptions as `create`."""
-        return self._watch(self.get(key), progress, timeout)
-
-    def _watch(self, environment: Environment, progress: bool, timeout: float | None) -> Environment:
         watch = BuildWatch(progress, timeout)
-        while (wait_s := watch.observe(environment)) is not None:
-            call = server_calls.wait_for_environment(self._project, environment.key, wait_s)
-            environment = self._transport.send(call)
+        call = server_calls.wait_for_environment(self._project, key, 0, watch.left_s)
+        return self._watch(self._transport.send(call), watch)
+
+    def _watch(self, environment: Environment, watch: BuildWatch) -> Environment:
+        with watch:
+            while (wait_s := watch.observe(environment)) is not None:
+                call = server_calls.wait_for_environment(self._project, environment.key, wait_s, watch.left_s)
+                environment = self._transport.send(call)
         return environment
 
     def get(self, key: str) -> Environment:

@@ -33,10 +33,10 @@ def send_data(project: str, data: bytes) -> Call[EnvironmentData]:
     return Call("POST", path, read, body=data, media_type="application/zip", work_s=DATA_S)
 
 
-def wait_for_environment(project: str, key: str, wait_s: float) -> Call[Environment]:
+def wait_for_environment(project: str, key: str, wait_s: float, within_s: float) -> Call[Environment]:
     """Requests an environment with its builds; the answer waits at most `wait_s` seconds for the newest one."""
     path, params = path_of(project, "environments", key), [("wait_s", f"{wait_s:g}")]
-    return Call("GET", path, Environment.model_validate_json, params=params, work_s=wait_s)
+    return Call("GET", path, Environment.model_validate_json, params=params, work_s=wait_s, within_s=within_s)
 
 
 def test_model(project: str, key: str, timeout_s: float) -> Call[ModelTrial]:
