@@ -27,11 +27,15 @@ class ClientConnections:
         self._client = httpx.Client(**self._rules.options(), transport=self._transport, event_hooks=hooks)
         self._pid = os.getpid()  # last: until then, other threads do not take the client of the parent for theirs
 
+    def check_open(self) -> None:
+        """Raises ClientClosed if the client was closed."""
+        if self._client.is_closed:
+            raise ClientClosed(_CLOSED)
+
     @property
     def http(self) -> httpx.Client:
         """The HTTP client of this process. Raises ClientClosed."""
-        if self._client.is_closed:
-            raise ClientClosed(_CLOSED)
+        self.check_open()
         if self._pid != os.getpid():
             self._connect()  # after a fork: the parent continues to use the old connections
         return self._client
@@ -60,12 +64,16 @@ class AsyncClientConnections:
         self._clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
         self._closed: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
+    def check_open(self) -> None:
+        """Raises ClientClosed if the client was closed in the running event loop."""
+        if asyncio.get_running_loop() in self._closed:
+            raise ClientClosed(_CLOSED)
+
     @property
     def http(self) -> httpx.AsyncClient:
         """The HTTP client of the running event loop. Raises ClientClosed if it was closed in this loop."""
+        self.check_open()
         loop = asyncio.get_running_loop()
-        if loop in self._closed:
-            raise ClientClosed(_CLOSED)
         if loop not in self._clients:
             for ended in [each for each in [*self._clients] if each.is_closed()]:
                 self._clients.pop(ended, None)  # connections refer to their loop: a weak dict would keep both

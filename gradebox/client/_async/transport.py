@@ -55,6 +55,8 @@ class AsyncTransport:
                 break
             await asyncio.sleep(min(pause, left))
             resend.rewind()
+        if isinstance(failure, httpx.HTTPError):
+            self._connections.check_open()  # what closing broke is no fault of the service
         return settle(call, failure, self.rules, attempt)
 
     async def lines(self, path: str, reader: StreamReader[T]) -> AsyncIterator[T]:
@@ -83,6 +85,8 @@ class AsyncTransport:
             failed_at = min(failed_at, monotonic())
             pause = self.rules.pause(attempt, True, failure, monotonic() - failed_at)
             if pause is None:
+                if isinstance(failure, httpx.HTTPError):
+                    self._connections.check_open()
                 raise error_of(failure, self.rules)
             await asyncio.sleep(pause)
             attempt += 1

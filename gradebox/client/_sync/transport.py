@@ -56,6 +56,8 @@ class Transport:
                 break
             time.sleep(min(pause, left))
             resend.rewind()
+        if isinstance(failure, httpx.HTTPError):
+            self._connections.check_open()  # what closing broke is no fault of the service
         return settle(call, failure, self.rules, attempt)
 
     def lines(self, path: str, reader: StreamReader[T]) -> Iterator[T]:
@@ -84,6 +86,8 @@ class Transport:
             failed_at = min(failed_at, monotonic())
             pause = self.rules.pause(attempt, True, failure, monotonic() - failed_at)
             if pause is None:
+                if isinstance(failure, httpx.HTTPError):
+                    self._connections.check_open()
                 raise error_of(failure, self.rules)
             time.sleep(pause)
             attempt += 1

@@ -451,6 +451,23 @@ def test_a_closed_client_says_that_it_is() -> None:
         sender.send(grader_calls.list_graders("default"))
 
 
+@pytest.mark.parametrize("awaits", [False, True])
+def test_a_call_that_closing_broke_says_that_the_client_is_closed(awaits: bool) -> None:
+    def handler(_: httpx.Request) -> httpx.Response:
+        sender.close()
+        raise httpx.ReadError("[Errno 9] Bad file descriptor")
+
+    async def handler_async(_: httpx.Request) -> httpx.Response:
+        await async_sender.close()
+        raise httpx.ReadError("")
+
+    known, call = Rules("http://127.0.0.1:8000", "k", 5.0), access_calls.create_project("p")
+    sender = Transport(known, httpx.MockTransport(handler))
+    async_sender = AsyncTransport(known, httpx.MockTransport(handler_async))
+    with pytest.raises(ClientClosed):
+        asyncio.run(async_sender.send(call)) if awaits else sender.send(call)
+
+
 def test_after_an_interrupt_the_next_call_has_new_connections() -> None:
     clients = list[httpx.Client]()
 
