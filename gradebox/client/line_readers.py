@@ -83,7 +83,7 @@ class OutcomeReader(StreamReader[Outcome]):
     def _decode(self, lines: bytes) -> list[Outcome]:
         try:
             return _decoder.decode_lines(lines)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ConnectionFailed(
                 f"after the outcome of thread {self._index} came what is no outcome ({error}): "
                 "is the URL that of a gradebox service, and of this version?"
@@ -112,9 +112,15 @@ class SentThreadReader(StreamReader[Any]):
         return [_thread(line) for line in lines]
 
 
-def read_threads(lines: bytes) -> list[Any]:
-    """All threads of an answer, each as its JSON value, or as the line if it is not JSON."""
-    return [_thread(line) for line in lines.split(b"\n")[:-1]]
+def read_threads(lines: bytes, number: int) -> list[Any]:
+    """All threads of an answer, each as its JSON value, or as the line if it is not JSON.
+
+    Raises ValueError if there are more or fewer than `number`.
+    """
+    *threads, rest = lines.split(b"\n")
+    if rest or len(threads) != number:
+        raise ValueError(f"{len(threads)} threads came in place of {number}")
+    return [_thread(line) for line in threads]
 
 
 def _thread(line: bytes) -> Any:

@@ -150,7 +150,9 @@ class AsyncBatchHandle(BatchRecord):
 
     async def threads_at(self, indices: Iterable[int]) -> list[Any]:
         """The threads with these indices, at most 50, as they were sent: a dict, or the line if it is not JSON."""
-        return await self._transport.send(batch_calls.threads_at(self.status.project, self.id, indices))
+        if not (wanted := list(indices)):  # without an index, the service would send all threads
+            return []
+        return await self._transport.send(batch_calls.threads_at(self.status.project, self.id, wanted))
 
     async def to_pandas(self, threads: bool = False) -> Any:
         """Waits for the end of the batch and returns all outcomes as a `pandas.DataFrame`. Needs pandas.

@@ -1,6 +1,7 @@
 """Requests about batches and their outcomes."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from math import inf
 from typing import Any
 from uuid import uuid4
@@ -141,7 +142,8 @@ def error_groups(project: str, batch: str, grader: str | None) -> Call[ErrorGrou
 def threads_at(project: str, batch: str, indices: Iterable[int]) -> Call[list[Any]]:
     """Requests some threads of a batch, as they were sent."""
     params = [("index", str(index)) for index in indices]
-    return Call("GET", threads_path(project, batch), read_threads, params=params)
+    read = partial(read_threads, number=len(params))
+    return Call("GET", threads_path(project, batch), read, params=params)
 
 
 def create_feedback(

@@ -87,6 +87,8 @@ class Call(Generic[T]):
         """
         if not is_answer(response):
             raise refusal(response)
+        if self.read is nothing and response.status_code != httpx.codes.NO_CONTENT:
+            raise _foreign(response)
         try:
             return self.read(response.content)
         except ValueError as error:  # pydantic's and msgspec's errors are ValueErrors
@@ -137,6 +139,4 @@ def _foreign(response: httpx.Response) -> ConnectionFailed:
 
 
 def nothing(body: bytes) -> None:
-    """Reads an answer without a body. Raises ValueError if there is one: it is not gradebox's, and nothing was done."""
-    if body:
-        raise ValueError("an answer without a body has one")
+    """Reads an answer without a body, which has the status 204. `Call.answer` refuses any other: nothing was done."""

@@ -149,6 +149,7 @@ def test_a_client_reads_pages_groups_and_threads(service: Service, secret: str, 
         assert handle.table("number", kind="exception", text="'z'").rows[0].completion == "z"
         assert handle.error_groups("number").kinds[0].groups[0].count == 3
         assert [thread["id"] for thread in handle.threads_at([3, 1])] == ["t3", "t1"]
+        assert handle.threads_at([]) == []
         assert [one.index for one in handle.outcomes(after=1, limit=2)] == [2, 2, 3, 3]
         pairs = handle.outcomes(threads=True, limit=1)
         assert [(one.index, thread["id"]) for one, thread in pairs] == [(0, "t0")] * 2

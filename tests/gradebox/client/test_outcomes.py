@@ -48,9 +48,10 @@ def test_a_stream_that_breaks_is_read_on_without_a_gap_or_a_repeat(breaks: list[
     assert read == [outcome for outcome in OUTCOMES if outcome.index > (-1 if after is None else after)]
 
 
-def test_what_is_no_outcome_is_an_error() -> None:
+@pytest.mark.parametrize("line", [b"<html>", b'{"index": 0, "grader": "\xff"}'])
+def test_what_is_no_outcome_is_an_error(line: bytes) -> None:
     with pytest.raises(ConnectionFailed, match="is no outcome"):
-        OutcomeReader(None).feed(b"<html>\n")
+        OutcomeReader(None).feed(line + b"\n")
 
 
 @pytest.mark.parametrize("limit", [0, -1])

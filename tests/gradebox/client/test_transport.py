@@ -114,9 +114,16 @@ def test_a_page_to_sign_in_has_no_threads() -> None:
         next(sender.lines("/threads", SentThreadReader(None)))
 
 
-def test_what_answers_without_a_body_has_none() -> None:
+@pytest.mark.parametrize("body", [b'{"login": true}', b""])  # nginx's `return 200` has no body either
+def test_what_answers_without_a_body_has_its_status(body: bytes) -> None:
     with pytest.raises(ConnectionFailed, match="answered 200, but not as gradebox does"):
-        transport(lambda _: httpx.Response(200, json={"login": True})).send(access_calls.revoke_key("k"))
+        transport(lambda _: httpx.Response(200, content=body)).send(access_calls.revoke_key("k"))
+
+
+@pytest.mark.parametrize("body", [b"", b'{"id":', b'{"id": 1}\n', b'{"id": 1}\n{"id"', b"{}\n{}\n{}\n"])
+def test_other_threads_than_were_asked_for_are_no_answer(body: bytes) -> None:
+    with pytest.raises(ConnectionFailed, match="answered 200, but not as gradebox does"):
+        transport(lambda _: httpx.Response(200, content=body)).send(batch_calls.threads_at("default", "b", [0, 1]))
 
 
 def test_a_proxy_that_finds_nothing_does_not_say_that_a_batch_was_deleted() -> None:
