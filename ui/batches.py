@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from secrets import token_hex
 from typing import NamedTuple, cast
 
 import msgspec
@@ -11,6 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from api.http.problems import invalid
 from api.intake.batch_upload import Arrival, NewBatch, named
+from api.intake.idempotency import Repeat
 from api.routes import tables
 from api.routes.batches import own, retried
 from api.routes.numbers import side
@@ -26,6 +28,7 @@ from ui.visits import Visit, visit
 
 _MADE_ANEW = {"HX-Refresh": "true"}
 _PAGE = 50
+_REPEATED_S = 60
 _SUGGESTED = 200
 _MOST_PAGES = 20_000
 
@@ -93,6 +96,7 @@ async def show(request: Request) -> Response:
         bars=histogram.bars(summary) if summary else [],
         graders=[grader.key for grader in graders[:_SUGGESTED]],
         last_page=last_page,
+        once=token_hex(8),
         link=lambda **changes: "?" + query.with_changes(request, changes),
     )
 
@@ -208,7 +212,11 @@ async def again(request: Request) -> Response:
     if not fields.get("grader"):
         raise invalid("name a grader: its key, or key@version")
     new = NewBatch(named([fields["grader"]], []), threads_of=request.path_params["batch"])
-    made = await Arrival(who.services, who.project, who.key.id, None).take_threads_of(request, new)
+    # The token is of the page as it was sent. A browser may show that page again later, so the answer is kept for long
+    # enough to repeat a request, and no longer.
+    token = f"{fields['once']} {fields['grader']}" if fields.get("once") else None
+    repeat = None if token is None else Repeat(request, who.project, who.key, token, _REPEATED_S)
+    made = await Arrival(who.services, who.project, who.key.id, repeat).take_threads_of(request, new)
     return _to(who, made.id)
 
 
