@@ -7,6 +7,7 @@ abandoned. So there is no lock that a killed process could leave behind.
 import hashlib
 from typing import NamedTuple
 
+import msgspec
 from redis import Redis
 from redis.client import Pipeline
 
@@ -32,6 +33,19 @@ class Once(NamedTuple):
     def name(self) -> str:
         """The name of its answer in Redis."""
         return redis_keys.answer(self.digest)
+
+
+class ToStore(msgspec.Struct):
+    """Where and for how long a script stores the answer to a request."""
+
+    digest: str
+    most: int
+    keep_s: int
+
+
+def to_store(request: Once | None) -> ToStore | None:
+    """What a script needs to store the answer to a request; None without one."""
+    return None if request is None else ToStore(request.digest, MOST, request.keep_s)
 
 
 def once(project: str, key_id: str, idempotency_key: str, fingerprint: bytes, keep_s: int) -> Once:

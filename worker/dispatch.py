@@ -67,7 +67,7 @@ class Dispatch:
         _log.info(known, batch=batch.id, project=project, graders=graders, completions=batch.total)
         return batch
 
-    def retry(self, project: str, batch_id: str) -> Batch:
+    def retry(self, project: str, batch_id: str, once: Once | None = None) -> Batch:
         """Restarts a finished batch to score its retryable outcomes again, and calls workers. If the call is lost, the
         next heartbeat repeats it.
 
@@ -80,7 +80,7 @@ class Dispatch:
                 pipe.execute()
             _log.info("batch is retried", batch=batch_id, project=project, chunks=units)
 
-        return self._store.retries.begin(project, batch_id, call)
+        return self._store.retries.begin(project, batch_id, call, once)
 
     def _call_for(self, lane: Lane, units: int, pipe: Pipeline) -> None:
         """Calls one worker of the lane per unit, but no more workers than there are."""

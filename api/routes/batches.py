@@ -32,6 +32,7 @@ from gradebox.schemas import ENDED, Batch
 from gradebox.schemas.outcome_table import MOST_PICKED
 from storage.batches import batch_threads
 from storage.batches.batches import Batches
+from storage.idempotency import Once
 from storage.outcomes import outcomes
 from storage.spool.blocks import BLOCK_BYTES
 from storage.spool.chunks import BATCH_LINES
@@ -275,16 +276,17 @@ def cancel(services: Served, project: ScoresIn, batch: Own) -> Batch:
 
 
 @router.post("/{batch_id}/retry", status_code=202)
-async def retry(request: Request, services: Served, project: ScoresIn, batch: Own) -> Batch:
+async def retry(request: Request, services: Served, project: ScoresIn, repeat: Repeatable, batch: Own) -> Batch:
     """Score the outcomes of a finished batch again whose error is `retryable`, and no others. No effect on a batch that
     has none, or is running. Another key's batch needs the role manage.
     """
-    return await services.compute(request, project, retried, services, project, batch.id)
+    once = repeat.once if repeat else None
+    return await services.compute(request, project, retried, services, project, batch.id, once)
 
 
-def retried(_: IsGone, services: Services, project: str, batch_id: str) -> Batch:
+def retried(_: IsGone, services: Services, project: str, batch_id: str, once: Once | None = None) -> Batch:
     """Restarts a batch, which reads all its outcomes. Returns it."""
-    return services.dispatch.retry(project, batch_id)
+    return services.dispatch.retry(project, batch_id, once)
 
 
 @router.delete("/{batch_id}", status_code=204)

@@ -13,19 +13,13 @@ from storage.batch_plan import NO_TERMS, AskTerms, PlannedGrader, Wanted, asks_o
 from storage.batches import accepted_answer, batch_record
 from storage.connection import script
 from storage.errors import KeyReused, QuotaExceeded, Refused
-from storage.idempotency import MOST, Once, answered, read
+from storage.idempotency import Once, ToStore, answered, read, to_store
 from storage.idempotency import pack as idempotent
 from storage.queue.backlog import Backlog, Usage, Waiting
 from storage.spool.chunks import Chunk, pack
 from storage.spool.orphan_files import OrphanFiles
 from storage.statistics.outcome_tally import Tally
 from storage.statistics.summary import summary_of
-
-
-class _Answer(msgspec.Struct):
-    digest: str
-    most: int
-    keep_s: int
 
 
 class _New(msgspec.Struct, omit_defaults=True):
@@ -42,7 +36,7 @@ class _New(msgspec.Struct, omit_defaults=True):
     """The version of each grader as JSON, by its digest."""
     holds: list[str]
     audit: list[str]
-    once: _Answer | None = None
+    once: ToStore | None = None
 
 
 class Acceptance:
@@ -123,7 +117,7 @@ class Acceptance:
             {scorer.source: one.version.model_dump_json() for scorer, one in zip(scorers, wanted, strict=True)},
             [scorer.source for scorer in scorers],
             self._audit.arguments(batch.project, "batch.create", batch.id, ", ".join(one.label for one in wanted)),
-            once and _Answer(once.digest, MOST, once.keep_s),
+            to_store(once),
         )
         kept = idempotent(once, accepted_answer.pack(batch)) if once else b""
         with self._redis.pipeline() as pipe:

@@ -1,11 +1,12 @@
 -- Makes a frozen batch run again for the units that have outcomes to be scored again.
--- ARGV: the batch (storage/outcomes/retries.py), packed; its frozen record; its chunk table; the attempts that count; for each
--- grader the tally of the outcomes that stay; for each unit the tally of the others.
--- Returns 1, or 0 if its frozen record is another one or missing: nothing is changed then.
+-- ARGV: the batch (storage/outcomes/retries.py), packed; its frozen record; the answer to store; its chunk table; the
+-- attempts that count; for each grader the tally of the outcomes that stay; for each unit the tally of the others.
+-- Returns 1, or 0 if its frozen record is another one or missing, or its request was answered: nothing is changed then.
 local wanted = cmsgpack.unpack(ARGV[1])
-local id, project = wanted.id, wanted.project
+local id, project, once = wanted.id, wanted.project, wanted.once
 local batch = batch_key(id)
 if redis.call('HGET', FROZEN, id) ~= ARGV[2] then return 0 end
+if once and redis.call('EXISTS', 'gradebox:answer:' .. once.digest) == 1 then return 0 end
 local _, bytes, ended = head_of(id)
 leave_ended(ended)
 redis.call('HDEL', FROZEN, id)
@@ -17,14 +18,14 @@ for _, source in ipairs(wanted.holds) do redis.call('HINCRBY', HOLDS, source, 1)
 redis.call('HSET', batch, unpack(wanted.fields))
 redis.call('HSET', batch, 'bytes', bytes)
 if ended == '' then redis.call('HSET', batch, 'kept', 1) end
-if #ARGV[3] <= 64 then -- as in accept_batch.lua
-  redis.call('HSET', batch, 'chunks', ARGV[3])
+if #ARGV[4] <= 64 then -- as in accept_batch.lua
+  redis.call('HSET', batch, 'chunks', ARGV[4])
 else
-  redis.call('SET', batch .. ':chunks', ARGV[3])
+  redis.call('SET', batch .. ':chunks', ARGV[4])
 end
-redis.call('SET', batch .. ':done', ARGV[4])
+redis.call('SET', batch .. ':done', ARGV[5])
 for grader = 1, wanted.graders do
-  redis.call('RPUSH', tallies_key(id, grader - 1), ARGV[4 + grader])
+  redis.call('RPUSH', tallies_key(id, grader - 1), ARGV[5 + grader])
   -- A process that read the tallies before the batch was frozen must not replace these.
   redis.call('HSET', batch, 'merges:' .. (grader - 1), now_ms())
 end
@@ -32,7 +33,7 @@ local waiting = 0
 for i, one in ipairs(wanted.units) do
   local before = {
     grader = one.grader, outcomes = one.outcomes, size = one.size, errors = one.errors,
-    tally = ARGV[4 + wanted.graders + i]
+    tally = ARGV[5 + wanted.graders + i]
   }
   redis.call('HSET', batch .. ':before', one.unit, cmsgpack.pack(before))
   -- Attempt numbers continue from the last one, and no try counts yet in this round.
@@ -45,4 +46,5 @@ redis.call('SADD', OPEN, id)
 count(project, waiting, 1)
 rotate(id, batch)
 if #wanted.audit > 0 then redis.call('XADD', unpack(wanted.audit)) end
+if once then keep_answer(project, once.digest, ARGV[3], once.most, once.keep_s) end
 return 1

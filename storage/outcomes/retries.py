@@ -26,6 +26,8 @@ from storage.batches.frozen_batch import Frozen
 from storage.connection import script, text
 from storage.errors import Conflict, NotFound
 from storage.graders.graders import Graders
+from storage.idempotency import Once, ToStore, answered, to_store
+from storage.idempotency import pack as idempotent
 from storage.models.spending import Budget
 from storage.outcomes.outcome_files import OutcomeFiles
 from storage.queue.backlog import Backlog
@@ -42,6 +44,11 @@ def _terms(batch: Batch) -> AskTerms:
     one = batch.budget
     budget = None if one is None else Budget(one.cost, one.tokens, one.currency)
     return AskTerms(budget, batch.keep_replies)
+
+
+def _kept(once: Once | None) -> bytes:
+    """The answer to store, which is empty: a repeated request gets the batch as it is then."""
+    return b"" if once is None else idempotent(once, b"")
 
 
 def is_retryable(outcome: Outcome) -> bool:
@@ -75,6 +82,7 @@ class _Again(msgspec.Struct):
     holds: list[str]
     audit: list[str]
     units: list[_Unit]
+    once: ToStore | None
 
 
 class _Found(msgspec.Struct):
@@ -114,14 +122,16 @@ class Retries:
         self._audit = audit
         self._retry = script(redis, "retry_batch")
 
-    def begin(self, project: str, batch_id: str, call: Callable[[Lane, int], None]) -> Batch:
+    def begin(self, project: str, batch_id: str, call: Callable[[Lane, int], None], once: Once | None = None) -> Batch:
         """Restarts a finished batch that has retryable outcomes, then calls `call` with its lane and number of units.
 
-        A batch that is running, or has no retryable outcomes, does not change. Reads all outcomes, one chunk at a time:
+        A batch that is running, or has no retryable outcomes, does not change, nor one that the request `once` has
+        restarted before. Reads all outcomes, one chunk at a time:
         those of a million threads take seconds.
 
         Raises:
             NotFound: the project does not have this batch.
+            KeyReused: `once` was used with another request.
             Conflict: it was cancelled, one of its graders was deleted, or it cannot be retried now.
             TooLarge, QueueFull: the project has too many completions waiting.
             OutcomesLost: the spool no longer has all of its outcomes.
@@ -129,7 +139,7 @@ class Retries:
         """
         for _ in range(_ROUNDS):
             batch = self._batches.get(project, batch_id)
-            if batch.finished_at is None:
+            if batch.finished_at is None or answered(self._redis, once) is not None:
                 return batch
             if batch.state != "finished":
                 raise Conflict(
@@ -142,7 +152,7 @@ class Retries:
                 continue
             wanted = self._wanted(batch)
             standing = self._batches.standing_when_over(batch_id, frozen)  # another retry may begin meanwhile
-            if standing is None or (again := self._again(batch, frozen, *standing, wanted)) is None:
+            if standing is None or (again := self._again(batch, frozen, *standing, wanted, once)) is None:
                 return self._batches.get(project, batch_id)
             units, told = again
             if self._retry(args=told):
@@ -164,7 +174,13 @@ class Retries:
             ) from error
 
     def _again(
-        self, batch: Batch, frozen: Frozen, plan: Plan, attempts: list[int], wanted: list[Wanted]
+        self,
+        batch: Batch,
+        frozen: Frozen,
+        plan: Plan,
+        attempts: list[int],
+        wanted: list[Wanted],
+        once: Once | None,
     ) -> tuple[int, list[bytes]] | None:
         """The number of units to score again, and the arguments of the script; None if nothing is retryable."""
         found = self._found(batch.id, plan, attempts, frozen)
@@ -183,11 +199,12 @@ class Retries:
             [one.source for one in scorers],
             self._audit.arguments(batch.project, "batch.retry", batch.id, f"{len(found.units)} chunks"),
             found.units,
+            to_store(once),
         )
         table = frozen.table or self._spool.read_table(batch.id, frozen.table_name)
         chunks, done = frozen_batch.part(table)
         tallies = map(pack, [*found.rest, *found.tallies])
-        return len(found.units), [msgspec.msgpack.encode(again), frozen.value, chunks, done, *tallies]
+        return len(found.units), [msgspec.msgpack.encode(again), frozen.value, _kept(once), chunks, done, *tallies]
 
     def _found(self, batch_id: str, plan: Plan, attempts: list[int], frozen: Frozen) -> _Found:
         found = _Found([Tally() for _ in plan.scorers], [], [])

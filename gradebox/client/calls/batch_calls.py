@@ -168,7 +168,7 @@ def record_scores(project: str, batch: str, grader: str, lines: bytes) -> Call[B
 
 def retry_batch(project: str, batch: str) -> Call[Batch]:
     """Scores the retryable outcomes of a batch again."""
-    return Call("POST", path_of(project, "batches", batch, "retry"), Batch.model_validate_json)
+    return Call("POST", path_of(project, "batches", batch, "retry"), Batch.model_validate_json, once=uuid4().hex)
 
 
 def cancel_batch(project: str, batch: str) -> Call[Batch]:

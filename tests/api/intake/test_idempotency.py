@@ -6,9 +6,11 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from gradebox.outcome import Outcome, OutcomeError
 from storage.janitor import Janitor
 from tests.api.access.test_auth import LINE, LINES, keyed
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem
+from tests.storage.making import accept, finish_all
 
 BATCHES = f"{PROJECT}/batches"
 URL = f"{BATCHES}?grader=exact"
@@ -36,6 +38,23 @@ def test_a_batch_that_is_sent_twice_is_one_batch(client: httpx.Client, as_json: 
     assert (first.status_code, second.status_code) == (202, 202)
     assert first.content == second.content
     assert batches(client) == [first.json()["id"]]
+
+
+def test_a_retry_that_is_sent_twice_is_one(client: httpx.Client, service: Service) -> None:
+    batch = accept(service.store, 1)
+    url = f"{BATCHES}/{batch}/retry"
+
+    def fail() -> None:
+        failed = OutcomeError("model", "away", retryable=True, cause="unreachable")
+        finish_all(service.store, lambda one: Outcome(one.index, one.grader, None, 0.5, error=failed))
+        service.store.freezer.freeze(batch)
+
+    fail()
+    headers = once()
+    assert client.post(url, headers=headers).json()["state"] == "running"
+    fail()
+    assert client.post(url, headers=headers).json()["state"] == "finished"
+    assert client.post(url, headers=once()).json()["state"] == "running"
 
 
 def test_the_answer_outlives_what_it_tells_of(client: httpx.Client) -> None:

@@ -257,7 +257,14 @@ def test_what_would_fail_again_is_not_tried_again(failure: httpx.Response, reque
     assert len(count) == requests
 
 
-def test_each_request_to_make_something_has_a_key_of_its_own() -> None:
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: grader_calls.create_grader("default", {"key": "k", "source": ""}),
+        lambda: batch_calls.retry_batch("default", "b"),
+    ],
+)
+def test_each_request_to_make_something_has_a_key_of_its_own(call: Callable[[], Call[object]]) -> None:
     seen = list[str]()
 
     def handler(request: httpx.Request) -> httpx.Response:
@@ -266,7 +273,7 @@ def test_each_request_to_make_something_has_a_key_of_its_own() -> None:
 
     for _ in range(2):
         with pytest.raises(ApiError):
-            transport(handler).send(grader_calls.create_grader("default", {"key": "k", "source": ""}))
+            transport(handler).send(call())
     assert len(seen) > 12
     assert len(set(seen)) == 2
 

@@ -9,7 +9,8 @@ from gradebox.schemas import Batch
 from storage import redis_keys
 from storage.batch_plan import AskTerms
 from storage.batches.frozen_batch import Frozen
-from storage.errors import Conflict, OutcomesLost
+from storage.errors import Conflict, KeyReused, OutcomesLost
+from storage.idempotency import Once, once
 from storage.janitor import Janitor
 from storage.models.spending import Budget
 from storage.queue.backlog import Waiting
@@ -269,6 +270,31 @@ def test_keeping_the_earlier_outcomes_again_because_the_answer_was_lost_says_the
     assert [store.leases.keep_earlier(last) for _ in range(2)] == [True, True]
     assert not store.leases.keep_earlier(first)
     assert store.batches.get("default", batch).errors == {"model": LINES}
+
+
+def test_a_request_that_comes_twice_is_one_retry(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = finished(store)
+    request, other = (once("default", "key", name, b"retry", 60) for name in ("a", "b"))
+    begun: list[int] = []
+    plan = store.retries._wanted
+
+    def begin(by: Once) -> Batch:
+        return store.retries.begin("default", batch, lambda wanted, units: begun.append(units), by)
+
+    def late(of: Batch) -> Any:
+        monkeypatch.undo()
+        begin(request)  # the whole retry happens while the other one has only looked
+        finish_all(store, with_error)
+        store.freezer.freeze(batch)
+        return plan(of)
+
+    monkeypatch.setattr(store.retries, "_wanted", late)
+    assert begin(request).state == begin(request).state == "finished"
+    assert begun == [1]
+    with pytest.raises(KeyReused):
+        begin(request._replace(fingerprint=b"another"))
+    assert begin(other).state == "running"
+    assert begun == [1, 1]
 
 
 def test_of_two_retries_at_once_one_begins(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
