@@ -37,7 +37,7 @@ from api.routes.graders import NewGrader, NewVersion, create_function, update_fu
 from api.routes.projects import NewProject
 from api.routes.validate import report_on
 from api.services import Services
-from gradebox.schemas import Check, GraderRecord
+from gradebox.schemas import Check, GraderRecord, Version, WrittenKind
 from storage.errors import Conflict
 from storage.graders.grader_content import CUSTOM
 
@@ -74,7 +74,7 @@ class Mutation:
             texts = new.name or new.key, new.description or ""
             grader = context.services.store.graders.create(found.key, new.key, *texts, CUSTOM)
         else:
-            with _written(context.services, found.key, new.key, config) as sent:
+            with _written(context.services, found.key, new.key, config, None) as sent:
                 grader = create_function(context.caller.of_project(found.key), context.services, sent, new)
         return shown(info, found, grader)
 
@@ -159,7 +159,8 @@ def _update(info: Info, grader: GraderRecord, wanted: GraderUpdateInput) -> Grad
     new = bodies.convert({"name": wanted.name, "description": _description(config)}, NewVersion)
     if isinstance(config, _Runnable):
         caller = info.context.caller.of_project(grader.project)
-        with _written(services, grader.project, grader.key, config) as sent:
+        newest = services.store.graders.version(grader.project, grader.key)
+        with _written(services, grader.project, grader.key, config, newest) as sent:
             return update_function(caller, services, grader.key, sent, new)
     if config is not None:
         grader = services.store.graders.update(grader.project, grader.key, CUSTOM)
@@ -168,17 +169,24 @@ def _update(info: Info, grader: GraderRecord, wanted: GraderUpdateInput) -> Grad
 
 
 @contextmanager
-def _written(services: Services, project: str, key: str, config: _Runnable) -> Iterator[Sent]:
-    """Yields the source of a grader that can be run, while the block proves and stores it."""
+def _written(services: Services, project: str, key: str, config: _Runnable, newest: Version | None) -> Iterator[Sent]:
+    """Yields the source of a grader that can be run, while the block proves and stores it. Settings that the SDK does
+    not have stay as in the newest version.
+    """
     if isinstance(config, FunctionConfigInput):
         yield _source(config.source_code)
     elif isinstance(config, JudgeConfigInput):
-        yield written("binary_judge", configs.judge(config))
+        yield _with_kept("binary_judge", configs.judge(config), newest)
     elif isinstance(config, PrebuiltConfigInput):
-        yield written(*configs.prebuilt(config))
+        yield _with_kept(*configs.prebuilt(config), newest)
     else:
         with endpoint_at(services, project, config.url, key) as endpoint:
             yield written("external", {"endpoint": endpoint})
+
+
+def _with_kept(kind: WrittenKind, settings: dict[str, Any], newest: Version | None) -> Sent:
+    kept = newest.config if newest is not None and newest.kind == kind else None
+    return written(kind, {**(kept or {}), **settings})
 
 
 def _source(code: str, threads: list[bytes] | None = None) -> Sent:

@@ -11,6 +11,7 @@ import pytest
 
 from examples.model_server import ModelServer, Script
 from gradebox import NotFound
+from gradebox.client.thread_line import Thread
 from tests.api.dialects.adaptive.conftest import refused
 from tests.gradebox.conftest import Service
 
@@ -310,6 +311,38 @@ def test_an_update_of_a_config_is_a_new_version(
     assert answer == {"data": {"updateGrader": {"name": "O", "graderConfig": {"url": other}}}}
     versions = service.client(project).graders.versions("o")
     assert [version.config for version in versions] == [{"endpoint": "o"}, {"endpoint": "o-2"}]
+
+
+def test_an_update_keeps_the_settings_that_the_sdk_does_not_have(
+    ask: Callable[..., Any], service: Service, project: str, server: ModelServer
+) -> None:
+    client = service.client(project)
+    client.graders.create.binary_judge(
+        key="b", criteria="x", judge_model="a-judge", template_variables={"tone": "dry"}, temperature=None, seed=3
+    )
+    threads: list[Thread] = [{"prompt": "q", "completion": "a", "metadata": {"found": []}}]
+    client.graders.create.context_relevancy(
+        key="c", judge_model="a-judge", documents="metadata.found", seed=3, threads=threads
+    )
+    update = (
+        "mutation U($p: IdOrKey!, $k: IdOrKey!, $i: GraderUpdateInput!) "
+        "{ updateGrader(project: $p, id: $k, input: $i) { name } }"
+    )
+    judge = {"model": "a-judge", "criteria": "y", "examples": [], "systemTemplate": "{{criteria}}", "userTemplate": "u"}
+    prebuilt = {"key": "CONTEXT_RELEVANCY", "model": "b-judge"}
+    client.models.create("b-judge", base_url=server.base_url, model="m")
+
+    for key, config in (("b", {"judge": judge}), ("c", {"prebuilt": prebuilt})):
+        assert "errors" not in ask(update, p=project, k=key, i={"graderConfig": config})
+
+    of_judge, of_prebuilt = (client.graders.versions(key)[-1].config or {} for key in ("b", "c"))
+    assert {name: of_judge[name] for name in ("criteria", "template_variables", "temperature", "seed")} == {
+        "criteria": "y",
+        "template_variables": {"tone": "dry"},
+        "temperature": None,
+        "seed": 3,
+    }
+    assert (of_prebuilt["model"], of_prebuilt["documents"], of_prebuilt["seed"]) == ("b-judge", "metadata.found", 3)
 
 
 def test_a_judge_with_options_is_not_updated_to_one_without(
