@@ -32,7 +32,7 @@ from gradebox.cli.grader_options import (
     TimeoutS,
 )
 from gradebox.cli.kind_settings import named_for, settings_given
-from gradebox.cli.output import as_json, fail, note, say, table
+from gradebox.cli.output import as_json, fail, note, say, table, verbatim
 
 if TYPE_CHECKING:
     from gradebox.client.thread_line import Thread
@@ -72,7 +72,7 @@ def show(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     if source:
-        return typer.echo(_versions(invocation, key, number)[-1].source, nl=False)
+        return verbatim(_versions(invocation, key, number)[-1].source)
     grader, versions = invocation.client.graders.get(key), _versions(invocation, key, number)
     if invocation.json:
         return as_json({"grader": grader, "versions": versions})

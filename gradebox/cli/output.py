@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, NoReturn
 import typer
 
 from gradebox.number_text import number_text
+from gradebox.terminal_text import plain, plain_json
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -26,7 +27,6 @@ _ONE_LINE = {"description"}  # of these, a terminal shows what fits into one lin
 _LEAST_TEXT = 20  # characters of such a column
 _BETWEEN = 3  # spaces between two columns
 _STDIN, _STDOUT = 0, 1
-_VISIBLE = {code: repr(chr(code))[1:-1] for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
 
 
 def console(stderr: bool = False) -> "Console":
@@ -53,16 +53,16 @@ def fail(error: Exception | str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def plain(text: str) -> str:
-    """The text with its control characters made visible."""
-    return text.translate(_VISIBLE).encode("utf-8", "backslashreplace").decode()
-
-
 def as_json(value: "BaseModel | Sequence[BaseModel] | dict[str, object]") -> None:
     """Prints JSON."""
     from pydantic_core import to_json
 
-    typer.echo(to_json(value, indent=2))
+    typer.echo(plain_json(to_json(value, indent=2)))
+
+
+def verbatim(text: str) -> None:
+    """Prints a source to stdout: unchanged to a file, and as `say` does to a terminal."""
+    typer.echo(plain(text) if sys.stdout.isatty() else text.encode("utf-8", "surrogatepass"), nl=False)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], stderr: bool = False) -> None:

@@ -14,6 +14,7 @@ from gradebox.cli.command import Invocation
 from gradebox.cli.files import ColumnChoice, columns, open_threads
 from gradebox.cli.output import as_json, console, fail, note, opened, refuse_same_file, say, summary
 from gradebox.errors import BatchFailed, ConnectionFailed
+from gradebox.terminal_text import plain_json
 
 if TYPE_CHECKING:
     from gradebox.client import BatchHandle
@@ -181,11 +182,11 @@ def write_outcomes(outcomes: Iterable["Outcome"], out: BinaryIO) -> None:
     from msgspec.json import Encoder
 
     encode = Encoder().encode_into
-    line = bytearray()
+    line, is_shown = bytearray(), out.isatty()
     for outcome in outcomes:
         encode(outcome, line)
         line += b"\n"
-        out.write(line)
+        out.write(plain_json(line) if is_shown else line)
     out.flush()
 
 

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from gradebox.errors import BatchFailed, ConnectionFailed, WaitTimeout
 from gradebox.schemas import ENDED, Batch
+from gradebox.terminal_text import plain
 
 ANSWER_S = 0.2  # how long a request may wait for the end of the batch: the progress bar does not move meanwhile
 UNSEEN_S = 2.0  # the same without a progress bar: each request costs the service a few milliseconds
@@ -165,7 +166,7 @@ def _passed_over(batch: Batch) -> str:
 
 def waits_for(batch: Batch) -> str:
     """Why a batch does not go on at the moment; empty if it does."""
-    return ", ".join([*(f"waits: {server}" for server in batch.waits_for), *filter(None, [batch.trouble])])
+    return plain(", ".join([*(f"waits: {server}" for server in batch.waits_for), *filter(None, [batch.trouble])]))
 
 
 def _scored(batch: Batch) -> int:

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from gradebox.errors import BuildTimeout, ConnectionFailed, EnvironmentFailed
 from gradebox.schemas import Environment
+from gradebox.terminal_text import plain
 
 ANSWER_S = 10.0  # how long a request may wait; the service answers earlier if something changes
 
@@ -47,7 +48,7 @@ class BuildWatch:
         newest = environment.newest
         step = environment.state if newest is None or environment.state != "building" else newest.step
         if self._console is not None and step != self._step:
-            self._console.print(f"environment {environment.key}@{environment.build}: {step} ({elapsed:.0f} s)")
+            self._console.print(plain(f"environment {environment.key}@{environment.build}: {step} ({elapsed:.0f} s)"))
         self._step = step
         if environment.state == "failed":
             raise EnvironmentFailed(environment)

@@ -1,13 +1,16 @@
 """Tests of the output of summaries."""
 
+import os
 import subprocess
 import sys
+from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 import typer
 
-from gradebox.cli import output
+from gradebox.cli import output, score
 from gradebox.outcome import Outcome, Spent
 from storage.statistics.outcome_tally import tally
 from storage.statistics.summary import summarise
@@ -46,6 +49,31 @@ def test_equal_scores_have_a_pass_rate_without_an_interval(capsys: pytest.Captur
     output.summaries([summarise("judge@1", 1.0, tally([Outcome(number, "judge@1", 1.0, 1.0) for number in range(3)]))])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["judge@1", "-", "-", "3", "1"] in lines
+
+
+def test_what_graders_write_moves_no_cursor_and_reorders_no_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    evil = ["\x1b[2J", "\x9b2J", "\u202e", "\u2066", "\u061c", "\u2028", "\r"]
+    text = "".join(evil) + "é\t"
+    main, terminal = os.openpty()
+    with os.fdopen(terminal, "w", encoding="utf-8", newline="") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        output.say(text)
+        output.table(["reason"], [(text,)])
+        output.as_json({"reason": text})
+        output.verbatim(text)
+        score.write_outcomes([Outcome(0, "g@1", 1.0, 1.0, reason=text)], sys.stdout.buffer)
+    data = b""
+    with suppress(OSError):  # at the end
+        while block := os.read(main, 65536):
+            data += block
+    os.close(main)
+    shown = data.decode().replace("\r\n", "\n")
+    assert [one for one in evil if one in shown] == []
+    assert shown.count("u202e") == 5
+    assert '"reason": "\\u001b[2J\\u009b2J\\u202e' in shown
+    written = BytesIO()
+    score.write_outcomes([Outcome(0, "g@1", 1.0, 1.0, reason="\u202e")], written)
+    assert "\u202e" in written.getvalue().decode()
 
 
 BATCHES = [("6b077e842bfe40c5c818", "two-error-kinds@1", 50_000, 0.37291, "5,000 bad_return, 5,000 exception")] * 2

@@ -85,6 +85,19 @@ def test_where_there_is_no_terminal_a_line_now_and_then_is_shown(
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
+def test_the_words_of_a_server_move_no_cursor(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_terminal: bool
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", str(int(is_terminal)))
+    over = batch(1_000, "finished").model_copy(update={"trouble": "it said \x1b[2J\u202e"})
+    with BatchWatch(batch(0), progress=True, timeout=None) as watch:
+        watch.observe(over)
+    told = capsys.readouterr().err
+    assert "it said \\x1b[2J\\u202e" in told
+    assert "\x1b[2J" not in told
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
 def test_what_is_not_applicable_is_no_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_terminal: bool
 ) -> None:
