@@ -223,17 +223,21 @@ def test_packages_and_data_are_built_once(folder: Path, run: Run, monkeypatch: p
         settings = SandboxSettings(environments_dir=unpacked)
         with open_pool(settings) as own:
             first = run(*asked, "--package", "shouting==1.0", own=own)
+        old = unpacked / ".run-old"  # of an environment that was removed, for example after two weeks without use
+        old.write_text('{"sha256": "%s", "packages": []}' % ("c" * 64))
         with open_pool(settings) as own:
             again = run(*asked, "-r", "requirements.txt", own=own)
             (folder / "data" / "more.txt").write_text("0.5")
             other = run(*asked, "-r", "requirements.txt", own=own)
             none = run("imports.py", "--package", "no-such-package", own=own)
         built = [path for path in unpacked.iterdir() if len(path.name) == 64]
+        notes = list(unpacked.glob(".run-*"))
 
     assert [json.loads(done.stdout)["score"] for done in (first, again, other)] == [0.75, 0.75, 1.0], first.stderr
     assert "environment: compiling" in first.stderr
     assert "environment:" not in again.stderr
     assert "packages of the environment may run text as code: shouting." in again.stderr
-    assert len(built) == 2
+    assert len(built) == len(notes) == 2
+    assert old not in notes
     assert none.returncode == 2
     assert "no-such-package" in none.stderr and "Traceback" not in none.stderr

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -37,7 +37,8 @@ def environment_of(
 ) -> Built:
     """The environment of these requirements and data; builds it if this machine does not have it.
 
-    A requirement without a version is the newest one at the time of the build. Removes folders unused for two weeks.
+    A requirement without a version is the newest one at the time of the build. Removes folders unused for two weeks,
+    and their notes.
 
     Raises:
         BuildFailed: the environment cannot be built.
@@ -45,6 +46,9 @@ def environment_of(
     """
     folders = pool.environments
     folders.sweep()
+    for old, gone in _notes(folders):
+        if not (folders.folder / gone.sha256).is_dir():
+            old.unlink(missing_ok=True)
     asked = [sorted(requirements), data and hashlib.sha256(data).hexdigest(), BUILT_FOR, settings.model_dump()]
     note = folders.folder / f"{_NOTE}{hashlib.sha256(json.dumps(asked).encode()).hexdigest()}"
     if (before := _built_before(folders, note)) is not None:
@@ -59,11 +63,13 @@ def environment_of(
 
 def noted(folders: EnvironmentFolders) -> set[str]:
     """The environments that `gradebox run` has built on this machine. Raises OSError if they cannot be read."""
-    found = set()
+    return {built.sha256 for _, built in _notes(folders)}
+
+
+def _notes(folders: EnvironmentFolders) -> Iterator[tuple[Path, Built]]:
     for note in folders.folder.glob(f"{_NOTE}*"):
-        with suppress(FileNotFoundError, msgspec.DecodeError):  # it is being written
-            found.add(msgspec.json.decode(note.read_bytes(), type=Built).sha256)
-    return found
+        with suppress(FileNotFoundError, msgspec.DecodeError):  # it is being written, or removed
+            yield note, msgspec.json.decode(note.read_bytes(), type=Built)
 
 
 def _built_before(folders: EnvironmentFolders, note: Path) -> Built | None:
