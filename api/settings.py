@@ -58,7 +58,10 @@ class ApiSettings(BaseSettings):
         default=100, ge=1, description="requests a second allowed from one address without a valid API key"
     )
     idempotency_s: int = Field(
-        default=24 * 3600, ge=1, description="seconds for which answers are kept for repeated requests"
+        default=24 * 3600,
+        ge=1,
+        le=3650 * 24 * 3600,
+        description="seconds for which answers are kept for repeated requests",
     )
     score_s: float = Field(default=600.0, gt=0, description="seconds that a synchronous scoring call may take")
     connections: int = Field(default=1000, ge=1, description="simultaneous connections to one API process")

@@ -10,6 +10,8 @@ from redis.connection import parse_url
 from storage.access.audit import LINES
 from storage.queue.leases import ATTEMPTS
 
+_MOST = 10**9  # of counts that Redis and its scripts take as whole numbers
+
 
 def _redis_url(text: str) -> str:
     try:
@@ -38,9 +40,9 @@ class StorageSettings(BaseSettings):
     )
     spool_url: str = Field(default="", description="fsspec URL for payloads and outcomes; empty: the data folder")
     waiting_completions: int = Field(
-        default=20_000_000, ge=1, description="waiting completions of one project, counted for each grader"
+        default=20_000_000, ge=1, le=_MOST, description="waiting completions of one project, counted for each grader"
     )
-    waiting_batches: int = Field(default=10_000, ge=1, description="unfinished batches of one project")
+    waiting_batches: int = Field(default=10_000, ge=1, le=_MOST, description="unfinished batches of one project")
     projects: int = Field(default=10_000, ge=1, description="most projects of the service")
     project_graders: int = Field(default=2000, ge=1, description="most graders of one project")
     grader_versions: int = Field(default=1000, ge=1, description="most versions of one grader")
@@ -50,9 +52,11 @@ class StorageSettings(BaseSettings):
     )
     project_models: int = Field(default=100, ge=1, description="most models of one project")
     project_endpoints: int = Field(default=100, ge=1, description="most endpoints of one project")
-    project_batches: int = Field(default=100_000, ge=1, description="most stored batches of one project")
-    project_spool_gb: int = Field(default=0, ge=0, description="GiB in the spool for one project; 0: half of the disk")
-    audit_lines: int = Field(default=LINES, ge=1, description="audit lines kept for each project")
+    project_batches: int = Field(default=100_000, ge=1, le=_MOST, description="most stored batches of one project")
+    project_spool_gb: int = Field(
+        default=0, ge=0, le=_MOST, description="GiB in the spool for one project; 0: half of the disk"
+    )
+    audit_lines: int = Field(default=LINES, ge=1, le=_MOST, description="audit lines kept for each project")
     attempts: int = Field(default=ATTEMPTS, ge=1, le=1000, description="tries of a chunk that never completes")
     retention_days: float = Field(
         default=30, ge=0, description="days for which a batch is stored after its end, unless it is kept; 0: forever"

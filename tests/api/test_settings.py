@@ -60,6 +60,11 @@ def test_a_proxy_that_would_not_be_recognized_is_refused(monkeypatch: pytest.Mon
         ApiSettings()
 
 
+def test_a_time_that_redis_would_not_take_is_refused() -> None:
+    with pytest.raises(ValidationError, match="less than or equal to 315360000"):
+        ApiSettings(idempotency_s=10**16)
+
+
 @pytest.mark.parametrize("value", ["inf", "1e30"])
 def test_a_time_to_stop_that_no_clock_can_wait_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("GRADEBOX_STOP_S", value)

@@ -19,3 +19,15 @@ def test_a_url_that_is_not_of_redis_is_refused_by_the_name_of_its_setting(url: s
 )
 def test_urls_of_redis_are_taken(url: str) -> None:
     assert StorageSettings(redis_url=url).redis_url == url
+
+
+@pytest.mark.parametrize(
+    "name", ["waiting_completions", "waiting_batches", "project_batches", "project_spool_gb", "audit_lines"]
+)
+def test_a_count_that_redis_would_not_take_is_refused_at_the_start(name: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        StorageSettings.model_validate({name: 10**12})
+    assert (
+        fault_of(refused.value)
+        == f"GRADEBOX_{name.upper()} is invalid: Input should be less than or equal to 1000000000"
+    )
