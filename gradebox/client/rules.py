@@ -21,6 +21,7 @@ from gradebox.schemas import Problem
 T = TypeVar("T")
 
 RETRY_S = 10.0  # longer than a service takes to restart
+MOST_TIMEOUT_S = 1_000_000  # more than any answer takes, and less than sockets can wait
 FIRST_TRIES = 3
 _TOLD_AT = 2  # the attempt that is logged: shorter outages are not worth a line, but a request that timed out is
 CONNECT_S = 5.0
@@ -44,6 +45,10 @@ class Rules:
     """
 
     def __init__(self, url: str | None, api_key: str | None, timeout: float, retry_s: float = RETRY_S) -> None:
+        if not 0 < timeout <= MOST_TIMEOUT_S:
+            raise ValueError(f"timeout={timeout} is no number of seconds above 0 and up to {MOST_TIMEOUT_S:,}")
+        if not retry_s >= 0:
+            raise ValueError(f"retry_s={retry_s} is no number of seconds from 0 on")
         self.url = service_url(url)
         self.timeout = timeout
         self.retry_s = retry_s

@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from math import inf, nan
 from pathlib import Path
 
 import httpx
@@ -448,6 +449,15 @@ def test_an_answer_that_trickles_takes_too_long(awaits: bool) -> None:
 def test_what_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(ConnectionFailed, match="is no"):
         Rules(url, "k", 5.0)
+
+
+@pytest.mark.parametrize(
+    "given", [{"timeout": 0.0}, {"timeout": inf}, {"timeout": nan}, {"retry_s": -1.0}, {"retry_s": nan}]
+)
+def test_what_is_no_time_is_refused(given: dict[str, float]) -> None:
+    ((name, value),) = given.items()
+    with pytest.raises(ValueError, match=f"{name}={value} is no number of seconds"):
+        Rules("http://127.0.0.1:8000", "k", **{"timeout": 5.0, **given})
 
 
 def test_a_key_that_cannot_be_sent_is_refused_without_being_shown() -> None:
