@@ -111,6 +111,14 @@ class SentThreadReader(StreamReader[Any]):
         self._index += len(lines)
         return [_thread(line) for line in lines]
 
+    def end(self) -> list[Any]:
+        """Nothing: each thread has a line end. Raises ConnectionFailed if the last one lacks it."""
+        if self._rest:
+            raise ConnectionFailed(
+                f"the threads were cut off in the middle of thread {self._index + 1}: read them again"
+            )
+        return []
+
 
 def read_threads(lines: bytes, number: int) -> list[Any]:
     """All threads of an answer, each as its JSON value, or as the line if it is not JSON.

@@ -18,7 +18,7 @@ from gradebox.client.line_readers import OutcomeReader, SentThreadReader
 from gradebox.client.outcomes import Rewards, checked, is_of, no_scores
 from gradebox.client.recorded_scores import RecordedScore, blocks_of, note_recorded, score_lines
 from gradebox.client.threads import Threads
-from gradebox.errors import Conflict, GradeboxError
+from gradebox.errors import Conflict, ConnectionFailed, GradeboxError
 from gradebox.frame import Listing, Outcomes
 from gradebox.outcome import Outcome
 from gradebox.reduction import reduced
@@ -26,6 +26,7 @@ from gradebox.schemas import BATCH_COLUMNS, ENDED, Batch, BatchBudget, FeedbackO
 from gradebox.schemas.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 from gradebox.warn import warn
 
+_NO_THREAD = object()
 _NOTHING_TO_SAY = "urn:gradebox:problem:nothing-to-say"
 
 
@@ -102,7 +103,9 @@ class AsyncBatchHandle(BatchRecord):
         index, thread = -1 if after is None else after, None
         async for outcome in outcomes:
             while index < outcome.index:
-                thread, index = await anext(threads), index + 1
+                thread, index = await anext(threads, _NO_THREAD), index + 1
+                if thread is _NO_THREAD:
+                    raise ConnectionFailed(f"the threads were cut off before thread {index}: read them again")
             yield outcome, thread
 
     async def table(

@@ -1,14 +1,18 @@
 import random
 from datetime import UTC, datetime
 
+import httpx
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradebox.client._sync.batches import BatchHandle
+from gradebox.client._sync.transport import Transport
 from gradebox.client.combined import combined
 from gradebox.client.line_readers import OutcomeReader, SentThreadReader
 from gradebox.client.outcomes import Rewards, checked
+from gradebox.client.rules import Rules
 from gradebox.errors import ConnectionFailed, GradeboxError
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch, BatchGrader
@@ -76,6 +80,20 @@ def batch(threads: int, *graders: BatchGrader) -> Batch:
     )
 
 
+@pytest.mark.parametrize("threads", [b'{"id": 0}\n', b'{"id": 0}\n{"id"'])
+def test_threads_that_are_cut_off_are_an_error(threads: bytes) -> None:
+    def handler(request: httpx.Request) -> httpx.Response:
+        is_threads = request.url.path.endswith("/threads")
+        return httpx.Response(200, content=threads if is_threads else stream(OUTCOMES[::2][:2]))
+
+    known = Rules("http://127.0.0.1:8000", "k", 5.0)
+    handle = BatchHandle(Transport(known, httpx.MockTransport(handler)), batch(2, BatchGrader(key="a", version=1)))
+    pairs = handle.outcomes(threads=True)
+    assert next(pairs) == (OUTCOMES[0], {"id": 0})
+    with pytest.raises(ConnectionFailed, match=r"the threads were cut off (before|in the middle of) thread 1"):
+        next(pairs)
+
+
 def test_a_reward_is_the_weighted_sum_and_none_where_a_score_is_missing() -> None:
     rewards = Rewards(batch(3, BatchGrader(key="a", version=1, weight=0.5), BatchGrader(key="b", version=2, weight=-2)))
     crash = OutcomeError("crash", "it ended")
@@ -125,7 +143,7 @@ def test_threads_are_read_on_where_a_stream_broke() -> None:
         found = reader.feed(data[:cut])
         start = reader.params.get("after", -1) + 1
         assert start == len(found)
-        found += reader.feed(b"\n".join(lines[start:])) + reader.end()
+        found += reader.feed(b"\n".join(lines[start:]) + b"\n") + reader.end()
         assert found == [*({"completion": str(number)} for number in range(5)), "no thread", '{"a": NaN']
 
 
