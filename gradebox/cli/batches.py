@@ -1,6 +1,7 @@
 """`gradebox batches`"""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -12,6 +13,8 @@ from gradebox.cli.files import open_threads
 from gradebox.cli.output import as_json, cell, errors, fail, note, say, summary, table
 
 if TYPE_CHECKING:
+    from gradebox.client import BatchHandle
+    from gradebox.outcome import Outcome
     from gradebox.schemas import Batch
 
 app = typer.Typer(help="Shows and steers batches.", no_args_is_help=True)
@@ -134,7 +137,9 @@ def outcomes(
     """Prints the outcomes so far as JSON lines, in the order of the threads."""
     from gradebox.cli.score import write_outcomes
 
-    write_outcomes(invocation.client.batches.get(batch).outcomes(after, limit=limit), sys.stdout.buffer)
+    handle = invocation.client.batches.get(batch)
+    found = all_outcomes(handle) if after is None and limit is None else handle.outcomes(after, limit=limit)
+    write_outcomes(found, sys.stdout.buffer)
 
 
 @client_command(app)
@@ -171,7 +176,7 @@ def list_errors(
     outcome_table.check_choice("--kind", kind, get_args(ErrorKind))
     handle = invocation.client.batches.get(batch)
     counts = ErrorCounts(kind)
-    for outcome in handle.outcomes():
+    for outcome in all_outcomes(handle):
         counts.add(outcome)
     if handle.state not in ENDED:
         note("the batch is not over: these are the errors up to the first thread that some grader has not scored")
@@ -184,6 +189,13 @@ def list_errors(
     if left_out:
         note(f"{left_out:,} errors are in further groups: --limit shows more")
     return None
+
+
+def all_outcomes(batch: "BatchHandle") -> "Iterable[Outcome]":
+    """The outcomes of a batch. Those of a finished one raise GradeboxError after the last one if some are missing."""
+    from gradebox.client.outcomes import counted
+
+    return counted(batch.outcomes(), batch.status) if batch.state == "finished" else batch.outcomes()
 
 
 def show_batch(invocation: Invocation, batch: "Batch") -> None:
