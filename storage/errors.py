@@ -19,7 +19,8 @@ StorageError
 ├── SpoolUnusable    the spool cannot be written, and waiting does not help
 └── UnknownFormat    the data was written by a newer gradebox
 
-CutOff is an OSError: another look, or another process, may find the file whole.
+CutOff is an OSError: another look, or another process, may find the file whole. AttemptWritten is one too: another
+attempt has another file.
 """
 
 from runtime.errors import CannotStart
@@ -83,6 +84,10 @@ class PayloadLost(StorageError):
 
 class CutOff(OSError):
     """A file in the spool is shorter than it was, or changed."""
+
+
+class AttemptWritten(FileExistsError):
+    """The spool has other outcomes of this attempt: Redis has come back with older data, and lent its number again."""
 
 
 class SpoolUnusable(StorageError, CannotStart):

@@ -10,6 +10,7 @@ from typing import Self
 import structlog
 from redis.exceptions import RedisError
 
+from storage.errors import AttemptWritten
 from storage.queue.leases import Completed
 from storage.spool.file_store import MIB
 from storage.spool.spool import is_full
@@ -127,6 +128,10 @@ class OutcomeWriter:
         stopping, spool = self._context.stopping, self._context.store.spool
         unexplained = 0
         while (error := self._failure(batch, files)) is not None:
+            if isinstance(error, AttemptWritten):
+                self._context.spool_error = None
+                self._write_others(batch, units, error)
+                return
             self._context.spool_error = error
             _log.warning("outcomes cannot be written", batch=batch, again_in_s=_PAUSE_S, error=str(error))
             # A folder may refuse one file for good; an object store refuses some for a while, and takes the probe's.
@@ -141,6 +146,21 @@ class OutcomeWriter:
             if not one.whole:
                 self._keep(one)
         self._count([one for one in units if one.whole])
+
+    def _write_others(self, batch: str, units: Sequence[Scored], error: AttemptWritten) -> None:
+        """Gives back the units whose attempts were written before, and writes the others. The next attempt of a unit
+        has another number, and its file a name of its own.
+        """
+        if len(units) > 1:
+            for one in units:
+                self._write(batch, [one])
+            return
+        _log.warning(
+            "a chunk is scored again: its attempt was written before Redis came back with older data",
+            error=str(error),
+            **_place(units[0]),
+        )
+        self._give_back(units, tried=False)
 
     def _failure(self, batch: str, files: Mapping[tuple[int, int], bytes]) -> OSError | None:
         """Writes the outcomes. Returns the error, if any: the caller waits for a spool that is full or not writable, to

@@ -3,7 +3,7 @@
 import errno
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple, Protocol, cast
@@ -121,7 +121,7 @@ class FileStore:
         """Opens new files of one folder, which are on disk when the block ends. Starts writing all of them before it
         waits for the first, so that the disk writes them together. An error leaves none of them.
 
-        Raises FileExistsError if one exists.
+        Raises FileExistsError if one exists in a folder; an object is replaced.
         """
         with self._as_os_errors(), ExitStack() as opened:
             if self.is_folder:
@@ -140,6 +140,24 @@ class FileStore:
                 for file in files:
                     disk.sync(file)
                 disk.sync_folder(Path(paths[0]).parent)
+
+    def missing(self, objects: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Those of these objects that do not exist. One with this content is there if the answer to its write was lost.
+
+        Raises FileExistsError if one has other content.
+        """
+        with self._as_os_errors():
+            # As ranges: s3fs asks for the size of whole objects first.
+            found = self.system.cat_ranges([*objects], 0, None, on_error="return")
+            missing: dict[str, bytes] = {}
+            for (path, content), there in zip(objects.items(), found, strict=True):
+                if isinstance(there, FileNotFoundError):
+                    missing[path] = content
+                elif isinstance(there, BaseException):
+                    raise there
+                elif there != content:
+                    raise FileExistsError(errno.EEXIST, "the object exists with other content", path)
+        return missing
 
     @contextmanager
     def _uploading(self, path: str) -> Iterator[IO[bytes]]:

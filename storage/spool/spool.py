@@ -9,7 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO
 
-from storage.errors import CutOff, SpoolUnusable
+from storage.errors import AttemptWritten, CutOff, SpoolUnusable
 from storage.spool import disk
 from storage.spool.file_store import FileRange, FileStore, Readable
 
@@ -58,14 +58,19 @@ class Spool:
         none of them.
 
         Raises:
-            FileExistsError: this attempt has already written. A file that counts is never opened again for writing.
+            AttemptWritten: one of these attempts has already written. A file that counts is never replaced.
         """
         self._make_folder(f"{self._root}/outcomes/{batch_id}")
         self.files.check_room(self._reserve // 4)
-        paths = [self._outcomes(batch_id, unit, attempt) for unit, attempt in files]
-        with self.files.writing(*paths) as opened:
-            for file, data in zip(opened, files.values(), strict=True):
-                file.write(data)
+        new = {self._outcomes(batch_id, unit, attempt): data for (unit, attempt), data in files.items()}
+        try:
+            if not self.files.is_folder:  # not every object store can refuse to replace an object
+                new = self.files.missing(new)
+            with self.files.writing(*new) as opened:
+                for file, data in zip(opened, new.values(), strict=True):
+                    file.write(data)
+        except FileExistsError as error:
+            raise AttemptWritten(errno.EEXIST, "this attempt was written before", error.filename) from error
 
     def open_outcomes(self, batch_id: str, unit: int, attempt: int) -> IO[bytes]:
         """Opens the outcomes of one unit, one per line."""

@@ -61,6 +61,28 @@ def test_what_cannot_be_written_is_given_back(store: Store, context: WorkerConte
     assert store.batches.get("default", batch).state == "finished"
 
 
+def test_after_redis_came_back_with_older_data_what_counted_is_not_replaced(
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outcome_writer, "_PAUSE_S", 5.0)
+    batch = accept(store, 3000)
+    for unit in (0, 1):
+        store.spool.write_outcomes(batch, {(unit, 1): b"of the attempt that Redis has forgotten\n"})
+    began = time.monotonic()
+    with UnitQueue(context) as queue, OutcomeWriter(context, queue) as writer:
+        for number in range(3):
+            writer.add(scored(queue, 1000 * number))
+        writer.flush()
+        assert time.monotonic() - began < outcome_writer._PAUSE_S
+        assert store.batches.get("default", batch).done == 1000
+        again = [scored(queue, 1000 * number) for number in range(2)]
+        assert [(one.lease.attempt, one.lease.tries) for one in again] == [(2, 1), (2, 1)]
+        for one in again:
+            writer.add(one)
+    assert store.batches.get("default", batch).state == "finished"
+    assert context.spool_error is None
+
+
 def test_outcomes_wait_while_the_whole_spool_cannot_be_written(store: Store, context: WorkerContext) -> None:
     batch = accept(store, 1000)
     root = Path(store.spool._root)

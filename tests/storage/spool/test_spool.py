@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.errors import CutOff, PayloadLost, SpoolUnusable
+from storage.errors import AttemptWritten, CutOff, PayloadLost, SpoolUnusable
 from storage.spool import disk
 from storage.spool.file_store import MIB
 from storage.spool.spool import Spool, is_full
@@ -76,15 +76,22 @@ def test_each_attempt_has_a_file_of_its_own(spool: Spool) -> None:
         pass
 
 
-def test_what_was_written_once_is_never_opened_again(tmp_path: Path) -> None:
-    spool = Spool(f"file://{tmp_path}/spool")
+def test_what_was_written_once_is_never_replaced(spool: Spool) -> None:
     spool.write_outcomes("b1", {(0, 1): b"it counts\n"})
-    with pytest.raises(FileExistsError):
+    with pytest.raises(AttemptWritten):
         spool.write_outcomes("b1", {(1, 1): b"beside\n", (0, 1): b"something else\n"})
     with spool.open_outcomes("b1", 0, 1) as file:
         assert file.read() == b"it counts\n"
     assert spool.outcome_files("b1") == [(0, 1)]
     spool.write_outcomes("b1", {(1, 1): b"beside\n"})
+
+
+def test_objects_whose_acknowledgement_was_lost_are_written_again(bucket: str) -> None:
+    spool = Spool(f"{bucket}/again")
+    spool.write_outcomes("b1", {(0, 1): b"one\n"})
+    spool.write_outcomes("b1", {(0, 1): b"one\n", (1, 1): b"two\n"})
+    spool.write_outcomes("b1", {(0, 1): b"one\n"})
+    assert sorted(spool.outcome_files("b1")) == [(0, 1), (1, 1)]
 
 
 def test_what_could_not_be_brought_to_the_disk_can_be_written_again(
