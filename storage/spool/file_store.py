@@ -188,6 +188,9 @@ class FileStore:
         """Deletes a folder with all that is in it, if it exists."""
         with suppress(FileNotFoundError), self._as_os_errors():
             self.system.rm(path, recursive=True)
+            # S3 answers a deletion of many objects with success, and s3fs ignores which of them it names as failed.
+            if not self.is_folder and (left := self.names(path)):
+                raise OSError(errno.EIO, f"the object store did not delete {len(left)} of the files", path)
 
     def probe(self) -> None:
         """Writes an empty file and removes it."""

@@ -1,4 +1,5 @@
 import io
+import json
 from functools import partial
 from pathlib import Path
 
@@ -153,6 +154,22 @@ def test_nothing_is_left_of_a_removed_batch(spool: Spool) -> None:
         spool.read_payload("b1", 0, 1)
     with pytest.raises(FileNotFoundError):
         spool.open_outcomes("b1", 0, 1)
+
+
+def test_files_that_an_object_store_does_not_delete_are_an_error(bucket: str) -> None:
+    import boto3  # here, as in `object_store`
+
+    spool = Spool(f"{bucket}/kept")
+    spool.write_outcomes("b1", {(0, 1): b"{}\n", (1, 1): b"{}\n"})
+    client, name = boto3.client("s3"), bucket.split("/")[2]
+    denied = {"Effect": "Deny", "Principal": "*", "Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::*/0-1.jsonl"}
+    client.put_bucket_policy(Bucket=name, Policy=json.dumps({"Version": "2012-10-17", "Statement": [denied]}))
+    with pytest.raises(OSError, match="1 of the files"):
+        spool.remove("b1")
+    client.delete_bucket_policy(Bucket=name)
+    assert spool.outcome_files("b1") == [(0, 1)]
+    spool.remove("b1")
+    assert spool.outcome_files("b1") == []
 
 
 def test_a_spool_that_cannot_be_written_says_so(tmp_path: Path) -> None:
