@@ -1,6 +1,5 @@
 """Deletes expired batches and files that belong to nothing. Each step can be repeated after any crash."""
 
-import time
 from contextlib import suppress
 
 import structlog
@@ -8,7 +7,7 @@ from redis.exceptions import LockError, OutOfMemoryError
 from redis.lock import Lock
 
 from storage import redis_keys
-from storage.connection import script, text
+from storage.connection import script, seconds, text
 from storage.errors import OutcomesLost
 from storage.spool import spool_mark
 from storage.store import Store
@@ -34,8 +33,8 @@ class _Lock(Lock):
 
 
 class Janitor:
-    """Cleans up after the whole deployment. At most one janitor is at work at a time, because it holds a lock that
-    expires.
+    """Cleans up after the whole deployment, by the clock of Redis. At most one janitor is at work at a time, because it
+    holds a lock that expires.
 
     Args:
         retention_s: how long a batch is kept after it has ended, in seconds; None for ever.
@@ -71,7 +70,8 @@ class Janitor:
     def _expire(self) -> None:
         if self._retention_s is None:
             return
-        while count := self._store.batches.expire(time.time() - self._retention_s, _AT_ONCE):
+        before = seconds(self._redis) - self._retention_s
+        while count := self._store.batches.expire(before, _AT_ONCE):
             _log.info("deleted expired batches", batches=count)
             self._extend_lock()
 
@@ -92,7 +92,8 @@ class Janitor:
     def _freeze(self) -> None:
         """Freezes the cancelled batches, and those that a dead worker left unfrozen."""
         freezer = self._store.freezer
-        while ids := freezer.due(time.time() - FREEZE_S, _AT_ONCE):
+        before = seconds(self._redis) - FREEZE_S
+        while ids := freezer.due(before, _AT_ONCE):
             for batch_id in ids:
                 try:
                     freezer.freeze(batch_id)
@@ -105,20 +106,21 @@ class Janitor:
         """Removes outcomes of ended batches by attempts that do not count, and abandoned files of recorded scores of
         all batches.
         """
-        while ids := self._redis.zrangebyscore(redis_keys.UNTIDY, "-inf", time.time() - TIDY_S, start=0, num=_AT_ONCE):
+        now = seconds(self._redis)
+        while ids := self._redis.zrangebyscore(redis_keys.UNTIDY, "-inf", now - TIDY_S, start=0, num=_AT_ONCE):
             for found in ids:
                 batch_id = text(found)  # type: ignore[arg-type]  # redis-py's types also allow scores
                 try:
-                    self._remove_what_does_not_count(batch_id)
+                    self._remove_what_does_not_count(batch_id, now - TIDY_S)
                 except OSError as error:
-                    self._redis.zadd(redis_keys.UNTIDY, {batch_id: time.time()}, xx=True)
+                    self._redis.zadd(redis_keys.UNTIDY, {batch_id: now}, xx=True)
                     _log.warning("outcomes that do not count cannot be removed yet", batch=batch_id, error=str(error))
                 else:
                     self._redis.zrem(redis_keys.UNTIDY, batch_id)
             self._extend_lock()
 
-    def _remove_what_does_not_count(self, batch_id: str) -> None:
-        self._store.recorded.remove_unnamed(batch_id, time.time() - TIDY_S)
+    def _remove_what_does_not_count(self, batch_id: str, before: float) -> None:
+        self._store.recorded.remove_unnamed(batch_id, before)
         spool = self._store.spool
         # First: the batch may run again, and write others.
         files, tables = spool.outcome_files(batch_id), spool.tables(batch_id)
@@ -148,7 +150,7 @@ class Janitor:
                 mark=text(self._redis.get(redis_keys.SPOOL) or b""),
             )
             return
-        before = time.time() - OLD_S
+        before = seconds(self._redis) - OLD_S
         found = self._store.spool.batches()
         found -= self._store.environment_data.ids()
         ids = [batch_id for batch_id in sorted(found) if int(batch_id[:8], 16) < before]

@@ -2,7 +2,6 @@
 
 import logging
 import re
-import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +15,7 @@ from storage.batch_plan import Lane, Plan, PlannedGrader
 from storage.batches import batch_record
 from storage.batches.frozen_batch import Frozen, part
 from storage.batches.recorded_scores import RecordedScores
-from storage.connection import lua, read_snapshot, script, text, write_trouble
+from storage.connection import lua, read_snapshot, script, seconds, text, write_trouble
 from storage.errors import CutOff, NotFound, OutcomesLost
 from storage.models import spending
 from storage.models.model_limits import ModelLimits
@@ -121,7 +120,7 @@ class Batches:
             NotFound: there is none in this project.
         """
         was = self.get(project, batch_id, summary=False)
-        self._run(project, batch_id, "delete", str(time.time() + _SWEEP_AGAIN_S), _now())
+        self._run(project, batch_id, "delete", str(seconds(self._redis) + _SWEEP_AGAIN_S), _now())
         return was
 
     def keep(self, project: str, batch_id: str, kept: bool) -> Batch:
@@ -139,9 +138,10 @@ class Batches:
         self._redis.eval(lua(f"{way}_batch"), 0, batch_id, *arguments, *line)
 
     def expire(self, before: float, limit: int) -> int:
-        """Deletes batches that ended before this time, except kept ones. Returns their number."""
+        """Deletes batches that ended before this time of Redis, except kept ones. Returns their number."""
         # Of a retention of more years than there are since 1970, the time is negative, which no stream has.
-        found: int = self._expire(args=[int(max(1.0, before) * 1000), limit, time.time() + _SWEEP_AGAIN_S, _now()])
+        swept = seconds(self._redis) + _SWEEP_AGAIN_S
+        found: int = self._expire(args=[int(max(1.0, before) * 1000), limit, swept, _now()])
         return found
 
     def retried_at(self, batch_id: str) -> datetime | None:

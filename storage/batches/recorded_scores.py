@@ -9,7 +9,6 @@ import errno
 import logging
 import os
 import secrets
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from heapq import merge
@@ -24,7 +23,7 @@ from gradebox.schemas import Summary
 from storage import redis_keys
 from storage.access.audit import Audit
 from storage.access.quotas import Quotas
-from storage.connection import script, text
+from storage.connection import script, seconds, text
 from storage.errors import Conflict, CutOff, NotFound, OutcomesLost
 from storage.spool import lost_files
 from storage.spool.blocks import joined, lines_of
@@ -124,7 +123,9 @@ class RecordedScores:
             OSError: the spool cannot be written.
         """
         label = scores[0].grader
-        self._redis.zadd(redis_keys.UNTIDY, {batch_id: time.time()})  # before a file exists that may be abandoned
+        self._redis.zadd(
+            redis_keys.UNTIDY, {batch_id: seconds(self._redis)}
+        )  # before a file exists that may be abandoned
         for _ in range(_ROUNDS):
             fields: Any = self._redis.hgetall(redis_keys.recorded(batch_id))
             before = fields.get(label.encode())
@@ -238,7 +239,7 @@ class RecordedScores:
         if self._redis.hgetall(redis_keys.recorded(batch_id)) != fields:
             return
         begun: Any = self._redis.zscore(redis_keys.UNTIDY, batch_id)
-        is_new = begun is not None and time.time() - begun < lost_files.SETTLED_S
+        is_new = begun is not None and seconds(self._redis) - begun < lost_files.SETTLED_S
         if is_new or not self._spool.is_there(batch_id):
             raise error
         _log.error("recorded scores of batch %s are lost: %s", batch_id, error)

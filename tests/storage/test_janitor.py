@@ -85,6 +85,27 @@ def test_a_batch_that_was_kept_while_it_ran_stays(store: Store) -> None:
     assert store.batches.get("default", batch).kept
 
 
+@pytest.mark.parametrize("ahead_s", [-40 * DAY_S, 40 * DAY_S])
+def test_the_clock_of_the_janitors_machine_does_not_count(
+    store: Store, folder: Path, ahead_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    young, old = over(store, 29), over(store, 31)
+    cancelled = accept(store, 10)
+    under_way = claim(store)
+    store.batches.cancel("default", cancelled)
+    upload = Upload(store)
+    at = time.time() + ahead_s
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time", lambda: at)
+        Janitor(store, 30 * DAY_S).look()
+    assert {batch.id for batch in store.batches.newest("default", 9)} == {young, cancelled}
+    assert store.orphan_files.renew(upload.id)
+    assert finish(store, under_way)  # it counts until the batch is frozen
+    store.redis.zadd(redis_keys.GARBAGE, {old: time.time() - 1}, xx=True)
+    Janitor(store, None).look()
+    assert old not in files(folder)
+
+
 def test_a_janitor_that_is_killed_is_followed_by_the_next(
     store: Store, redis: Redis, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
