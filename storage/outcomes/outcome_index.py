@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, Literal
 
-from storage.errors import Conflict
+from storage.errors import Conflict, CutOff
 from storage.outcomes.graded_chunks import GradedChunks, RowPlace
 from storage.outcomes.index_file import HEAD_BYTES, Column, Head, unpack
 from storage.spool.file_store import FileRange
@@ -33,8 +33,13 @@ class OutcomeIndex:
 
     @property
     def is_there(self) -> bool:
-        """Whether it exists."""
-        return self._spool.has_index(self._batch_id, self.name)
+        """Whether it exists whole. One that is damaged can be made again."""
+        try:
+            end = HEAD_BYTES + sum(self.head.lengths.values())
+            self._bytes(end - 1, end)
+        except (Conflict, FileNotFoundError, CutOff, ValueError):  # the last: it is no index
+            return False
+        return True
 
     def remove_older(self) -> None:
         """Removes the indexes of outcomes that no longer count."""

@@ -127,10 +127,6 @@ class Spool:
         self.check_room()
         self._write_whole(self._index(batch_id, name), content)
 
-    def has_index(self, batch_id: str, name: str) -> bool:
-        """Whether an index exists."""
-        return self.files.exists(self._index(batch_id, name))
-
     def indexes(self, batch_id: str) -> list[str]:
         """The names of a batch's indexes, including partial files of interrupted writes."""
         return [name.removeprefix("index-") for name in self._files_of(batch_id) if name.startswith("index-")]

@@ -3,6 +3,7 @@
 import json
 import random
 from itertools import product
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -253,6 +254,16 @@ def test_a_batch_that_runs_has_its_outcomes_so_far_by_index(store: Store) -> Non
                 f"completion of {index}" for index in expected if index % 10 == 1
             ]
             assert (found.total, found.is_over) == (rows, False)
+
+
+@pytest.mark.parametrize("damage", [None, b"gbindex1", b"no index" * 20_000])
+def test_a_damaged_index_is_made_again(store: Store, batch: str, damage: bytes | None) -> None:
+    of = PageOf(OutcomeFilter(low=0.25), "-score", 1, 50)
+    table = made(store, batch)
+    whole = answered(store, table, of)
+    path = Path(store.spool.index_range(batch, table.index.name, 0, 1).path)
+    path.write_bytes(damage or path.read_bytes()[:20_000])
+    assert answered(store, made(store, batch), of) == whole
 
 
 def test_the_index_goes_with_its_batch(store: Store) -> None:
