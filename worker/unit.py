@@ -135,7 +135,9 @@ class _Unit:
             with self.store.spool.open_outcomes(lease.batch, lease.unit, lease.part.attempt) as file:
                 lines = file.read()
             outcomes = read_outcomes(lines)
-        except (FileNotFoundError, *_UNREADABLE) as error:
+        except (OSError, *_UNREADABLE) as error:
+            if not isinstance(error, FileNotFoundError) and self._may_pass(error):
+                raise
             _log.warning(
                 "the finished outcomes of a chunk are lost, scoring it from the start",
                 lease=str(lease),
@@ -233,13 +235,19 @@ class _Unit:
             with self.store.spool.open_outcomes(lease.batch, lease.unit, lease.earlier) as file:
                 lines = file.read().splitlines(keepends=True)
             outcomes = read_outcomes(b"".join(lines))
-        except (FileNotFoundError, *_UNREADABLE) as error:
-            if isinstance(error, FileNotFoundError) and lease.tries <= self.store.leases.attempts:
-                raise  # perhaps only this worker does not see the spool
+        except (OSError, *_UNREADABLE) as error:
+            if self._may_pass(error):
+                raise
             raise OutcomesLost(f"the outcomes of unit {lease.unit} cannot be read: {error}") from error
         if len(outcomes) != self.chunk.lines:
             raise OutcomesLost(f"unit {lease.unit} has {len(outcomes)} outcomes of {self.chunk.lines}")
         return lines, outcomes
+
+    def _may_pass(self, error: Exception) -> bool:
+        """Whether to try again after this error of a read: perhaps only this worker cannot read the spool, or only now.
+        A file that cannot be read for good would keep its batch from ending.
+        """
+        return isinstance(error, OSError) and self.lease.tries <= self.store.leases.attempts
 
     def given_up(self, done: int, message: str) -> list[Outcome]:
         """An error for each line after the first `done`."""

@@ -188,7 +188,7 @@ def test_a_retry_that_was_tried_too_often_leaves_the_outcomes_that_there_were(
     assert store.batches.get("default", batch).errors == {"model": 3, "exception": 3}
 
 
-@pytest.mark.parametrize("lost", ["removed", "cut", "no UTF-8"])
+@pytest.mark.parametrize("lost", ["removed", "unreadable", "cut", "no UTF-8"])
 def test_a_unit_whose_outcomes_are_gone_stays_as_it_was_and_the_batch_ends(
     store: Store, context: WorkerContext, lost: str
 ) -> None:
@@ -198,9 +198,11 @@ def test_a_unit_whose_outcomes_are_gone_stays_as_it_was_and_the_batch_ends(
     path = Path(store.spool._outcomes(batch, 1, 1))
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b"boom", b"bo\xffm", 1) if lost == "no UTF-8" else whole[:5000])
-    if lost == "removed":  # tried again first: only this worker may not see the file
+    if lost in ("removed", "unreadable"):  # tried again first: perhaps only this worker cannot read the file
         store.leases.attempts = 1
         path.unlink()
+    if lost == "unreadable":
+        path.mkdir()
     began = time.monotonic()
     with ScoringLoop(context) as loop:
         while loop.work() or store.redis.zcard(redis_keys.LEASES):

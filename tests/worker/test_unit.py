@@ -1,6 +1,7 @@
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -105,6 +106,22 @@ def test_a_kept_part_that_is_lost_is_scored_again(store: Store, context: WorkerC
     found = scored(context, lease)
     assert found is not None
     assert scores(found) == [float(number) for number in range(10)]
+
+
+def test_a_kept_part_that_cannot_be_read_is_tried_a_limited_number_of_times(
+    store: Store, context: WorkerContext
+) -> None:
+    batch = accept(store, 10, wanted(store, "g", source=QUICK))
+    store.leases.release(claim(store), tried=False, outcomes=4)
+    Path(store.spool._outcomes(batch, 0, 1)).mkdir(parents=True)  # as unreadable as a bad sector
+    store.leases.attempts = 1
+    lease = claim(store)
+    with pytest.raises(OSError):
+        scored(context, lease)
+    store.leases.release(lease)
+    last = scored(context, claim(store))
+    assert last is not None
+    assert (last.whole, last.counted.errors) == (True, {"infrastructure": 10})
 
 
 def test_what_was_done_counts_when_the_rest_is_given_up(store: Store, context: WorkerContext) -> None:
