@@ -64,7 +64,7 @@ class Services:
         self.dispatch = Dispatch(store)
         self.failed_keys = FailedKeys(self.settings.failed_keys)
         self.strangers = Strangers(self.settings.strangers)
-        self.shortages = Shortages(store)
+        self.shortages = Shortages(store, self.settings.asking_file)
         self.presence = Presence(store.processes, "api", self._trouble)
         self.watching = Watching(store)
         self.readiness = Readiness(store, pool)

@@ -100,5 +100,5 @@ class ApiSettings(BaseSettings):
     )
     asking_file: Path | None = Field(
         default=None,
-        description="file that is created for the first batch with graders that ask",
+        description="file that is created for batches with graders that ask",
     )

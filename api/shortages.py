@@ -2,6 +2,8 @@
 
 import logging
 import time
+from contextlib import suppress
+from pathlib import Path
 
 from storage.batch_plan import Lane
 from storage.connection import write_trouble
@@ -32,13 +34,17 @@ _NO_ROOM = (
 class Shortages:
     """Detects lanes without a worker that can work, a Redis that cannot be written, and a spool without room.
 
+    If batches with graders that ask wait without a worker, it creates `asking_file`, at which `gradebox serve` starts
+    one: a data folder that is restored from a backup lacks this file.
+
     Attributes:
         known: what the last look found short. One thread calls `look`; any thread may read this.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, asking_file: Path | None = None) -> None:
         self.known: tuple[str, ...] = ()
         self._store = store
+        self._asking_file = asking_file
         self._since: dict[Lane, float] = {}
 
     def look(self) -> None:
@@ -62,7 +68,12 @@ class Shortages:
         workers = self._store.processes.workers(lane)
         if workers and all(worker.trouble for worker in workers):
             return f"no worker of the queue `{lane or 'plain'}` can work: {workers[0].trouble} ({workers[0].name})"
-        return _MISSING[lane] if not workers and self._store.queue.waits(lane) else None
+        if workers or not self._store.queue.waits(lane):
+            return None
+        if lane == "asking" and self._asking_file is not None:
+            with suppress(OSError):  # the disk may be full: the next look tries again
+                self._asking_file.touch()
+        return _MISSING[lane]
 
     def _is_spool_full(self) -> bool:
         try:

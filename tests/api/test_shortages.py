@@ -41,12 +41,17 @@ def test_batches_that_wait_for_no_worker_are_told_with_what_to_start(
     lane: Lane,
     asks: Sequence[str],
     to_start: str,
+    tmp_path: Path,
 ) -> None:
     other: Lane = "" if lane else "asking"
     store.processes.report(ProcessRecord(ROLES[other], "host:1"))  # this worker does not score these batches
-    shortages = Shortages(store)
+    asking_file = tmp_path / "asking"
+    shortages = Shortages(store, asking_file)
+    shortages.look()
+    assert not asking_file.exists()
     accept(store, 10, wanted(store, "g", asks=asks))
     shortages.look()
+    assert asking_file.exists() == (lane == "asking")
     assert told(shortages) == []  # the worker may be starting
     clock[0] += GRACE_S
     for _ in range(3):
