@@ -185,12 +185,13 @@ class FileStore:
             self.system.rm_file(path)
 
     def remove_folder(self, path: str) -> None:
-        """Deletes a folder with all that is in it, if it exists."""
+        """Deletes a folder with all that is in it, if it exists. Raises OSError if some of it is left."""
         with suppress(FileNotFoundError), self._as_os_errors():
             self.system.rm(path, recursive=True)
-            # S3 answers a deletion of many objects with success, and s3fs ignores which of them it names as failed.
-            if not self.is_folder and (left := self.names(path)):
-                raise OSError(errno.EIO, f"the object store did not delete {len(left)} of the files", path)
+        # S3 answers a deletion of many objects with success, and s3fs ignores which of them it names as failed. In a
+        # folder, a file that another process has just removed ends the deletion.
+        if left := self.names(path):
+            raise OSError(errno.EIO, f"{len(left)} of the files were not deleted", path)
 
     def probe(self) -> None:
         """Writes an empty file and removes it."""

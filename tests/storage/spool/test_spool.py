@@ -1,7 +1,9 @@
 import io
 import json
+import os
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -168,6 +170,25 @@ def test_files_that_an_object_store_does_not_delete_are_an_error(bucket: str) ->
         spool.remove("b1")
     client.delete_bucket_policy(Bucket=name)
     assert spool.outcome_files("b1") == [(0, 1)]
+    spool.remove("b1")
+    assert spool.outcome_files("b1") == []
+
+
+def test_a_folder_in_which_another_process_removes_files_too_is_not_taken_for_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(f"file://{tmp_path}/spool")
+    spool.write_outcomes("b1", {(unit, 1): b"{}\n" for unit in range(3)})
+    unlink = os.unlink
+
+    def second(path: str, **options: Any) -> None:
+        unlink(path, **options)
+        unlink(path, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", second)
+        with pytest.raises(OSError, match="2 of the files"):
+            spool.remove("b1")
     spool.remove("b1")
     assert spool.outcome_files("b1") == []
 
