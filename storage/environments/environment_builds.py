@@ -177,9 +177,13 @@ def forget(pipe: Pipeline, member: str) -> None:
 
 
 def _claimed(pipe: Pipeline, claim: Claim) -> EnvironmentBuild | None:
-    """The build, if this claim still holds it and it is still to be made."""
+    """The build, if this claim still holds it and it is still to be made. After Redis has come back with older data,
+    another build may have its number.
+    """
     if int(pipe.hget(redis_keys.BUILD_TRIES, claim.member) or 0) != claim.tries:
         return None
     value = pipe.hget(redis_keys.builds(claim.project, claim.key), str(claim.number))
     build = EnvironmentBuild.model_validate_json(value) if value else None
-    return build if build is not None and build.state == "building" else None
+    if build is None or (build.state, build.requirements, build.data) != ("building", claim.requirements, claim.data):
+        return None
+    return build

@@ -110,6 +110,18 @@ def test_a_worker_that_died_loses_its_build_to_another(store: Store, redis: Redi
     assert store.environments.get("default", "math").state == "ready"
 
 
+def test_a_worker_finishes_no_other_build_of_the_same_number(store: Store, redis: Redis) -> None:
+    store.environments.create("default", "math", ["sympy"])
+    forgotten = claimed(store.builds)
+    redis.flushdb()  # it comes back with data of an earlier time
+    store.environments.create("default", "math", ["numpy"])
+    claim = claimed(store.builds)
+    assert claim._replace(requirements=["sympy"]) == forgotten
+    assert not store.builds.renew(forgotten)
+    assert not store.builds.finish(forgotten, MADE)
+    assert store.builds.finish(claim, MADE)
+
+
 def test_a_build_that_ends_every_worker_fails(store: Store, redis: Redis) -> None:
     store.environments.create("default", "math", ["sympy"])
     for _ in range(TRIES):
@@ -169,7 +181,7 @@ def test_who_waits_is_told_of_each_change(store: Store) -> None:
     changes: list[Callable[[], object]] = [
         lambda: store.environments.create("default", "math", ["sympy"]),
         lambda: store.builds.renew(claimed(store.builds), "resolving"),
-        lambda: store.builds.fail(Claim("default", "math", 1, 1, []), "no wheels"),
+        lambda: store.builds.fail(Claim("default", "math", 1, 1, ["sympy"]), "no wheels"),
         lambda: store.environments.delete("default", "math"),
     ]
     with store.endings.calling("default/math", told.set):
