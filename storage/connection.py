@@ -133,6 +133,11 @@ def read_snapshot(redis: Redis, ask: Callable[[Pipeline], None]) -> list[Any]:
     ]
 
 
+def postpone(redis: Redis, times: str, member: str, at: float) -> None:
+    """Sets the time of a member of a sorted set of times, if it is there; also while Redis is full."""
+    script(redis, "postpone")(args=[times, member, at])
+
+
 @lru_cache(64)  # a new object hashes its source, in a third of the time of a short command; each holds its client
 def script(redis: Redis, name: str) -> Script:
     """The Lua script `name`, preceded by the shared functions."""

@@ -7,7 +7,7 @@ from redis.exceptions import LockError, OutOfMemoryError
 from redis.lock import Lock
 
 from storage import redis_keys
-from storage.connection import script, seconds, text
+from storage.connection import postpone, script, seconds, text
 from storage.errors import OutcomesLost
 from storage.spool import spool_mark
 from storage.store import Store
@@ -113,7 +113,7 @@ class Janitor:
                 try:
                     self._remove_what_does_not_count(batch_id, now - TIDY_S)
                 except OSError as error:
-                    self._redis.zadd(redis_keys.UNTIDY, {batch_id: now}, xx=True)
+                    postpone(self._redis, redis_keys.UNTIDY, batch_id, now)
                     _log.warning("outcomes that do not count cannot be removed yet", batch=batch_id, error=str(error))
                 else:
                     self._redis.zrem(redis_keys.UNTIDY, batch_id)

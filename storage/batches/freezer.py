@@ -8,7 +8,7 @@ from redis import Redis
 from storage import redis_keys
 from storage.batches import frozen_batch
 from storage.batches.batches import Batches
-from storage.connection import script, seconds, text
+from storage.connection import postpone, script, seconds, text
 from storage.spool.spool import Spool
 
 AGAIN_S = 3600.0  # until a batch whose summary could not be made is tried again
@@ -56,4 +56,4 @@ class Freezer:
 
     def postpone(self, batch_id: str) -> None:
         """Postpones a batch that cannot be frozen now."""
-        self._redis.zadd(redis_keys.UNFROZEN, {batch_id: seconds(self._redis) + AGAIN_S}, xx=True)
+        postpone(self._redis, redis_keys.UNFROZEN, batch_id, seconds(self._redis) + AGAIN_S)

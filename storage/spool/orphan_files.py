@@ -8,7 +8,7 @@ from typing import Any
 from redis import Redis
 
 from storage import redis_keys
-from storage.connection import script, seconds, text
+from storage.connection import postpone, script, seconds, text
 
 _FRACTIONS = 1 << 20  # of a second, as five hexadecimal digits
 UPLOAD_S = 3600  # an upload that is not renewed for this long is dead
@@ -59,7 +59,7 @@ class OrphanFiles:
 
     def postpone(self, batch_id: str, pause_s: float) -> None:
         """Postpones the removal of files that cannot be removed now."""
-        self._redis.zadd(redis_keys.GARBAGE, {batch_id: seconds(self._redis) + pause_s}, xx=True)
+        postpone(self._redis, redis_keys.GARBAGE, batch_id, seconds(self._redis) + pause_s)
 
     def swept(self, batch_id: str) -> None:
         """Records that the files of an id are removed."""

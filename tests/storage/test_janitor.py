@@ -295,12 +295,19 @@ def test_a_round_frees_a_full_redis_and_the_spool(store: Store, redis: Redis, fo
     redis.zadd(redis_keys.GARBAGE, {deleted: 1})
     dead = Upload(store)
     redis.zadd(redis_keys.UPLOADS, {dead.batch_id: 1})
+    stuck = "0" * 20
+    for name in (f"payloads/{stuck}.jsonl", f"outcomes/{cancelled}/0-1.jsonl"):
+        (folder / name).mkdir(parents=True)  # it is no file, so it cannot be removed as one
+    redis.zadd(redis_keys.GARBAGE, {stuck: 0})
+    redis.zadd(redis_keys.UNTIDY, {cancelled: 0})
     with full(redis):
         assert Janitor(store, 30 * DAY_S).look()
         assert Janitor(store, 30 * DAY_S).look()  # the lock was released
     assert [batch.id for batch in store.batches.newest("default", 9)] == [cancelled]
     assert store.batches.frozen(cancelled) is not None
-    assert files(folder) == {old, cancelled}
+    assert files(folder) == {old, cancelled, stuck}
+    assert redis.zcount(redis_keys.GARBAGE, time.time(), "inf") == 2  # it is tried again, and the expired batch swept
+    assert redis.zcount(redis_keys.UNTIDY, time.time() - 60, "inf") == 1
     assert not redis.exists(redis_keys.ORPHANS, redis_keys.ARCHIVES_LOOK)  # a later round looks for those
 
 
