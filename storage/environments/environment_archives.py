@@ -7,7 +7,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from storage import redis_keys
-from storage.connection import text, transaction
+from storage.connection import seconds, text, transaction
 from storage.spool.file_store import Readable
 from storage.spool.spool import Spool
 
@@ -42,9 +42,10 @@ class Archives:
     def _want(self, sha256: str) -> bool:
         def want(pipe: Pipeline) -> bool:
             condemned = bool(pipe.sismember(redis_keys.CONDEMNED_ARCHIVES, sha256))
+            now = seconds(pipe)
             pipe.multi()
             if not condemned:
-                pipe.zadd(redis_keys.ARCHIVES, {sha256: time.time()})
+                pipe.zadd(redis_keys.ARCHIVES, {sha256: now})
             return not condemned
 
         return transaction(self._redis, want, redis_keys.CONDEMNED_ARCHIVES)
@@ -64,8 +65,9 @@ class Archives:
     def _condemn(self, sha256: str) -> None:
         def condemn(pipe: Pipeline) -> None:
             wanted_at = pipe.zscore(redis_keys.ARCHIVES, sha256)
+            now = seconds(pipe)
             pipe.multi()
-            if wanted_at is None or float(wanted_at) < time.time() - KEPT_S:
+            if wanted_at is None or float(wanted_at) < now - KEPT_S:
                 pipe.zrem(redis_keys.ARCHIVES, sha256)
                 pipe.sadd(redis_keys.CONDEMNED_ARCHIVES, sha256)
 

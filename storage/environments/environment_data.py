@@ -3,7 +3,6 @@
 A project refers to its data by SHA-256. Data that no build names is removed a day after it was sent.
 """
 
-import time
 from typing import IO
 
 import msgspec
@@ -12,7 +11,7 @@ from redis.client import Pipeline
 
 from storage import redis_keys
 from storage.access.quotas import Quotas
-from storage.connection import text, transaction
+from storage.connection import seconds, text, transaction
 from storage.environments import environment_records as records
 from storage.errors import NotFound
 from storage.spool.spool import Spool
@@ -54,7 +53,7 @@ class EnvironmentDataStore:
             if before is None:
                 self._quotas.check_data(project, pipe.hlen(redis_keys.environment_data(project)))
                 self._quotas.check_bytes(project, int(pipe.hget(redis_keys.STORED, project) or 0), size)
-            now = time.time()
+            now = seconds(pipe)
             # A file that was lost is replaced.
             used = before.id if before is not None and self._spool.has_data(before.id) else upload_id
             pipe.multi()
@@ -86,15 +85,15 @@ class EnvironmentDataStore:
 
     def _sweep(self, project: str) -> list[str]:
         def sweep(pipe: Pipeline) -> list[str]:
-            kept = self._kept(pipe, project)
-            old = {sha256: each for sha256, each in kept.items() if each.sent_at < time.time() - KEPT_S}
+            kept, now = self._kept(pipe, project), seconds(pipe)
+            old = {sha256: each for sha256, each in kept.items() if each.sent_at < now - KEPT_S}
             named = {build.data for build in records.read_builds_of_all(pipe, project)} if old else set()
             unnamed = {sha256: each for sha256, each in old.items() if sha256 not in named}
             pipe.multi()
             if unnamed:
                 pipe.hdel(redis_keys.environment_data(project), *unnamed)
                 pipe.hincrby(redis_keys.STORED, project, -sum(each.size for each in unnamed.values()))
-                pipe.zadd(redis_keys.GARBAGE, {each.id: time.time() for each in unnamed.values()})
+                pipe.zadd(redis_keys.GARBAGE, {each.id: now for each in unnamed.values()})
             return sorted(unnamed)
 
         # Each new build changes the second.

@@ -1,6 +1,5 @@
 """Environments of projects. A finished build never changes, and its number is never reused."""
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -154,7 +153,7 @@ class Environments:
         }
         # Only the newest build of an environment can be in progress.
         building = sum(environment.state == "building" for environment in found.values())
-        deleted = int(pipe.zcount(redis_keys.deleted_builds(project), time.time() - KEPT_S, "+inf"))
+        deleted = int(pipe.zcount(redis_keys.deleted_builds(project), seconds(pipe) - KEPT_S, "+inf"))
         there = self._count(project, found) - len(replaced)
         self._quotas.check_builds(project, there, building, deleted)
 
@@ -193,7 +192,7 @@ class Environments:
     def _forget(self, pipe: Pipeline, environment: Environment, builds: Sequence[EnvironmentBuild]) -> None:
         """Removes builds. Their contents are kept for a day."""
         project, key = environment.project, environment.key
-        deleted, now = redis_keys.deleted_builds(project), time.time()
+        deleted, now = redis_keys.deleted_builds(project), seconds(self._redis)
         pipe.hdel(redis_keys.builds(project, key), *(str(build.number) for build in builds))
         pipe.hincrby(redis_keys.STORED, project, -sum(build.size_bytes for build in builds))
         pipe.zremrangebyscore(deleted, "-inf", now - KEPT_S)

@@ -1,3 +1,4 @@
+import io
 import threading
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ from storage.errors import NotFound, PayloadLost
 from storage.janitor import Janitor
 from storage.settings import StorageSettings
 from storage.store import Store
-from storage.uploads import Upload
+from storage.uploads import DataUpload, Upload
 from tests.storage.making import accept, claim, finish, full, over_since, wanted
 
 DAY_S = 24 * 3600.0
@@ -94,12 +95,19 @@ def test_the_clock_of_the_janitors_machine_does_not_count(
     under_way = claim(store)
     store.batches.cancel("default", cancelled)
     upload = Upload(store)
+    data = DataUpload(store, "default")
+    data.write(b"zip")
+    data.close()
+    store.environment_data.keep("default", data.sha256, data.id, data.size)
+    store.archives.keep("a" * 64, io.BytesIO(b"content"))
     at = time.time() + ahead_s
     with monkeypatch.context() as patched:
         patched.setattr(time, "time", lambda: at)
         Janitor(store, 30 * DAY_S).look()
     assert {batch.id for batch in store.batches.newest("default", 9)} == {young, cancelled}
     assert store.orphan_files.renew(upload.id)
+    assert store.environment_data.ids() == {data.id}
+    assert store.spool.has_archive("a" * 64)
     assert finish(store, under_way)  # it counts until the batch is frozen
     store.redis.zadd(redis_keys.GARBAGE, {old: time.time() - 1}, xx=True)
     Janitor(store, None).look()
