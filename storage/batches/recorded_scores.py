@@ -123,9 +123,8 @@ class RecordedScores:
             OSError: the spool cannot be written.
         """
         label = scores[0].grader
-        self._redis.zadd(
-            redis_keys.UNTIDY, {batch_id: seconds(self._redis)}
-        )  # before a file exists that may be abandoned
+        # Before a file exists that may be abandoned.
+        self._redis.zadd(redis_keys.UNTIDY, {batch_id: seconds(self._redis)})
         for _ in range(_ROUNDS):
             fields: Any = self._redis.hgetall(redis_keys.recorded(batch_id))
             before = fields.get(label.encode())
