@@ -196,7 +196,7 @@ def _guest_files() -> list[tuple[Path, Path]]:
 # Modules of the guest that programs of graders have too: they need the standard library alone.
 _FOR_PROGRAMS = (
     *("kernel/standard_streams.py", "kernel/usual_limits.py"),
-    *("child/after_import.py", "template/managers.py", "template/start_methods.py"),
+    *("child/after_import.py", "child/seeding.py", "template/managers.py", "template/start_methods.py"),
 )
 # Modules of the package gradebox that graders see.
 _SHOWN = (
@@ -235,11 +235,12 @@ def _copy_guest(target: Path) -> None:
         text = (_ROOMS / "sandbox/guest" / name).read_text("utf-8")
         copy.write_text(text.replace("from sandbox.guest.", "from _gradebox."), "utf-8")
     (target / _PROGRAMS.name / "sitecustomize.py").write_text(  # Python runs it at its start
+        "from _gradebox.child.seeding import seed_at_import\n"
         "from _gradebox.kernel.standard_streams import open_by_name\n"
         "from _gradebox.kernel.usual_limits import accept_usual_limits\n"
         "from _gradebox.template.managers import connect_by_pairs\n"
         "from _gradebox.template.start_methods import fork_always\n\n"
-        "open_by_name()\naccept_usual_limits()\nfork_always()\nconnect_by_pairs()\n"
+        "open_by_name()\naccept_usual_limits()\nfork_always()\nconnect_by_pairs()\nseed_at_import()\n"
     )
     for program, module in (("start", "supervisor.main"), ("zygote", "zygote")):
         (target / program).write_text(  # no `.py`: graders could import it

@@ -37,7 +37,7 @@ for call in job["calls"]:
 def run(code: str, calls: list[str]) -> tuple[list[dict[str, object]], str]:
     """The answers of the calls, up to where the process ended, and how it ended."""
     job = json.dumps({"code": code, "calls": calls})
-    command = ["python3", "-I", "-c", RUNNER]
+    command = ["python3", "-sP", "-c", RUNNER]
     with tempfile.TemporaryFile() as answers, tempfile.TemporaryFile() as errors:
         try:
             done = subprocess.run(

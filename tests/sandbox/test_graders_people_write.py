@@ -456,6 +456,14 @@ REPEATED = [
     body("shuffle", "import random\n---\nx = list(range(50))\nrandom.shuffle(x)\nreturn x[0] * 50 + x[1]", 0.0),
     body("order of a set", "return float(int(''.join(str(ord(c)) for c in list({'a', 'b', 'c', 'd', 'e'}))))", 0.0),
     body("hash of a string", "return hash(thread.completion()) % 1000003", 0.0),
+    body(
+        "random numbers of a process",
+        "import multiprocessing, random\ndef work(queue):\n    queue.put(random.random())\n---\n"
+        "queue = multiprocessing.SimpleQueue()\nmultiprocessing.Process(target=work, args=(queue,)).start()\n"
+        "return queue.get()",
+        0.0,
+    ),
+    program("hash and random numbers of a program", "import random\nprint(hash('a') % 1000 + random.random())", 0.0),
 ]
 
 
