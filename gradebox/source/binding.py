@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+from types import ModuleType
 
 from gradebox.source import imports
 from gradebox.source.closure import Closure
@@ -43,18 +44,23 @@ def origin(statement: Statement, name: str, closure: Closure) -> Statement:
     return statement
 
 
-def star_import(name: str, closure: Closure) -> Statement | None:
-    """The last `from … import *` that has this name, if there is one."""
-    for statement in reversed(closure.module.statements):
+def star_import(name: str, closure: Closure, after: int = -1, before: int | None = None) -> Statement | None:
+    """The last `from … import *` that has this name, if there is one between the statements with these indices."""
+    for statement in reversed(closure.module.statements[after + 1 : before]):
         node = statement.node
         if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
             if imports.is_missing(node, closure.allowed, closure.refused):
                 source = getattr(closure.module.globals[name], "__module__", None)
                 if source == node.module:
                     return statement
-            elif hasattr(importlib.import_module(resolved(node, closure.module.package)), name):
+            elif _exports(importlib.import_module(resolved(node, closure.module.package)), name):
                 return statement
     return None
+
+
+def _exports(module: ModuleType, name: str) -> bool:
+    exported = getattr(module, "__all__", None)
+    return hasattr(module, name) and (not name.startswith("_") if exported is None else name in exported)
 
 
 def _binds_anew(statement: Statement, name: str) -> bool:

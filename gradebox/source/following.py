@@ -163,6 +163,8 @@ class _Following:
         binding = statements_binding(name, need.before, self._module)
         if not binding:
             self._take_unbound(need)
+        elif star := star_import(name, self.closure, binding[-1].index, need.before):
+            self._take_star(star, need)
         elif (value := self._value(name, binding)) is not None:
             refuse_environment(origin(binding[0], name, self.closure), need)
             refuse_secret(value, need)
@@ -315,7 +317,10 @@ class _Following:
         star = star_import(need.name, self.closure)
         if star is None:
             self.closure.unbound[need.name] = need
-            return
+        else:
+            self._take_star(star, need)
+
+    def _take_star(self, star: Statement, need: Need) -> None:
         self.closure.taken.setdefault(star, set()).add(need.name)
         refuse_imports(star.node, need, star.text.label, self.closure.allowed, self.closure.refused)
 

@@ -213,6 +213,19 @@ async def g(thread): return float(100 * RULE.limit + LIMIT)
     same(tmp_path, module.g)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from cmath import sqrt\nX = sqrt(4)\nfrom math import *\n"
+        "async def g(thread): return isinstance(X, complex) + sqrt(9)",
+        "def sqrt(x): return -1\nfrom math import *\nasync def g(thread): return sqrt(9)",
+        "from math import *\nfrom statistics import *\nasync def g(thread): return sqrt(4) + mean([1, 2])",
+    ],
+)
+def test_an_import_of_all_names_binds_them_anew(tmp_path: Path, text: str) -> None:
+    same(tmp_path, load(tmp_path, text).g)
+
+
 def test_tables_filled_after_their_definition_come_filled(tmp_path: Path) -> None:
     module = load(
         tmp_path,
