@@ -13,10 +13,11 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from gradebox.snapshot.program import ComparedNames, snapshot_of, texts
-from gradebox.snapshot.snapshot import CODE, CUT, MAY_CHANGE, ORDER, STATE, UNKNOWN
+from gradebox.snapshot.snapshot import CODE, CUT, MAY_CHANGE, ORDER, OTHER_NAMES, STATE, UNKNOWN
 
 _START = "import json, sys; request = json.load(sys.stdin); sys.path[:] = request['path']; "
 _OF_A_RUN = ("datetime.", "UUID(")  # they tell runs apart, and are no part of a score
+_OF_SANDBOX = {"LANG": "C", "TZ": "UTC", "PYTHONUTF8": "1"}
 _NUMBER = r"-?\d+(\.\d+)?(e[+-]\d+)?|(Fraction|Decimal)\(.*\)"
 _CHILD = _START + "from gradebox.snapshot.program import run; run(request)"
 
@@ -87,6 +88,9 @@ class Difference(NamedTuple):
             return f"{self.path.removesuffix(CODE)} is another function here than in the text"
         if self.path.endswith(ORDER):
             return f"{self.path.removesuffix(ORDER)} has another order here than in the uploaded copy"
+        if self.path.endswith(OTHER_NAMES):
+            here, there = self.here or "no other name", self.there or "no other name"
+            return f"{self.name} is the same object as {here} here, and as {there} in the uploaded copy"
         if STATE in self.path:
             return f"{self.path.partition(STATE)[0]} has another state here than in the uploaded copy"
         if self.varies:
@@ -154,6 +158,7 @@ def _texts_of_source(
     }
     if not sys.executable:  # an embedded Python
         return None
+    others = {name: value for name, value in os.environ.items() if not name.startswith("LC_")}
     command = [sys.executable, "-P", *["-O"] * sys.flags.optimize, "-c", _CHILD]
     try:
         with TemporaryDirectory(prefix="gradebox-", ignore_cleanup_errors=True) as folder:
@@ -162,7 +167,7 @@ def _texts_of_source(
                 input=json.dumps(request).encode(),
                 capture_output=True,
                 cwd=folder,
-                env={**os.environ, "PYTHONHASHSEED": str(seed), "TMPDIR": folder},
+                env={**others, **_OF_SANDBOX, "PYTHONHASHSEED": str(seed), "TMPDIR": folder},
                 timeout=max(0.0, deadline - monotonic()),
                 check=False,
             )

@@ -26,8 +26,10 @@ class ComparedNames(NamedTuple):
         names: names at module level.
         changed: those of them that the grader may change while it runs, of other modules as `module:name`.
         changing: attributes that it may change, as `class.attribute`, or `.attribute` of every class.
-        modules: modules of the standard library whose settings are compared.
+        modules: modules of the standard library whose settings are compared, and functions in them, as
+            `module:class.function`.
         others: names at module level of the author's other modules, by module.
+        shared: names at module level of which the grader binds none again; those with the same object are compared.
     """
 
     grader: str
@@ -36,6 +38,7 @@ class ComparedNames(NamedTuple):
     changing: Collection[str]
     modules: Collection[str]
     others: Mapping[str, Collection[str]]
+    shared: Collection[str]
 
 
 def run(request: dict[str, Any]) -> None:
@@ -71,6 +74,8 @@ def texts(snapshot: Snapshot, compared: ComparedNames) -> dict[str, str]:
     """The texts of the compared values."""
     for name in sorted(compared.names):
         snapshot.add(name)
+    for name in sorted({*compared.shared} & {*compared.changed}):
+        snapshot.add_other_names(name, compared.shared)
     for other, names in sorted(compared.others.items()):
         for name in sorted(names):
             snapshot.add_of(other, name)

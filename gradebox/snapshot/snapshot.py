@@ -11,8 +11,10 @@ import enum
 import fractions
 import functools
 import hashlib
+import importlib
 import io
 import itertools
+import operator
 import pathlib
 import random
 import re
@@ -22,6 +24,7 @@ import uuid
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from opcode import hasjabs, hasjrel, opmap
 from types import CodeType, FunctionType
@@ -35,6 +38,8 @@ MAY_CHANGE = "\0"
 """In a path: the grader may have changed what follows, if it ran here."""
 STATE = " (its state)"
 """After what calls advance: an iterator, a stream or a generator of random numbers."""
+OTHER_NAMES = " (its other names)"
+"""After the name of a value that the grader changes: the names that have the same object."""
 CUT = " (its other parts)"
 """After the name of a value that has more parts than are described."""
 _MOST_PARTS = 20_000  # of a name
@@ -50,11 +55,11 @@ _VALUES = (
 )
 _SEQUENCES = (list, tuple, collections.deque, array.array)
 _WEAK = (weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
+_QUEUES = ("queue", "_queue", "asyncio.queues")
 _CONTAINERS = (*_SEQUENCES, *_WEAK, dict, set, frozenset, types.MappingProxyType)
 
 
-def _precision() -> dict[str, object]:
-    context = decimal.getcontext()
+def _precision(context: decimal.Context) -> dict[str, object]:
     traps = sorted(signal.__name__ for signal, is_set in context.traps.items() if is_set)
     return {"prec": context.prec, "rounding": context.rounding, "traps": traps}
 
@@ -63,10 +68,35 @@ def _limits() -> dict[str, object]:
     return {"recursion limit": sys.getrecursionlimit(), "digits of an int": sys.get_int_max_str_digits()}
 
 
+def _dialects() -> dict[str, object]:
+    import csv
+
+    return {"field size limit": csv.field_size_limit(), "dialects": ", ".join(sorted(csv.list_dialects()))}
+
+
+def _locale() -> dict[str, object]:
+    import locale
+
+    return {name: locale.setlocale(getattr(locale, f"LC_{name}")) for name in ("COLLATE", "NUMERIC", "TIME")}
+
+
+def _namespaces() -> object:
+    return vars(importlib.import_module("xml.etree.ElementTree"))["_namespace_map"]
+
+
+def _errors() -> str:
+    found = {getattr(category, "__name__", "") for action, _, category, *_ in warnings.filters if action == "error"}
+    return ", ".join(sorted(found - {"GraderWarning"}))  # no code of a grader causes that
+
+
 SETTINGS: dict[str, tuple[str, Callable[[], object]]] = {
     "calendar": ("firstweekday()", calendar.firstweekday),
-    "decimal": ("getcontext()", _precision),
+    "csv": ("settings", _dialects),
+    "decimal": ("getcontext()", lambda: _precision(decimal.getcontext())),
+    "locale": ("setlocale()", _locale),
     "sys": ("limits", _limits),
+    "warnings": ("errors", _errors),
+    "xml.etree.ElementTree": ("namespaces", _namespaces),
 }
 """How modules of the standard library were set up: of each the name and the setting."""
 _AS_ATTRIBUTE = {opmap.get("LOAD_METHOD", -1): opmap["LOAD_ATTR"]}
@@ -76,7 +106,8 @@ _JUMPS = {*hasjrel, *hasjabs}  # their distance depends on the instructions betw
 _MARKED = {opmap["LOAD_GLOBAL"], *([opmap["LOAD_ATTR"]] if sys.version_info >= (3, 12) else [])}
 # Classes of the standard library whose objects are their attributes.
 _OF_ATTRIBUTES = {
-    *("argparse.Namespace", "collections.ChainMap", "collections.UserDict", "statistics.NormalDist", "string.Template"),
+    *("argparse.Namespace", "collections.ChainMap", "collections.UserDict", "collections.UserList"),
+    *("collections.UserString", "email.message.Message", "statistics.NormalDist", "string.Template"),
     *("json.encoder.JSONEncoder", "textwrap.TextWrapper"),
     *("types.SimpleNamespace", "configparser.ConfigParser", "configparser.RawConfigParser"),
 }
@@ -152,12 +183,25 @@ class Snapshot:
         if len(self.texts) >= self._most:
             self.texts[name + CUT] = UNKNOWN
 
+    def add_other_names(self, name: str, names: Collection[str]) -> None:
+        """Describes which of these names at module level have the same object as `name`, which can be changed."""
+        value = self._module.get(name)
+        if value is not None and type(value) not in (*_PLAIN, tuple, frozenset):
+            others = sorted(each for each in names if each != name and self._module.get(each) is value)
+            self.texts[name + OTHER_NAMES] = ", ".join(others)
+
     def add_settings(self, module: str) -> None:
-        """Describes what a module of the standard library was set to, if it is one of those below."""
+        """Describes what a module of the standard library was set to, as in `SETTINGS`, or the value of
+        `module:attribute`.
+        """
+        self._most = len(self.texts) + _MOST_PARTS
         if module in SETTINGS:
             name, setting = SETTINGS[module]
-            self._most = len(self.texts) + _MOST_PARTS
             self._value(f"{module}.{name}", setting())
+        else:
+            name, _, attribute = module.partition(":")
+            with suppress(AttributeError):  # the author added it
+                self._value(f"{name}.{attribute}", operator.attrgetter(attribute)(importlib.import_module(name)))
 
     def _value(self, path: str, value: object) -> None:
         if len(self.texts) >= self._most:
@@ -236,6 +280,8 @@ class Snapshot:
             yield from ((".fget", value.fget), (".fset", value.fset))
         elif isinstance(value, functools.cached_property):
             yield ".func", value.func
+        elif isinstance(value, decimal.Context):
+            yield from ((f".{name}", item) for name, item in _precision(value).items())
         elif isinstance(value, contextvars.ContextVar):
             yield ".get()", value.get(None)
         elif (state := _state(value)) is not None:
@@ -358,6 +404,13 @@ def _state(value: Any) -> object:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             return value.__reduce__()[1:]
+    if kind.__module__ in _QUEUES:
+        items = getattr(value, "queue", getattr(value, "_queue", None))
+        return value.qsize() if items is None else list(items)
+    if f"{kind.__module__}.{kind.__name__}" in ("xml.etree.ElementTree.Element", "lxml.etree._Element"):
+        return _hashed(repr(sys.modules[kind.__module__].tostring(value)))
+    if kind.__module__ == "sqlite3" and hasattr(kind, "total_changes"):
+        return value.total_changes
     if kind in (io.StringIO, io.BytesIO):
         return value.__getstate__()[:-1]
     if kind.__module__ == "_csv" and hasattr(kind, "__next__"):

@@ -12,9 +12,10 @@ from types import FunctionType
 from gradebox.snapshot.snapshot import SETTINGS
 from gradebox.source import imports
 from gradebox.source.literal import literal, written
+from gradebox.source.live import home_of, replaced_functions
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import computes_when_defined, first_line
-from gradebox.source.own_modules import Use, absolute, find, packages_of, resolved, uses
+from gradebox.source.own_modules import Use, absolute, find, is_own, packages_of, resolved, text_of, uses
 from gradebox.source.refusals import Need
 
 _MISSING = object()
@@ -126,15 +127,17 @@ class Closure:
 
     def uses(self) -> dict[str, Use]:
         """What the taken statements, and the grader, use of the author's other modules."""
-        nodes = [self.shown(statement, names) for statement, names in self.taken.items()]
-        if self.grader:
-            nodes.append(self.module.definition(self.grader.__code__, self.user)[1])
-        found = uses(nodes, self.module.package, self.rules.refused)
+        found = uses(self._nodes(), self.module.package, self.rules.refused)
         for name, filling in self.filled_by.items():
             for package in packages_of(name):
                 found.setdefault(package, Use())
             found[name] = found.get(name, Use()) | Use(set(filling))
         return found
+
+    def _nodes(self) -> list[ast.stmt]:
+        """The taken statements as they are uploaded, and the grader."""
+        nodes = [self.shown(statement, names) for statement, names in self.taken.items()]
+        return [*nodes, self.module.definition(self.grader.__code__, self.user)[1]] if self.grader else nodes
 
     def imported_last(self) -> list[str]:
         """The modules that this one has to import after its statements: those that fill its values, and submodules.
@@ -173,15 +176,21 @@ class Closure:
 
     def compared_settings(self) -> set[str]:
         """The modules of the standard library whose settings have to be equal."""
-        # Other programs set the limits of `sys`, too, as a debugger does, and so may the grader.
+        # Other programs set what holds for all code, too, as a debugger or pytest does, and so may the grader.
         taken = {*self.taken, *([self.module.definition(self.grader.__code__, self.user)[0]] if self.grader else [])}
         left = [each.source for each in self.module.statements if each not in taken]
-        sets_limits = any(name.partition(".")[2] in each for name in imports.LIMITS for each in left)
-        used = self.imported_names() - {"sys"} | ({"sys"} if sets_limits else set())
-        return (used & SETTINGS.keys()) - self.set_up
+        if self.grader:
+            homes = {home_of(value) for value in self.module.globals.values()} - {self.module.globals["__name__"]}
+            left += [text_of(name) for name in homes if name in sys.modules and is_own(name)]
+        calls = [name.partition(".") for name in imports.COMPARED_OF_ALL_CODE]
+        used = self.imported_names()
+        replaced = {path for name in (*used, "builtins") for path in replaced_functions(name, self.module)}
+        used -= {*imports.OF_ALL_CODE}
+        used |= {module for module, _, name in calls if any(name in each for each in left)}
+        return (used & SETTINGS.keys()) - self.set_up | replaced
 
     def imported_names(self) -> set[str]:
-        """The names of the modules that the taken statements import."""
-        nodes = [statement.node for statement in self.taken]
+        """The names of the modules that the taken statements, and the grader, import, also in functions."""
+        nodes = [part for node in self._nodes() for part in ast.walk(node)]
         names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
         return names | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}

@@ -113,7 +113,11 @@ class Copy:
             of_module = changed_in(each.module.globals, changes) | self._uses[module].changed
             changed |= {f"{module}:{name}" for name in others[module] & of_module}
         changing = {name for attribute in attributes for name in self._of_classes(attribute)}
-        return ComparedNames(self.main.user, names, changed, changing, settings, others)
+        nodes = [node, *(part for _, parts in self._nodes(closures) for part in parts)]
+        parts = (part for each in nodes for part in ast.walk(each))
+        rebound = {name for part in parts if isinstance(part, ast.Global) for name in part.names}
+        shared = names - rebound - {self.main.user}
+        return ComparedNames(self.main.user, names, changed, changing, settings, others, shared)
 
     def may_score_differently(self, each: Difference, node: Definition) -> bool:
         """Whether a difference may matter although the grader itself may have made it: it reads the value."""

@@ -17,7 +17,8 @@ _GIVEN_NAMES = {
 }
 _LISTED = "StringThread, Score, NotApplicable, and what gradebox.asks, .checks, .evaluators and .judges have"
 _IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
-LIMITS = ("sys.set_int_max_str_digits", "sys.setrecursionlimit")
+_LIMITS = ("sys.set_int_max_str_digits", "sys.setrecursionlimit")
+_WARNINGS = ("warnings.filterwarnings", "warnings.simplefilter")
 # Calls that change the behavior of a standard module, so that code which uses the module needs them.
 _SETTINGS = {
     "calendar.setfirstweekday",
@@ -29,13 +30,13 @@ _SETTINGS = {
     "locale.setlocale",
     "mimetypes.add_type",
     "random.seed",
-    *LIMITS,
-    "warnings.filterwarnings",
-    "warnings.simplefilter",
+    *_LIMITS,
+    *_WARNINGS,
     "xml.etree.ElementTree.register_namespace",
 }
 # Their settings change code that does not import them.
 OF_ALL_CODE = ("codecs", "sys", "warnings")
+COMPARED_OF_ALL_CODE = (*_LIMITS, *_WARNINGS)
 # Those of packages that return the setting before, which a program may keep: `old = np.seterr(all="raise")`.
 _RETURNING = {"numpy.seterr", "numpy.seterrcall", "numpy.setbufsize"}
 # The names of functions that change the behavior of their package, such as `numpy.seterr`.
@@ -50,8 +51,8 @@ _COMPUTING = {
     *("__future__", "abc", "array", "base64", "binascii", "bisect", "calendar", "cmath", "codecs", "collections"),
     *("colorsys", "configparser", "contextlib", "contextvars", "copy", "csv", "dataclasses", "datetime", "decimal"),
     *("difflib", "enum", "fractions", "functools", "graphlib", "hashlib", "heapq", "html", "inspect", "io"),
-    *("itertools", "json", "keyword", "math", "numbers", "numpy", "operator", "pprint", "random", "rapidfuzz", "re"),
-    *("regex", "shlex", "statistics", "string", "struct", "sympy", "textwrap", "types", "typing"),
+    *("itertools", "json", "keyword", "math", "numbers", "numpy", "operator", "pprint", "queue", "random", "rapidfuzz"),
+    *("re", "regex", "shlex", "statistics", "string", "struct", "sympy", "textwrap", "types", "typing"),
     *("typing_extensions", "unicodedata", "uuid", "weakref", "zlib"),
     "adaptive_harmony",
 }

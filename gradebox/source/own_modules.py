@@ -116,8 +116,12 @@ def uses(nodes: Iterable[ast.AST], package: str | None, refused: Collection[str]
 
 def sets_up_modules(name: str) -> bool:
     """Whether the author's module of this name has statements such as `getcontext().prec = 50`."""
-    lines = linecache.getlines(getattr(find(name), "__file__", None) or "")
-    return _sets_up("".join(lines))
+    return _sets_up(text_of(name))
+
+
+def text_of(name: str) -> str:
+    """The text of the author's module with this name; empty if it has none."""
+    return "".join(linecache.getlines(getattr(find(name), "__file__", None) or ""))
 
 
 @functools.lru_cache

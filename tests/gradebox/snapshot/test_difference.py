@@ -1,8 +1,11 @@
 """The values of an uploaded copy are those of the module, or the author is told of it."""
 
 import asyncio
+import calendar
+import csv
 import decimal
 import difflib
+import json
 import os
 import sys
 import time
@@ -21,7 +24,7 @@ from gradebox.source import extract, imports
 from gradebox.thread import StringThread
 from tests.gradebox.source.extracted import load, same
 
-_RATIO = difflib.SequenceMatcher.ratio
+_RATIO, _DEFAULT = difflib.SequenceMatcher.ratio, json.JSONEncoder.default
 _FILLED = {
     "by a loop": (
         "RULES = []\ndef add(fn): RULES.append((fn, 2))\n"
@@ -69,6 +72,18 @@ _FILLED = {
     "by a setting of a module": (
         "import decimal\nfrom decimal import Decimal\ncontext = decimal.getcontext()\ncontext.prec = 3\n"
         "async def g(thread): return float(Decimal(1) / Decimal(3))"
+    ),
+    "by a setting of a module that the grader imports": (
+        "import decimal\ndecimal.getcontext().prec = 3\n"
+        "async def g(thread):\n  from decimal import Decimal\n  return float(Decimal(1) / Decimal(3))"
+    ),
+    "as a queue": (
+        "import queue\nQ = queue.Queue()\ndef fill():\n  for n in range(3): Q.put(n)\nfill()\n"
+        "async def g(thread): return Q.qsize()"
+    ),
+    "by binding one of two names of an object anew": (
+        "A = []\nB = A\ndef renew():\n  global A\n  A = []\nrenew()\n"
+        "async def g(thread):\n  A.append(1)\n  return len(B)"
     ),
     "by a function that gets it": (
         "class Check:\n  def __init__(self, word): self.word, self.weight = word, 0.0\n"
@@ -167,10 +182,9 @@ def test_what_functions_fill_is_uploaded_filled(tmp_path: Path, how: str) -> Non
 
 
 def _restore_settings() -> None:
-    import calendar
-    import decimal
-
     calendar.setfirstweekday(calendar.MONDAY)
+    csv.field_size_limit(131072)
+    json.JSONEncoder.default = _DEFAULT  # type: ignore[method-assign]
     decimal.getcontext().prec = decimal.DefaultContext.prec
 
 
@@ -204,6 +218,23 @@ _DIFFERENT = {
         "def four(t): return 1\ndef two(t): return 2\nRULES = {'four': four, 'two': two}\n"
         "def order():\n  print()\n  RULES['four'] = RULES.pop('four')\norder()\n"
         "async def g(thread): return next(iter(RULES.values()))(thread)"
+    ),
+    "A is the same object as no other name here, and as B in": (
+        "A = []\nB = A\ndef main():\n  global A\n  print()\n  A = []\nmain()\n"
+        "async def g(thread):\n  A.append(1)\n  return len(B)"
+    ),
+    "json.JSONEncoder.default is function default here, and function json.encoder.JSONEncoder.default": (
+        "import json\nkept = json.JSONEncoder.default\ndef default(self, o): return str(o)\n"
+        "def main():\n  print()\n  json.JSONEncoder.default = default\nmain()\n"
+        "async def g(thread): return len(json.dumps(1j))"
+    ),
+    "csv.settings['field size limit'] is 10 here, and 131072": (
+        "import csv\ndef main():\n  print()\n  csv.field_size_limit(10)\nmain()\n"
+        "async def g(thread): return csv.field_size_limit()"
+    ),
+    "warnings.errors is 'SyntaxWarning' here, and ''": (
+        "import warnings\ndef main():\n  print()\n  warnings.simplefilter('error', SyntaxWarning)\nmain()\n"
+        "async def g(thread): return len(compile('1 is 1', 'x', 'exec').co_code)"
     ),
     "decimal.getcontext()['prec'] is 4 here, and 28": (
         "from decimal import Decimal, getcontext\ndef main():\n  print()\n  getcontext().prec = 4\nmain()\n"
@@ -533,6 +564,48 @@ def test_what_trials_of_a_helper_left_in_a_cache_is_not_uploaded(tmp_path: Path)
         async def g(thread): return float(bool(pattern("4").search(thread.completion())))
         """)
     assert "tried" not in same(tmp_path, load(tmp_path, text).g)
+
+
+_OBJECTS = {
+    "a list with attributes": ("from collections import UserList\nX = UserList()", "X.append(1)"),
+    "a queue": ("import queue\nX = queue.SimpleQueue()", "X.put(1)"),
+    "a queue of asyncio": ("import asyncio\nX = asyncio.Queue()", "X.put_nowait(1)"),
+    "a context": ("import decimal\nX = decimal.Context()", "X.prec = 5"),
+    "an element": ("import xml.etree.ElementTree as ET\nX = ET.Element('a')", "X.set('b', 'c')"),
+    "a database": ("import sqlite3\nX = sqlite3.connect(':memory:')\nX.execute('create table t (n)')",
+                   "X.execute('insert into t values (1)')"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", _OBJECTS)
+def test_what_an_object_holds_is_described(what: str) -> None:
+    values: dict[str, object] = {}
+    found = []
+    for statements in _OBJECTS[what]:
+        exec(statements, values)
+        found.append(Snapshot(values, {}))
+        found[-1].add("X")
+    assert found[0].texts != found[1].texts
+
+
+def test_a_constant_of_this_time_zone_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        text = "from datetime import datetime\nX = datetime.fromtimestamp(0)\nasync def g(thread): return X.hour"
+        with pytest.warns(GraderWarning, match=r"X is datetime.datetime\(1970, 1, 1, 9, 0\) here, and datetime"):
+            extract(load(tmp_path, text).g)
+    time.tzset()
+
+
+def test_limits_that_a_module_of_the_author_sets_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    load(tmp_path, "import sys\ndef set_up():\n  print()\n  sys.setrecursionlimit(3000)\n", "my_limits")
+    limit = sys.getrecursionlimit()
+    module = load(tmp_path, "from my_limits import set_up\nset_up()\nasync def g(thread): return 1")
+    with pytest.warns(GraderWarning, match=r"sys.limits\['recursion limit'\] is 3000 here, and 1000"):
+        extract(module.g)
+    sys.setrecursionlimit(limit)
 
 
 def test_of_a_very_long_container_only_the_length_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
