@@ -19,7 +19,12 @@ from gradebox.warn import warn
 
 _COMPARISON_S = 20.0  # for all runs of the copies
 _LONGER_S = 5.0  # of these, for a copy with more statements: a sandbox has to load it too
-_SHOWN = 3  # differences in a warning
+_SHOWN = 3  # differences or names in a warning
+_LEFT_FOR_TEXTS = (
+    "{user} may score differently once it is uploaded: it runs a text by `eval` or `exec`, and only what a grader "
+    "names is uploaded. A text that uses {names} raises a NameError there. Give it what it may use, as in "
+    'eval(text, {{"{first}": {first}}})'
+)
 
 
 def grader_source(fn: Callable[..., object], *, without: Collection[str] = ()) -> str:
@@ -85,6 +90,8 @@ def extract(
             still = differences(longer_source, module.globals, compared, min(deadline, monotonic() + _LONGER_S))
             if still is not None and _is_closer(still, found):
                 source, found, copy = longer_source, still, longer
+    if compare and (left := [name for each in copy.closures() for name in each.left_for_texts()]):
+        warn(_LEFT_FOR_TEXTS.format(user=grader.__name__, names=", ".join(left[:_SHOWN]), first=left[0]))
     told = _told(found, copy, node) if compare else []
     if told:
         warn(_explain(told, grader.__name__))

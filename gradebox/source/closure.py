@@ -7,7 +7,7 @@ import dataclasses
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 
 from gradebox.snapshot.snapshot import SETTINGS
 from gradebox.source import imports
@@ -188,6 +188,21 @@ class Closure:
         used -= {*imports.OF_ALL_CODE}
         used |= {module for module, _, name in calls if any(name in each for each in left)}
         return (used & SETTINGS.keys()) - self.set_up | replaced
+
+    def left_for_texts(self) -> list[str]:
+        """The modules, functions and classes that stay here although a text which `eval` runs may use them: it is run
+        without a namespace of its own.
+        """
+        parts = [part for node in self._nodes() for part in ast.walk(node) if isinstance(part, ast.Call)]
+        calls = (each for each in parts if isinstance(each.func, ast.Name) and each.func.id in ("eval", "exec"))
+        if not any(len(each.args) == 1 and not each.keywords for each in calls):
+            return []
+        taken = {*self.values, self.user}
+        for each, names in self.taken.items():
+            taken |= names if isinstance(each.node, ast.Import | ast.ImportFrom) else each.names.binds
+        kinds = (ModuleType, FunctionType, BuiltinFunctionType, type)
+        live = self.module.globals
+        return [name for name in self.module.binders if name not in taken and isinstance(live.get(name), kinds)]
 
     def imported_names(self) -> set[str]:
         """The names of the modules that the taken statements, and the grader, import, also in functions."""

@@ -608,6 +608,15 @@ def test_limits_that_a_module_of_the_author_sets_are_compared(tmp_path: Path, mo
     sys.setrecursionlimit(limit)
 
 
+def test_the_author_is_told_that_texts_have_no_names_of_the_module(tmp_path: Path) -> None:
+    text = "import math, string\nasync def g(thread): return eval(thread.completion(){}) + len(string.digits)"
+    with pytest.warns(GraderWarning, match=r'uses math raises .*, as in eval\(text, {"math": math}\)'):
+        extract(load(tmp_path, text.format("")).g)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GraderWarning)
+        extract(load(tmp_path, text.format(", {}")).g)
+
+
 def test_of_a_very_long_container_only_the_length_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "_MOST_DIGESTED", 1500)
     found = Snapshot({"SHORT": [1] * 1500, "LONG": [1] * 1501}, {})
