@@ -47,8 +47,8 @@ def changes(name: str, module: Module) -> list[Statement]:
 def _changes(name: str, module: Module) -> Iterator[Statement]:
     live = module.globals.get(name)
     if isinstance(live, ModuleType):
-        # `string.punctuation += "…"`, `mpmath.mp.dps = 50`
-        stores = (s for s in module.changing if name in s.names.stores)
+        # `string.punctuation += "…"`, `mpmath.mp.dps = 50`, `setattr(string, "punctuation", "…")`
+        stores = (s for s in module.changing if name in s.names.stores or _fills(s, {name}, module))
         own_or_computing = is_own(live.__name__) or imports.only_computes(live.__name__)
         yield from (s for s in stores if own_or_computing or _stores_in_package(s.node, live))
         return

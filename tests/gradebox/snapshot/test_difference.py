@@ -77,6 +77,9 @@ _FILLED = {
         "import decimal\ndecimal.getcontext().prec = 3\n"
         "async def g(thread):\n  from decimal import Decimal\n  return float(Decimal(1) / Decimal(3))"
     ),
+    "as an attribute of a module": (
+        "import string\nsetattr(string, 'marks', '!?')\nasync def g(thread): return len(getattr(string, 'marks', ''))"
+    ),
     "as a queue": (
         "import queue\nQ = queue.Queue()\ndef fill():\n  for n in range(3): Q.put(n)\nfill()\n"
         "async def g(thread): return Q.qsize()"
