@@ -239,8 +239,8 @@ class Snapshot:
             return _numpy(value)
         if kind.__module__.partition(".")[0] == "pandas" and hasattr(kind, "to_csv"):
             return _pandas(value)
-        if isinstance(value, collections.defaultdict):
-            return kind.__name__  # reading it may add items
+        if _reading_adds(value):
+            return kind.__name__
         if isinstance(value, _CONTAINERS):
             return f"{kind.__name__} of {len(value)}" + (f", {_digest(value)}" if _is_long(value) else "")
         return kind.__name__ if self._is_own(kind) else "an object"
@@ -262,11 +262,11 @@ class Snapshot:
         elif isinstance(value, dict | types.MappingProxyType):
             items = list(dict.items(value) if isinstance(value, dict) else value.items())
             default = getattr(value, "default_factory", None)
-            read = MAY_CHANGE if isinstance(default, FunctionType) else ""  # reading may have added items
+            read = MAY_CHANGE if _reading_adds(value) and not isinstance(default, type) else ""
             for key, item in items:
                 if type(item) is not default or item:
                     yield from ((f"{read}[{text}]", item) for text in self._key(key))
-            if len(items) > 1 and not default:
+            if len(items) > 1 and not _reading_adds(value):
                 yield ORDER, ", ".join(text for key, _ in items for text in self._key(key))
         elif isinstance(value, _SEQUENCES):
             yield from ((f"[{n}]", item) for n, item in enumerate(value))
@@ -307,7 +307,8 @@ class Snapshot:
     def _inside(self, function: FunctionType) -> Iterator[tuple[str, object]]:
         """Of a function: what it carries, unless it is found by its name."""
         if not self._is_own(function):
-            yield from ((f".{name}", item) for name, item in vars(function).items())
+            items = vars(function).items()
+            yield from ((f".{name}", item) for name, item in items if name != "_clear_cache")  # of `singledispatch`
         elif function.__globals__.get(function.__qualname__) is not function:
             yield from self._carried(function)
 
@@ -420,6 +421,13 @@ def _state(value: Any) -> object:
 
 def _hashed(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _reading_adds(value: object) -> bool:
+    """Whether reading a key may add it."""
+    if isinstance(value, collections.defaultdict):
+        return value.default_factory is not None
+    return hasattr(type(value), "__missing__") and not isinstance(value, collections.Counter)
 
 
 def _may_fill(value: object) -> str:

@@ -419,6 +419,14 @@ _CHANGED_BY_THE_GRADER = {
         "import enum\nclass Kind(enum.Flag):\n  A = 1\n  B = 2\n  C = 4\n"
         "async def g(thread): return (Kind.A | Kind.C).value"
     ),
+    "a dict that adds what it lacks": (
+        "class Lengths(dict):\n  def __missing__(self, key):\n    self[key] = len(key)\n    return self[key]\n"
+        "LENGTHS = Lengths()\nasync def g(thread): return LENGTHS[thread.completion()]"
+    ),
+    "the cache of singledispatch": (
+        "from functools import singledispatch\n@singledispatch\ndef kind(x): return 1\n"
+        "kind.register(str, lambda x: 2)\nasync def g(thread): return kind(thread.completion())"
+    ),
     "a default argument": (
         "def length(t, kept={}):\n  if t not in kept: kept[t] = len(t)\n  return kept[t]\n"
         "@staticmethod\ndef other(t): return t\nasync def g(thread): return length(other(thread.completion()))"
