@@ -74,7 +74,7 @@ def texts(snapshot: Snapshot, compared: ComparedNames) -> dict[str, str]:
     """The texts of the compared values."""
     for name in sorted(compared.names):
         snapshot.add(name)
-    for name in sorted({*compared.shared} & {*compared.changed}):
+    for name in sorted(compared.shared):
         snapshot.add_other_names(name, compared.shared)
     for other, names in sorted(compared.others.items()):
         for name in sorted(names):

@@ -39,7 +39,7 @@ MAY_CHANGE = "\0"
 STATE = " (its state)"
 """After what calls advance: an iterator, a stream or a generator of random numbers."""
 OTHER_NAMES = " (its other names)"
-"""After the name of a value that the grader changes: the names that have the same object."""
+"""After the name of a value that can be changed: the names that have the same object."""
 CUT = " (its other parts)"
 """After the name of a value that has more parts than are described."""
 _MOST_PARTS = 20_000  # of a name
@@ -55,6 +55,7 @@ _VALUES = (
 )
 _SEQUENCES = (list, tuple, collections.deque, array.array)
 _WEAK = (weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
+_UNCHANGED = (*_PLAIN, *_VALUES, tuple, frozenset, re.Pattern, enum.Enum, type, FunctionType, types.ModuleType)
 _QUEUES = ("queue", "_queue", "asyncio.queues")
 _CONTAINERS = (*_SEQUENCES, *_WEAK, dict, set, frozenset, types.MappingProxyType)
 
@@ -184,9 +185,11 @@ class Snapshot:
             self.texts[name + CUT] = UNKNOWN
 
     def add_other_names(self, name: str, names: Collection[str]) -> None:
-        """Describes which of these names at module level have the same object as `name`, which can be changed."""
+        """Describes which of these names at module level have the same object as `name`, if it can be changed. A list,
+        dict or set that the grader does not change may have been uploaded as two equal ones.
+        """
         value = self._module.get(name)
-        if value is not None and type(value) not in (*_PLAIN, tuple, frozenset):
+        if not isinstance(value, _UNCHANGED if name in self._changed else (*_UNCHANGED, list, dict, set)):
             others = sorted(each for each in names if each != name and self._module.get(each) is value)
             self.texts[name + OTHER_NAMES] = ", ".join(others)
 

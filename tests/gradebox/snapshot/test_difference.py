@@ -88,6 +88,10 @@ _FILLED = {
         "A = []\nB = A\ndef renew():\n  global A\n  A = []\nrenew()\n"
         "async def g(thread):\n  A.append(1)\n  return len(B)"
     ),
+    "by binding one of two names of an object with attributes anew": (
+        "class A: n = 0\nX = A()\nY = X\ndef renew():\n  global X\n  X = A()\nrenew()\n"
+        "async def g(thread):\n  X.n = 5\n  return Y.n"
+    ),
     "by a function that gets it": (
         "class Check:\n  def __init__(self, word): self.word, self.weight = word, 0.0\n"
         "CHECKS = [Check('4'), Check('a')]\ndef balance(checks):\n  for c in checks: c.weight = 1 / len(checks)\n"
