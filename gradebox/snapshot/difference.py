@@ -12,8 +12,9 @@ from tempfile import TemporaryDirectory, gettempdir
 from time import monotonic
 from typing import Any, NamedTuple
 
+from gradebox.snapshot.function_code import UNKNOWN
 from gradebox.snapshot.program import ComparedNames, snapshot_of, texts
-from gradebox.snapshot.snapshot import CODE, CUT, MAY_CHANGE, ORDER, OTHER_NAMES, STATE, UNKNOWN
+from gradebox.snapshot.snapshot import CODE, CUT, MAY_CHANGE, ORDER, OTHER_NAMES, STATE
 
 _START = "import json, sys; request = json.load(sys.stdin); sys.path[:] = request['path']; "
 _OF_A_RUN = ("datetime.", "UUID(")  # they tell runs apart, and are no part of a score

@@ -1,7 +1,6 @@
 """Describes the values of a module as texts, which two processes can compare."""
 
 import array
-import calendar
 import collections
 import contextvars
 import datetime
@@ -12,26 +11,22 @@ import fractions
 import functools
 import hashlib
 import importlib
-import io
-import itertools
 import operator
 import pathlib
-import random
 import re
-import sys
 import types
 import uuid
-import warnings
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
-from opcode import hasjabs, hasjrel, opmap
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
-UNKNOWN = "?"
-"""Stands for a part that cannot be compared: it equals every text."""
+from gradebox.snapshot.function_code import UNKNOWN, code_text
+from gradebox.snapshot.module_settings import SETTINGS, precision
+from gradebox.snapshot.object_state import hashed, state_of
+
 CODE = " (its code)"
 ORDER = " (its order)"
 MAY_CHANGE = "\0"
@@ -56,55 +51,9 @@ _VALUES = (
 _SEQUENCES = (list, tuple, collections.deque, array.array)
 _WEAK = (weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
 _UNCHANGED = (*_PLAIN, *_VALUES, tuple, frozenset, re.Pattern, enum.Enum, type, FunctionType, types.ModuleType)
-_QUEUES = ("queue", "_queue", "asyncio.queues")
 _CONTAINERS = (*_SEQUENCES, *_WEAK, dict, set, frozenset, types.MappingProxyType)
 
 
-def _precision(context: decimal.Context) -> dict[str, object]:
-    traps = sorted(signal.__name__ for signal, is_set in context.traps.items() if is_set)
-    return {"prec": context.prec, "rounding": context.rounding, "traps": traps}
-
-
-def _limits() -> dict[str, object]:
-    return {"recursion limit": sys.getrecursionlimit(), "digits of an int": sys.get_int_max_str_digits()}
-
-
-def _dialects() -> dict[str, object]:
-    import csv
-
-    return {"field size limit": csv.field_size_limit(), "dialects": ", ".join(sorted(csv.list_dialects()))}
-
-
-def _locale() -> dict[str, object]:
-    import locale
-
-    return {name: locale.setlocale(getattr(locale, f"LC_{name}")) for name in ("COLLATE", "NUMERIC", "TIME")}
-
-
-def _namespaces() -> object:
-    return vars(importlib.import_module("xml.etree.ElementTree"))["_namespace_map"]
-
-
-def _errors() -> str:
-    found = {getattr(category, "__name__", "") for action, _, category, *_ in warnings.filters if action == "error"}
-    return ", ".join(sorted(found - {"GraderWarning"}))  # no code of a grader causes that
-
-
-SETTINGS: dict[str, tuple[str, Callable[[], object]]] = {
-    "calendar": ("firstweekday()", calendar.firstweekday),
-    "csv": ("settings", _dialects),
-    "decimal": ("getcontext()", lambda: _precision(decimal.getcontext())),
-    "locale": ("setlocale()", _locale),
-    "sys": ("limits", _limits),
-    "warnings": ("errors", _errors),
-    "xml.etree.ElementTree": ("namespaces", _namespaces),
-}
-"""How modules of the standard library were set up: of each the name and the setting."""
-_AS_ATTRIBUTE = {opmap.get("LOAD_METHOD", -1): opmap["LOAD_ATTR"]}
-_OF_CALLS = {opmap.get(name) for name in ("CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL")}
-_JUMPS = {*hasjrel, *hasjabs}  # their distance depends on the instructions between
-# The lowest bit of the argument marks a call.
-_MARKED = {opmap["LOAD_GLOBAL"], *([opmap["LOAD_ATTR"]] if sys.version_info >= (3, 12) else [])}
 # Classes of the standard library whose objects are their attributes.
 _OF_ATTRIBUTES = {
     *("argparse.Namespace", "collections.ChainMap", "collections.UserDict", "collections.UserList"),
@@ -284,10 +233,10 @@ class Snapshot:
         elif isinstance(value, functools.cached_property):
             yield ".func", value.func
         elif isinstance(value, decimal.Context):
-            yield from ((f".{name}", item) for name, item in _precision(value).items())
+            yield from ((f".{name}", item) for name, item in precision(value).items())
         elif isinstance(value, contextvars.ContextVar):
             yield ".get()", value.get(None)
-        elif (state := _state(value)) is not None:
+        elif (state := state_of(value)) is not None:
             yield f"{MAY_CHANGE}{STATE}", state
         elif hasattr(type(value), "cache_info"):
             yield ".__wrapped__", getattr(value, "__wrapped__", None)
@@ -364,68 +313,6 @@ class Snapshot:
         return value.__module__ == self._module.get("__name__") or value.__module__ in self._others
 
 
-def code_text(code: CodeType) -> str:
-    """A digest of what a function does. UNKNOWN if pytest has rewritten its assertions."""
-    digest = hashlib.sha256()
-    todo = [code]
-    while todo:
-        each = todo.pop()
-        if "@pytest_ar" in each.co_names:
-            return UNKNOWN
-        # Names of nested classes begin with that of the function, which the copy has renamed.
-        constants = [
-            part for part in each.co_consts if not isinstance(part, CodeType) and ".<locals>." not in str(part)
-        ]
-        todo += [part for part in each.co_consts if isinstance(part, CodeType)]
-        plain = [sorted(map(repr, part)) if isinstance(part, frozenset) else part for part in constants]
-        digest.update(repr((_steps(each.co_code), each.co_names, each.co_varnames, each.co_freevars, plain)).encode())
-    return f"code {digest.hexdigest()[:16]}"
-
-
-def _steps(code: bytes) -> list[tuple[int, int]]:
-    """The instructions, without what depends on whether the module is imported in the same text: Python compiles
-    `re.search` as an attribute below `import re`, and as a method in another cell of a notebook.
-    """
-    return [
-        (_AS_ATTRIBUTE.get(each, each), 0 if each in _JUMPS else number >> (each in _MARKED))
-        for each, number in zip(code[::2], code[1::2], strict=True)
-        if each not in _OF_CALLS
-    ]
-
-
-def _state(value: Any) -> object:
-    """What an iterator, a stream or a generator of random numbers will give next; None of other objects."""
-    kind = type(value)
-    if isinstance(value, random.Random):
-        return _hashed(repr(value.getstate()))
-    if f"{kind.__module__}.{kind.__name__}" == "numpy.random._generator.Generator":
-        return _hashed(repr(value.bit_generator.state))
-    if isinstance(value, types.GeneratorType):
-        return [value.gi_suspended, value.gi_frame and dict(value.gi_frame.f_locals)]
-    if kind is itertools.count:
-        return repr(value)
-    if kind.__module__ in ("builtins", "itertools") and hasattr(kind, "__next__"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            return value.__reduce__()[1:]
-    if kind.__module__ in _QUEUES:
-        items = getattr(value, "queue", getattr(value, "_queue", None))
-        return value.qsize() if items is None else list(items)
-    if f"{kind.__module__}.{kind.__name__}" in ("xml.etree.ElementTree.Element", "lxml.etree._Element"):
-        return _hashed(repr(sys.modules[kind.__module__].tostring(value)))
-    if kind.__module__ == "sqlite3" and hasattr(kind, "total_changes"):
-        return value.total_changes
-    if kind in (io.StringIO, io.BytesIO):
-        return value.__getstate__()[:-1]
-    if kind.__module__ == "_csv" and hasattr(kind, "__next__"):
-        return value.line_num
-    return None
-
-
-def _hashed(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 def _reading_adds(value: object) -> bool:
     """Whether reading a key may add it."""
     if isinstance(value, collections.defaultdict):
@@ -471,7 +358,7 @@ def _numpy(value: Any) -> str:
 
 
 def _pandas(value: Any) -> str:
-    digest = _hashed(value.to_csv()) if value.size <= _TABLE else "not compared"
+    digest = hashed(value.to_csv()) if value.size <= _TABLE else "not compared"
     return f"{type(value).__name__} {value.shape}, {digest}"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
-from gradebox.snapshot.snapshot import SETTINGS
+from gradebox.snapshot.module_settings import SETTINGS
 from gradebox.source import imports
 from gradebox.source.literal import literal, written
 from gradebox.source.live import home_of, replaced_functions

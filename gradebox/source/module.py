@@ -15,7 +15,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from gradebox.errors import SourceError
-from gradebox.snapshot.snapshot import code_text
+from gradebox.snapshot.function_code import code_text
 from gradebox.source.imports import full_names
 from gradebox.source.names import Definition, Names, first_line, is_definition, names_of
 

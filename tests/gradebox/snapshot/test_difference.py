@@ -912,20 +912,6 @@ def test_an_attribute_of_the_same_name_hides_no_difference(tmp_path: Path, how: 
         extract(load(tmp_path, text).g)
 
 
-def test_code_below_its_import_is_no_other_code() -> None:
-    def code(text: str) -> str:
-        names: dict[str, object] = {}
-        exec(text, names)
-        return snapshot.code_text(names["f"].__code__)  # type: ignore[attr-defined]
-
-    body = "def f(t):\n  return [re.sub('a', t, x) for x in t if x] and {}"
-    first = code(body.format("re.I"))
-    assert code("import re\n" + body.format("re.I")) == first
-    assert code(body.format("re.M")) != first
-    assert code(body.format("re.I").replace("if x", "if not x")) != first
-    assert code(body.format("re.I").replace("and", "or")) != first
-
-
 def test_code_that_reads_the_name_of_the_grader_finds_it(tmp_path: Path) -> None:
     text = (
         "import functools\nWEIGHTS = {'length': 0.5}\ndef weighted(fn):\n  @functools.wraps(fn)\n"
