@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 import httpx
 
-from gradebox.client.pace import Pace
+from gradebox.client.answer_pace import AnswerPace
 from gradebox.client.rules import Rules
 from gradebox.errors import ClientClosed
 
@@ -103,7 +103,7 @@ class AsyncClientConnections:
 class _Body(httpx.SyncByteStream):
     """The body of an answer. A reader gets ReadTimeout if it trickles."""
 
-    def __init__(self, stream: httpx.SyncByteStream, pace: Pace) -> None:
+    def __init__(self, stream: httpx.SyncByteStream, pace: AnswerPace) -> None:
         self._stream = stream
         self._pace = pace
 
@@ -118,7 +118,7 @@ class _Body(httpx.SyncByteStream):
 
 def _keep_pace(response: httpx.Response) -> None:
     if isinstance(response.stream, httpx.SyncByteStream):
-        response.stream = _Body(response.stream, Pace(response.request))
+        response.stream = _Body(response.stream, AnswerPace(response.request))
 
 
 class _AsyncBody(httpx.AsyncByteStream):
@@ -126,7 +126,7 @@ class _AsyncBody(httpx.AsyncByteStream):
     ever.
     """
 
-    def __init__(self, stream: httpx.AsyncByteStream, pace: Pace) -> None:
+    def __init__(self, stream: httpx.AsyncByteStream, pace: AnswerPace) -> None:
         self._stream = stream
         self._pace = pace
 
@@ -141,4 +141,4 @@ class _AsyncBody(httpx.AsyncByteStream):
 
 async def _keep_pace_async(response: httpx.Response) -> None:
     if isinstance(response.stream, httpx.AsyncByteStream):
-        response.stream = _AsyncBody(response.stream, Pace(response.request))
+        response.stream = _AsyncBody(response.stream, AnswerPace(response.request))

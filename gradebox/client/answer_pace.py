@@ -9,7 +9,7 @@ PART_S = "part_s"  # the extension of a request: seconds for each part of its an
 PART_BYTES = 64 * 1024
 
 
-class Pace:
+class AnswerPace:
     """Counts the blocks of an answer. The timeout of httpx is for each read, and a byte every second would last for
     ever.
     """
