@@ -117,7 +117,8 @@ def _why(error: ValueError, text: str) -> str:
     if not isinstance(error, JSONDecodeError):
         return str(error)
     found = text[error.pos : error.pos + _SHOWN].strip(_BLANK)
-    return f"{error.msg} at position {error.pos}, {f'where it has {found!r}' if found else 'where it ends'}"
+    where = f"where it has {found!r}" if found else "where it ends"
+    return f"{error.msg.removesuffix(' at')} at position {error.pos}, {where}"
 
 
 def _no_constant(name: str) -> Any:

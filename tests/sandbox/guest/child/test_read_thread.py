@@ -158,7 +158,7 @@ def test_all_forms_come_to_the_same(form: str, before: str, behind: str, more: d
         (b'{"completion": "a"', "the line is not JSON: Expecting ',' delimiter at position 18, where it ends"),
         (b"no thread", "the line is not JSON: Expecting value at position 0, where it has 'no thread'"),
         (b'{"completion": }', "the line is not JSON: Expecting value at position 15, where it has '}'"),
-        (b'{"completion": "a\tb"}', "the line is not JSON: Invalid control character"),
+        (b'{"completion": "a\tb"}', "the line is not JSON: Invalid control character at position 17"),
         (b"[]", "a thread is a JSON object, and this is a list"),
         (b"null", "this is null"),
         (b"{}", 'needs "messages", "turns" or "completion"'),
