@@ -3,6 +3,7 @@
 import codecs
 import json
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
@@ -109,11 +110,15 @@ def read_threads(path: Path | None, column: list[str] | None = None) -> "list[Th
 
     if not path.stat().st_size:
         raise typer.BadParameter(f"{path} is empty: write at least one thread, one JSON object a line")
-    rows = [_row(line, number, path) for number, line in enumerate(path.read_bytes().rstrip().splitlines(), 1)]
-    if len(rows) > REQUEST_THREADS:
-        note(f"the test run takes the first {REQUEST_THREADS:,} of the {len(rows):,} threads in {path}")
+    with path.open("rb") as file:
+        text = b"".join(islice(file, REQUEST_THREADS))
+        more = any(line.strip() for line in file)
+    lines = (text if more else text.rstrip()).splitlines()
+    rows = [_row(line, number, path) for number, line in enumerate(lines, 1)]
+    if more:
+        note(f"the test run takes the first {REQUEST_THREADS:,} threads in {path}")
     try:
-        threads = list(each_of(with_columns(rows[:REQUEST_THREADS], columns(column))))
+        threads = list(each_of(with_columns(rows, columns(column))))
         for number, thread in enumerate(threads):
             to_line(thread, number)
     except (TypeError, ValueError) as error:
@@ -125,7 +130,9 @@ def _row(line: bytes, number: int, path: Path) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        why = f"{error.msg} at position {error.pos}" if isinstance(error, json.JSONDecodeError) else error
+        why: object = error
+        if isinstance(error, json.JSONDecodeError):
+            why = f"{error.msg.removesuffix(' at')} at position {error.pos}"
         raise typer.BadParameter(f"line {number} of {path} is no JSON: {why}") from error
     if not isinstance(row, dict):
         raise typer.BadParameter(f"line {number} of {path} is not a thread: a thread is a JSON object")
