@@ -75,6 +75,9 @@ def _read(rows: Threads) -> Iterator[object]:
         yield from _parsed(rows)
     elif is_frame(rows):
         records: Any = rows
+        if not records.columns.is_unique:  # `to_dict` keeps the last of them
+            twice = records.columns[records.columns.duplicated()][0]
+            raise ValueError(f"the DataFrame has several columns {twice!r}: rename them, or leave all but one out")
         yield from records.to_dict("records")
     else:
         yield from rows

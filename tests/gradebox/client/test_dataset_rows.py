@@ -263,6 +263,9 @@ def test_rows_of_a_frame() -> None:
     rows = with_columns(frame, COLUMNS)
     assert Resend(rows).possible
     assert sent(frame, COLUMNS) == [THREAD | {"metadata": {"answer": answer, **told}} for answer in ("4", None)]
+    twice = pandas.concat([frame, frame[["response"]]], axis=1)
+    with pytest.raises(ValueError, match="several columns 'response': rename them"):
+        sent(twice, COLUMNS)
 
 
 @pytest.mark.parametrize("columns", [["question"], "question"])
