@@ -40,8 +40,8 @@ def _raise_if(missing: int, batch: Batch) -> None:
 
 def no_scores(summary: Summary, first: Outcome | None) -> str:
     """The warning of a grader that could score no thread. `first` is its outcome of the first thread."""
-    example = f" The first error: {first.error.message}" if first is not None and first.error else ""
-    return f"{summary.grader} scored no thread.{example} {' '.join(summary.warnings)}"
+    example = [f"The first error: {first.error.message}"] if first is not None and first.error else []
+    return ". ".join([f"{summary.grader} scored no thread", *summary.warnings, *example])
 
 
 def is_of(outcome: Outcome, grader: str | None) -> bool:

@@ -278,7 +278,8 @@ def test_a_large_batch_for_a_grader_that_does_not_exist_is_refused_with_its_reas
 def test_a_grader_that_could_score_nothing_is_warned_of(client: Client, contains: str, tmp_path: Path) -> None:
     answers = tmp_path / "answers.jsonl"
     answers.write_text('{"prompt": "q", "answer": "4"}\n' * 2)
-    with pytest.warns(GraderWarning, match=rf"{contains}@1 scored no thread. The first error: .*\(2 bad_input\)"):
+    said = rf"{contains}@1 scored no thread\. 2 of 2 .*\(2 bad_input\).* or the threads\. The first error: the line"
+    with pytest.warns(GraderWarning, match=said):
         client.batches.create(contains, answers).wait(progress=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error", GraderWarning)
@@ -294,7 +295,7 @@ def test_a_warning_without_an_example_ends_no_wait(
 
     batch = client.batches.create(contains, [{"completion": "4"}])  # without the metadata that the grader needs
     monkeypatch.setattr(type(batch), "outcomes", gone)
-    with pytest.warns(GraderWarning, match=rf"{contains}@1 scored no thread.  ?1 of 1"):
+    with pytest.warns(GraderWarning, match=rf"{contains}@1 scored no thread\. 1 of 1"):
         assert batch.wait(progress=False).state == "finished"
 
 
