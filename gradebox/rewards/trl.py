@@ -145,7 +145,9 @@ class RewardPolicy:
         if outcomes and all(outcome.score is None for outcome in outcomes):
             failed = next((outcome for outcome in outcomes if outcome.not_applicable is None), None)
             if failed is not None or _is_alone(log_metric):
-                raise ScoreMissing(failed or outcomes[0])
+                error = ScoreMissing(failed or outcomes[0])
+                error.add_note("no completion of this step has a score: missing= decides only where another has one")
+                raise error
         return rewards
 
     def _metrics(self, outcomes: Sequence[Outcome]) -> Iterator[tuple[str, float]]:

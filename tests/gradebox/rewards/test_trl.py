@@ -211,8 +211,9 @@ def test_a_step_without_any_score_is_raised_and_its_reason_is_in_the_log(
         f"grader {grader.key}@1 gave no score (exception): ValueError: no answer at all (line 7). "
         "Further errors of this kind are not logged"
     ]
-    with pytest.raises(gradebox.ScoreMissing):
+    with pytest.raises(gradebox.ScoreMissing) as caught:
         ask(reward, "bad", "bad")
+    assert caught.value.__notes__[0].startswith("no completion of this step has a score: missing= decides only")
 
 
 @pytest.mark.parametrize(
