@@ -63,7 +63,7 @@ def _show_comparison(found: "Comparison") -> None:
     columns = ["batch", "grader", "rows", "scored", "errors", "not applicable", "mean of pairs", "passed of pairs"]
     table(columns, rows)
     say(f"difference: {cell(found.difference)}{_bounds(found.interval)}")
-    say(f"pairs: {found.higher:,} higher, {found.lower:,} lower, {found.same:,} same")
+    say(f"pairs by {found.paired_by}: {found.higher:,} higher, {found.lower:,} lower, {found.same:,} same")
     say(f"flipped at {cell(found.threshold)}: {found.flipped_up:,} up, {found.flipped_down:,} down")
     if found.flips:
         flips = [(one.id, one.index_a, one.index_b, one.score_a, one.score_b) for one in found.flips]
@@ -107,6 +107,8 @@ def _show_agreement(found: "Agreement") -> None:
         ]
         rows.append(("share", *map(cell, found.grader_rates), None))
         table(["", *(f"score {cell(value)}" for value in found.values), "share"], rows)
+    else:
+        note("more than 20 different values: set a --threshold to count them as 0 and 1")
     if found.length.quarters:
         quarters = [(f"{one.shortest:,} to {one.longest:,}", one.count, one.mean) for one in found.length.quarters]
         table(["characters", "completions", "mean score"], quarters)

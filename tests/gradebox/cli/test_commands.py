@@ -638,7 +638,7 @@ def test_batches_are_compared_and_a_grader_with_labels(service: Service, grader:
     compared = service.run("compare", batch, batch)
     assert compared.returncode == 0, compared.stderr
     assert "difference: 0\n" in compared.stdout
-    assert "pairs: 0 higher, 0 lower, 6 same" in compared.stdout
+    assert "pairs by index: 0 higher, 0 lower, 6 same" in compared.stdout
     assert json.loads(service.run("compare", batch, batch, "--json").stdout)["pairs"] == 6
     ids = []
     for name in ("1", '"1"'):
@@ -653,6 +653,7 @@ def test_batches_are_compared_and_a_grader_with_labels(service: Service, grader:
     assert agreed.returncode == 0, agreed.stderr
     assert ["kappa", "0"] in [line.split() for line in agreed.stdout.splitlines()]
     assert ["label", "0", "0", "6", "1"] in [line.split() for line in agreed.stdout.splitlines()]
+    assert "threshold" not in agreed.stderr
     for output in ((), ("--json",)):
         unusable = service.run("agreement", batch, grader, "metadata.nope", *output)
         assert unusable.returncode == 1
