@@ -248,7 +248,7 @@ class Arrival(NamedTuple):
         if not has_threads:
             return new
         terms = terms_of(new.budget, new.keep_replies)
-        threads = bodies.lines(new.threads, BATCH_LINES, self.services.line_bytes)
+        threads = bodies.lines(new.threads, BATCH_LINES, self.services.line_bytes, "send several batches")
         wanted, upload = self._begin(new.graders, terms)
         try:
             for first in range(0, len(threads), _AT_ONCE):

@@ -220,9 +220,9 @@ async def form(request: Request, body: bytes) -> FormData:
         raise invalid(f"the body is not a multipart form with at most one file: {error}") from error
 
 
-def lines(threads: bytes | msgspec.Raw, most: int, longest: int) -> list[bytes]:
+def lines(threads: bytes | msgspec.Raw, most: int, longest: int, advice: str) -> list[bytes]:
     """Converts the threads of a JSON body to JSON lines, unparsed. Raises ProblemError for none or too many."""
-    found = elements(threads, most, longest, "threads", "send a batch instead")
+    found = elements(threads, most, longest, "threads", advice)
     if not found:
         raise invalid("there are no threads: send at least one")
     if len(found) == 1:

@@ -49,7 +49,7 @@ async def score(request: Request, services: Served, project: ScoresIn, key: str)
 def _score(caller: Caller, services: Services, key: str, body: bytes) -> bytes:
     """The response as JSON, encoded in the thread: a long one would block the event loop."""
     wanted = bodies.parse(body, ToScore)
-    lines = bodies.lines(wanted.threads, REQUEST_THREADS, services.line_bytes)
+    lines = bodies.lines(wanted.threads, REQUEST_THREADS, services.line_bytes, "send a batch instead")
     label, outcomes = score_lines(caller, services, key, wanted.version, lines)
     summary = summary_of(label, 1.0, tally(outcomes))
     if summary is None:

@@ -50,6 +50,8 @@ def test_threads_of_ones_own_are_reported_each(client: httpx.Client) -> None:
         headers={"Content-Type": "application/json"},
     ).json()
     assert [outcome["score"] for outcome in report["outcomes"]] == [1.0, 1.0, 0.0]
+    many = problem(client.post(URL, json={"source": GOOD, "threads": [{}] * 1001}), 413, "too-large")
+    assert many.endswith("one request takes at most 1000: send fewer, for the test run")
 
 
 def test_what_fails_is_in_the_report(client: httpx.Client) -> None:
