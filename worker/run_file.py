@@ -3,6 +3,7 @@
 import argparse
 import logging
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import repeat
@@ -18,7 +19,7 @@ from gradebox.client.dataset_rows import with_columns
 from gradebox.client.threads import blocks
 from gradebox.errors import GradeboxError
 from gradebox.outcome import Outcome
-from gradebox.schemas import Report, Summary
+from gradebox.schemas import Report
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.grader_source import GraderSource
 from sandbox.grading.source_bytes import SourceRefused, from_bytes
@@ -34,7 +35,8 @@ from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed
 
 TEST_THREADS = 10  # the number of the file's threads that the test run of the checks uses
-_SLICE_LINES, _SLICE_BYTES = 1000, 8 << 20
+_SLICE_LINES, _SLICE_BYTES = 250, 8 << 20
+_LINE_EVERY_S = 10.0  # of progress
 
 
 def main() -> int:
@@ -48,7 +50,7 @@ def main() -> int:
         with open_pool(settings_or_exit(warm_sandboxes=0)) as pool:
             return _run(pool, *_grader(source, pool, arguments), arguments)
     except SourceRefused as refused:
-        return _report(refused.report, None, arguments.json)
+        return _report(refused.report, arguments.json)
     except typer.BadParameter as error:
         output.note(f"gradebox: {error.message}")
         return 2
@@ -119,8 +121,12 @@ def _run(pool: Pool, grader: GraderSource, settled: Settled, arguments: argparse
         raise ValueError(f"{arguments.threads} is empty: write at least one thread, one JSON object a line")
     report = settled.warn(pool.prove(grader, first[:TEST_THREADS] if first else None))
     if not report.valid or first is None:
-        return _report(report, None, arguments.json)
+        return _report(report, arguments.json)
+    to_stderr = str(arguments.output) == "-"
+    if not arguments.json:
+        validate.show(report, to_stderr)
     counted = Tally()
+    shown_at = time.monotonic()
     told: dict[str, Outcome] = {}
     with _opened(arguments.output) as out, pool.grading(grader) as grading:
         lines: list[bytes] | None = first
@@ -133,10 +139,17 @@ def _run(pool: Pool, grader: GraderSource, settled: Settled, arguments: argparse
             if out is not None:
                 score.write_outcomes(outcomes, out)
             lines = next(slices, None)
-    code = _report(report, summarise(_name(arguments), 1.0, counted), arguments.json, str(arguments.output) == "-")
+            if time.monotonic() >= shown_at + _LINE_EVERY_S:
+                output.note(f"{_name(arguments)}: {counted.count:,} completions so far")
+                shown_at = time.monotonic()
+    summary = summarise(_name(arguments), 1.0, counted)
+    if not arguments.json:
+        output.summaries([summary], to_stderr)
+    elif not to_stderr:
+        output.as_json({"report": report, "summary": summary})
     for kind, outcome in told.items():
         output.note(f"{kind}, first at thread {outcome.index}: {outcome.error.message if outcome.error else ''}")
-    return code if counted.scored else 1
+    return 0 if counted.scored else 1
 
 
 def _opened(path: Path | None) -> AbstractContextManager[BinaryIO | None]:
@@ -169,14 +182,11 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield line
 
 
-def _report(report: Report, summary: Summary | None, as_json: bool, to_stderr: bool = False) -> int:
-    if as_json and not to_stderr:
-        told = {"report": report, "summary": summary} if summary else {"report": report}
-        output.as_json(dict(told))
-    elif not as_json:
-        validate.show(report, to_stderr)
-        if summary is not None:
-            output.summaries([summary], to_stderr)
+def _report(report: Report, as_json: bool) -> int:
+    if as_json:
+        output.as_json({"report": report})
+    else:
+        validate.show(report)
     return 0 if report.valid else 1
 
 

@@ -24,7 +24,8 @@ def run(
     timeout_s: TimeoutS = None,
     memory_mb: MemoryMb = None,
     package: Annotated[
-        list[str] | None, typer.Option(metavar="REQUIREMENT", help="A package to import, such as sympy==1.14.")
+        list[str] | None,
+        typer.Option(metavar="REQUIREMENT", help="A package to import, such as sympy==1.14. May be repeated."),
     ] = None,
     requirements: RequirementsFile = None,
     data: Data = None,

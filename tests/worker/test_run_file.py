@@ -91,22 +91,29 @@ def test_ctrl_c_ends_it_in_a_line(folder: Path) -> None:
     (folder / "threads.jsonl").write_text(threads("4"))
     command = [sys.executable, "-m", "gradebox", "run", "slow.py", "--threads", "threads.jsonl", "-o", "out.jsonl"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, env=environment, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, cwd=folder, stdout=pipe, stderr=pipe, text=True) as process:
         eventually((folder / "out.jsonl").exists, 20.0)  # it scores
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
+        printed, errors = process.communicate(timeout=20)
+    assert "✓  test_run" in printed
     assert (process.returncode, errors) == (130, "gradebox: interrupted\n")
 
 
-def test_a_program_reads_json_or_outcomes(folder: Path, run: Run) -> None:
+def test_a_program_reads_json_or_outcomes(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "rows.jsonl").write_text('{"question": "2+2?", "said": "4", "answer": "4"}\n' * 3)
     arguments = ["reads.py", "--threads", "-", "--column", "question=prompt", "--column=said=completion"]
     told = json.loads(run(*arguments, "--json", stdin=(folder / "rows.jsonl").read_bytes()).stdout)
     assert told["report"]["valid"]
     assert (told["summary"]["count"], told["summary"]["mean"]) == (3, 1.0)
+    monkeypatch.setattr(run_file, "_SLICE_LINES", 2)
+    monkeypatch.setattr(run_file, "_LINE_EVERY_S", 0.0)
     piped = run(*arguments, "-o", "-", stdin=(folder / "rows.jsonl").read_bytes())
     assert [json.loads(line)["score"] for line in piped.stdout.splitlines()] == [1.0] * 3
-    assert "✓  test_run" in piped.stderr
+    checks, lines, summary = (
+        piped.stderr.index(text) for text in ("✓  test_run", "reads: 2 completions so", "grader ")
+    )
+    assert checks < lines < summary
 
 
 def test_without_threads_it_is_checked_alone(folder: Path, run: Run) -> None:
