@@ -99,7 +99,9 @@ async def list_newest(
     services: Served,
     project: InProject,
     limit: Annotated[int, Query(ge=1, le=200)] = PAGE,
-    before: str | None = None,
+    before: Annotated[
+        str | None, Query(pattern=r"^[0-9a-f]{20}$", description="only batches older than the batch with this id")
+    ] = None,
     grader: Annotated[
         str | None, Query(max_length=80, description="only batches that this grader scores: key or key@version")
     ] = None,

@@ -408,6 +408,7 @@ def test_batches_are_listed_newest_first(client: httpx.Client) -> None:
     ids = [submit(client, lines(1)) for _ in range(3)]
     assert [batch["id"] for batch in client.get(f"{URL}?limit=2").json()] == [ids[2], ids[1]]
     assert [batch["id"] for batch in client.get(f"{URL}?before={ids[1]}").json()] == [ids[0]]
+    problem(client.get(f"{URL}?before=newest"), 422, "invalid-request")
 
 
 def test_a_project_that_has_too_much_waiting_is_asked_to_come_again(
