@@ -390,6 +390,7 @@ def test_a_view_of_a_running_batch_claims_no_filter(browse: httpx.Client, client
     shown = browse.get(f"{BATCHES}/{batch}?bin=3&kind=scored&low=0.7&text=x&sort=-score").text
     client.post(f"{PROJECT}/batches/{batch}/cancel").raise_for_status()
     assert "bar 4" not in shown
+    assert '<span class="chip">' not in shown  # the progress has the state, and is renewed
     assert "all outcomes" not in shown
     assert '<option value="" selected>all' in shown
     assert '<option value="index" selected>' in shown
