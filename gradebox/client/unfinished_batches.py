@@ -7,19 +7,22 @@ import atexit
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from inspect import iscoroutinefunction
+from time import monotonic
 
 from gradebox.errors import GradeboxError
 
+_MOST_S = 5.0  # for all batches, so that a process can end while the service is away
+
 _log = logging.getLogger("gradebox")
-_waited_for: dict[str, Callable[[], object]] = {}
+_waited_for: dict[str, Callable[[float], object]] = {}
 
 
 @contextmanager
-def cancelled_at_exit(batch_id: str, cancel: Callable[[], object]) -> Iterator[None]:
-    """Calls `cancel` if the process ends inside the block. A coroutine function is not called: an event loop that ends
-    cancels its tasks.
+def cancelled_at_exit(batch_id: str, cancel: Callable[[float], object]) -> Iterator[None]:
+    """Calls `cancel` with the number of seconds that it may take, if the process ends inside the block. A coroutine
+    function is not called: an event loop that ends cancels its tasks.
     """
     if not iscoroutinefunction(cancel):
         _waited_for[batch_id] = cancel
@@ -31,10 +34,16 @@ def cancelled_at_exit(batch_id: str, cancel: Callable[[], object]) -> Iterator[N
 
 @atexit.register
 def _cancel() -> None:
+    ends = monotonic() + _MOST_S
     for batch_id, cancel in list(_waited_for.items()):
+        if (left_s := ends - monotonic()) <= 0:
+            _log.warning("batch %s is left running", batch_id)
+            continue
         _log.warning("batch %s is being cancelled; an interrupt leaves it running", batch_id)
-        with suppress(GradeboxError):
-            cancel()
+        try:
+            cancel(left_s)
+        except GradeboxError as error:
+            _log.warning("batch %s was not cancelled: %s", batch_id, error)
 
 
 os.register_at_fork(after_in_child=_waited_for.clear)  # the batches are the parent's

@@ -3,26 +3,32 @@
 import logging
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
+from math import inf
 
 from gradebox.client._async.batches import AsyncBatches, AsyncBatchHandle
+from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.batch_watch import UNSEEN_S, waits_for
+from gradebox.client.calls import batch_calls
 from gradebox.client.grader_names import GraderChoice, weights_of
 from gradebox.client.outcomes import checked
 from gradebox.client.thread_line import Thread
 from gradebox.client.threads import each_of
 from gradebox.client.unfinished_batches import cancelled_at_exit
-from gradebox.errors import BatchFailed, GradeboxError
+from gradebox.errors import BatchFailed, ClientClosed, GradeboxError
 from gradebox.frame import Outcomes
 from gradebox.schemas import ENDED
 
 _log = logging.getLogger("gradebox")
 
 
-async def score_by_workers(batches: AsyncBatches, graders: GraderChoice, threads: Iterable[Thread]) -> list[Outcomes]:
+async def score_by_workers(
+    transport: AsyncTransport, project: str, graders: GraderChoice, threads: Iterable[Thread]
+) -> list[Outcomes]:
     """Has a batch score the threads. Returns the outcomes of each grader, in the order of the threads.
 
     The batch is deleted once its outcomes are read, so that a training does not fill the project's storage. It is
-    cancelled if the caller is, or if the process ends: nobody would read its outcomes.
+    cancelled if the caller is, or if the client is closed or the process ends: nobody would read its outcomes.
 
     Raises:
         BatchFailed: the batch was cancelled, or failed.
@@ -31,16 +37,18 @@ async def score_by_workers(batches: AsyncBatches, graders: GraderChoice, threads
     rows = list(each_of(threads))
     if not rows:  # a batch has threads
         return [Outcomes() for _ in weights_of(graders)]
-    batch = await batches.create(graders, rows)
-    try:
-        with cancelled_at_exit(batch.id, batch.cancel):
+    batch = await AsyncBatches(transport, project).create(graders, rows)
+    cancel = partial(_cancel, transport, project, batch.id)
+    with cancelled_at_exit(batch.id, cancel):
+        try:
             await _await_end(batch)
-    except BaseException as error:
-        if not isinstance(error, Exception):  # Ctrl-C, or a cancelled task
-            _log.warning("batch %s is being cancelled; a second interrupt leaves it running", batch.id)
-            with suppress(GradeboxError):  # in its place, it would hide the interrupt
-                await batch.cancel()
-        raise
+        except BaseException as error:
+            # Ctrl-C, a cancelled task, or another thread has closed the client.
+            if not isinstance(error, Exception) or isinstance(error, ClientClosed):
+                _log.warning("batch %s is being cancelled; a second interrupt leaves it running", batch.id)
+                with suppress(GradeboxError):  # in its place, it would hide the interrupt
+                    await cancel()
+            raise
     found = [outcome async for outcome in batch.outcomes()]
     own = checked(found, batch.status)
     with suppress(GradeboxError):  # it expires anyway
@@ -60,3 +68,12 @@ async def _await_end(batch: AsyncBatchHandle) -> None:
         await batch.refresh(UNSEEN_S)
     if batch.status.state != "finished":
         raise BatchFailed(batch.status)
+
+
+async def _cancel(transport: AsyncTransport, project: str, batch_id: str, within_s: float = inf) -> None:
+    """Cancels a batch over a connection of its own, because the client may be closed already."""
+    apart = AsyncTransport(transport.rules)
+    try:
+        await apart.send(batch_calls.cancel_batch(project, batch_id, within_s))
+    finally:
+        await apart.close()

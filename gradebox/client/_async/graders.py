@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 from gradebox.client import grader_names
 from gradebox.client._async.batch_scoring import score_by_workers
-from gradebox.client._async.batches import AsyncBatches, AsyncBatchHandle
+from gradebox.client._async.batches import AsyncBatchHandle
 from gradebox.client._async.creation import AsyncCreation
 from gradebox.client._async.handles import AsyncGraderHandle
 from gradebox.client._async.transport import AsyncTransport
@@ -58,7 +58,7 @@ class AsyncGraders:
 
     async def score_by_workers(self, graders: GraderChoice, threads: Iterable[Thread]) -> list[Outcomes]:
         """As `batch_scoring.score_by_workers`, in the client's project."""
-        return await score_by_workers(AsyncBatches(self._transport, self._project), graders, threads)
+        return await score_by_workers(self._transport, self._project, graders, threads)
 
     async def validate(
         self,

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from gradebox.client import grader_names
 from gradebox.client._sync.batch_scoring import score_by_workers
-from gradebox.client._sync.batches import Batches, BatchHandle
+from gradebox.client._sync.batches import BatchHandle
 from gradebox.client._sync.creation import Creation
 from gradebox.client._sync.handles import GraderHandle
 from gradebox.client._sync.transport import Transport
@@ -59,7 +59,7 @@ class Graders:
 
     def score_by_workers(self, graders: GraderChoice, threads: Iterable[Thread]) -> list[Outcomes]:
         """As `batch_scoring.score_by_workers`, in the client's project."""
-        return score_by_workers(Batches(self._transport, self._project), graders, threads)
+        return score_by_workers(self._transport, self._project, graders, threads)
 
     def validate(
         self,

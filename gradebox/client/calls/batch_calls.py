@@ -171,9 +171,10 @@ def retry_batch(project: str, batch: str) -> Call[Batch]:
     return Call("POST", path_of(project, "batches", batch, "retry"), Batch.model_validate_json, once=uuid4().hex)
 
 
-def cancel_batch(project: str, batch: str) -> Call[Batch]:
+def cancel_batch(project: str, batch: str, within_s: float = inf) -> Call[Batch]:
     """Stops a batch; its outcomes so far are kept."""
-    return Call("POST", path_of(project, "batches", batch, "cancel"), Batch.model_validate_json)
+    path, read = path_of(project, "batches", batch, "cancel"), Batch.model_validate_json
+    return Call("POST", path, read, within_s=within_s)
 
 
 def keep_batch(project: str, batch: str, kept: bool) -> Call[Batch]:

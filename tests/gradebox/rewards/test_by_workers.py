@@ -39,15 +39,15 @@ reward(prompts=["?"] * 100, completions=["x"] * 100)
 _ROLLOUTS = """
 import asyncio, sys
 import gradebox
-reward = gradebox.Client(sys.argv[1], sys.argv[2]).graders.get(sys.argv[3]).as_verifiers_reward(by_workers=True)
 
-async def rollouts():
+async def rollouts(reward):
     scores = [asyncio.ensure_future(reward(prompt="?", completion="x")) for _ in range(20)]
     await asyncio.sleep(0.5)
     print("ready", flush=True)
     await asyncio.gather(*scores)
 
-asyncio.run(rollouts())
+with gradebox.Client(sys.argv[1], sys.argv[2]) as client:
+    asyncio.run(rollouts(client.graders.get(sys.argv[3]).as_verifiers_reward(by_workers=True)))
 """
 
 
@@ -153,12 +153,15 @@ def test_ctrl_c_cancels_the_batch_of_rollouts_and_does_not_wait_for_it(
 
 
 def test_a_task_that_is_cancelled_cancels_the_batch(service: Service, client: Client, slow: GraderHandle) -> None:
+    """Also if the client is closed before: the task that sends collected calls ends with the event loop."""
+
     async def run() -> None:
-        reward = (await awaiting(service).graders.get(slow.key)).as_trl_reward(by_workers=True)
-        task = asyncio.ensure_future(reward(prompts=["?"] * 20, completions=["x"] * 20))
-        await asyncio.sleep(1)
-        task.cancel()
-        await task
+        async with awaiting(service) as own:
+            reward = (await own.graders.get(slow.key)).as_verifiers_reward(by_workers=True)
+            tasks = [asyncio.ensure_future(reward(prompt="?", completion="x")) for _ in range(20)]
+            await asyncio.sleep(1)
+            tasks[0].cancel()
+            await tasks[0]
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(run())
