@@ -24,6 +24,7 @@ RETRY_S = 10.0  # longer than a service takes to restart
 MOST_TIMEOUT_S = 1_000_000  # more than any answer takes, and less than sockets can wait
 FIRST_TRIES = 3
 _TOLD_AT = 2  # the attempt that is logged: shorter outages are not worth a line, but a request that timed out is
+MOST_PAUSE_S = 30.0  # as the service asks at most; another server may ask for years
 CONNECT_S = 5.0
 LAST_TRY_S = 1.0  # at the end of the caller's time, an answer that is nearly there is waited for
 KEEP_ALIVE_S = 3.0  # less than the 5 s after which servers close an idle connection, so that none is used as it closes
@@ -96,7 +97,7 @@ class Rules:
             _log.warning("%s. It is tried again, for %g s in all", self._reason(failure), self.retry_s)
         asked = failure.headers.get("Retry-After", "") if isinstance(failure, httpx.Response) else ""
         backoff = _backoff(attempt) * random.uniform(0.75, 1.0)  # noqa: S311  # spreads clients, hides nothing
-        return min(left_s, max(backoff, float(asked)) if asked.isdecimal() else backoff)
+        return min(left_s, max(backoff, min(float(asked), MOST_PAUSE_S)) if asked.isdecimal() else backoff)
 
     def _again(self, attempt: int, idempotent: bool, failure: httpx.Response | httpx.HTTPError, left_s: float) -> bool:
         if isinstance(failure, httpx.Response):

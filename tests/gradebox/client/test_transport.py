@@ -216,15 +216,17 @@ def test_what_may_be_sent_twice_is_tried_again(pauses: list[float]) -> None:
     assert pauses == sorted(pauses)
 
 
-def test_the_service_says_how_long_to_wait(pauses: list[float]) -> None:
+@pytest.mark.parametrize(("asked", "pause"), [("3", 3.0), ("9" * 12, 30.0)])
+def test_the_service_says_how_long_to_wait(pauses: list[float], asked: str, pause: float) -> None:
     busy = problem(429, "busy")
-    busy.headers["Retry-After"] = "3"
+    busy.headers["Retry-After"] = asked
     sender = transport(flaky(busy)[0])
+    sender.rules.retry_s = inf
     sender.send(grader_calls.list_graders("default"))
 
     sender.send(grader_calls.list_graders("default"))
 
-    assert pauses == [3.0]
+    assert pauses == [pause]
 
 
 @pytest.mark.parametrize("failure", [problem(503, "unavailable"), httpx.ReadError("reset")])
