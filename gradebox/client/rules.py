@@ -106,7 +106,7 @@ class Rules:
         if isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
             return self.reached
         if isinstance(failure, httpx.ReadTimeout | httpx.WriteTimeout):  # perhaps the whole machine is away
-            return idempotent and self.reached and _read_s(failure) < left_s
+            return idempotent and self.reached and _waited_s(failure) < left_s
         lost = isinstance(failure, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError)
         # Before its first answer, the other side may not be a gradebox service: only a few retries.
         return lost and idempotent and (self.reached or attempt < FIRST_TRIES)
@@ -131,7 +131,7 @@ class Rules:
         words = str(error) or type(error).__name__
         if isinstance(error, httpx.TimeoutException):
             return ConnectionFailed(
-                f"the service at {self.url} took longer than {_read_s(error):.3g} s to answer ({words}): "
+                f"the service at {self.url} took longer than {_waited_s(error):.3g} s to answer ({words}): "
                 "try again, or give the client a longer timeout"
             )
         return ConnectionFailed(f"the connection to {self.url} broke ({words}): try again")
@@ -220,9 +220,9 @@ def _with_origin(error: GradeboxError, key: FoundKey | None) -> GradeboxError:
     return NotAllowed(Problem(detail=found, **reported))
 
 
-def _read_s(error: httpx.HTTPError) -> float:
-    seconds: float = error.request.extensions["timeout"]["read"]
-    return seconds
+def _waited_s(error: httpx.TimeoutException) -> float:
+    times: dict[str, float] = error.request.extensions["timeout"]
+    return times["read" if isinstance(error, httpx.ReadTimeout) else "write"]
 
 
 def _backoff(attempt: int) -> float:

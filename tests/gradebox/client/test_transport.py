@@ -417,12 +417,13 @@ def test_a_client_may_try_each_call_once(pauses: list[float]) -> None:
     assert pauses == []
 
 
-def test_an_answer_that_takes_too_long_says_what_to_do() -> None:
+@pytest.mark.parametrize(("failure", "seconds"), [(httpx.ReadTimeout, 12), (httpx.WriteTimeout, 5)])
+def test_an_answer_that_takes_too_long_says_what_to_do(failure: type[httpx.TimeoutException], seconds: int) -> None:
     def sleep(_: httpx.Request) -> httpx.Response:
-        raise httpx.ReadTimeout("")
+        raise failure("")
 
-    with pytest.raises(ConnectionFailed, match=r"longer than 5 s to answer \(ReadTimeout\)") as raised:
-        transport(sleep).send(grader_calls.list_graders("default"))
+    with pytest.raises(ConnectionFailed, match=rf"longer than {seconds} s to answer \({failure.__name__}\)") as raised:
+        transport(sleep).send(batch_calls.get_batch("default", "b", wait_s=7))
     assert raised.value.__cause__ is raised.value.__context__ is None
 
 
