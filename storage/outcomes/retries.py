@@ -126,8 +126,7 @@ class Retries:
         """Restarts a finished batch that has retryable outcomes, then calls `call` with its lane and number of units.
 
         A batch that is running, or has no retryable outcomes, does not change, nor one that the request `once` has
-        restarted before. Reads all outcomes, one chunk at a time:
-        those of a million threads take seconds.
+        restarted before. Reads all outcomes, one chunk at a time: those of a million threads take seconds.
 
         Raises:
             NotFound: the project does not have this batch.
@@ -139,7 +138,7 @@ class Retries:
         """
         for _ in range(_ROUNDS):
             batch = self._batches.get(project, batch_id)
-            if batch.finished_at is None or answered(self._redis, once) is not None:
+            if answered(self._redis, once) is not None or batch.finished_at is None:
                 return batch
             if batch.state != "finished":
                 raise Conflict(

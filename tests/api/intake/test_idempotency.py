@@ -52,6 +52,7 @@ def test_a_retry_that_is_sent_twice_is_one(client: httpx.Client, service: Servic
     fail()
     headers = once()
     assert client.post(url, headers=headers).json()["state"] == "running"
+    problem(client.post(url, headers=headers | {"Content-Type": "x/y"}), 422, "idempotency-key-reused")
     fail()
     assert client.post(url, headers=headers).json()["state"] == "finished"
     assert client.post(url, headers=once()).json()["state"] == "running"
