@@ -39,19 +39,16 @@ class BatchWatch:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._display:
             self._display.close()
-        if isinstance(error, ConnectionFailed) and self._left() <= 0:
+        if isinstance(error, ConnectionFailed) and self.left_s <= 0:
             raise WaitTimeout(self._batch, self._timeout) from error
         if isinstance(error, KeyboardInterrupt | ConnectionFailed):
             id_ = self._batch.id
             error.add_note(f"batch {id_} goes on: wait for it or cancel it by client.batches.get({id_!r})")
 
-    def _left(self) -> float:
-        return self._timeout - (time.monotonic() - self._started)
-
     @property
-    def within_s(self) -> float:
-        """How many seconds the next request may take in all."""
-        return max(1.0, self._left())  # an answer that is nearly there is waited for
+    def left_s(self) -> float:
+        """How many seconds the caller still waits."""
+        return self._timeout - (time.monotonic() - self._started)
 
     def observe(self, batch: Batch) -> float | None:
         """Shows a state; returns how many seconds the next request may wait, or None if the batch has finished.
@@ -68,10 +65,10 @@ class BatchWatch:
             if batch.state != "finished":
                 raise BatchFailed(batch)
             return None
-        left = self._left()
-        if left <= 0:
+        left_s = self.left_s
+        if left_s <= 0:
             raise WaitTimeout(batch, self._timeout)
-        return max(0.001, min(self._answer_s, left))
+        return max(0.001, min(self._answer_s, left_s))
 
 
 class _BarWithNote(Progress):

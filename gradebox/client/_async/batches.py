@@ -63,7 +63,7 @@ class AsyncBatchHandle(BatchRecord):
                 self.status = now
         with BatchWatch(self.status, progress, timeout) as watch:
             while (wait_s := watch.observe(self.status)) is not None:
-                call = batch_calls.get_batch(self.status.project, self.id, wait_s, within_s=watch.within_s)
+                call = batch_calls.get_batch(self.status.project, self.id, wait_s, within_s=watch.left_s)
                 self.status = await self._transport.send(call)
         if unscored := [each for each in self.status.summary if each.errors and not each.scored]:
             first: dict[str, Outcome] = {}
