@@ -17,6 +17,7 @@ from gradebox.client.calls.call import Call, problem_of, refusal
 from gradebox.errors import ConnectionFailed, GradeboxError, NotAllowed
 from gradebox.key_file import id_of
 from gradebox.schemas import Problem
+from gradebox.terminal_text import plain
 
 T = TypeVar("T")
 
@@ -114,15 +115,15 @@ class Rules:
     def _reason(self, failure: httpx.Response | httpx.HTTPError) -> str:
         if isinstance(failure, httpx.Response):
             problem = problem_of(failure)
-            told = f": {problem.detail}" if problem is not None else ""
+            told = f": {plain(problem.detail)}" if problem is not None else ""
             return f"the service at {self.url} answered {failure.status_code}{told}"
         return f"the service at {self.url} does not answer ({failure or type(failure).__name__})"
 
     def unreachable(self, error: httpx.HTTPError) -> ConnectionFailed:
         """The error if no try got an answer."""
         if "WRONG_VERSION_NUMBER" in str(error):  # of OpenSSL: the answer was no TLS
-            plain = self.url.replace("https:", "http:", 1)
-            return ConnectionFailed(f"the service at {self.url} speaks no TLS: try {plain}")
+            without = self.url.replace("https:", "http:", 1)
+            return ConnectionFailed(f"the service at {self.url} speaks no TLS: try {without}")
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return ConnectionFailed(
                 f"no service answers at {self.url} ({error}). Start one with `gradebox serve`, "

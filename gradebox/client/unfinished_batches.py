@@ -12,6 +12,7 @@ from inspect import iscoroutinefunction
 from time import monotonic
 
 from gradebox.errors import GradeboxError
+from gradebox.terminal_text import plain
 
 _MOST_S = 5.0  # for all batches, so that a process can end while the service is away
 
@@ -43,7 +44,7 @@ def _cancel() -> None:
         try:
             cancel(left_s)
         except GradeboxError as error:
-            _log.warning("batch %s was not cancelled: %s", batch_id, error)
+            _log.warning("batch %s was not cancelled: %s", batch_id, plain(str(error)))
 
 
 os.register_at_fork(after_in_child=_waited_for.clear)  # the batches are the parent's

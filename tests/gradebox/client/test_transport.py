@@ -400,11 +400,11 @@ def test_a_machine_that_is_away_is_waited_for_too(
 
 
 def test_a_busy_service_is_told_with_its_reason(pauses: list[float], caplog: pytest.LogCaptureFixture) -> None:
-    sender = transport(lambda _: problem(503, "unavailable"))
+    sender = transport(lambda _: problem(503, "unavailable", detail="do this\x1b[2J"))
     with pytest.raises(ApiError):
         sender.send(grader_calls.list_graders("default"))
     [said] = [record.getMessage() for record in caplog.records if record.name == "gradebox"]
-    assert said.startswith("the service at http://127.0.0.1:8000 answered 503: do this. It is tried again, for 10 s")
+    assert said.startswith("the service at http://127.0.0.1:8000 answered 503: do this\\x1b[2J. It is tried again")
 
 
 def test_a_client_may_try_each_call_once(pauses: list[float]) -> None:
