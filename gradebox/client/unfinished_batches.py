@@ -11,9 +11,6 @@ from contextlib import contextmanager
 from inspect import iscoroutinefunction
 from time import monotonic
 
-from gradebox.errors import GradeboxError
-from gradebox.terminal_text import plain
-
 _MOST_S = 5.0  # for all batches, so that a process can end while the service is away
 
 _log = logging.getLogger("gradebox")
@@ -41,10 +38,7 @@ def _cancel() -> None:
             _log.warning("batch %s is left running", batch_id)
             continue
         _log.warning("batch %s is being cancelled; an interrupt leaves it running", batch_id)
-        try:
-            cancel(left_s)
-        except GradeboxError as error:
-            _log.warning("batch %s was not cancelled: %s", batch_id, plain(str(error)))
+        cancel(left_s)
 
 
 os.register_at_fork(after_in_child=_waited_for.clear)  # the batches are the parent's

@@ -18,6 +18,7 @@ from gradebox.client.unfinished_batches import cancelled_at_exit
 from gradebox.errors import BatchFailed, ClientClosed, GradeboxError
 from gradebox.frame import Outcomes
 from gradebox.schemas import ENDED
+from gradebox.terminal_text import plain
 
 _log = logging.getLogger("gradebox")
 
@@ -46,8 +47,7 @@ async def score_by_workers(
             # Ctrl-C, a cancelled task, or another thread has closed the client.
             if not isinstance(error, Exception) or isinstance(error, ClientClosed):
                 _log.warning("batch %s is being cancelled; a second interrupt leaves it running", batch.id)
-                with suppress(GradeboxError):  # in its place, it would hide the interrupt
-                    await cancel()
+                await cancel()
             raise
     found = [outcome async for outcome in batch.outcomes()]
     own = checked(found, batch.status)
@@ -71,9 +71,13 @@ async def _await_end(batch: AsyncBatchHandle) -> None:
 
 
 async def _cancel(transport: AsyncTransport, project: str, batch_id: str, within_s: float = inf) -> None:
-    """Cancels a batch over a connection of its own, because the client may be closed already."""
+    """Cancels a batch over a connection of its own, because the client may be closed already. Only logs an error, which
+    would hide an interrupt.
+    """
     apart = AsyncTransport(transport.rules)
     try:
         await apart.send(batch_calls.cancel_batch(project, batch_id, within_s))
+    except GradeboxError as error:
+        _log.warning("batch %s was not cancelled: %s", batch_id, plain(str(error)))
     finally:
         await apart.close()

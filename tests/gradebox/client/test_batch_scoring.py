@@ -41,6 +41,7 @@ def test_an_interrupt_stays_one_while_the_service_is_away(caplog: pytest.LogCapt
     with pytest.raises(KeyboardInterrupt):
         score_by_workers(sender, "default", "g", [{"completion": "4"}])
     assert "batch b is being cancelled; a second interrupt" in caplog.text
+    assert "batch b was not cancelled: no service answers" in caplog.text
 
 
 def test_a_batch_is_cancelled_if_another_thread_closes_the_client(caplog: pytest.LogCaptureFixture) -> None:
