@@ -301,7 +301,10 @@ def _delete(services: Services, project: str, batch_id: str) -> None:
     """Deletes a batch and all its files, of which there may be thousands."""
     if services.store.batches.delete(project, batch_id).finished_at is None:
         services.metrics.ended.labels("cancelled").inc()
-    services.store.spool.remove(batch_id)
+    try:
+        services.store.spool.remove(batch_id)
+    except OSError as error:  # a worker may be writing outcomes of it at this moment
+        _log.warning("files of a deleted batch are left for the janitor", batch=batch_id, error=str(error))
 
 
 def _takes_gzip(accept_encoding: str) -> bool:
