@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from api.numbers.bootstrap import bounds
 from gradebox import ModelError, StringThread, testing
 from gradebox.judges import CriterionItem, DirectJudge, MultiCriteria, PairwiseJudge
 from gradebox.judges.criteria import DIRECT
@@ -140,6 +139,8 @@ def _evalassist_pairwise(case: dict[str, Any]) -> Rows:
 
 
 def _interval(case: dict[str, Any]) -> Rows:
+    from api.numbers.bootstrap import bounds  # here, because it imports SciPy
+
     found = bounds(np.array(case["scores"]), 1000)
     return [{"low": found[0], "high": found[1]}] if found else [{"low": None, "high": None}]
 

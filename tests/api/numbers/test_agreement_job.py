@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from api.numbers.agreement_job import categorical, correlation, run
 from api.numbers.jobs import AgreementJob, Side
 from gradebox import NotApplicable, StringThread
 from gradebox.judges.feedback import Feedback
@@ -25,6 +24,8 @@ def thread(completion: str = "4", **metadata: object) -> bytes:
 def agreed(
     outcomes: list[bytes], threads: list[bytes], label: str = "human@1", threshold: float | None = None
 ) -> Agreement:
+    from api.numbers.agreement_job import run  # here, because it imports SciPy
+
     of = Side("B", "judge@2", len(threads), Spent(4, 1, 10, 5, 0.25))
     return run(AgreementJob(of, label, threshold, 1000), iter(outcomes), iter(threads))
 
@@ -71,6 +72,8 @@ def test_threads_without_outcomes_do_not_count() -> None:
 
 
 def test_kappa_of_three_values_by_hand() -> None:
+    from api.numbers.agreement_job import categorical
+
     labels = np.array([0.0, 0.0, 0.5, 0.5, 1.0, 1.0])
     scores = np.array([0.0, 0.5, 0.5, 0.5, 1.0, 0.0])
     found = categorical(labels, scores, 1000)
@@ -81,6 +84,8 @@ def test_kappa_of_three_values_by_hand() -> None:
 
 
 def test_one_value_for_all_rows_has_no_kappa_and_none_is_made_up() -> None:
+    from api.numbers.agreement_job import categorical
+
     assert categorical(np.ones(4), np.ones(4), 1000)["kappa"] is None
     assert categorical(np.ones(4), np.zeros(4), 1000)["kappa"] == 0.0
     zeros = categorical(np.zeros(3), np.zeros(3), 1000)
@@ -106,6 +111,8 @@ def test_spearman_is_that_of_scipy_and_many_values_have_no_confusion() -> None:
 
 
 def test_a_constant_side_has_no_correlation() -> None:
+    from api.numbers.agreement_job import correlation
+
     assert correlation(np.ones(5), np.arange(5.0)).value is None
     assert correlation(np.array([1.0, 2.0]), np.array([1.0, 2.0])).value is None
 

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from api.numbers.bootstrap import bounds, interval
 from api.numbers.jobs import MOST_SCORES
+from tests.api.numbers.computed import bounds, interval
 
 
 def plain(scores: np.ndarray, resamples: int = 1000) -> tuple[float, float]:
     """The interval as unitxt computes it."""
-    from scipy.stats import bootstrap  # here, because each test process would import it to collect the tests
+    from scipy.stats import bootstrap
 
     found = bootstrap((scores,), np.mean, n_resamples=resamples, rng=np.random.default_rng(42)).confidence_interval
     return float(found.low), float(found.high)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from api.numbers.comparison_job import run
 from api.numbers.jobs import ComparisonJob, Side
 from api.numbers.outcome_column import read
 from gradebox.outcome import Spent
@@ -31,6 +30,8 @@ def lines(rows: Sequence[Row], grader: str = "g@1") -> list[bytes]:
 
 def compared(a: list[bytes], b: list[bytes], threshold: float = 1.0, flips: int = 100) -> Comparison:
     sides = Side("A", "g@1", len(a), Spent(3, 1, 20, 10, 0.5)), Side("B", "g@1", len(b))
+    from api.numbers.comparison_job import run  # here, because it imports SciPy
+
     return run(ComparisonJob(*sides, threshold, flips, 1000), read(a, "g@1"), read(b, "g@1"))
 
 

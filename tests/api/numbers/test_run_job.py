@@ -16,10 +16,10 @@ import pytest
 
 from api.http.problems import ProblemError
 from api.numbers import program_client, run_job
-from api.numbers.bootstrap import bounds
 from api.numbers.jobs import SearchJob, SummaryJob
 from api.numbers.program_client import LoadedProgram
 from sandbox.errors import InfrastructureError, Stopped
+from tests.api.numbers.computed import bounds
 
 
 def outcome(index: int, score: float | None, grader: str = "g@1") -> bytes:

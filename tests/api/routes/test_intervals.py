@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from api.numbers import run_job, summaries
-from api.numbers.bootstrap import bounds
 from gradebox.schemas import Batch
 from sandbox.errors import InfrastructureError
 from storage import redis_keys
 from tests.api.conftest import PROJECT, Service, create, finished
+from tests.api.numbers.computed import bounds
 from tests.api.routes.conftest import scored
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]

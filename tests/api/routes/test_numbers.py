@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from api.numbers import run_job
-from api.numbers.bootstrap import bounds
 from tests.api.conftest import PROJECT, Service, create, finished, problem
+from tests.api.numbers.computed import bounds
 from tests.api.routes.conftest import scored
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
