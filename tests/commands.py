@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import IO
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["gradebox.cli", "gradebox.client", "httpcore", "tests.authorities"])
+_FORKS.set_forkserver_preload(
+    ["gradebox.client", "httpcore", "encodings.idna", "rich._emoji_codes", "tests.authorities", "tests.command_tree"]
+)
 _TIMEOUT_S = 120
 
 
