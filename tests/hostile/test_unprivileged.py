@@ -21,9 +21,12 @@ _HERE = Path(__file__).parent
 _USER = 65533
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def open_folder() -> Iterator[Path]:
-    """A folder that other users can read. Each run of pytest closes its temporary folders to other users."""
+    """A folder that other users can read. Each run of pytest closes its temporary folders to other users.
+
+    All tests share the home in it, where the first one makes the user's image of the sandbox.
+    """
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
@@ -62,7 +65,7 @@ def test_an_ordinary_user_has_a_zygote_and_packages_that_attack_get_nowhere(open
 def _run_as_ordinary_user(arguments: list[str], backend: str, open_folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs Python as a user without privileges."""
     home = open_folder / "home"
-    home.mkdir()
+    home.mkdir(exist_ok=True)
     os.chown(home, _USER, _USER)
     root = _HERE.parent.parent
     command = [
@@ -98,7 +101,7 @@ def _open_homes(needed: Iterable[Path], aside: Path) -> list[list[str]]:
     hide = [["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", str(folder)] for folder in set(there.values())]
     show = []
     for number, path in enumerate(there):
-        (aside / f"kept-{number}").mkdir()
+        (aside / f"kept-{number}").mkdir(exist_ok=True)
         show += [["mkdir", "-p", str(path)], ["mount", "--bind", str(aside / f"kept-{number}"), str(path)]]
     return keep + hide + show
 
