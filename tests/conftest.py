@@ -46,7 +46,7 @@ settings.load_profile("gradebox")
 # Files that share what takes long to start or to import: a service, SciPy, or moto with its object store.
 _TOGETHER = {
     "dialects": r"tests/api/dialects/\w+/.*",
-    "numbers": r"tests/api/numbers/.*",
+    "numbers": r"tests/api/(numbers/.*|routes/test_(intervals|numbers)\.py)",
     "object store": r"tests/(api/table/test_page|storage/test_(recorded_scores|spool)|worker/test_object_store)\.py",
     "service": r"tests/(examples/test_(checks|judges_from_elsewhere)_page|gradebox/(cli/test_commands"
     r"|client/test_lost_answers|rewards/test_\w+|service/test_(feedback|spending)"
