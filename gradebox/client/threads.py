@@ -215,7 +215,7 @@ def _read(file: Reader) -> Iterator[bytes]:
 
 def _read_exactly(file: BinaryIO, size: int) -> Iterator[bytes]:
     """The first `size` bytes of a file that another process may be writing. Raises ValueError as `blocks` does."""
-    left, line = size, 1
+    left = size
     while left:
         block = file.read(min(BLOCK_BYTES, left))
         if not block:
@@ -224,12 +224,11 @@ def _read_exactly(file: BinaryIO, size: int) -> Iterator[bytes]:
                 "was scored: wait until no other process writes it, or pass a copy"
             )
         left -= len(block)
-        line += block.count(b"\n")
         # JSON has no line ends inside texts: a line that continues with one was complete.
         if not left and not block.endswith(b"\n") and file.read(1) not in _AFTER_LINE:
             raise ValueError(
-                f"line {line} of {file.name} was still being written when the file was read, and nothing was scored: "
-                "wait until the line is complete, or pass a copy with complete lines"
+                f"{file.name} ended in the middle of a line when it was read, after {size:,} bytes, and nothing was "
+                "scored: wait until the line is complete, or pass a copy with complete lines"
             )
         yield block
 
