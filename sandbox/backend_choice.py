@@ -78,5 +78,6 @@ def prove(backend: Backend) -> None:
         raise IsolationUnavailable(f"{backend.name} cannot build a sandbox that works here: {error}") from error
     (outcome,) = call.outcomes
     assert isinstance(outcome, Outcome)  # this grader does not ask
-    if outcome.error is not None:
-        raise IsolationUnavailable(f"{backend.name} cannot grade a thread here: {outcome.error.message}")
+    if outcome.score is None:
+        reason = outcome.error.message if outcome.error else "it gave no score"
+        raise IsolationUnavailable(f"{backend.name} cannot grade a thread here: {reason}")
