@@ -1,4 +1,4 @@
-"""Cancels the batches that nobody waits for any more because the process ends.
+"""Cancels the batches of rewards for which a process waits when it ends.
 
 A reward that runs in a daemon thread does not notice that Ctrl-C ended the main thread.
 """

@@ -27,7 +27,7 @@ _log = logging.getLogger("gradebox")
 def score_by_workers(
     transport: Transport, project: str, graders: GraderChoice, threads: Iterable[Thread]
 ) -> list[Outcomes]:
-    """Has a batch score the threads. Returns the outcomes of each grader, in the order of the threads.
+    """Scores threads as a batch. Returns the outcomes of each grader, in the order of the threads.
 
     The batch is deleted once its outcomes are read, so that a training does not fill the project's storage. It is
     cancelled if the caller is, or if the client is closed or the process ends: nobody would read its outcomes.
