@@ -1,7 +1,6 @@
 """`gradebox batches`"""
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -13,8 +12,6 @@ from gradebox.cli.files import open_threads
 from gradebox.cli.output import as_json, cell, errors, fail, note, say, summary, table
 
 if TYPE_CHECKING:
-    from gradebox.client import BatchHandle
-    from gradebox.outcome import Outcome
     from gradebox.schemas import Batch
 
 app = typer.Typer(help="Shows and steers batches.", no_args_is_help=True)
@@ -138,7 +135,7 @@ def outcomes(
     from gradebox.cli.score import write_outcomes
 
     handle = invocation.client.batches.get(batch)
-    found = all_outcomes(handle) if after is None and limit is None else handle.outcomes(after, limit=limit)
+    found = handle.outcomes(after, limit=limit)
     write_outcomes(found, sys.stdout.buffer)
 
 
@@ -176,7 +173,7 @@ def list_errors(
     outcome_table.check_choice("--kind", kind, get_args(ErrorKind))
     handle = invocation.client.batches.get(batch)
     counts = ErrorCounts(kind)
-    for outcome in all_outcomes(handle):
+    for outcome in handle.outcomes():
         counts.add(outcome)
     if handle.state not in ENDED:
         note("the batch is not over: these are the errors up to the first thread that some grader has not scored")
@@ -189,13 +186,6 @@ def list_errors(
     if left_out:
         note(f"{left_out:,} errors are in further groups: --limit shows more")
     return None
-
-
-def all_outcomes(batch: "BatchHandle") -> "Iterable[Outcome]":
-    """The outcomes of a batch. Those of a finished one raise GradeboxError after the last one if some are missing."""
-    from gradebox.client.outcomes import counted
-
-    return counted(batch.outcomes(), batch.status) if batch.state == "finished" else batch.outcomes()
 
 
 def show_batch(invocation: Invocation, batch: "Batch") -> None:

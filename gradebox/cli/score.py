@@ -59,8 +59,6 @@ def score(
     detach: Annotated[bool, typer.Option("--detach", help="Print the batch's id and do not wait.")] = False,
 ) -> None:
     """Scores a file of threads as a batch, with a progress bar, and prints a summary."""
-    from gradebox.client.outcomes import counted
-
     if detach and output is not None:
         raise typer.BadParameter("--detach does not wait for outcomes: leave out --output", param_hint="-o")
     if (file is None) == (threads_of is None):
@@ -89,8 +87,7 @@ def score(
     to_stdout = output is not None and str(output) == "-"
     if output is not None:
         with opened(output) as out:
-            outcomes = batch.outcomes()
-            write_outcomes(outcomes if failure else counted(outcomes, batch.status), out)
+            write_outcomes(batch.outcomes(), out)
     if invocation.json and not to_stdout:
         as_json(batch.status)
     elif not invocation.json:

@@ -11,7 +11,6 @@ from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.batch_watch import UNSEEN_S, waits_for
 from gradebox.client.calls import batch_calls
 from gradebox.client.grader_names import GraderChoice, weights_of
-from gradebox.client.outcomes import checked
 from gradebox.client.thread_line import Thread
 from gradebox.client.threads import each_of
 from gradebox.client.unfinished_batches import cancelled_at_exit
@@ -50,11 +49,10 @@ async def score_by_workers(
                 await cancel()
             raise
     found = [outcome async for outcome in batch.outcomes()]
-    own = checked(found, batch.status)
     with suppress(GradeboxError):  # it expires anyway
         await batch.delete()
     labels = [str(grader) for grader in batch.status.graders]
-    return [Outcomes(outcome for outcome in own if outcome.grader == label) for label in labels]
+    return [Outcomes(outcome for outcome in found if outcome.grader == label) for label in labels]
 
 
 async def _await_end(batch: AsyncBatchHandle) -> None:
