@@ -1,6 +1,8 @@
 """The output of commands: tables for people, JSON for programs, errors on stderr."""
 
+import errno
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -214,7 +216,7 @@ def _status(path: Path, stream: int) -> os.stat_result | None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to, or standard output for `-`.
+    """A file to write to, or standard output for `-`. The file replaces an older one once all of it is written.
 
     Raises:
         typer.BadParameter: it cannot be written.
@@ -223,14 +225,27 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     if str(path) == "-":
         yield sys.stdout.buffer
         return
+    own = path
+    if path.is_file() or not path.exists():  # not a pipe or a device
+        target = path.resolve()
+        own = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
-        file = path.open("wb")
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        file = own.open("wb")
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be written: {error.strerror}", param_hint="-o") from error
     try:
         with file:
             yield file
+        if own is not path:
+            if target.exists():
+                shutil.copymode(target, own)
+            own.replace(target)
     except OSError as error:
         if error.errno is not None and error.filename is None:  # a failed write; a timeout has no number
             error.filename = str(path)
         raise
+    finally:
+        if own is not path:
+            own.unlink(missing_ok=True)

@@ -85,19 +85,21 @@ def test_a_file_is_checked_and_scored(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["out.jsonl", "reads.py", "threads.jsonl"]
 
 
-def test_ctrl_c_ends_it_in_a_line(folder: Path) -> None:
+def test_ctrl_c_ends_it_in_a_line_and_keeps_the_older_outcomes(folder: Path) -> None:
     slow = "import time\nasync def grade(thread: StringThread) -> float:\n    time.sleep(4)\n    return 1.0\n"
     (folder / "slow.py").write_text(slow)
     (folder / "threads.jsonl").write_text(threads("4"))
+    (folder / "out.jsonl").write_text("older")
     command = [sys.executable, "-m", "gradebox", "run", "slow.py", "--threads", "threads.jsonl", "-o", "out.jsonl"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     pipe = subprocess.PIPE
     with subprocess.Popen(command, env=environment, cwd=folder, stdout=pipe, stderr=pipe, text=True) as process:
-        eventually((folder / "out.jsonl").exists, 20.0)  # it scores
+        eventually(lambda: any(folder.glob("out.jsonl.*")), 20.0)  # it scores
         process.send_signal(signal.SIGINT)
         printed, errors = process.communicate(timeout=20)
     assert "✓  test_run" in printed
     assert (process.returncode, errors) == (130, "gradebox: interrupted\n")
+    assert [path.read_text() for path in folder.glob("out.jsonl*")] == ["older"]
 
 
 def test_a_program_reads_json_or_outcomes(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

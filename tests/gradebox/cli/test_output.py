@@ -177,6 +177,17 @@ def test_a_file_that_a_full_disk_cuts_is_named() -> None:
         out.write(b"{}")
 
 
-def test_a_timeout_while_a_file_is_open_keeps_its_message(tmp_path: Path) -> None:
-    with pytest.raises(TimeoutError, match=r"^the batch did not end$"), output.opened(tmp_path / "out.jsonl"):
+def test_a_file_that_is_not_written_to_its_end_leaves_the_older_one(tmp_path: Path) -> None:
+    link, older = tmp_path / "link.jsonl", tmp_path / "out.jsonl"
+    link.symlink_to(older)
+    older.write_bytes(b"older")
+    older.chmod(0o600)
+    with pytest.raises(TimeoutError, match=r"^the batch did not end$"), output.opened(link) as out:
+        out.write(b"newer")
         raise TimeoutError("the batch did not end")
+    assert older.read_bytes() == b"older"
+
+    with output.opened(link) as out:
+        out.write(b"newer")
+    assert (link.readlink(), older.read_bytes(), older.stat().st_mode & 0o777) == (older, b"newer", 0o600)
+    assert {*tmp_path.iterdir()} == {link, older}
