@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
-from io import BytesIO
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -49,6 +49,15 @@ def test_equal_scores_have_a_pass_rate_without_an_interval(capsys: pytest.Captur
     output.summaries([summarise("judge@1", 1.0, tally([Outcome(number, "judge@1", 1.0, 1.0) for number in range(3)]))])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["judge@1", "-", "-", "3", "1"] in lines
+
+
+def test_what_a_code_page_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = BytesIO()
+    monkeypatch.setattr(sys, "stdout", TextIOWrapper(written, "cp1252", write_through=True))
+    output.say("✓  café")
+    output.table(["reason"], [("😀",)])
+    assert b"\\u2713  caf\xe9" in written.getvalue()
+    assert b"\\U0001f600" in written.getvalue()
 
 
 def test_what_graders_write_moves_no_cursor_and_reorders_no_letters(monkeypatch: pytest.MonkeyPatch) -> None:
