@@ -140,7 +140,8 @@ def _display(batch: Batch) -> _ProgressBar | _ProgressLines:
     # In a notebook without ipywidgets, rich would print a warning instead of a bar.
     force = None if find_spec("ipywidgets") else False
     console = Console(stderr=True, force_jupyter=force)
-    return _ProgressBar(batch, console) if console.is_terminal or console.is_jupyter else _ProgressLines(console)
+    is_moving = console.is_interactive or console.is_jupyter  # TERM=dumb would show the bar at the end alone
+    return _ProgressBar(batch, console) if is_moving else _ProgressLines(console)
 
 
 def _label(batch: Batch) -> str:

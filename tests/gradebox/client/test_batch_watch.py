@@ -68,9 +68,12 @@ def test_waiting_has_the_end_that_was_asked_for(clock: list[float]) -> None:
     assert issubclass(WaitTimeout, TimeoutError)
 
 
-def test_where_there_is_no_terminal_a_line_now_and_then_is_shown(
-    clock: list[float], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("terminal", "term"), [("0", "xterm"), ("1", "dumb")])
+def test_where_no_bar_can_move_a_line_now_and_then_is_shown(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: str, term: str
 ) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", terminal)
+    monkeypatch.setenv("TERM", term)
     with BatchWatch(batch(0), progress=True, timeout=None) as watch:
         for _ in range(100):
             clock[0] += 0.25
