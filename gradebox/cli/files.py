@@ -95,7 +95,8 @@ def _without_json(text: str, path: Path) -> str:
 def read_threads(path: Path | None, column: list[str] | None = None) -> "list[Thread] | None":
     """The threads for a test run in a file of JSON lines, or of rows whose columns are named; None without a file.
 
-    White space at the very end is no line, as in a batch. Exits 2 if a line is no thread, which the message names.
+    White space at the very end is no line, as in a batch. Exits 2 if a line is no thread, which the message names, or
+    if the file is of another kind.
 
     Raises:
         typer.BadParameter: a line is no JSON object, or a column is wrong or has no file.
@@ -106,7 +107,7 @@ def read_threads(path: Path | None, column: list[str] | None = None) -> "list[Th
         return None
     from gradebox.client.dataset_rows import with_columns
     from gradebox.client.thread_line import to_line
-    from gradebox.client.threads import each_of
+    from gradebox.client.threads import check_kind, each_of
 
     if not path.stat().st_size:
         raise typer.BadParameter(f"{path} is empty: write at least one thread, one JSON object a line")
@@ -114,10 +115,11 @@ def read_threads(path: Path | None, column: list[str] | None = None) -> "list[Th
         text = b"".join(islice(file, REQUEST_THREADS))
         more = any(line.strip() for line in file)
     lines = (text if more else text.rstrip()).splitlines()
-    rows = [_row(line, number, path) for number, line in enumerate(lines, 1)]
-    if more:
-        note(f"the test run takes the first {REQUEST_THREADS:,} threads in {path}")
     try:
+        check_kind(text)
+        rows = [_row(line, number, path) for number, line in enumerate(lines, 1)]
+        if more:
+            note(f"the test run takes the first {REQUEST_THREADS:,} threads in {path}")
         threads = list(each_of(with_columns(rows, columns(column))))
         for number, thread in enumerate(threads):
             to_line(thread, number)

@@ -40,8 +40,14 @@ _OTHER_FILES = {
     b"\x28\xb5\x2f\xfd": ("compressed by zstd", "unzstd FILE"),
     b"\xff\xfe": ("UTF-16", "iconv -f UTF-16 -t UTF-8 FILE"),
     b"\xfe\xff": ("UTF-16", "iconv -f UTF-16 -t UTF-8 FILE"),
+    b"PK\x03\x04": (
+        "a zip archive, or a workbook of Excel",
+        "unzip FILE; in Python, pandas.read_excel(FILE).to_json(OUT, orient='records', lines=True)",
+    ),
     b"PAR1": ("Parquet", "in Python, pandas.read_parquet(FILE).to_json(OUT, orient='records', lines=True)"),
     b"[": ("one JSON array", "jq -c '.[]' FILE"),
+    b"{\n": ("JSON over several lines", "jq -c . FILE"),
+    b"{\r\n": ("JSON over several lines", "jq -c . FILE"),
 }
 _AFTER_LINE = (b"", b"\n", b"\r")
 

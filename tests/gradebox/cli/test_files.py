@@ -23,3 +23,11 @@ def test_no_more_of_a_file_is_parsed_than_the_test_run_takes(
     path.write_text('{"completion": "a"}\n{"com\n')
     with pytest.raises(typer.BadParameter, match=r"line 2 of .* no JSON: Unterminated string starting at position 1"):
         read_threads(path)
+
+
+def test_a_file_of_another_kind_is_told_with_its_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "threads.json"
+    path.write_text('[{"completion": "a"}]')
+    with pytest.raises(SystemExit, match="2"):
+        read_threads(path)
+    assert f"{path}: the file of threads is one JSON array: write JSON" in capsys.readouterr().err

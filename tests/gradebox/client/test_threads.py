@@ -339,6 +339,11 @@ def test_the_first_threads_of_a_file_are_looked_at(tmp_path: Path, caplog: pytes
         (gzip.compress(b"{}", mtime=0), "compressed by gzip: write JSON, one thread a line, as UTF-8 (gunzip FILE)"),
         ('{"completion": ""}'.encode("utf-16"), "UTF-16: write JSON, one thread a line"),
         (b'[\n{"completion": ""}]', "one JSON array: write JSON, one thread a line, as UTF-8 (jq -c '.[]' FILE)"),
+        (
+            b'{\r\n  "completion": ""\r\n}',
+            "JSON over several lines: write JSON, one thread a line, as UTF-8 (jq -c . FILE)",
+        ),
+        (b"PK\x03\x04\x14\x00", "a zip archive, or a workbook of Excel: write JSON, one thread a line"),
     ],
 )
 def test_a_file_of_another_kind_is_refused(start: bytes, said: str) -> None:
