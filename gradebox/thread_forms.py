@@ -90,7 +90,8 @@ def _form(value: dict[str, Any]) -> str:
     if not found:
         raise ValueError(
             f'a thread needs "messages", "turns" or "completion", and this object has {_names(value)}: if it is a '
-            "row of a dataset, map its columns with columns= in Python, or --column in the shell"
+            'row of a dataset, map its columns, as in columns={"response": "completion"} in Python, or --column '
+            "response=completion in the shell"
         )
     others = [name for form in _FORMS if form != found[0] for name in _FORMS[form] if name in value]
     if others:

@@ -109,12 +109,8 @@ def _why_none(batch: "BatchHandle", path: Path | None) -> str:
         return ""
     with path.open("rb") as file:
         start = file.readline(60).decode("utf-8", "replace").rstrip()
-    if start.startswith("{"):
-        return (
-            f": no line of {path} is a thread. If the lines are rows of a dataset, map their columns, as in "
-            "--column question=prompt --column response=completion"
-        )
-    return f": no line of {path} is a thread. The file begins with {start!r}, and each line must be a JSON object"
+    why = "" if start.startswith("{") else f". The file begins with {start!r}, and each line must be a JSON object"
+    return f": no line of {path} is a thread{why}"
 
 
 def note_errors(batch: "BatchHandle") -> None:
@@ -197,7 +193,7 @@ def _uploading(path: Path | None) -> Iterator[BinaryIO | None]:
         return
     bar = console(stderr=True)
     with open_threads(path) as file:
-        if not bar.is_terminal or not path.is_file():
+        if not bar.is_interactive or not path.is_file():
             yield file
             return
         size = path.stat().st_size

@@ -454,7 +454,8 @@ def test_rows_without_columns_are_told_of_the_option(service: Service, grader: s
 
     assert scored.returncode == 1
     assert "this object has question, answer: if it is a row of a dataset, map its columns" in scored.stderr
-    assert "is a thread. If the lines are rows of a dataset, map their columns, as in --column" in scored.stderr
+    assert "or --column response=completion in the shell" in scored.stderr
+    assert scored.stderr.endswith("rows.jsonl is a thread\n")
 
 
 def test_rows_are_threads_of_a_test_run(service: Service, tmp_path: Path) -> None:
