@@ -38,8 +38,10 @@ def compare(
 def agreement(
     invocation: Invocation,
     batch: Annotated[str, typer.Argument(metavar="ID", help="The batch's id.")],
-    grader: Annotated[str, typer.Argument(help="A grader of the batch, such as a judge.")],
-    label: Annotated[str, typer.Argument(help="Another grader of the batch, or a field such as metadata.label.")],
+    grader: Annotated[str, typer.Argument(metavar="GRADER", help="A grader of the batch, such as a judge.")],
+    label: Annotated[
+        str, typer.Argument(metavar="LABEL", help="Another grader of the batch, or a field such as metadata.label.")
+    ],
     threshold: Annotated[
         float | None, typer.Option(help="Scores and labels from this value on count as 1, others as 0.")
     ] = None,
