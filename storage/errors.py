@@ -23,7 +23,12 @@ CutOff is an OSError: another look, or another process, may find the file whole.
 attempt has another file.
 """
 
+from collections.abc import Collection
+from difflib import get_close_matches
+
 from runtime.errors import CannotStart
+
+_MOST_COMPARED = 200  # keys, which are compared with one that is not found
 
 
 class StorageError(Exception):
@@ -107,3 +112,10 @@ class UnknownFormat(StorageError, CannotStart):
 def no_project(key: str) -> NotFound:
     """The error for a project that does not exist. It is identical for a project that the caller may not see."""
     return NotFound(f"there is no project {key!r}, or this API key does not cover it: check the project's key")
+
+
+def no_key(noun: str, key: str, project: str, keys: Collection[str]) -> NotFound:
+    """The error for a key that no grader, model or other thing of the project has. It names a similar one of `keys`."""
+    found = get_close_matches(key, keys, 1) if len(keys) <= _MOST_COMPARED else ()
+    advice = f"did you mean {found[0]!r}?" if found else f"list the {noun}s to see which there are"
+    return NotFound(f"there is no {noun} {key!r} in project {project!r}: {advice}")

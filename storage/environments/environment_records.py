@@ -6,16 +6,15 @@ from redis.client import Pipeline
 from gradebox.schemas import Environment, EnvironmentBuild
 from storage import redis_keys
 from storage.connection import text
-from storage.errors import NotFound
+from storage.errors import NotFound, no_key
 
 
 def read(redis: Redis, project: str, key: str) -> Environment:
     """One environment without its builds. Raises NotFound."""
     value = redis.hget(redis_keys.environments(project), key)
     if value is None:
-        raise NotFound(
-            f"there is no environment {key!r} in project {project!r}: list the environments to see which there are"
-        )
+        keys = [*map(text, redis.hkeys(redis_keys.environments(project)))]
+        raise no_key("environment", key, project, keys)
     return Environment.model_validate_json(value)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import Any, NamedTuple, TypeVar, cast
 
 from redis import Redis
@@ -13,14 +12,13 @@ from storage import redis_keys
 from storage.access.audit import Audit
 from storage.access.quotas import Quotas
 from storage.connection import text, transaction
-from storage.errors import Conflict, Locked, NotFound, NotRunnable, VersionChanged
+from storage.errors import Conflict, Locked, NotFound, NotRunnable, VersionChanged, no_key
 from storage.graders import check_threads
 from storage.graders.grader_content import Custom, Proved
 from storage.idempotency import Once, answered, keep
 
 PAGE_BYTES = 4 * 1024 * 1024  # of versions in one response; one read of `_AT_ONCE` versions may exceed it
 _AT_ONCE = 16
-_MOST_COMPARED = 200  # keys, which are compared with one that is not found
 _KEPT_NUMBERS = 2000  # of deleted graders
 _FLOOR = ""  # field with the highest of the numbers that are no longer stored
 
@@ -359,17 +357,8 @@ def _of_version(version: Version) -> dict[str, Any]:
 def _read(redis: Redis, project: str, key: str) -> GraderRecord:
     value = redis.get(redis_keys.grader(project, key))
     if value is None:
-        advice = _similar(redis, project, key)
-        raise NotFound(f"there is no grader {key!r} in project {project!r}: {advice}")
+        raise no_key("grader", key, project, [*map(text, redis.smembers(redis_keys.graders(project)))])
     return GraderRecord.model_validate_json(value)
-
-
-def _similar(redis: Redis, project: str, key: str) -> str:
-    """Which grader may be meant by a key that none has."""
-    name = redis_keys.graders(project)
-    few = redis.scard(name) <= _MOST_COMPARED
-    found = get_close_matches(key, map(text, redis.smembers(name)), 1) if few else ()
-    return f"did you mean {found[0]!r}?" if found else "list the graders to see which there are"
 
 
 def _free(redis: Redis, project: str, key: str) -> None:

@@ -15,8 +15,8 @@ from redis.client import Pipeline
 
 from storage.access.audit import Audit
 from storage.access.quotas import Quotas
-from storage.connection import transaction
-from storage.errors import Conflict, KeyNeeded, NotFound
+from storage.connection import text, transaction
+from storage.errors import Conflict, KeyNeeded, no_key
 from storage.models.secret_key import SecretKey, SecretKeyError
 
 MAX_CONCURRENCY = 16  # concurrent requests, if the project sets no limit
@@ -194,9 +194,7 @@ class Registry(ABC, Generic[Record, Shown]):
     def _read(self, redis: Redis, project: str, key: str) -> Record:
         value = redis.hget(self._name(project), key)
         if value is None:
-            raise NotFound(
-                f"there is no {self.noun} {key!r} in project {project!r}: list the {self.noun}s to see which there are"
-            )
+            raise no_key(self.noun, key, project, [*map(text, redis.hkeys(self._name(project)))])
         return msgspec.json.decode(value, type=self.record)
 
     def _seal(self, project: str, key: str, url: str, api_key: str) -> str:

@@ -174,6 +174,8 @@ def test_where_nothing_is_ready_no_other_build_is_named(store: Store) -> None:
     assert str(failed.value) == "environment math@1 could not be built (no wheels): update it to try again"
     with pytest.raises(NotFound, match="no build 7, its newest is 1"):
         store.environments.usable("default", "math", 7)
+    with pytest.raises(NotFound, match="no environment 'maths' in project 'default': did you mean 'math'"):
+        store.environments.usable("default", "maths")
 
 
 def test_who_waits_is_told_of_each_change(store: Store) -> None:
