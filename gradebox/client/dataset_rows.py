@@ -1,6 +1,7 @@
 """Converts rows of a dataset into threads."""
 
 import json
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from gradebox.rewards.plain import metadata, plain_in
 
 _MEMBERS = ("messages", "turns", "prompt", "completion", "metadata", "id")
 _NAMED = (*_MEMBERS, "completions")  # what a column may be mapped to; "completions" is for groups
+
+_log = logging.getLogger("gradebox")
 
 Columns = Mapping[str, str]
 """Maps columns of a row to members of a thread: `{"question": "prompt", "response": "completion"}`. A column with the
@@ -62,7 +65,19 @@ class _Rows(Repeatable):
                     f"row {number} is a {type(row).__name__}, and columns= needs dicts "
                     "such as a datasets.Dataset or a pandas.DataFrame gives"
                 )
+            if number == 0:
+                _report_no_prompt(row, self.columns)
             yield _thread(row, self.columns, number)
+
+
+def _report_no_prompt(row: Mapping[Any, Any], columns: Columns) -> None:
+    """Logs a warning if a column is mapped to the completion and none is the prompt, because judges need it."""
+    if "completion" in columns.values() and "prompt" not in {*columns.values(), *row}:
+        _log.warning(
+            "no column is the prompt, so the threads have no turn of the user. If the grader reads it, map it too. "
+            "Columns that become metadata: %s",
+            ", ".join(str(name) for name in row if name not in (*columns, *_MEMBERS))[:200] or "none",
+        )
 
 
 def _read(rows: Threads) -> Iterator[object]:

@@ -49,6 +49,23 @@ def test_columns_are_what_they_are_called_and_others_are_metadata(
     assert sent(make(tmp_path), COLUMNS) == [THREAD, THREAD]
 
 
+@pytest.mark.parametrize(
+    ("row", "columns", "is_told"),
+    [
+        (ROW, {"response": "completion"}, True),
+        (ROW, COLUMNS, False),
+        ({"prompt": "2+2?", "response": "4"}, {"response": "completion"}, False),
+        ({"completion": "4", "question": "2+2?"}, {}, False),
+    ],
+)
+def test_a_completion_without_its_prompt_is_told_once(
+    row: dict[str, Any], columns: dict[str, str], is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent([row, row], columns)
+    assert len(caplog.messages) == is_told
+    assert all("is the prompt" in text and text.endswith("metadata: question, answer") for text in caplog.messages)
+
+
 def test_what_can_be_read_again_is_sent_again_whole() -> None:
     rows = with_columns([ROW], COLUMNS)
     assert Resend(rows).possible
