@@ -65,7 +65,8 @@ def _show_comparison(found: "Comparison") -> None:
     columns = ["batch", "grader", "rows", "scored", "errors", "not applicable", "mean of pairs", "passed of pairs"]
     table(columns, rows)
     say(f"difference: {cell(found.difference)}{_bounds(found.interval)}")
-    say(f"pairs by {found.paired_by}: {found.higher:,} higher, {found.lower:,} lower, {found.same:,} same")
+    by = {"id": "id", "index": "position, as not both batches have ids"}[found.paired_by]
+    say(f"pairs by {by}: {found.higher:,} higher, {found.lower:,} lower, {found.same:,} same")
     say(f"flipped at {cell(found.threshold)}: {found.flipped_up:,} up, {found.flipped_down:,} down")
     if found.flips:
         flips = [(one.id, one.index_a, one.index_b, one.score_a, one.score_b) for one in found.flips]

@@ -639,7 +639,7 @@ def test_batches_are_compared_and_a_grader_with_labels(service: Service, grader:
     compared = service.run("compare", batch, batch)
     assert compared.returncode == 0, compared.stderr
     assert "difference: 0\n" in compared.stdout
-    assert "pairs by index: 0 higher, 0 lower, 6 same" in compared.stdout
+    assert "pairs by position, as not both batches have ids: 0 higher, 0 lower, 6 same" in compared.stdout
     assert json.loads(service.run("compare", batch, batch, "--json").stdout)["pairs"] == 6
     ids = []
     for name in ("1", '"1"'):
