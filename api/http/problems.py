@@ -67,7 +67,8 @@ _STORAGE = {
 _HTTP = {
     404: (
         "not-found",
-        "there is nothing at this path: /docs lists the paths below /v1, and docs/ has those of other clients",
+        "there is nothing at this path. gradebox's client takes the service's URL without /v1: /docs lists the paths "
+        "below it, and docs/ has the base URLs of other clients",
     ),
     405: ("method-not-allowed", "this path does not support this method: /docs lists those that it supports"),
 }

@@ -11,7 +11,7 @@ from tests.api.conftest import PROJECT, problem
 
 
 def test_a_path_that_is_not_there(client: httpx.Client) -> None:
-    assert "/docs" in problem(client.get("/v2/nothing"), 404, "not-found")
+    assert "URL without /v1: /docs lists" in problem(client.get("/v1/v1/nothing"), 404, "not-found")
 
 
 def test_a_method_that_is_not_there(client: httpx.Client) -> None:
