@@ -5,13 +5,20 @@ from typing import Annotated, Literal
 
 import typer
 
-from gradebox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
+from gradebox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MEMORY_MB, MIN_MEMORY_MB, TIMEOUT_S
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The grader's key.")]
 Name = Annotated[str | None, typer.Option(help="A name for display.")]
 Description = Annotated[str | None, typer.Option(help="What the grader looks for.")]
 Isolation = Literal["auto", "batch", "completion"]  # a copy from the schemas, whose import would slow down `--help`
-IsolationChoice = Annotated[Isolation | None, typer.Option("--isolation", help="Between completions.")]
+IsolationChoice = Annotated[
+    Isolation | None,
+    typer.Option(
+        "--isolation",
+        help="batch grades all completions in one process, completion each in its own; a new grader has auto, which "
+        "takes completion if the source can run code of completions.",
+    ),
+]
 OptionalFile = Annotated[
     Path | None, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The grader's source.")
 ]
@@ -48,7 +55,9 @@ EndpointKey = Annotated[
 ]
 TimeoutS = Annotated[
     float | None,
-    typer.Option("--timeout-s", min=0.001, max=MAX_TIMEOUT_S, help="Seconds for one completion."),
+    typer.Option(
+        "--timeout-s", min=0.001, max=MAX_TIMEOUT_S, help=f"Seconds for one completion; {TIMEOUT_S:g} for a new grader."
+    ),
 ]
 EnvironmentKey = Annotated[
     str | None,
@@ -62,5 +71,11 @@ AskChoice = Annotated[
     ),
 ]
 MemoryMb = Annotated[
-    int | None, typer.Option("--memory-mb", min=MIN_MEMORY_MB, max=MAX_MEMORY_MB, help="MiB for the grader.")
+    int | None,
+    typer.Option(
+        "--memory-mb",
+        min=MIN_MEMORY_MB,
+        max=MAX_MEMORY_MB,
+        help=f"MiB for the grader; {MEMORY_MB}, or 512 with packages, for a new one.",
+    ),
 ]
