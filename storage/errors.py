@@ -111,7 +111,10 @@ class UnknownFormat(StorageError, CannotStart):
 
 def no_project(key: str) -> NotFound:
     """The error for a project that does not exist. It is identical for a project that the caller may not see."""
-    return NotFound(f"there is no project {key!r}, or this API key does not cover it: check the project's key")
+    return NotFound(
+        f"there is no project {key!r}, or this API key does not cover it: name one of `gradebox projects list` by "
+        "--project, project= or GRADEBOX_PROJECT"
+    )
 
 
 def no_key(noun: str, key: str, project: str, keys: Collection[str]) -> NotFound:

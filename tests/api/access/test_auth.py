@@ -26,7 +26,8 @@ def test_a_key_sees_its_own_projects_alone(service: Service, client: httpx.Clien
     with keyed(client, service, "read", "other") as narrow:
         assert narrow.get("/v1/projects/other/graders").json() == []
         assert [project["key"] for project in narrow.get("/v1/projects").json()] == ["other"]
-        problem(narrow.delete(f"{PROJECT}/graders/exact"), 404, "not-found")  # whatever the role
+        told = problem(narrow.delete(f"{PROJECT}/graders/exact"), 404, "not-found")  # whatever the role
+        assert "name one of `gradebox projects list` by --project, project= or GRADEBOX_PROJECT" in told
 
 
 def test_only_a_key_for_everything_manages_keys(service: Service, client: httpx.Client) -> None:
