@@ -163,7 +163,7 @@ class KeyAuth(httpx.Auth):
         return None if self._key is None else self._key.found
 
     def _checked(self, key: FoundKey) -> _Key:
-        if not key.secret.isascii() or not key.secret.isprintable():
+        if not key.secret.isascii() or not key.secret.isprintable() or " " in key.secret:
             raise GradeboxError("the API key holds characters that no key has: check GRADEBOX_API_KEY or api_key=")
         return _Key(key, None if key.owner is None else Listeners(self._url, key.owner))
 

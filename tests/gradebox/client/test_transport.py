@@ -463,9 +463,10 @@ def test_what_is_no_time_is_refused(given: dict[str, float]) -> None:
         Rules("http://127.0.0.1:8000", "k", **{"timeout": 5.0, **given})
 
 
-def test_a_key_that_cannot_be_sent_is_refused_without_being_shown() -> None:
+@pytest.mark.parametrize("key", ["schlüssel", "schluessel\n", "schluessel "])
+def test_a_key_that_cannot_be_sent_is_refused_without_being_shown(key: str) -> None:
     with pytest.raises(GradeboxError, match="API key") as raised:
-        transport(lambda _: httpx.Response(200), key="schlüssel")
+        transport(lambda _: httpx.Response(200), key=key)
     assert "schl" not in str(raised.value)
 
 
