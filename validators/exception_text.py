@@ -26,6 +26,10 @@ _MEMBERS = (
 )
 _METHOD = f". A method is used without a call: `completion()` is a method. {_MEMBERS}"
 _NONE = ". If it is `thread.completion()` that is None: the thread does not end with a turn of the assistant."
+_NO_NETWORK = (
+    ". The sandbox has no network: send data in the metadata or an environment, and ask models and endpoints that are "
+    "registered."
+)
 _READ_VARIABLE = type(os.environ).__getitem__.__code__
 _MOST_FRAMES = 20
 _MOST_LINE = 200
@@ -66,7 +70,8 @@ def explain(error: BaseException, text: str, most_bytes: int = _MOST_TEXT) -> Ex
     causes = _causes(error)
     trace = _trace(frames, headline, texts) or (headline if causes else "")
     trace = _with_causes(trace, causes, texts, most_bytes)
-    message = headline + _hint(error) + _own_place(frames)
+    hint = _hint(error) or _of_name_resolution([error, *(cause for cause, _ in causes)])
+    message = headline + hint + _own_place(frames)
     return Explained(message, _line(frames), trace, _first_cause(causes, texts))
 
 
@@ -273,6 +278,16 @@ def _of_file(_: BaseException) -> str:
     return ". The sandbox sees no files of your machine: put the data into the source, the metadata or an environment."
 
 
+def _of_name_resolution(errors: list[BaseException]) -> str:
+    """A hint if a host's name was looked up: libraries raise errors of their own from the one of `socket`."""
+    return _NO_NETWORK if any(name_of(type(error)) == "gaierror" for error in errors) else ""
+
+
+def _of_permission(error: BaseException) -> str:
+    is_refused = _text_of(error, _MOST_LINE).startswith("[Errno 1] ")
+    return f". The sandbox refuses this call{_NO_NETWORK}" if is_refused else ""
+
+
 def _of_lookup(error: BaseException) -> str:
     if "nltk.download(" not in _text_of(error, _MOST_TEXT):
         return ""
@@ -305,6 +320,7 @@ _HINTS: tuple[tuple[type, Callable[[BaseException], str]], ...] = (
     (MemoryError, _of_memory),
     (KeyError, _of_key),
     (FileNotFoundError, _of_file),
+    (PermissionError, _of_permission),
     (LookupError, _of_lookup),
     (RecursionError, _of_recursion),
     (RuntimeError, _of_run),

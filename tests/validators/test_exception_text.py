@@ -84,6 +84,14 @@ def test_forged_texts_of_modules(forged: object, monkeypatch: pytest.MonkeyPatch
         ),
         ("raise MemoryError", "MemoryError: use less memory, or raise `memory_mb` of the grader."),
         ("open('/no/file')", "The sandbox sees no files of your machine: put the data into the source, the metadata"),
+        (
+            "import socket\ntry: raise socket.gaierror(-3, 'no')\nexcept OSError as e: raise OSError('no page') from e",
+            "OSError: no page. The sandbox has no network: send data in the metadata or an environment",
+        ),
+        (
+            "raise PermissionError(1, 'Operation not permitted')",
+            "The sandbox refuses this call. The sandbox has no network: send data",
+        ),
         ("import os\nos.environ['NO_' + 'SUCH']", "has no environment variables of yours: write the value into"),
         ("def f(): f()\nf()", "A function calls itself without an end"),
     ],
