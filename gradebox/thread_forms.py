@@ -141,7 +141,9 @@ def _listed(messages: object, where: str) -> list[tuple[dict[str, Any], str]]:
     listed = []
     for number, message in enumerate(messages):
         if type(message) is not dict or not isinstance(message.get("role"), str):
-            raise ValueError(f'{where}[{number}] must be an object with "role" and "content"')
+            shares = type(message) is dict and {"from", "value"} <= message.keys()
+            advice = ': write {"role": "user", "content": …} for {"from": "human", "value": …}' if shares else ""
+            raise ValueError(f'{where}[{number}] must be an object with "role" and "content"{advice}')
         listed.append((message, f"{where}[{number}]"))
     return listed
 

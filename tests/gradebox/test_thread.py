@@ -163,6 +163,7 @@ def test_a_turn_more_keeps_the_messages_before_it() -> None:
         ({"role": "user", "content": [{"type": "text"}]}, '"content"[0]: "text" must be a string, and is null'),
         ({"role": "user", "content": {"text": "q"}}, '"content" must be a string or a list of parts, and is an object'),
         ({"content": "q"}, 'must be an object with "role" and "content"'),
+        ({"from": "human", "value": "q"}, 'write {"role": "user", "content": …} for {"from": "human"'),
         ("q", 'must be an object with "role" and "content"'),
     ],
 )
