@@ -228,9 +228,8 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     if str(path) == "-":
         yield sys.stdout.buffer
         return
-    own = path
-    if path.is_file() or not path.exists():  # not a pipe or a device
-        target = path.resolve()
+    own, target = path, path.resolve()
+    if (path.is_file() or not path.exists()) and os.access(target.parent, os.W_OK):  # not a pipe or a device
         own = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
         if path.exists() and not os.access(path, os.W_OK):
@@ -244,7 +243,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         if own is not path:
             if target.exists():
                 shutil.copymode(target, own)
-            own.replace(target)
+            shutil.move(own, target)  # copies it if the older file is a mount
     except OSError as error:
         if error.errno is not None and error.filename is None:  # a failed write; a timeout has no number
             error.filename = str(path)
