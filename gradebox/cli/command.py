@@ -32,7 +32,11 @@ class Command(TyperCommand):
             for number, option in enumerate(single):
                 if option in single[:number]:
                     ctx.fail(f"{max(option.opts, key=len)} is given twice, and takes one value: leave one out")
-        rest = super().parse_args(ctx, args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")  # Pydantic's, for a choice that there is not
+            raise
         for name, value in ctx.params.items():
             if isinstance(value, float) and not isfinite(value):
                 ctx.fail(f"--{name.replace('_', '-')} is {value}, and must be a finite number")

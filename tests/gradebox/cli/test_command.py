@@ -23,9 +23,10 @@ def test_no_command_takes_the_last_of_two_values() -> None:
         (["budget", "set", "--cost", "inf"], "--cost is inf, and must be a finite number"),
         (["batches", "feedback", "a", "--model", "b", "--threshold", "nan"], "--threshold is nan, and must be"),
         (["graders", "create", "a", __file__, "--timeout-s", "nan"], "'--timeout-s'"),
+        (["keys", "create", "a", "--role", "admin"], "for '--role': 'admin' is not one of 'read', 'score', 'manage'."),
     ],
 )
-def test_a_command_refuses_numbers_that_are_not_finite_and_a_second_value(arguments: list[str], said: str) -> None:
+def test_what_a_command_refuses(arguments: list[str], said: str) -> None:
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 2
     assert said in done.output
