@@ -18,6 +18,7 @@ from gradebox.cli import (
     graders,
     keys,
     models,
+    outcome_table,
     pages,
     projects,
     run,
@@ -38,17 +39,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-_OF_MACHINE = (server.serve, server.api, server.worker, server.doctor, server.selftest, run.run)
+_OF_MACHINE = (server.serve, server.api, server.worker, server.doctor, server.selftest)
 _OF_CLIENT: tuple[Callable[..., None], ...] = (
     *(validate.validate, score.score, compare.compare, compare.agreement),
     *(audit.audit, spending.spending, pages.pages),
 )
-for each in _OF_MACHINE:
-    app.command(cls=Command)(each)
+app.command(cls=Command)(run.run)
 for each in _OF_CLIENT:
     client_command(app)(each)
+for each in _OF_MACHINE:
+    app.command(cls=Command)(each)
 client_command(graders.app, "export")(transfer.export)
 client_command(graders.app, "import")(transfer.import_)
+client_command(batches.app, "table")(outcome_table.show_table)
 client_command(batches.app)(feedback.feedback)
 app.add_typer(graders.app, name="graders")
 app.add_typer(batches.app, name="batches")

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Shows and steers batches.", no_args_is_help=True)
 
-client_command(app, "table")(outcome_table.show_table)
-
 Id = Annotated[str, typer.Argument(metavar="ID", help="The batch's id.")]
 
 
