@@ -8,13 +8,14 @@
    stands inside braces of prose, makes the reply invalid. So does one that also stands in what the model was sent: it
    may be quoted from a completion.
 
-JSON in which an object has a member twice is invalid. Where options are chosen, a text without an object may be the
-exact name of one.
+JSON in which an object has a member twice, or a number is too large for a float, is invalid. Where options are chosen,
+a text without an object may be the exact name of one.
 """
 
 import re
 from collections.abc import Iterable
 from json import JSONDecoder
+from math import isfinite
 from typing import Any, NamedTuple
 
 from gradebox.same_json import same
@@ -171,5 +172,13 @@ def _refuse(why: str) -> Any:
     raise ValueError(why)
 
 
-decoder = JSONDecoder(object_pairs_hook=_once, parse_constant=lambda name: _refuse(f"{name} is no JSON"))
-"""Decodes JSON in which no object has a member twice."""
+def _finite(digits: str) -> float:
+    """A float. One such as `1e999` would be infinite: above every threshold, and the upper bound of every range."""
+    number = float(digits)
+    return number if isfinite(number) else _refuse(f"{digits:.80} is too large a number")
+
+
+decoder = JSONDecoder(
+    object_pairs_hook=_once, parse_float=_finite, parse_constant=lambda name: _refuse(f"{name} is no JSON")
+)
+"""Decodes JSON in which no object has a member twice, and each number is finite."""

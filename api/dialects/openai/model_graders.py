@@ -45,9 +45,7 @@ _HOW = (
     f"`result` is the score:\n{JSONEncoder().encode(_SCHEMA)}"
 )
 _SCORE = """\
-from math import inf
-
-from gradebox import Model, ModelError, StringThread
+from gradebox import Model, StringThread
 
 MODEL = Model({model!r})
 SCHEMA = {schema!r}
@@ -58,10 +56,7 @@ async def grade(thread: StringThread) -> float:
     messages = [{{"role": role, "content": content}} for role, content in thread.get_turns()]
     messages[-1]["content"] += HOW
     reply = await MODEL.chat(messages, schema=SCHEMA, **{options!r})
-    result = reply.data["result"]
-    if result in (inf, -inf):
-        raise ModelError("invalid_reply", f"the result is {{result}}, and a score is a finite number", reply=reply.text)
-    return float(min(max(result, {low!r}), {high!r}))
+    return float(min(max(reply.data["result"], {low!r}), {high!r}))
 """
 _LABEL = """\
 from gradebox import Model, StringThread

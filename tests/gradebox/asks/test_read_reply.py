@@ -86,6 +86,9 @@ def test_what_names_no_option_is_none(text: str) -> None:
         '{"option": "yes", "details": {"a": 1, "a": 2}}',
         f"{NO[:-1]}, {YES[1:]}",
         '{"option": 1} {"option": true}',
+        # a number that is none
+        '{"option": "yes", "sure": 1e999}',
+        'So: {"option": "yes", "sure": -1e999}',
         # thinking that does not end
         f"<think>maybe {YES}? Hmm, no, it is bad, because",
         f"Let me see. <think>maybe {YES}? Hmm, no, it is bad, because",
