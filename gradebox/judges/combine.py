@@ -11,7 +11,7 @@ from gradebox.judges.bounded import bounded
 from gradebox.judges.combined_part import Judge, Part, PartConfig, read_parts
 from gradebox.judges.failures import as_detail, no_score
 from gradebox.judges.formula import FUNCTIONS, Formula, Undefined
-from gradebox.judges.means import weighted_mean
+from gradebox.judges.means import is_number, weighted_mean
 from gradebox.judges.together import together
 from gradebox.score import NotApplicable, Score
 from gradebox.thread import StringThread
@@ -119,6 +119,8 @@ class Combine:
 async def _asked(part: Part, thread: StringThread) -> Said:
     try:
         result = await part.judge(thread)
+        if not isinstance(result, bool) and not is_number(result):  # `Score` would read the text "0.7"
+            return ModelError("failed", f"it returned {result!r:.80}, and a score is a finite number")
         return result if isinstance(result, Score) else Score(result)
     except (ModelError, NotApplicable) as why:
         return why

@@ -3,7 +3,8 @@
 import asyncio
 import json
 from contextlib import ExitStack
-from typing import Any
+from math import inf, nan
+from typing import Any, cast
 
 import pytest
 
@@ -168,6 +169,19 @@ def test_what_a_judge_in_the_source_raises_fails_its_part() -> None:
 
     with pytest.raises(ModelError, match="b: KeyError: 'answer'") as failed:
         asyncio.run(Combine({"a": own, "b": broken})(THREAD))
+    assert failed.value.details is not None
+    assert failed.value.details["parts"]["a"]["score"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "returned", ["0.7", None, nan, inf, 10**400, Score(nan)], ids=["text", "none", "nan", "inf", "huge", "score"]
+)
+def test_a_judge_in_the_source_that_returns_no_finite_number_fails_its_part(returned: Any) -> None:
+    async def wrong(thread: StringThread) -> float:
+        return cast("float", returned)
+
+    with pytest.raises(ModelError, match=r"b: it returned .*, and a score is a finite number") as failed:
+        asyncio.run(Combine({"a": own, "b": wrong}, formula="min(a, b)")(THREAD))
     assert failed.value.details is not None
     assert failed.value.details["parts"]["a"]["score"] == 1.0
 
