@@ -84,7 +84,8 @@ def current() -> Answerer:
     asker = asker_of()
     if asker is None:
         raise RuntimeError(
-            "asks of a grader cannot be answered here: run it in a service, or use `gradebox.testing` in your own tests"
+            "asks of a grader cannot be answered here: run it in a service, or use `gradebox.testing` in your own "
+            "tests, and ask in `grade` itself, not in a thread that it starts"
         )
     return asker
 

@@ -49,6 +49,7 @@ class AskingLoop:
             BaseException: whatever the coroutine raises.
         """
         self._selector.replay = replay
+        replay.loop = self._loop
         return self._loop.run_until_complete(coroutine)
 
     def end_tasks(self) -> bool:

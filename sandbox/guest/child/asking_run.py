@@ -28,7 +28,7 @@ from sandbox.guest.protocol.grader_limits import GraderLimits
 from sandbox.guest.protocol.records import ASKED, BAD_INPUT, NO_COMPLETION, NOT_APPLICABLE, SCORED
 
 if TYPE_CHECKING:
-    from asyncio import Future
+    from asyncio import AbstractEventLoop, Future
 
     from sandbox.guest.child.asking_loop import AskingLoop
 
@@ -65,7 +65,7 @@ class Replay:
             self._known.setdefault(digest or answer["name"], []).append(answer)
         self._made = 0
         self._held: list[tuple[Future[Answer], Answer]] = []
-        self.in_loop = False
+        self.loop: AbstractEventLoop | None = None  # that of the run, if it has one
         self.requests: list[bytes] = []
         self.waiting = 0  # asks without a known answer that the grader waits for
 
@@ -82,13 +82,14 @@ class Replay:
     async def answer(self, request: bytes) -> Answer:
         """Returns a known answer when the grader waits for nothing else; waits for another until this run is ended."""
         self._count()
+        self._check_loop()
         if self._known and (known := self._known.get(digest := sha256(request).hexdigest())):
             note_used(digest)
             return await self._held_until_idle(known.pop(0))
         self.requests.append(request)
         self.waiting += 1
         try:
-            if not self.in_loop:
+            if self.loop is None:
                 await Pause()
             from asyncio import get_running_loop
 
@@ -108,7 +109,7 @@ class Replay:
         return True
 
     async def _held_until_idle(self, answer: Answer) -> Answer:
-        if not self.in_loop:
+        if self.loop is None:
             await Pause()
             return answer
         from asyncio import get_running_loop
@@ -136,6 +137,20 @@ class Replay:
     def remember(self, request: bytes) -> None:
         """Keeps a value for later runs."""
         self.requests.append(request)
+
+    def _check_loop(self) -> None:
+        """Raises RuntimeError in another event loop, such as that of `asyncio.run` in a thread: whether that one waits
+        only for answers is not seen, so the run would not end.
+        """
+        if self.loop is None:
+            return
+        from asyncio import get_running_loop
+
+        if get_running_loop() is not self.loop:
+            raise RuntimeError(
+                "a model, an endpoint or a grader is asked in an event loop of its own, as by `asyncio.run` in a "
+                "thread: await it in `grade` itself"
+            )
 
     def _count(self) -> None:
         self._made += 1
@@ -229,7 +244,6 @@ class AskingRun:
         if self._grader.needs_loop:
             from sandbox.guest.child.asking_loop import AskingLoop
 
-            replay.in_loop = True
             if self._loop is None:
                 self._loop = AskingLoop()
             return self._loop.run(coroutine, replay)

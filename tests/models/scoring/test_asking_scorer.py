@@ -429,6 +429,22 @@ def test_a_model_that_is_named_while_grade_runs_is_refused(pool: Pool) -> None:
     assert "module level" in outcome.error.message
 
 
+@pytest.mark.parametrize(
+    ("thread", "told"),
+    [
+        ("asyncio.to_thread(asyncio.run, judge.chat('?'))", "await it in `grade` itself"),
+        ("asyncio.get_running_loop().run_in_executor(None, asyncio.run, judge.chat('?'))", "and ask in `grade` itself"),
+    ],
+)
+def test_an_ask_in_a_thread_is_an_error_that_says_so(pool: Pool, thread: str, told: str) -> None:
+    """It was a timeout, with advice to look for a slow regular expression."""
+    (outcome,) = scored(
+        pool, asks(f"\n    return float((await {thread}).text)\n"), Scripted(lambda _: text("1")), lines("x")
+    )
+    assert outcome.error is not None
+    assert (outcome.error.kind, told in outcome.error.message) == ("exception", True), outcome.error
+
+
 def test_a_crash_behind_an_answer_costs_one_completion(pool: Pool) -> None:
     source = JUDGE.replace(
         "    return Score",
