@@ -13,7 +13,7 @@ from storage.models.kept_replies import Keeping
 from storage.models.spending import Budget, BudgetStanding, CountedAsk, SpendingStore
 
 _MOST_CACHED = 10_000  # batches whose spending is cached
-_SPENDING_FRESH_S = 2.0  # lifetime of cached spending
+_SPENDING_FRESH_S = 2.0  # lifetime of cached spending, if there is no budget
 
 
 class OverBudget(Exception):
@@ -44,11 +44,11 @@ class AskSpending:
         """Return whether there is a budget. Raises OverBudget if it is spent, or is that of a batch and does not limit
         this model, whose price is in `currency`; and BatchEnded if the batch has ended.
 
-        The spending is that of all processes: each reply of Redis to this process brings it up to date.
+        The spending is that of all processes. If there is a budget, it is read for each ask: other processes spend too.
         """
         at, known = self._known.get((asked.project, asked.batch), (0.0, None))
-        if known is None or known.is_ended or monotonic() - at > _SPENDING_FRESH_S:  # a batch that ended may be retried
-            known = await self.look(asked)
+        if known is None or known.is_ended or known.budget or context.budget or monotonic() - at > _SPENDING_FRESH_S:
+            known = await self.look(asked)  # also of a batch that ended: it may be retried
         if known.is_ended:
             raise BatchEnded
         if _is_unlimited(asked, currency, context.budget):  # batches with such models are refused, but prices change

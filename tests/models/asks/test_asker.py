@@ -740,6 +740,19 @@ def test_a_budget_ends_asking(store: Store) -> None:
         assert "reply" in told(asker, request("another batch"), other)[0]
 
 
+def test_a_worker_sees_at_once_that_another_has_spent_the_budget(store: Store) -> None:
+    """It sent an ask for each of its places, because it had read the spending less than two seconds before."""
+    with ModelServer() as server, asking(store) as one, asking(store) as other:
+        register(store, server)
+        context = CONTEXT._replace(batch=running(store, "b"), budget=Budget(tokens=150), keep=False)
+        assert "reply" in told(one, request("first"), context)[0]
+        for number in range(9):
+            told(other, request(str(number)), context)
+        futures = [one.ask(request(f"late {number}"), context, lambda: True) for number in range(8)]
+        assert all(future.result(20).is_error for future in futures)
+        assert len(server.bodies) == 10
+
+
 def test_no_more_is_asked_for_a_batch_that_was_cancelled(store: Store) -> None:
     """Its chunks see the end themselves only after a quarter of a second."""
     context = CONTEXT._replace(batch=running(store, "b1"))
@@ -780,7 +793,6 @@ def test_a_budget_of_a_project_ends_asking_until_it_is_raised(store: Store, serv
     assert "reply" in told(asker, request("2"))[0]
     assert error(asker, request("3"))["message"].startswith("the project's budget of 20 tokens a day is used up: raise")
     store.spending.set_budget("default", Budget(tokens=2000, period="day"))
-    sleep(2.1)
     assert "reply" in told(asker, request("3"))[0]
 
 
