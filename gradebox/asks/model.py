@@ -184,8 +184,10 @@ def _turns(messages: Messages) -> list[dict[str, str]]:
 
 
 def _turn(role: str, content: str) -> dict[str, str]:
-    """A message with its members in a fixed order, so that equal asks have equal bytes."""
-    return {"content": content, "role": role}
+    """A message with its members in a fixed order, so that equal asks have equal bytes. Half a surrogate pair, which
+    occurs in completions and which no server takes, becomes its escape as text, as in a reason.
+    """
+    return {"content": content.encode("utf-8", "backslashreplace").decode(), "role": role}
 
 
 def _reply(answer: dict[str, Any], data: Any) -> Reply:

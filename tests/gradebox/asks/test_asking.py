@@ -12,6 +12,7 @@ from gradebox.asks.errors import ModelError
 from gradebox.asks.model import Model
 from gradebox.asks.once import once
 from gradebox.asks.other_grader import Grader
+from gradebox.judges import BinaryJudge
 from gradebox.thread import StringThread
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"steps": {"type": "string"}, "result": {"type": "number"}}}
@@ -79,6 +80,15 @@ def test_an_ask_without_a_schema_is_one_text_which_replies_are_kept_by() -> None
         '"name":"m","sample":1,"temperature":0.0}'
     )
     assert encoded({"name": "m", "ask": "model"}) == encoded({"ask": "model", "name": "m"})
+
+
+def test_half_an_emoji_of_a_completion_is_sent_as_its_escape() -> None:
+    """Such a completion had no score: it could not be sent."""
+    recorded = Recorded({"text": '{"reasoning": "r", "score": "PASS"}'})
+    with using(recorded):
+        thread = StringThread([("user", "?"), ("assistant", "Hi \ud83d")])
+        assert asyncio.run(BinaryJudge("It is polite", "m")(thread)) == 1.0
+    assert "\nHi \\ud83d\n" in json.loads(recorded.requests[0])["messages"][-1]["content"]
 
 
 @pytest.mark.parametrize(("characters", "asks"), [(1000, 3), (200_000, 2), (262_100, 1)])
