@@ -32,7 +32,7 @@ class Advice(NamedTuple):
 OF_MODEL = Advice(
     "check the base URL, mostly ending in /v1, and the model's name there",
     "check the API key of the model",
-    "check the model's name there and its defaults",
+    "check the name there, the defaults, and the grader's `temperature` (None sends none), `max_tokens` and `seed`",
 )
 
 

@@ -159,6 +159,12 @@ def test_what_each_status_means_is_said(status: int, said: str) -> None:
     assert "defaults" not in error.fault.message
 
 
+def test_a_parameter_that_a_model_does_not_take_may_be_the_graders() -> None:
+    """Judges send a temperature of 0, which some models refuse."""
+    error = error_answers.refusal(400, {}, b'{"error": "\'temperature\' must be 1"}', KEY)
+    assert "the grader's `temperature` (None sends none)" in error.fault.message
+
+
 @pytest.mark.parametrize(
     "body",
     [
