@@ -126,7 +126,7 @@ class Model:
                 )
             return Verdict(*found)
 
-        failed = f"chose none of the options {_listed(named)}"
+        failed = f"chose none of the options {_listed(named):.500}"
         return (await self._fitting(request, turns, read, failed))[1]
 
     def _request(
@@ -199,7 +199,7 @@ def _ask_again(wrong: str) -> str:
 
 
 def _listed(options: list[str]) -> str:
-    return ", ".join(f'"{option}"' for option in options)[:500]
+    return ", ".join(f'"{option}"' for option in options)
 
 
 def _how_to_choose(options: list[str], reasoning: bool) -> str:

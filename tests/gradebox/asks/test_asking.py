@@ -91,6 +91,17 @@ def test_half_an_emoji_of_a_completion_is_sent_as_its_escape() -> None:
     assert "\nHi \\ud83d\n" in json.loads(recorded.requests[0])["messages"][-1]["content"]
 
 
+def test_a_model_is_told_all_options() -> None:
+    """Only the first 500 characters of them were listed: of 128 responses, the first 33 could win."""
+    recorded = Recorded({"text": '{"reasoning": "r", "option": "none"}'})
+    options = [f"response {number}" for number in range(1, 129)]
+    with using(recorded), pytest.raises(ModelError, match=r'the options "response 1", .{460,490}, asked 3 times$'):
+        asyncio.run(Model("m").choose("?", options))
+    messages = json.loads(recorded.requests[-1])["messages"]
+    for asked in (messages[0], messages[2]):
+        assert all(f'"{option}"' in asked["content"] for option in options)
+
+
 @pytest.mark.parametrize(("characters", "asks"), [(1000, 3), (200_000, 2), (262_100, 1)])
 def test_a_long_reply_that_does_not_fit_is_invalid_and_not_an_ask_that_is_too_large(characters: int, asks: int) -> None:
     recorded = Recorded({"text": "x" * characters})
