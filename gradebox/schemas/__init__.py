@@ -1,122 +1,63 @@
 """The wire schemas of the API. Times are ISO 8601 in UTC; names of durations include their unit."""
 
-from gradebox.schemas.access import KEY_COLUMNS, ROLES, ApiKey, AuditLine, Project, Role, SignInLink
-from gradebox.schemas.base import KEY_PATTERN, Schema
-from gradebox.schemas.batches import (
-    BATCH_COLUMNS,
-    ENDED,
-    AwaitedServer,
-    Batch,
-    BatchBudget,
-    BatchGrader,
-    BatchState,
-    FeedbackOf,
-    FeedbackOn,
-    FeedbackTarget,
-    ScoreAnswer,
-)
-from gradebox.schemas.environments import (
-    BuildState,
-    Environment,
-    EnvironmentBuild,
-    EnvironmentData,
-    EnvironmentPackage,
-    EnvironmentUse,
-)
-from gradebox.schemas.graders import (
-    GRADER_COLUMNS,
-    GraderRecord,
-    Isolation,
-    Kind,
-    Version,
-    WeaveMapping,
-    WrittenKind,
-    setting_text,
-)
-from gradebox.schemas.problem import Problem
-from gradebox.schemas.reports import CHECKS, Check, CheckName, Report, WarningPlace, on_scores
-from gradebox.schemas.servers import (
-    EndpointTrial,
-    ModelDefaults,
-    ModelFailure,
-    ModelFault,
-    ModelTrial,
-    Price,
-    ProjectEndpoint,
-    ProjectModel,
-)
-from gradebox.schemas.spending import BudgetPeriod, ProjectBudget, ProjectSpending, Spending
-from gradebox.schemas.summaries import (
-    SPENT_COLUMNS,
-    BiasCount,
-    HistogramBin,
-    Interval,
-    SpentSummary,
-    Summary,
-    ValueSummary,
-    WarningKind,
-)
-
-__all__ = [
-    "BATCH_COLUMNS",
-    "CHECKS",
-    "ENDED",
-    "GRADER_COLUMNS",
-    "KEY_COLUMNS",
-    "KEY_PATTERN",
-    "ROLES",
-    "SPENT_COLUMNS",
-    "ApiKey",
-    "AuditLine",
-    "AwaitedServer",
-    "Batch",
-    "BatchBudget",
-    "BatchGrader",
-    "BatchState",
-    "BiasCount",
-    "BudgetPeriod",
-    "BuildState",
-    "Check",
-    "CheckName",
-    "EndpointTrial",
-    "Environment",
-    "EnvironmentBuild",
-    "EnvironmentData",
-    "EnvironmentPackage",
-    "EnvironmentUse",
-    "FeedbackOf",
-    "FeedbackOn",
-    "FeedbackTarget",
-    "GraderRecord",
-    "HistogramBin",
-    "Interval",
-    "Isolation",
-    "Kind",
-    "ModelDefaults",
-    "ModelFailure",
-    "ModelFault",
-    "ModelTrial",
-    "Price",
-    "Problem",
-    "Project",
-    "ProjectBudget",
-    "ProjectEndpoint",
-    "ProjectModel",
-    "ProjectSpending",
-    "Report",
-    "Role",
-    "Schema",
-    "ScoreAnswer",
-    "SignInLink",
-    "Spending",
-    "SpentSummary",
-    "Summary",
-    "ValueSummary",
-    "Version",
-    "WarningKind",
-    "WarningPlace",
-    "WeaveMapping",
-    "WrittenKind",
-    "on_scores",
-    "setting_text",
-]
+from gradebox.schemas.access import KEY_COLUMNS as KEY_COLUMNS
+from gradebox.schemas.access import ROLES as ROLES
+from gradebox.schemas.access import ApiKey as ApiKey
+from gradebox.schemas.access import AuditLine as AuditLine
+from gradebox.schemas.access import Project as Project
+from gradebox.schemas.access import Role as Role
+from gradebox.schemas.access import SignInLink as SignInLink
+from gradebox.schemas.base import KEY_PATTERN as KEY_PATTERN
+from gradebox.schemas.base import Schema as Schema
+from gradebox.schemas.batches import BATCH_COLUMNS as BATCH_COLUMNS
+from gradebox.schemas.batches import ENDED as ENDED
+from gradebox.schemas.batches import AwaitedServer as AwaitedServer
+from gradebox.schemas.batches import Batch as Batch
+from gradebox.schemas.batches import BatchBudget as BatchBudget
+from gradebox.schemas.batches import BatchGrader as BatchGrader
+from gradebox.schemas.batches import BatchState as BatchState
+from gradebox.schemas.batches import FeedbackOf as FeedbackOf
+from gradebox.schemas.batches import FeedbackOn as FeedbackOn
+from gradebox.schemas.batches import FeedbackTarget as FeedbackTarget
+from gradebox.schemas.batches import ScoreAnswer as ScoreAnswer
+from gradebox.schemas.environments import BuildState as BuildState
+from gradebox.schemas.environments import Environment as Environment
+from gradebox.schemas.environments import EnvironmentBuild as EnvironmentBuild
+from gradebox.schemas.environments import EnvironmentData as EnvironmentData
+from gradebox.schemas.environments import EnvironmentPackage as EnvironmentPackage
+from gradebox.schemas.environments import EnvironmentUse as EnvironmentUse
+from gradebox.schemas.graders import GRADER_COLUMNS as GRADER_COLUMNS
+from gradebox.schemas.graders import GraderRecord as GraderRecord
+from gradebox.schemas.graders import Isolation as Isolation
+from gradebox.schemas.graders import Kind as Kind
+from gradebox.schemas.graders import Version as Version
+from gradebox.schemas.graders import WeaveMapping as WeaveMapping
+from gradebox.schemas.graders import WrittenKind as WrittenKind
+from gradebox.schemas.graders import setting_text as setting_text
+from gradebox.schemas.problem import Problem as Problem
+from gradebox.schemas.reports import CHECKS as CHECKS
+from gradebox.schemas.reports import Check as Check
+from gradebox.schemas.reports import CheckName as CheckName
+from gradebox.schemas.reports import Report as Report
+from gradebox.schemas.reports import WarningPlace as WarningPlace
+from gradebox.schemas.reports import on_scores as on_scores
+from gradebox.schemas.servers import EndpointTrial as EndpointTrial
+from gradebox.schemas.servers import ModelDefaults as ModelDefaults
+from gradebox.schemas.servers import ModelFailure as ModelFailure
+from gradebox.schemas.servers import ModelFault as ModelFault
+from gradebox.schemas.servers import ModelTrial as ModelTrial
+from gradebox.schemas.servers import Price as Price
+from gradebox.schemas.servers import ProjectEndpoint as ProjectEndpoint
+from gradebox.schemas.servers import ProjectModel as ProjectModel
+from gradebox.schemas.spending import BudgetPeriod as BudgetPeriod
+from gradebox.schemas.spending import ProjectBudget as ProjectBudget
+from gradebox.schemas.spending import ProjectSpending as ProjectSpending
+from gradebox.schemas.spending import Spending as Spending
+from gradebox.schemas.summaries import SPENT_COLUMNS as SPENT_COLUMNS
+from gradebox.schemas.summaries import BiasCount as BiasCount
+from gradebox.schemas.summaries import HistogramBin as HistogramBin
+from gradebox.schemas.summaries import Interval as Interval
+from gradebox.schemas.summaries import SpentSummary as SpentSummary
+from gradebox.schemas.summaries import Summary as Summary
+from gradebox.schemas.summaries import ValueSummary as ValueSummary
+from gradebox.schemas.summaries import WarningKind as WarningKind
