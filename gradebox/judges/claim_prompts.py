@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from gradebox.judges.fence import Fence
+from gradebox.judges.fence import fenced
 
 SYSTEM = """\
 You check texts. Be exact, and rest on nothing but what you are given.
@@ -25,7 +25,7 @@ def claims(completion: str, question: str | None) -> str:
         "List the claims that the answer makes, each as a sentence of its own that can be true or false and can be "
         "understood without the others. A sentence with two claims gives two. Leave nothing out, add nothing, and do "
         "not judge whether they are true. Questions, greetings and offers of help are no claims.\n\n"
-        f'{_fenced(shown)}\n\n{_ONE_OBJECT} It has one member, "claims": a list of texts, empty where there is no '
+        f'{fenced(shown)}\n\n{_ONE_OBJECT} It has one member, "claims": a list of texts, empty where there is no '
         "claim."
     )
 
@@ -36,7 +36,7 @@ def verdicts(listed: Sequence[str], context: Mapping[str, str]) -> str:
     return (
         "Decide of each claim whether the context bears it out: whether it follows from what stands there, and not "
         "from what you know besides. A claim that the context contradicts, or does not speak of, is not supported.\n\n"
-        f"# Context and claims\n\n{_fenced({**context, **numbered})}\n\n{_ONE_OBJECT} It has a member for each claim, "
+        f"# Context and claims\n\n{fenced({**context, **numbered})}\n\n{_ONE_OBJECT} It has a member for each claim, "
         f'"1" to "{len(listed)}", and each is an object with "reason" (text, why) and "supported" (true or false).'
     )
 
@@ -45,7 +45,7 @@ def document(question: str, text: str) -> str:
     """Prompt for whether a document helps with a question."""
     return (
         "Decide whether the document holds anything that helps to answer the question.\n\n"
-        f'{_fenced({"question": question, "document": text})}\n\n{_ONE_OBJECT} Its members: "reason" (text, why) and '
+        f'{fenced({"question": question, "document": text})}\n\n{_ONE_OBJECT} Its members: "reason" (text, why) and '
         '"relevant" (true or false).'
     )
 
@@ -55,12 +55,7 @@ def statements(question: str, completion: str) -> str:
     return (
         "Take the answer apart into its statements, all of them and in their order. Decide of each whether it helps to "
         "answer the question, whether or not it is true.\n\n"
-        f'{_fenced({"question": question, "answer": completion})}\n\n{_ONE_OBJECT} It has one member, "statements": a '
+        f'{fenced({"question": question, "answer": completion})}\n\n{_ONE_OBJECT} It has one member, "statements": a '
         'list of objects with "text" (the statement), "reason" (text, why) and "relevant" (true or false). There is at '
         "least one."
     )
-
-
-def _fenced(shown: Mapping[str, str]) -> str:
-    fence = Fence(shown.values())
-    return "\n\n".join(fence.around(name, text) for name, text in shown.items())

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from gradebox.judges.fence import Fence
+from gradebox.judges.fence import fenced
 
 SYSTEM = """\
 You help people to improve texts and the judges that score them. Be concrete: say what is wrong, where it stands, and \
@@ -36,7 +36,7 @@ def messages(prompt: str) -> list[dict[str, str]]:
 
 def feedback(of_judge: bool, shown: Mapping[str, str], said: Sequence[str], instructions: str | None) -> str:
     """Prompt for feedback. `shown` is fenced material by name, `said` are trusted sentences of gradebox."""
-    parts = [_OF_JUDGE if of_judge else _OF_COMPLETION, _fenced(shown), " ".join(said)]
+    parts = [_OF_JUDGE if of_judge else _OF_COMPLETION, fenced(shown), " ".join(said)]
     if instructions is not None:
         parts.append(f"# What the one who asks says\n\n{instructions}")
     return "\n\n".join([*parts, f"{_one_object('feedback')} (text, what to change); {_EMPTY}."])
@@ -45,7 +45,7 @@ def feedback(of_judge: bool, shown: Mapping[str, str], said: Sequence[str], inst
 def proposal(settings: str, feedback: Sequence[str], instructions: str | None) -> str:
     """Prompt for one text based on several texts of feedback."""
     shown = {"judge": settings} | {f"change {number}": text for number, text in enumerate(feedback, 1)}
-    parts = [_TOGETHER, _fenced(shown)]
+    parts = [_TOGETHER, fenced(shown)]
     if instructions is not None:
         parts.append(f"# What the one who asks says\n\n{instructions}")
     form = f"{_one_object('reasoning', 'proposal')} (text, the new text alone)."
@@ -55,8 +55,3 @@ def proposal(settings: str, feedback: Sequence[str], instructions: str | None) -
 def _one_object(*members: str) -> str:
     listed = " and ".join(f'"{member}"' for member in members)
     return f"Answer with one JSON object and nothing else. It has {listed}"
-
-
-def _fenced(shown: Mapping[str, str]) -> str:
-    fence = Fence(shown.values())
-    return "\n\n".join(fence.around(name, text) for name, text in shown.items())

@@ -4,7 +4,7 @@ They show a model where foreign text begins and ends, so that a completion canno
 context. They do not prevent a model from following instructions in that text.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
 _DIGITS = 16
@@ -27,3 +27,9 @@ class Fence:
     def around(self, name: str, text: str) -> str:
         """Put a text between its marks."""
         return f"[begin {name} {self.mark}]\n{text}\n[end {name} {self.mark}]"
+
+
+def fenced(texts: Mapping[str, str]) -> str:
+    """Put the texts of a prompt, given by displayed name, between their marks."""
+    fence = Fence(texts.values())
+    return "\n\n".join(fence.around(name, text) for name, text in texts.items())
