@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Unpack
 
 from pydantic import PrivateAttr
 
-from gradebox.client.handle_record import HandleRecord
 from gradebox.client.reward_functions import AsyncRewardFunctions
 from gradebox.client.thread_line import Thread
 from gradebox.client.versions import Function, UpdateOptions, check_options
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from gradebox.client._async.graders import AsyncGraders
 
 
-class AsyncGraderHandle(HandleRecord, AsyncRewardFunctions):
+class AsyncGraderHandle(GraderRecord, AsyncRewardFunctions):
     """A grader of the service. It scores with the version in `version`."""
 
     _graders: AsyncGraders = PrivateAttr()
@@ -33,6 +32,15 @@ class AsyncGraderHandle(HandleRecord, AsyncRewardFunctions):
         handle = cls(**grader.model_dump())
         handle._graders = graders
         return handle
+
+    def __hash__(self) -> int:
+        return hash((self.project, self.key, self.version))
+
+    def _reward_name(self) -> str:
+        return self.key
+
+    def _takes_groups(self) -> bool:
+        return self.groups
 
     async def score(self, threads: Iterable[Thread]) -> Outcomes:
         """As `client.score`, with this version."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Unpack
 
 from pydantic import PrivateAttr
 
-from gradebox.client.handle_record import HandleRecord
 from gradebox.client.reward_functions import RewardFunctions
 from gradebox.client.thread_line import Thread
 from gradebox.client.versions import Function, UpdateOptions, check_options
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from gradebox.client._sync.graders import Graders
 
 
-class GraderHandle(HandleRecord, RewardFunctions):
+class GraderHandle(GraderRecord, RewardFunctions):
     """A grader of the service. It scores with the version in `version`."""
 
     _graders: Graders = PrivateAttr()
@@ -34,6 +33,15 @@ class GraderHandle(HandleRecord, RewardFunctions):
         handle = cls(**grader.model_dump())
         handle._graders = graders
         return handle
+
+    def __hash__(self) -> int:
+        return hash((self.project, self.key, self.version))
+
+    def _reward_name(self) -> str:
+        return self.key
+
+    def _takes_groups(self) -> bool:
+        return self.groups
 
     def score(self, threads: Iterable[Thread]) -> Outcomes:
         """As `client.score`, with this version."""
