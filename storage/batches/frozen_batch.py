@@ -19,6 +19,11 @@ from storage.statistics.summary import QUANTILES, bins, pass_rate, positional_bi
 KEPT_TABLE_BYTES = 1024  # a longer one is a file in the spool
 _TABLE = struct.Struct(">Q")
 _BUDGET = ("cost", "tokens", "currency")
+# The members of a summary that are stored as they are.
+_SAME = (
+    *("count", "scored", "errors", "mean", "deviation", "minimum", "maximum", "run_ms_mean", "warnings"),
+    *("warning_kinds", "values_left_out", "passed", "options", "options_left_out"),
+)
 _RAW = -15  # deflate without a header and a checksum
 # The zlib dictionary: what most records have in common, the most frequent last. It halves a small record. Records that
 # were packed with it can be read only with it, so it must never change. Older records, packed without it, can be read
@@ -71,7 +76,7 @@ class _Graded(msgspec.Struct, array_like=True):
     bins: list[int]
     run_ms_mean: float | None
     warnings: list[str]
-    kinds: list[WarningKind]
+    warning_kinds: list[WarningKind]
     values: dict[str, _Values] = {}
     values_left_out: int = 0
     spent: Spent | None = None
@@ -206,31 +211,19 @@ def part(table: bytes) -> tuple[bytes, bytes]:
 
 
 def _graded(grader: BatchGrader, summary: Summary) -> _Graded:
+    bias = summary.positional_bias
     return _Graded(
-        grader.key,
-        grader.version,
-        grader.weight,
-        summary.count,
-        summary.scored,
-        summary.errors,
-        summary.mean,
-        summary.deviation,
-        summary.minimum,
-        summary.maximum,
-        list(summary.quantiles.values()),
-        [part.count for part in summary.histogram],
-        summary.run_ms_mean,
-        summary.warnings,
-        summary.warning_kinds,
-        {name: _Values(one.count, one.mean, one.minimum, one.maximum) for name, one in summary.values.items()},
-        summary.values_left_out,
-        Spent(**summary.spent.model_dump()) if summary.spent is not None else None,
-        summary.passed,
-        summary.options,
-        summary.options_left_out,
-        summary.positional_bias.checked if summary.positional_bias is not None else 0,
-        summary.positional_bias.detected if summary.positional_bias is not None else 0,
-        summary.retryable,
+        key=grader.key,
+        version=grader.version,
+        weight=grader.weight,
+        quantiles=list(summary.quantiles.values()),
+        bins=[part.count for part in summary.histogram],
+        values={name: _Values(one.count, one.mean, one.minimum, one.maximum) for name, one in summary.values.items()},
+        spent=Spent(**summary.spent.model_dump()) if summary.spent is not None else None,
+        bias_checked=bias.checked if bias is not None else 0,
+        bias_detected=bias.detected if bias is not None else 0,
+        retryable=summary.retryable,
+        **{name: getattr(summary, name) for name in _SAME},
     )
 
 
@@ -239,27 +232,14 @@ def _summary(one: _Graded) -> Summary:
     return Summary(
         grader=f"{one.key}@{one.version}",
         weight=one.weight,
-        count=one.count,
-        scored=one.scored,
-        errors=one.errors,
         retryable=one.retryable if one.errors else 0,
         not_applicable=one.not_applicable,
-        mean=one.mean,
-        deviation=one.deviation,
-        minimum=one.minimum,
-        maximum=one.maximum,
         quantiles=dict(zip(QUANTILES, one.quantiles, strict=False)),
         histogram=[] if low is None or high is None else bins(low, high, one.bins),
-        run_ms_mean=one.run_ms_mean,
-        warnings=one.warnings,
-        warning_kinds=one.kinds,
         values={name: ValueSummary(**asdict(values)) for name, values in one.values.items()},
-        values_left_out=one.values_left_out,
         spent=spent(one.spent),
         interval=None if one.mean is None or one.deviation is None else normal(one.mean, one.deviation, one.scored),
-        passed=one.passed,
         pass_rate=pass_rate(one.passed, one.scored),
-        options=one.options,
-        options_left_out=one.options_left_out,
         positional_bias=positional_bias(one.bias_checked, one.bias_detected),
+        **{name: getattr(one, name) for name in _SAME},
     )
