@@ -1,7 +1,5 @@
 """Formats problems for both of Langfuse's protocols."""
 
-from typing import NamedTuple
-
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
@@ -12,24 +10,17 @@ EXECUTE = "/execute"  # the end of the external dispatcher's path
 _AGAIN = (409, 429, 500, 502, 503, 504)  # the statuses on which the external dispatcher retries
 
 
-class _Exception(NamedTuple):
-    """One of Lambda's exceptions. Langfuse decides by its name whether to retry."""
-
-    name: str
-    status: int
-
-
-_DENIED = _Exception("AccessDeniedException", 403)
-_INVALID = _Exception("InvalidParameterValueException", 400)
-_BUSY = _Exception("TooManyRequestsException", 429)
-_FAULT = _Exception("ServiceException", 500)
+# Name and status of Lambda's exceptions, by the status of a problem. Langfuse decides by the name whether to retry.
+_DENIED, _FAULT = ("AccessDeniedException", 403), ("ServiceException", 500)
 _EXCEPTIONS = {
+    400: ("InvalidParameterValueException", 400),
     401: _DENIED,
     403: _DENIED,
-    404: _Exception("ResourceNotFoundException", 404),
+    404: ("ResourceNotFoundException", 404),
     408: _FAULT,
-    413: _Exception("RequestTooLargeException", 413),
-    429: _BUSY,
+    413: ("RequestTooLargeException", 413),
+    429: ("TooManyRequestsException", 429),
+    500: _FAULT,
 }
 
 
@@ -44,9 +35,8 @@ class LangfuseRoute(ErrorRoute):
 
 
 def _exception(problem: ProblemError) -> Response:
-    name, status = _EXCEPTIONS.get(problem.status, _FAULT if problem.status >= 500 else _INVALID)
-    if problem.name == "busy":
-        name, status = _BUSY
+    found = 429 if problem.name == "busy" else problem.status
+    name, status = _EXCEPTIONS.get(found) or _EXCEPTIONS[500 if found >= 500 else 400]
     body = {"Type": "Service" if status >= 500 else "User", "Message": problem.detail}
     return JSONResponse(body, status, {"X-Amzn-ErrorType": name, **(problem.headers or {})})
 
