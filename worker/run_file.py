@@ -13,7 +13,7 @@ from typing import BinaryIO
 import typer
 
 from gradebox.cli import output, score, validate
-from gradebox.cli.files import columns, open_threads, read_source
+from gradebox.cli.files import columns, open_threads, opened, read_source, refuse_same_file
 from gradebox.client.data import zipped
 from gradebox.client.dataset_rows import with_columns
 from gradebox.client.threads import blocks
@@ -114,7 +114,7 @@ class _Steps:
 
 def _run(pool: Pool, grader: GraderSource, settled: Settled, arguments: argparse.Namespace) -> int:
     if arguments.threads and arguments.output:
-        output.refuse_same_file(arguments.threads, arguments.output)
+        refuse_same_file(arguments.threads, arguments.output)
     slices = _slices(arguments.threads, arguments.column) if arguments.threads else iter(())
     first = next(slices, None)
     if arguments.threads and first is None:
@@ -153,7 +153,7 @@ def _run(pool: Pool, grader: GraderSource, settled: Settled, arguments: argparse
 
 
 def _opened(path: Path | None) -> AbstractContextManager[BinaryIO | None]:
-    return nullcontext() if path is None else output.opened(path)
+    return nullcontext() if path is None else opened(path)
 
 
 def _slices(path: Path, named: list[str] | None) -> Iterator[list[bytes]]:

@@ -1,10 +1,16 @@
-"""The files that commands read."""
+"""The files that commands read and write."""
 
 import codecs
+import errno
 import json
+import os
+import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 import typer
@@ -16,6 +22,7 @@ from gradebox.limits import REQUEST_THREADS
 if TYPE_CHECKING:
     from gradebox.client.thread_line import Thread
 
+_STDIN, _STDOUT = 0, 1
 GraderFile = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The file with `async def grade(thread)`.")
 ]
@@ -166,3 +173,79 @@ def open_threads(path: Path) -> BinaryIO:
         return path.open("rb")
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from error
+
+
+def check_writable(output: Path) -> None:
+    """Raises typer.BadParameter if the file cannot be written, before a batch is created.
+
+    The file is opened later, so that Ctrl-C leaves no empty file.
+    """
+    place = output if output.exists() else output.parent
+    if str(output) == "-":
+        return
+    if output.is_dir():
+        reason = errno.EISDIR
+    elif not place.exists():
+        reason = errno.ENOENT
+    elif not os.access(place, os.W_OK):
+        reason = errno.EACCES
+    else:
+        return
+    raise typer.BadParameter(f"{output} cannot be written: {os.strerror(reason)}", param_hint="-o")
+
+
+def refuse_same_file(threads: Path, output: Path) -> None:
+    """Raises typer.BadParameter if the outcomes would overwrite the threads. `-` is a standard stream, which may be a
+    file: `- -o t.jsonl < t.jsonl`.
+    """
+    read, written = _status(threads, _STDIN), _status(output, _STDOUT)
+    if read is not None and written is not None and S_ISREG(read.st_mode) and os.path.samestat(read, written):
+        name = "standard output" if str(output) == "-" else output
+        raise typer.BadParameter(
+            f"{name} is the file of the threads, which the outcomes would overwrite: name another", param_hint="-o"
+        )
+
+
+def _status(path: Path, stream: int) -> os.stat_result | None:
+    """The status of a file, or of a standard stream for `-`. None if there is no such file."""
+    with suppress(OSError):
+        return os.fstat(stream) if str(path) == "-" else path.stat()
+    return None
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, or standard output for `-`. The file replaces an older one once all of it is written. Until
+    then it is `FILE.part`, which stays after an error.
+
+    Raises:
+        typer.BadParameter: it cannot be written.
+        OSError: not all of it could be written, for example because the disk is full.
+    """
+    if str(path) == "-":
+        yield sys.stdout.buffer
+        return
+    own, target = path, path.resolve()
+    if (path.is_file() or not path.exists()) and os.access(target.parent, os.W_OK):  # not a pipe or a device
+        own = target.with_name(f"{target.name}.part")
+    try:
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        file = own.open("wb")
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be written: {error.strerror}", param_hint="-o") from error
+    try:
+        with file:
+            yield file
+        if own is not path:
+            if target.exists():
+                shutil.copymode(target, own)
+            shutil.move(own, target)  # copies it if the older file is a mount
+    except BaseException as error:
+        if own is not path and own.stat().st_size:
+            note(f"not all of {path} could be written: what there is stays in {own}")
+        elif own is not path:
+            own.unlink()
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = str(path)  # of a failed write; a timeout has no number
+        raise

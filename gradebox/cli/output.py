@@ -1,15 +1,9 @@
 """The output of commands: tables for people, JSON for programs, errors on stderr."""
 
-import errno
-import os
-import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
 from io import TextIOWrapper
-from pathlib import Path
-from stat import S_ISREG
-from typing import TYPE_CHECKING, BinaryIO, Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import typer
 
@@ -29,7 +23,6 @@ _FREE_TEXT = {"completion", "description", "feedback", "its message", "message",
 _ONE_LINE = {"description"}  # of these, a terminal shows what fits into one line
 _LEAST_TEXT = 20  # characters of such a column
 _BETWEEN = 3  # spaces between two columns
-_STDIN, _STDOUT = 0, 1
 
 
 def console(stderr: bool = False) -> "Console":
@@ -196,58 +189,3 @@ def _interval_row(one: "Summary") -> tuple[object, ...]:
     bounds = f"{cell(one.interval.low)} to {cell(one.interval.high)}"
     method = {"bca": "bootstrap (BCa)", "normal": "normal"}[one.interval.method]
     return one.grader, bounds, method, one.passed, one.pass_rate
-
-
-def refuse_same_file(threads: Path, output: Path) -> None:
-    """Raises typer.BadParameter if the outcomes would overwrite the threads. `-` is a standard stream, which may be a
-    file: `- -o t.jsonl < t.jsonl`.
-    """
-    read, written = _status(threads, _STDIN), _status(output, _STDOUT)
-    if read is not None and written is not None and S_ISREG(read.st_mode) and os.path.samestat(read, written):
-        name = "standard output" if str(output) == "-" else output
-        raise typer.BadParameter(
-            f"{name} is the file of the threads, which the outcomes would overwrite: name another", param_hint="-o"
-        )
-
-
-def _status(path: Path, stream: int) -> os.stat_result | None:
-    """The status of a file, or of a standard stream for `-`. None if there is no such file."""
-    with suppress(OSError):
-        return os.fstat(stream) if str(path) == "-" else path.stat()
-    return None
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to, or standard output for `-`. The file replaces an older one once all of it is written.
-
-    Raises:
-        typer.BadParameter: it cannot be written.
-        OSError: not all of it could be written, for example because the disk is full.
-    """
-    if str(path) == "-":
-        yield sys.stdout.buffer
-        return
-    own, target = path, path.resolve()
-    if (path.is_file() or not path.exists()) and os.access(target.parent, os.W_OK):  # not a pipe or a device
-        own = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
-        if path.exists() and not os.access(path, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        file = own.open("wb")
-    except OSError as error:
-        raise typer.BadParameter(f"{path} cannot be written: {error.strerror}", param_hint="-o") from error
-    try:
-        with file:
-            yield file
-        if own is not path:
-            if target.exists():
-                shutil.copymode(target, own)
-            shutil.move(own, target)  # copies it if the older file is a mount
-    except OSError as error:
-        if error.errno is not None and error.filename is None:  # a failed write; a timeout has no number
-            error.filename = str(path)
-        raise
-    finally:
-        if own is not path:
-            own.unlink(missing_ok=True)

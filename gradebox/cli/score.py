@@ -1,7 +1,5 @@
 """`gradebox score`"""
 
-import errno
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -11,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from gradebox.cli.command import Invocation
-from gradebox.cli.files import ColumnChoice, columns, open_threads
-from gradebox.cli.output import as_json, console, fail, note, opened, refuse_same_file, say, summary
+from gradebox.cli.files import ColumnChoice, check_writable, columns, open_threads, opened, refuse_same_file
+from gradebox.cli.output import as_json, console, fail, note, say, summary
 from gradebox.errors import BatchFailed, ConnectionFailed
 from gradebox.terminal_text import plain_json
 
@@ -64,7 +62,7 @@ def score(
     if (file is None) == (threads_of is None):
         raise typer.BadParameter("name a file of threads, or a batch with --threads-of", param_hint="FILE.jsonl")
     if output is not None:
-        _check_writable(output)
+        check_writable(output)
         if file is not None:
             refuse_same_file(file, output)
     budget = budget_of(budget_cost, budget_tokens, budget_currency)
@@ -83,6 +81,12 @@ def score(
     if detach:
         return as_json(batch.status) if invocation.json else say(batch.id)
     note(f"batch {batch.id}")
+    return _finish(invocation, batch, file, output)
+
+
+def _finish(invocation: Invocation, batch: "BatchHandle", file: Path | None, output: Path | None) -> None:
+    """Waits for the end of a batch, writes its outcomes and prints its summary. Exits 1 if it has no score."""
+
     failure = watch(batch)
     to_stdout = output is not None and str(output) == "-"
     if output is not None:
@@ -98,7 +102,6 @@ def score(
         note_errors(batch)
     if not batch.status.scored:
         fail(f"no completion of batch {batch.id} has a score{_why_none(batch, file)}", 1)
-    return None
 
 
 def _why_none(batch: "BatchHandle", path: Path | None) -> str:
@@ -199,22 +202,3 @@ def _uploading(path: Path | None) -> Iterator[BinaryIO | None]:
         size = path.stat().st_size
         with wrap_file(file, size, description="uploading", console=bar, transient=True) as reader:
             yield reader
-
-
-def _check_writable(output: Path) -> None:
-    """Raises typer.BadParameter if the file cannot be written, before a batch is created.
-
-    The file is opened later, so that Ctrl-C leaves no empty file.
-    """
-    place = output if output.exists() else output.parent
-    if str(output) == "-":
-        return
-    if output.is_dir():
-        reason = errno.EISDIR
-    elif not place.exists():
-        reason = errno.ENOENT
-    elif not os.access(place, os.W_OK):
-        reason = errno.EACCES
-    else:
-        return
-    raise typer.BadParameter(f"{output} cannot be written: {os.strerror(reason)}", param_hint="-o")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gradebox.cli.command import Invocation
-from gradebox.cli.files import open_threads
+from gradebox.cli.files import open_threads, opened
 from gradebox.cli.grader_options import AskChoice
 from gradebox.cli.graders import note_warnings
-from gradebox.cli.output import as_json, fail, note, opened, say
+from gradebox.cli.output import as_json, fail, note, say
 from gradebox.errors import ApiError, ValidationError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from gradebox.cli import output, score
+from gradebox.cli import files, output, score
 from gradebox.outcome import Outcome, Spent
 from storage.statistics.outcome_tally import tally
 from storage.statistics.summary import summarise
@@ -152,18 +152,18 @@ def test_a_standard_stream_may_be_the_file_of_the_threads(
     monkeypatch.chdir(tmp_path)
     Path("other.jsonl").write_bytes(b"{}\n")
     with Path("threads.jsonl").open("wb+") as file:
-        monkeypatch.setattr(output, "_STDIN", file.fileno())
-        monkeypatch.setattr(output, "_STDOUT", file.fileno())
+        monkeypatch.setattr(files, "_STDIN", file.fileno())
+        monkeypatch.setattr(files, "_STDOUT", file.fileno())
         if is_same:
             with pytest.raises(typer.BadParameter, match=r"is the file of the threads, .*: name another"):
-                output.refuse_same_file(Path(threads), Path(written))
+                files.refuse_same_file(Path(threads), Path(written))
         else:
-            output.refuse_same_file(Path(threads), Path(written))
+            files.refuse_same_file(Path(threads), Path(written))
 
 
 def test_a_closed_standard_input_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "_STDIN", 1 << 20)
-    output.refuse_same_file(Path("-"), tmp_path)
+    monkeypatch.setattr(files, "_STDIN", 1 << 20)
+    files.refuse_same_file(Path("-"), tmp_path)
 
 
 def test_a_terminal_shows_a_description_in_one_line(
@@ -182,7 +182,7 @@ def test_a_terminal_shows_a_description_in_one_line(
 
 
 def test_a_file_that_a_full_disk_cuts_is_named() -> None:
-    with pytest.raises(OSError, match="No space left on device: '/dev/full'"), output.opened(Path("/dev/full")) as out:
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"), files.opened(Path("/dev/full")) as out:
         out.write(b"{}")
 
 
@@ -191,12 +191,13 @@ def test_a_file_that_is_not_written_to_its_end_leaves_the_older_one(tmp_path: Pa
     link.symlink_to(older)
     older.write_bytes(b"older")
     older.chmod(0o600)
-    with pytest.raises(TimeoutError, match=r"^the batch did not end$"), output.opened(link) as out:
+    with pytest.raises(TimeoutError, match=r"^the batch did not end$"), files.opened(link) as out:
         out.write(b"newer")
         raise TimeoutError("the batch did not end")
     assert older.read_bytes() == b"older"
+    assert (tmp_path / "out.jsonl.part").read_bytes() == b"newer"
 
-    with output.opened(link) as out:
+    with files.opened(link) as out:
         out.write(b"newer")
     assert (link.readlink(), older.read_bytes(), older.stat().st_mode & 0o777) == (older, b"newer", 0o600)
     assert {*tmp_path.iterdir()} == {link, older}
