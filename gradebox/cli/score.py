@@ -86,7 +86,6 @@ def score(
 
 def _finish(invocation: Invocation, batch: "BatchHandle", file: Path | None, output: Path | None) -> None:
     """Waits for the end of a batch, writes its outcomes and prints its summary. Exits 1 if it has no score."""
-
     failure = watch(batch)
     to_stdout = output is not None and str(output) == "-"
     if output is not None:
