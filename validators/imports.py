@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from importlib.machinery import PathFinder
 
 from validators.candidate import MODULE
+from validators.syntax_tree import inside
 
 _GIVEN = frozenset(("gradebox", "adaptive_harmony", "__future__"))
 _NEED_NETWORK = frozenset(
@@ -17,9 +18,6 @@ _NEED_NETWORK = frozenset(
         *("xmlrpc.client", "aiohttp", "anthropic", "httpx", "openai", "requests", "urllib3"),
     )
 )
-_BLOCKS = ("body", "handlers", "orelse", "cases", "finalbody")
-
-
 _ALONE = (
     "line {line}: `{name}` cannot be imported in the sandbox, which has the standard library alone: where the error is "
     "caught, the grader goes on without it. To have it, make an environment (`gradebox environments create NAME "
@@ -103,8 +101,7 @@ def _imported(tree: _ast.Module) -> Iterator[tuple[int, str]]:
         elif isinstance(node, _ast.If) and _is_for_types(node.test):
             waiting.extend(reversed(node.orelse))
         else:
-            for field in reversed(_BLOCKS):
-                waiting.extend(reversed(getattr(node, field, None) or ()))
+            waiting.extend(reversed(inside(node)))
 
 
 def _is_for_types(test: _ast.expr) -> bool:

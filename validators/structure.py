@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from validators import downloads, files, generators, imports, memory, own_modules, program_imports, programs, variables
 from validators.candidate import Candidate, CheckFailed
 from validators.signature import trl_form, wrong_parameters
-from validators.syntax_tree import nodes
+from validators.syntax_tree import inside, nodes
 
 _EXAMPLE = "Write `async def grade(thread: StringThread) -> float:` at the top level of the source."
 
@@ -78,16 +78,7 @@ def _top_level(body: list[_ast.stmt]) -> Iterator[_Definition]:
         if isinstance(node, _Definition):
             yield node
         else:
-            waiting.extend(reversed(_blocks(node)))
-
-
-def _blocks(node: _ast.AST) -> list[_ast.AST]:
-    inside: list[_ast.AST] = []
-    for field in ("body", "handlers", "orelse", "cases", "finalbody"):
-        value = getattr(node, field, None)
-        if isinstance(value, list):
-            inside.extend(value)
-    return inside
+            waiting.extend(reversed(inside(node)))
 
 
 def _missing(tree: _ast.Module) -> str:

@@ -14,3 +14,9 @@ def nodes(tree: _ast.AST) -> Iterator[_ast.AST]:
         elif isinstance(node, _ast.AST):
             yield node
             waiting += (getattr(node, field, None) for field in node._fields)
+
+
+def inside(node: _ast.AST) -> list[_ast.AST]:
+    """What the blocks of a statement or a module contain, in source order: statements, handlers and cases."""
+    blocks = ("body", "handlers", "orelse", "cases", "finalbody")
+    return [each for block in blocks for each in getattr(node, block, None) or ()]
