@@ -35,7 +35,8 @@ class DocumentsJudge:
         Raises:
             ValueError: a setting is invalid; the message names it.
         """
-        _check_where(documents)
+        if documents is not None and (not isinstance(documents, str) or not documents.strip()):
+            raise ValueError(f'documents= names a field, as "metadata.retrieved", and {documents!r:.80} is none')
         self._model = Model(model)
         self._documents = documents
         self._options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
@@ -74,21 +75,11 @@ def context_of(thread: StringThread, where: str | None) -> dict[str, str]:
     return ({"conversation": fields.listed(turns)} if turns else {}) | found
 
 
-def _check_where(where: str | None) -> None:
-    """Raise ValueError if this is not the name of a metadata field."""
-    if where is not None and (not isinstance(where, str) or not where.strip()):
-        raise ValueError(f'documents= names a field, as "metadata.retrieved", and {where!r:.80} is none')
-
-
 def _read(value: Any, where: str) -> list[str]:
-    texts = [_text(each, where) for each in ([value] if isinstance(value, str | Mapping) else _listed(value, where))]
-    return [text for text in texts if text.strip()]
-
-
-def _listed(value: Any, where: str) -> list[Any]:
-    if not isinstance(value, list | tuple):
+    documents = [value] if isinstance(value, str | Mapping) else value
+    if not isinstance(documents, list | tuple):
         raise ValueError(f"{where} holds {value!r:.80}, and documents are texts in a list")
-    return list(value)
+    return [text for text in (_text(each, where) for each in documents) if text.strip()]
 
 
 def _text(document: Any, where: str) -> str:
