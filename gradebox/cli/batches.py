@@ -117,7 +117,7 @@ def unkeep(invocation: Invocation, batch: Id) -> None:
 def delete(invocation: Invocation, batch: Id) -> None:
     """Deletes a batch with its threads and outcomes."""
     invocation.client.batches.get(batch).delete()
-    as_json({"deleted": batch}) if invocation.json else say(f"deleted {batch}")
+    invocation.say({"deleted": batch}, f"deleted {batch}")
 
 
 @client_command(app)

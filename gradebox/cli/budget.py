@@ -42,7 +42,7 @@ def set_budget(
 def delete(invocation: Invocation) -> None:
     """Removes the budget."""
     invocation.client.budget.delete()
-    as_json({"deleted": "budget"}) if invocation.json else say("the budget was removed")
+    invocation.say({"deleted": "budget"}, "the budget was removed")
 
 
 def _show_budget(invocation: Invocation, budget: "ProjectBudget") -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from gradebox.cli.output import as_json, table
+from gradebox.cli.output import as_json, say, table
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -58,6 +58,10 @@ class Invocation:
     ) -> None:
         """Prints the value as JSON, or the rows as a table."""
         as_json(value) if self.json else table(columns, rows)
+
+    def say(self, value: "BaseModel | dict[str, object]", text: str) -> None:
+        """Prints the value as JSON, or the text."""
+        as_json(value) if self.json else say(text)
 
 
 def _shared(

@@ -35,7 +35,7 @@ def create(
         max_concurrency=max_concurrency,
         requests_per_minute=requests_per_minute,
     )
-    as_json(created) if invocation.json else say(f"{key} is saved: test it with gradebox endpoints test {key}")
+    invocation.say(created, f"{key} is saved: test it with gradebox endpoints test {key}")
 
 
 @client_command(app)
@@ -57,7 +57,7 @@ def update(
         max_concurrency=max_concurrency,
         requests_per_minute=requests_per_minute,
     )
-    as_json(changed) if invocation.json else say(f"{key} is changed: test it with gradebox endpoints test {key}")
+    invocation.say(changed, f"{key} is changed: test it with gradebox endpoints test {key}")
 
 
 @client_command(app)
@@ -92,7 +92,7 @@ def delete(invocation: Invocation, key: Key, yes: Yes = False) -> None:
     """Deletes an endpoint with its API key."""
     confirm_deletion(f"{key} with its API key", yes)
     invocation.client.endpoints.delete(key)
-    as_json({"deleted": key}) if invocation.json else say(f"deleted {key}")
+    invocation.say({"deleted": key}, f"deleted {key}")
 
 
 def _row(endpoint: "ProjectEndpoint") -> tuple[object, ...]:

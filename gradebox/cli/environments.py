@@ -111,7 +111,7 @@ def delete(invocation: Invocation, key: Key, yes: Yes = False) -> None:
     """Deletes an environment that no grader uses."""
     confirm_deletion(f"{key} with all of its builds", yes)
     invocation.client.environments.delete(key)
-    as_json({"deleted": key}) if invocation.json else say(f"deleted {key}")
+    invocation.say({"deleted": key}, f"deleted {key}")
 
 
 def requirements_of(requirements: list[str] | None, file: Path | None) -> list[str]:

@@ -241,7 +241,7 @@ def delete(invocation: Invocation, key: Key, yes: Yes = False) -> None:
     """Deletes a grader and its versions."""
     confirm_deletion(f"{key} with all of its versions", yes)
     invocation.client.graders.delete(key)
-    as_json({"deleted": key}) if invocation.json else say(f"deleted {key}")
+    invocation.say({"deleted": key}, f"deleted {key}")
 
 
 @client_command(app)
@@ -353,7 +353,7 @@ def _changed_settings(
 
 def _report(invocation: Invocation, grader: "GraderRecord", what: str) -> None:
     isolation = "" if grader.kind == "custom" else f" (isolation: {grader.isolation})"
-    as_json(grader) if invocation.json else say(f"{what} {grader.key}@{grader.version}{isolation}")
+    invocation.say(grader, f"{what} {grader.key}@{grader.version}{isolation}")
 
 
 def note_warnings(grader: "GraderRecord") -> None:

@@ -89,4 +89,4 @@ def recover(data_dir: DataDir = None) -> None:
 def revoke(invocation: Invocation, key: Annotated[str, typer.Argument(metavar="ID", help="The key's id.")]) -> None:
     """Revokes an API key: it is no longer valid."""
     invocation.client.keys.revoke(key)
-    as_json({"revoked": key}) if invocation.json else say(f"revoked {key}")
+    invocation.say({"revoked": key}, f"revoked {key}")

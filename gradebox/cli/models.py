@@ -68,7 +68,7 @@ def create(
         price=_price(input_price, output_price, currency),
         keep_replies=keep_replies,
     )
-    as_json(created) if invocation.json else say(f"{key} is saved: test it with gradebox models test {key}")
+    invocation.say(created, f"{key} is saved: test it with gradebox models test {key}")
 
 
 @client_command(app)
@@ -105,7 +105,7 @@ def update(
         price=_price(input_price, output_price, currency),
         keep_replies=keep_replies,
     )
-    as_json(changed) if invocation.json else say(f"{key} is changed: test it with gradebox models test {key}")
+    invocation.say(changed, f"{key} is changed: test it with gradebox models test {key}")
 
 
 @client_command(app)
@@ -142,7 +142,7 @@ def delete(invocation: Invocation, key: Key, yes: Yes = False) -> None:
     """Deletes a model with its API key."""
     confirm_deletion(f"{key} with its API key", yes)
     invocation.client.models.delete(key)
-    as_json({"deleted": key}) if invocation.json else say(f"deleted {key}")
+    invocation.say({"deleted": key}, f"deleted {key}")
 
 
 def _price(input_price: float | None, output_price: float | None, currency: str | None) -> "Price | None":

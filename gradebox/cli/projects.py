@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from gradebox.cli.command import Invocation, client_command
-from gradebox.cli.output import as_json, say
 
 app = typer.Typer(help="Manages projects, which separate graders and batches.", no_args_is_help=True)
 
@@ -17,7 +16,7 @@ def create(
 ) -> None:
     """Makes a project. Needs a key that manages every project."""
     project = invocation.client.projects.create(key)
-    as_json(project) if invocation.json else say(f"created {project.key}")
+    invocation.say(project, f"created {project.key}")
 
 
 @client_command(app, "list")

@@ -10,7 +10,7 @@ import typer
 
 from gradebox.cli.command import Invocation
 from gradebox.cli.files import ColumnChoice, check_writable, columns, open_threads, opened, refuse_same_file
-from gradebox.cli.output import as_json, console, fail, note, say, summary
+from gradebox.cli.output import as_json, console, fail, note, summary
 from gradebox.errors import BatchFailed, ConnectionFailed
 from gradebox.terminal_text import plain_json
 
@@ -79,7 +79,7 @@ def score(
         except (TypeError, ValueError) as error:
             fail(f"{file or threads_of}: {error}", 2)
     if detach:
-        return as_json(batch.status) if invocation.json else say(batch.id)
+        return invocation.say(batch.status, batch.id)
     note(f"batch {batch.id}")
     return _finish(invocation, batch, file, output)
 
