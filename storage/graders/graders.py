@@ -12,8 +12,9 @@ from storage import redis_keys
 from storage.access.audit import Audit
 from storage.access.quotas import Quotas
 from storage.connection import text, transaction
-from storage.errors import Conflict, Locked, NotFound, NotRunnable, VersionChanged, no_key
+from storage.errors import Conflict, NotFound, NotRunnable
 from storage.graders import check_threads
+from storage.graders import grader_records as records
 from storage.graders.grader_content import Custom, Proved
 from storage.idempotency import Once, answered, keep
 
@@ -52,9 +53,9 @@ class Graders:
         """
 
         def create(pipe: Pipeline) -> GraderRecord:
-            _free(pipe, project, key)
+            records.check_free(pipe, project, key)
             self._quotas.check_number(project, "grader", pipe.scard(redis_keys.graders(project)))
-            _check_environment(pipe, project, content)
+            records.check_environment(pipe, project, content)
             version = self._next_version(pipe, project, key, content)
             kept = check_threads.pack(content.threads)
             self._check_size(pipe, project, version, len(kept.data))
@@ -75,7 +76,7 @@ class Graders:
             self._audit.write(pipe, project, "grader.create", key, f"version {version.number}")
             return grader
 
-        return self._change_once(project, key, create, once, _watched_for(project, content))
+        return self._change_once(project, key, create, once, records.watched_for(project, content))
 
     def update(
         self,
@@ -104,15 +105,17 @@ class Graders:
         """
 
         def update(pipe: Pipeline) -> GraderRecord:
-            grader = _of_kind(_expected(_unlocked(_read(pipe, project, key)), expected), content.kind)
+            grader = records.read(pipe, project, key)
+            records.check_update(grader, content.kind, expected)
             if follows is not None and grader.version != follows:
                 raise Conflict(
                     f"grader {key!r} was given version {grader.version} while version {follows} was proved with other "
                     "settings: nothing was saved; update it again"
                 )
-            newest = Version.model_validate_json(
-                _require(pipe.hget(redis_keys.versions(project, key), str(grader.version)))
-            )
+            stored = pipe.hget(redis_keys.versions(project, key), str(grader.version))
+            if stored is None:
+                raise NotFound("the grader was deleted meanwhile: nothing was changed")
+            newest = Version.model_validate_json(stored)
             changes: dict[str, Any] = {name: new for name, new in (texts or {}).items() if new != getattr(grader, name)}
             kept, before = check_threads.pack(content.threads), pipe.hget(redis_keys.proof_threads(project), key) or b""
             if kept.number and kept.data != before:
@@ -125,7 +128,7 @@ class Graders:
                 same = self._describe(pipe, grader, changes) if changes else grader
                 return same.model_copy(update={"warnings": content.warnings})
             self._quotas.check_versions(key, pipe.hlen(redis_keys.versions(project, key)))
-            _check_environment(pipe, project, content)
+            records.check_environment(pipe, project, content)
             version = self._next_version(pipe, project, key, content)
             self._check_size(pipe, project, version, more)
             pipe.multi()
@@ -135,7 +138,7 @@ class Graders:
             self._audit.write(pipe, project, "grader.update", key, f"version {version.number}")
             return changed
 
-        return self._change_once(project, key, update, once, _watched_for(project, content))
+        return self._change_once(project, key, update, once, records.watched_for(project, content))
 
     def describe(self, project: str, key: str, changes: dict[str, Any]) -> GraderRecord:
         """Changes `name`, `description` or `locked`.
@@ -146,9 +149,9 @@ class Graders:
         """
 
         def describe(pipe: Pipeline) -> GraderRecord:
-            grader = _read(pipe, project, key)
+            grader = records.read(pipe, project, key)
             if set(changes) != {"locked"} and changes.get("locked") is not False:
-                _unlocked(grader)
+                records.check_unlocked(grader)
             pipe.multi()
             return self._describe(pipe, grader, changes)
 
@@ -163,7 +166,7 @@ class Graders:
         """
 
         def delete(pipe: Pipeline) -> None:
-            _unlocked(_read(pipe, project, key))
+            records.check_unlocked(records.read(pipe, project, key))
             forgotten = self._forgotten_number(pipe, project, key)
             uses = [use for use in pipe.smembers(redis_keys.environment_uses(project)) if text(use).endswith(f"/{key}")]
             pipe.multi()
@@ -184,15 +187,15 @@ class Graders:
 
     def check_free(self, project: str, key: str) -> None:
         """Raises Conflict if the key is taken now."""
-        _free(self._redis, project, key)
+        records.check_free(self._redis, project, key)
 
     def check_update(self, project: str, key: str, kind: Kind, expected: int | None = None) -> None:
         """Raises the errors that `update` would raise now for these arguments."""
-        _of_kind(_expected(_unlocked(self.get(project, key)), expected), kind)
+        records.check_update(self.get(project, key), kind, expected)
 
     def get(self, project: str, key: str) -> GraderRecord:
         """One grader. Raises NotFound."""
-        return _read(self._redis, project, key)
+        return records.read(self._redis, project, key)
 
     def all(self, project: str) -> list[GraderRecord]:
         """All graders of a project, sorted by key."""
@@ -352,63 +355,3 @@ def _answered(redis: Redis, once: Once | None) -> GraderRecord | None:
 def _of_version(version: Version) -> dict[str, Any]:
     shown = ("kind", "sha256", "isolation", "timeout_s", "memory_mb", "environment", "asks", "groups", "warnings")
     return {"version": version.number, **{name: getattr(version, name) for name in shown}}
-
-
-def _read(redis: Redis, project: str, key: str) -> GraderRecord:
-    value = redis.get(redis_keys.grader(project, key))
-    if value is None:
-        raise no_key("grader", key, project, [*map(text, redis.smembers(redis_keys.graders(project)))])
-    return GraderRecord.model_validate_json(value)
-
-
-def _free(redis: Redis, project: str, key: str) -> None:
-    if redis.exists(redis_keys.grader(project, key)):
-        raise Conflict(
-            f"there is a grader {key!r} in project {project!r} already: "
-            "for a new version use graders.put in Python, `gradebox graders create --replace` or `gradebox graders "
-            "update` in the shell, or PUT over HTTP; or choose another key"
-        )
-
-
-def _watched_for(project: str, content: Proved | Custom) -> list[str]:
-    """The keys that must not change while the version is written."""
-    used = content.environment
-    of_environment = [] if used is None else [redis_keys.environments(project), redis_keys.builds(project, used.key)]
-    return [redis_keys.version_bytes(project), *of_environment]
-
-
-def _check_environment(redis: Redis, project: str, content: Proved | Custom) -> None:
-    """Raises NotFound if the environment was deleted since the source was checked in it."""
-    used = content.environment
-    if used is not None and not redis.hexists(redis_keys.builds(project, used.key), str(used.build)):
-        raise NotFound(f"environment {used.label} was deleted meanwhile: nothing was saved")
-
-
-def _require(value: bytes | str | None) -> bytes | str:
-    if value is None:
-        raise NotFound("the grader was deleted meanwhile: nothing was changed")
-    return value
-
-
-def _expected(grader: GraderRecord, version: int | None) -> GraderRecord:
-    if version is not None and grader.version != version:
-        raise VersionChanged(
-            f"grader {grader.key!r} is at version {grader.version}, and this was to follow version {version}: nothing "
-            "was saved; look at what has changed, and send it again for that version"
-        )
-    return grader
-
-
-def _of_kind(grader: GraderRecord, kind: Kind) -> GraderRecord:
-    if kind != grader.kind and "custom" in (kind, grader.kind):  # a source, and what it is generated from, may change
-        raise Conflict(
-            f"grader {grader.key!r} is of kind {grader.kind!r} and stays so: "
-            f"make one of kind {kind!r} under another key, or delete it first"
-        )
-    return grader
-
-
-def _unlocked(grader: GraderRecord) -> GraderRecord:
-    if grader.locked:
-        raise Locked(f"grader {grader.key!r} is locked: unlock it to change or delete it")
-    return grader
