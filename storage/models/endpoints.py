@@ -1,21 +1,26 @@
 """The endpoints of projects: reward servers and their encrypted API keys."""
 
 from datetime import UTC, datetime
-from typing import TypedDict
+from typing import TypedDict, Unpack
 
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
 from storage import redis_keys
-from storage.models.registry import MAX_CONCURRENCY, RegisteredServer, Registry
+from storage.models.registry import RegisteredServer, Registry
 
 
-class EndpointChanges(TypedDict, total=False):
-    """The changeable members of an endpoint. An empty `api_key` removes the key, and None removes a limit."""
+class EndpointLimits(TypedDict, total=False):
+    """The limits of an endpoint. None removes a limit."""
+
+    max_concurrency: int
+    requests_per_minute: int | None
+
+
+class EndpointChanges(EndpointLimits, total=False):
+    """The changeable members of an endpoint. An empty `api_key` removes the key."""
 
     url: str
     api_key: str
     timeout_s: float
-    max_concurrency: int
-    requests_per_minute: int | None
 
 
 class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
@@ -25,14 +30,7 @@ class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
     record = RegisteredServer
 
     def create(
-        self,
-        project: str,
-        key: str,
-        url: str,
-        api_key: str,
-        timeout_s: float,
-        max_concurrency: int = MAX_CONCURRENCY,
-        requests_per_minute: int | None = None,
+        self, project: str, key: str, url: str, api_key: str, timeout_s: float, **limits: Unpack[EndpointLimits]
     ) -> ProjectEndpoint:
         """Stores a new endpoint.
 
@@ -42,15 +40,7 @@ class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
             SecretKeyError: the API key cannot be encrypted.
         """
         now = datetime.now(UTC)
-        record = RegisteredServer(
-            key=key,
-            url=url,
-            timeout_s=timeout_s,
-            created_at=now,
-            updated_at=now,
-            max_concurrency=max_concurrency,
-            requests_per_minute=requests_per_minute,
-        )
+        record = RegisteredServer(key=key, url=url, timeout_s=timeout_s, created_at=now, updated_at=now, **limits)
         return self._create(project, record, api_key, url)
 
     def update(self, project: str, key: str, changes: EndpointChanges) -> ProjectEndpoint:
