@@ -61,7 +61,7 @@ class Mutation:
         return types.ValidationResult(valid=report.valid, checks=checks, warnings=report.warnings)
 
     @strawberry.mutation
-    def create_grader(self, info: Info, project: IdOrKey, input: GraderCreateInput) -> types.Grader:  # noqa: A002  # the schema's name
+    def create_grader(self, info: Info, project: IdOrKey, input: GraderCreateInput) -> types.Grader:
         """Store a new grader. One that can be run is proved first."""
         context, found = info.context, info.context.project(project, "manage")
         if input.key is None:
@@ -79,7 +79,7 @@ class Mutation:
         return shown(info, found, grader)
 
     @strawberry.mutation
-    def update_grader(self, info: Info, project: IdOrKey, id: IdOrKey, input: GraderUpdateInput) -> types.Grader:  # noqa: A002  # as above
+    def update_grader(self, info: Info, project: IdOrKey, id: IdOrKey, input: GraderUpdateInput) -> types.Grader:
         """Change what is sent. Another source or config is a new version."""
         found = info.context.project(project, "manage")
         grader = info.context.grader(found, id)
@@ -90,7 +90,7 @@ class Mutation:
         return shown(info, found, _update(info, grader, input))
 
     @strawberry.mutation
-    def delete_grader(self, info: Info, project: IdOrKey, id: IdOrKey) -> types.DeleteConfirm:  # noqa: A002  # as above
+    def delete_grader(self, info: Info, project: IdOrKey, id: IdOrKey) -> types.DeleteConfirm:
         """Delete a grader. If it is missing or locked, this is an error."""
         found = info.context.project(project, "manage")
         grader = info.context.grader(found, id)
@@ -98,7 +98,7 @@ class Mutation:
         return types.DeleteConfirm(success=True)
 
     @strawberry.mutation
-    def lock_grader(self, info: Info, project: IdOrKey, id: IdOrKey, locked: bool) -> types.Grader:  # noqa: A002  # as above
+    def lock_grader(self, info: Info, project: IdOrKey, id: IdOrKey, locked: bool) -> types.Grader:
         """Lock or unlock a grader."""
         found = info.context.project(project, "manage")
         grader = info.context.grader(found, id)
@@ -106,13 +106,13 @@ class Mutation:
         return shown(info, found, changed)
 
     @strawberry.mutation
-    def test_remote_env(self, info: Info, input: RemoteEnvCreate) -> types.RemoteEnvTest:  # noqa: A002  # as above
+    def test_remote_env(self, info: Info, input: RemoteEnvCreate) -> types.RemoteEnvTest:
         """Request a reward server's description, if the operator allows its host."""
         require(info.context.key, "manage")
         return asyncio.run(described(input.url, info.context.services.models))
 
     @strawberry.mutation
-    def add_remote_env(self, input: RemoteEnvCreate) -> types.RemoteEnv:  # noqa: A002  # as above
+    def add_remote_env(self, input: RemoteEnvCreate) -> types.RemoteEnv:
         """Always refused: an external endpoint is a grader here."""
         raise invalid("gradebox has no separate environments: use `graders.create.external_endpoint`")
 
@@ -122,12 +122,12 @@ class Mutation:
         raise invalid("gradebox has no separate environments: delete the grader with `graders.delete`")
 
     @strawberry.mutation
-    def create_metric(self, project: IdOrKey, input: MetricCreate) -> types.Metric:  # noqa: A002  # as above
+    def create_metric(self, project: IdOrKey, input: MetricCreate) -> types.Metric:
         """Always refused: each grader has one metric, and there are no others."""
         raise invalid("gradebox has exactly one metric for each grader: create a grader of that key")
 
     @strawberry.mutation
-    def create_project(self, info: Info, input: ProjectCreate) -> types.Project:  # noqa: A002  # as above
+    def create_project(self, info: Info, input: ProjectCreate) -> types.Project:
         """Create a project. Fields that only a web page would show are not stored."""
         require_operator(info.context.key)
         if input.team is not None:
@@ -139,7 +139,7 @@ class Mutation:
         return types.project(info.context.services.store.projects.create(new.key, new.name, new.description))
 
     @strawberry.mutation
-    def share_project(self, id_or_key: IdOrKey, input: ProjectShares) -> types.Project:  # noqa: A002  # as above
+    def share_project(self, id_or_key: IdOrKey, input: ProjectShares) -> types.Project:
         """Always refused: there are no teams."""
         raise invalid(
             "gradebox has no teams to share a project with: make an API key that covers it, as with "

@@ -17,7 +17,7 @@ class Query:
     """Reads, which change nothing."""
 
     @strawberry.field
-    def grader(self, info: Info, id: IdOrKey, project: IdOrKey) -> types.Grader | None:  # noqa: A002  # the schema's name
+    def grader(self, info: Info, id: IdOrKey, project: IdOrKey) -> types.Grader | None:
         """One grader. A missing one is an error, because the SDK cannot parse null."""
         found = info.context.project(project, "read")
         return shown(info, found, info.context.grader(found, id))

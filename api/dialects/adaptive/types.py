@@ -148,7 +148,7 @@ class Metric:
     def projects(
         self,
         info: Info,
-        filter: ProjectFilter = ProjectFilter(is_archived=False),  # noqa: A002, B008  # the schema's name; never changed
+        filter: ProjectFilter = ProjectFilter(is_archived=False),  # noqa: B008  # never changed
     ) -> list[Project]:
         """The project of the metric's grader. No project is ever archived."""
         found = info.context.find_project(self.grader.project)
