@@ -124,7 +124,7 @@ def _tails(processes: Sequence[ServiceProcess], folder: DataFolder, settings: Lo
 
 def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket) -> list[ServiceProcess]:
     folder.forget_metrics()
-    one_user = _is_loopback(listener)
+    one_user = ipaddress.ip_address(listener.getsockname()[0]).is_loopback
     environment = server_programs.environment(
         {
             "redis_url": options.redis_url or redis_url(folder),
@@ -150,27 +150,18 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
     )
     number = options.workers or len(os.sched_getaffinity(0))
     environment = {"GRADEBOX_SANDBOXES_MEMORY_MB": str(_worker_memory_mb(number + 1)), **environment}
-    command = server_programs.command("worker")
-    workers = []
-    for name in (f"worker-{one}" for one in range(1, number + 1)):
-        own = {**environment, "GRADEBOX_METRICS_FILE": str(folder.metrics / f"{name}.prom")}
-        workers.append(ServiceProcess(name, command, own, folder.log(name), stop_s))
-    return [api, *workers, _asking_worker(environment, folder, stop_s)]
+    workers = [_worker(f"worker-{one}", environment, folder, stop_s) for one in range(1, number + 1)]
+    # The worker for batches whose graders ask starts with the first of these batches. It waits for models most of the
+    # time, so that one worker without warm sandboxes is enough.
+    asking = {**environment, "GRADEBOX_QUEUE": "asking", "GRADEBOX_WARM_SANDBOXES": "0"}
+    return [api, *workers, _worker("asking-worker", asking, folder, stop_s, wanted=folder.asking)]
 
 
-def _asking_worker(environment: dict[str, str], folder: DataFolder, stop_s: float) -> ServiceProcess:
-    """The worker for batches whose graders ask. It starts with the first of these batches.
-
-    It waits for models most of the time, so that one worker without warm sandboxes is enough.
-    """
-    name = "asking-worker"
-    own = {
-        "GRADEBOX_QUEUE": "asking",
-        "GRADEBOX_WARM_SANDBOXES": "0",
-        "GRADEBOX_METRICS_FILE": str(folder.metrics / f"{name}.prom"),
-    }
-    command = server_programs.command("worker")
-    return ServiceProcess(name, command, {**environment, **own}, folder.log(name), stop_s, wanted=folder.asking)
+def _worker(
+    name: str, environment: dict[str, str], folder: DataFolder, stop_s: float, wanted: Path | None = None
+) -> ServiceProcess:
+    own = {**environment, "GRADEBOX_METRICS_FILE": str(folder.metrics / f"{name}.prom")}
+    return ServiceProcess(name, server_programs.command("worker"), own, folder.log(name), stop_s, wanted=wanted)
 
 
 def _worker_memory_mb(workers: int) -> int:
@@ -267,10 +258,6 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         advice = "stop what listens there, or choose another with --port (0 takes a free one) or --host"
         raise CannotServe(f"cannot listen on {host}:{port} ({error.strerror}): {advice}") from error
-
-
-def _is_loopback(listener: socket.socket) -> bool:
-    return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
 
 
 def _ready(host: str, port: int) -> bool:
