@@ -49,7 +49,7 @@ async def new(request: Request) -> Response:
     taken = await who.services.read(request, taken_along, who.services, who.project, place) if place else ""
     kind = query.one_of(request, "kind", WrittenKind)
     models = await who.services.read(request, _models, who.services, who.project)
-    config = _BEGINNINGS.get(kind, {"model": next(iter(models), "")}) if kind else None
+    config = _BEGINNINGS.get(kind, {"model": ""}) if kind else None
     if config is not None and "model" in config:
         config = {**config, "model": next(iter(models), "")}
     return await long_page(

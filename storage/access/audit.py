@@ -57,13 +57,9 @@ class Audit:
             for stream in (redis_keys.audit(project), redis_keys.audit_of_batches(project)):
                 pipe.xrevrange(stream, start, "-", count=limit + 1)
             found = [_line(text(line_id), fields) for part in pipe.execute() for line_id, fields in part]
-        found.sort(key=lambda line: _position(line.id), reverse=True)
+        found.sort(key=lambda line: tuple(map(int, line.id.split("-"))), reverse=True)
         twin = len(found) > limit and found[limit].id == found[limit - 1].id
         return found[: limit + twin]
-
-
-def _position(line_id: str) -> tuple[int, ...]:
-    return tuple(map(int, line_id.split("-")))
 
 
 def _line(line_id: str, fields: dict[bytes, bytes]) -> AuditLine:

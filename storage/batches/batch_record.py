@@ -36,7 +36,7 @@ def new_record(
     feedback_of: FeedbackOf | None = None,
 ) -> dict[str, str]:
     """The record of a new batch. A value of more than 64 bytes would make Redis store it in four times the memory."""
-    threads = _threads(chunks)
+    threads = chunks[-1].first_index + chunks[-1].lines
     graders = [msgspec.structs.replace(scorer, source="") for scorer in scorers]
     return {
         "project": project,
@@ -198,10 +198,6 @@ def attempts_of(packed: bytes | None) -> list[int]:
     """For each unit, the attempt whose outcomes count."""
     packed = packed or b""
     return [int.from_bytes(packed[i : i + 2]) for i in range(0, len(packed), 2)]
-
-
-def _threads(chunks: list[Chunk]) -> int:
-    return chunks[-1].first_index + chunks[-1].lines
 
 
 def size_of(chunks: list[Chunk]) -> int:

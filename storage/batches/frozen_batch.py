@@ -122,7 +122,8 @@ class Frozen:
 
     @cached_property
     def _record(self) -> _Record:
-        return msgspec.msgpack.decode(_unpacked(self._packed), type=_Record)
+        unpacked = zlib.decompressobj(_RAW, _COMMON).decompress(self._packed)
+        return msgspec.msgpack.decode(unpacked, type=_Record)
 
     @property
     def scorers(self) -> list[PlannedGrader]:
@@ -193,10 +194,6 @@ def freeze(batch: Batch, table: bytes | str, floor: int = 0) -> bytes:
     )
     packer = zlib.compressobj(9, wbits=_RAW, zdict=_COMMON)
     return packer.compress(msgspec.msgpack.encode(record)) + packer.flush()
-
-
-def _unpacked(packed: bytes) -> bytes:
-    return zlib.decompressobj(_RAW, _COMMON).decompress(packed)
 
 
 def join(chunks: bytes, done: bytes) -> bytes:
