@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from importlib.machinery import PathFinder
 
-from validators.syntax_tree import nodes
+from validators.syntax_tree import full_name, imported, nodes
 
 HINTS = ("tiktoken", "spacy", "nltk", "textstat", "evaluate", "load_dataset", "_pretrained", "_download")
 """Texts of which a source has one if it calls such a function."""
@@ -37,11 +37,11 @@ def warnings(tree: _ast.Module, folders: Sequence[str] = ()) -> list[str]:
     """A warning for each function that needs files which the sandbox does not have. `folders`: those of the packages
     that the grader may import.
     """
-    known = _imported(tree)
+    known = imported(tree)
     first: dict[str, int] = {}
     for node in nodes(tree):
         if isinstance(node, _ast.Call):
-            text = _missing(node, _full_name(node.func, known), folders)
+            text = _missing(node, full_name(node.func, known), folders)
             if text:
                 first[text] = min(node.lineno, first.get(text, node.lineno))
     sets_cache = any(isinstance(node, _ast.Constant) and node.value == "TIKTOKEN_CACHE_DIR" for node in nodes(tree))
@@ -70,27 +70,3 @@ def _missing(call: _ast.Call, name: str, folders: Sequence[str]) -> str:
 
 def _is_there(model: str, folders: Sequence[str]) -> bool:
     return not model.isidentifier() or PathFinder.find_spec(model, folders) is not None
-
-
-def _imported(tree: _ast.Module) -> dict[str, str]:
-    """The full names of what is imported: `{"stopwords": "nltk.corpus.stopwords", "nltk": "nltk"}`."""
-    known: dict[str, str] = {}
-    for node in nodes(tree):
-        if isinstance(node, _ast.Import):
-            for each in node.names:
-                top = each.name.partition(".")[0]
-                known |= {each.asname: each.name} if each.asname else {top: top}
-        elif isinstance(node, _ast.ImportFrom) and node.module and not node.level:
-            known |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
-    return known
-
-
-def _full_name(called: _ast.expr, known: dict[str, str]) -> str:
-    """`nltk.corpus.stopwords.words` of `stopwords.words`; empty if the call is of something else than an import."""
-    parts: list[str] = []
-    while isinstance(called, _ast.Attribute):
-        parts.append(called.attr)
-        called = called.value
-    if not isinstance(called, _ast.Name) or called.id not in known:
-        return ""
-    return ".".join([known[called.id], *reversed(parts)])

@@ -7,7 +7,7 @@ its command, scores each completion as if it were wrong.
 import _ast
 import os
 
-from validators.syntax_tree import nodes
+from validators.syntax_tree import full_name, imported, nodes
 
 HINTS = ("subprocess", "system", "popen")
 """Texts of which a source has one if it starts a program."""
@@ -28,18 +28,19 @@ _NO_PROGRAM = (
 
 def warnings(tree: _ast.Module) -> list[str]:
     """A warning for each program that the source names and the sandbox lacks, and for each way to use a shell."""
-    known, commands = _names(tree), _commands(tree)
+    known, commands = imported(tree), _commands(tree)
     first: dict[str, int] = {}
     for node in nodes(tree):
-        call = _started(node.func, known) if isinstance(node, _ast.Call) else None
-        if isinstance(node, _ast.Call) and call and (missing := _missing(node, call, commands)):
+        if isinstance(node, _ast.Call) and (missing := _missing(node, full_name(node.func, known), commands)):
             first[missing] = min(node.lineno, first.get(missing, node.lineno))
     return [f"line {line}: {missing}" for missing, line in sorted(first.items(), key=lambda each: each[1])]
 
 
 def _missing(node: _ast.Call, call: str, commands: _Commands) -> str | None:
-    """What the sandbox lacks for a call, and what to do."""
-    function = call.rpartition(".")[2]
+    """What the sandbox lacks for a call of the function with this full name, and what to do; None if nothing."""
+    module, _, function = call.rpartition(".")
+    if module not in _MODULES or function not in _STARTERS | _SHELLS:
+        return None
     if function in _SHELLS or any(_is_shell(each) for each in node.keywords):
         comes_to = "it returns 32512" if call == "os.system" else "where the error is caught, the grader goes on"
         return _NO_SHELL.format(call=call if function in _SHELLS else f"{call}(..., shell=True)", comes_to=comes_to)
@@ -78,26 +79,3 @@ def _commands(tree: _ast.Module) -> _Commands:
 def _is_there(name: str) -> bool:
     folders = os.environ.get("PATH", "").split(":")
     return any(os.path.exists(os.path.join(folder, name)) for folder in folders)  # noqa: PTH110, PTH118  # no `pathlib`
-
-
-def _names(tree: _ast.Module) -> dict[str, str]:
-    """What the names of these modules, and of their functions, are imported as."""
-    known: dict[str, str] = {}
-    for node in nodes(tree):
-        if isinstance(node, _ast.Import):
-            known |= {each.asname or each.name: each.name for each in node.names if each.name in _MODULES}
-        elif isinstance(node, _ast.ImportFrom) and node.module in _MODULES:
-            known |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
-    return known
-
-
-def _started(called: _ast.expr, known: dict[str, str]) -> str | None:
-    """The function by which a call starts a program, such as `subprocess.run`; None if it starts none."""
-    if isinstance(called, _ast.Attribute) and isinstance(called.value, _ast.Name):
-        call = f"{known.get(called.value.id)}.{called.attr}"
-    elif isinstance(called, _ast.Name):
-        call = known.get(called.id, "")
-    else:
-        return None
-    module, _, function = call.rpartition(".")
-    return call if module in _MODULES and function in _STARTERS | _SHELLS else None

@@ -20,3 +20,27 @@ def inside(node: _ast.AST) -> list[_ast.AST]:
     """What the blocks of a statement or a module contain, in source order: statements, handlers and cases."""
     blocks = ("body", "handlers", "orelse", "cases", "finalbody")
     return [each for block in blocks for each in getattr(node, block, None) or ()]
+
+
+def imported(tree: _ast.Module) -> dict[str, str]:
+    """The full names of what is imported: `{"stopwords": "nltk.corpus.stopwords", "nltk": "nltk"}`."""
+    known: dict[str, str] = {}
+    for node in nodes(tree):
+        if isinstance(node, _ast.Import):
+            for each in node.names:
+                top = each.name.partition(".")[0]
+                known |= {each.asname: each.name} if each.asname else {top: top}
+        elif isinstance(node, _ast.ImportFrom) and node.module and not node.level:
+            known |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
+    return known
+
+
+def full_name(called: _ast.expr, known: dict[str, str]) -> str:
+    """`nltk.corpus.stopwords.words` of `stopwords.words`; empty if the call is of something else than an import."""
+    parts: list[str] = []
+    while isinstance(called, _ast.Attribute):
+        parts.append(called.attr)
+        called = called.value
+    if not isinstance(called, _ast.Name) or called.id not in known:
+        return ""
+    return ".".join([known[called.id], *reversed(parts)])
