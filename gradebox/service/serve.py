@@ -191,7 +191,7 @@ def _start(
     deadline, reported = time.monotonic() + READY_S, None
     while not signals.count and not ready():
         for process in processes:
-            _refuse_if_hopeless(process)
+            _raise_if_failed(process)
             _tend(process, console)
         if occupied():
             deadline = time.monotonic() + READY_S
@@ -206,7 +206,7 @@ def _start(
         time.sleep(TICK_S)
 
 
-def _refuse_if_hopeless(process: ServiceProcess) -> None:
+def _raise_if_failed(process: ServiceProcess) -> None:
     if process.exit_code in FINAL:
         raise CannotServe(process.exit_reason())
     if process.exit_code is not None and process.deaths + 1 >= DEATHS_BEFORE_READY:

@@ -159,7 +159,7 @@ class ServerAsks:
         except SecretKeyError:
             return failed("unreachable", f"the API key of {request.name!r} cannot be decrypted: give it again", True)
         except RedisError as error:
-            if not is_away(error) or context.patience is not None:  # a proof would blame the grader
+            if not is_away(error) or context.patience is not None:  # a proof would report an error of the grader
                 raise
             return failed("unreachable", "the service's store does not answer: score it again later", True)
         finally:
@@ -330,7 +330,7 @@ class ServerAsks:
 
 def _missing(request: ModelRequest | EndpointRequest, context: AskContext) -> Answer:
     """The error of a model or endpoint that was there at the test run and is not now. Outcomes of a batch can be scored
-    again once it is back; any other caller would repeat the request at once, and in vain.
+    again once it is back; any other caller would repeat the request at once, and get the same error.
     """
     kind = request.asked.partition(":")[0]
     if not context.batch:

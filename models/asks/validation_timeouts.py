@@ -11,7 +11,7 @@ _ADVICE = (
 
 
 class Patience:
-    """The patience of one validation. After waiting in vain for a server, all later asks of that server fail at once.
+    """The patience of one validation. Once a server has given no reply in time, all later asks of it fail at once.
 
     For one event loop.
     """
@@ -19,11 +19,11 @@ class Patience:
     def __init__(self, reply_s: float = _REPLY_S, tries_s: float = _TRIES_S) -> None:
         self.reply_s = reply_s
         self.tries_s = tries_s
-        self._in_vain: dict[str, AskFailed] = {}
+        self._failed: dict[str, AskFailed] = {}
 
     def check(self, asked: str) -> None:
         """Raise AskFailed if an earlier ask of this server failed after waiting."""
-        if error := self._in_vain.get(asked):
+        if error := self._failed.get(asked):
             raise error
 
     def too_slow(self) -> AskFailed:
@@ -45,5 +45,5 @@ class Patience:
             reply=error.reply,
             usage=error.usage,
         )
-        self._in_vain[asked] = reported
+        self._failed[asked] = reported
         return reported

@@ -99,7 +99,7 @@ class Shares:
             raise
 
     def busy(self, project: str, waited_s: float, places: int = 1) -> Busy:
-        """Returns the error for a project that has waited this long in vain."""
+        """Returns the error for a project that has waited this long and got no place."""
         with self._lock:
             held, share = self._held.get(project, 0), self._share()
         if held and held + self._bounded(places) > share:

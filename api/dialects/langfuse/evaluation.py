@@ -25,7 +25,7 @@ Code = Literal["SOURCE_TOO_LARGE", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_RUNTIME", "
 
 TIMEOUT_S = 5.0
 MEMORY_MB = 256
-_LOADS = 2  # of a source, before the source is blamed for ending its sandbox
+_LOADS = 2  # of a source that ends its sandbox or does not load: only then is it refused
 _LABEL = "evaluate"
 _PROJECT = "(langfuse)"  # in metrics; its projects are many, and no project here can have this name
 _GRADER = """\
