@@ -70,6 +70,7 @@ class BwrapRun(First):
                     pass_fds=passed,
                     env=AT_START,
                     cwd="/",
+                    process_group=0,  # of bubblewrap and of the first process, until that starts a session
                 )
             try:
                 self._hold(info.fileno())
@@ -148,8 +149,8 @@ class BwrapRun(First):
         self._block.close()
         try:
             return self.bubblewrap.communicate(timeout=_LAST_S)[1]  # bubblewrap reaps the first process
-        except subprocess.TimeoutExpired:  # it may not even have reported a first process
-            self.bubblewrap.kill()
+        except subprocess.TimeoutExpired:  # a first process that was not reported may wait for it, even if it is dead
+            os.killpg(self.bubblewrap.pid, signal.SIGKILL)
             self.bubblewrap.wait()
             return b""
 

@@ -638,6 +638,18 @@ def test_one_that_cannot_be_held_is_not_left(has_ended: bool, zygote: bool, monk
         made.start().end()
 
 
+def test_one_that_was_never_reported_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """bubblewrap was killed, as by the kernel's OOM killer, after it had made a process that waits for it."""
+    killed = "import os, signal, sys; os.fork() and os.kill(os.getpid(), 9); os.close(int(sys.argv[2])); signal.pause()"
+    monkeypatch.setattr(bwrap_run, "_LAST_S", 0.05)
+    ours, stdin = socket.socketpair()
+    with ours:
+        with stdin, pytest.raises(InfrastructureError, match="did not answer"):
+            BwrapRun([sys.executable, "-c", killed], (), stdin)
+        ours.settimeout(5.0)
+        assert ours.recv(1) == b""  # whatever had the other end has ended
+
+
 def test_a_zygote_that_cannot_start_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
     made = image.build(SandboxSettings().image_dir)
     before = _open_here()
