@@ -99,7 +99,7 @@ def by_arguments(policy: dict[str, Any]) -> Iterator[Rule]:
     yield Rule("clone", False, (Condition(0, sum(policy["clone"]["refuse_flags"]), 0),))
     # Mappings are allowed unless they are both shared and anonymous: one of the two bits must be missing.
     for bit in policy["mmap"]["not_together"]:
-        yield Rule("mmap", False, (Condition(3, bit, 0),))
+        yield Rule("mmap", False, (Condition(3, bit + sum(policy["mmap"]["refuse_flags"]), 0),))
     yield from when(policy["when"])
 
 

@@ -70,6 +70,7 @@ REFUSED = {
     "a kernel parameter": "open('/proc/sys/kernel/core_pattern', 'w').write('|x')",
     "rebooting": "open('/proc/sysrq-trigger', 'w').write('b')",
     "memory of the machine": "open('/dev/mem', 'rb')",
+    "huge pages of the machine": "import mmap; mmap.mmap(-1, 2 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40000)",
     "a terminal": "os.open('/dev/ptmx', os.O_RDWR)",
     "its terminal": "os.open('/dev/tty', os.O_RDWR)",
     "the console": "os.open('/dev/console', os.O_RDWR)",
