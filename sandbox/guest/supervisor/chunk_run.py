@@ -260,23 +260,26 @@ class ChunkRun:
         # If more was passed on than had been seen, the record of the completion arrived just in time.
         if failure is None or self._records.passed_on > seen or self._records.passed_on == self._records.share:
             return
-        if self._is_final(failure, first):
-            self._record(child, failure)
+        printed = output.take(child.printed, output.MOST)
+        if self._is_final(failure, first, printed):
+            self._record(failure, printed)
 
-    def _is_final(self, failure: Failure, first: int) -> bool:
+    def _is_final(self, failure: Failure, first: int, printed: bytes) -> bool:
         """Whether a failure counts. If not, a new process grades the line again: the cause may be an earlier completion
         of the process, by a thread or what it left, or outside the sandbox: the kernel's OOM killer, or a signal to all
         processes of a service.
         """
         line = self._records.passed_on
-        if failure.kind == TIMEOUT or line == self._again or (line == first and failure not in _OFTEN_FROM_OUTSIDE):
+        if line == self._again or (line == first and failure not in _OFTEN_FROM_OUTSIDE):
+            return True
+        if failure.kind == TIMEOUT and not timeout_line.has_threads(printed):
             return True
         self._again = line
         return False
 
-    def _record(self, child: ChildHandle, failure: Failure) -> None:
+    def _record(self, failure: Failure, printed: bytes) -> None:
         micros = int((monotonic() - self._since) * 1e6)
-        message, printed = failure.message, output.take(child.printed, output.MOST)
+        message = failure.message
         if failure.kind == TIMEOUT:
             printed, where = timeout_line.split(printed, self._processes.source)
             message += f"{where}. {_LATE}"

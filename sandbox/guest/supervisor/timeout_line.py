@@ -1,7 +1,8 @@
-"""Where a child was when its time was over, from what the handler of `faulthandler` printed.
+"""Where a child was when its time was over, and whether it had other threads, from what the handler of `faulthandler`
+printed.
 
 The handler is installed by the template before the first fork, so it costs no completion anything. A grader can remove
-it or print the same: then the place in its own error is missing or wrong, and nothing else.
+it or print the same: then the place in its own error is missing or wrong, or its completion is graded a second time.
 """
 
 import os
@@ -14,7 +15,8 @@ from sandbox.guest.supervisor.processes import GraderProcesses
 from sandbox.guest.template.main import TELL_PLACE
 from validators.candidate import FILENAME
 
-_STACK = b"Stack (most recent call first):\n"
+# Of one thread each. That of the thread which grades is the last: the first one of a process is its oldest.
+_HEAD = re.compile(rb"^(?:Current thread|Thread) 0x[0-9a-f]+.* \(most recent call first\):\n", re.MULTILINE)
 _FRAME = re.compile(rf'  File "{re.escape(FILENAME)}", line ([0-9]{{1,6}}) in '.encode())
 _WAIT_S = 0.1  # for the handler to print
 _PAUSE_S = 0.004  # between its lines it takes less
@@ -36,13 +38,19 @@ def ask(processes: GraderProcesses, printed: int) -> None:
                 return
 
 
+def has_threads(printed: bytes) -> bool:
+    """Whether the handler printed that the child had threads besides the one that grades."""
+    return len(_HEAD.findall(printed)) > 1
+
+
 def split(printed: bytes, source: bytes) -> tuple[bytes, str]:
     """Splits off what the handler printed. Returns the rest, and the line of the grader as text, "" if not known."""
-    own, stack, frames = printed.rpartition(_STACK)
-    if not stack:
+    heads = list(_HEAD.finditer(printed))
+    if not heads:
         return printed, ""
+    own = printed[: heads[0].start()]
     lines = source.decode("utf-8", "replace").splitlines()
-    found = _FRAME.search(frames)
+    found = _FRAME.search(printed, heads[-1].end())
     number = int(found[1]) if found else 0
     if not 0 < number <= len(lines):
         return own, ""

@@ -306,6 +306,23 @@ def test_a_hang_costs_one_thread(isolation: Any, pool: Pool) -> None:
     assert time.monotonic() - started < 8
 
 
+def test_a_thread_that_one_completion_leaves_costs_no_other_its_time(pool: Pool) -> None:
+    source = """
+import threading, time
+lock = threading.Lock()
+async def grade(thread):
+    if thread.completion() == "leaves":
+        threading.Thread(target=lambda: lock.acquire() and time.sleep(60), daemon=True).start()
+        while not lock.locked():
+            time.sleep(0.01)
+    else:
+        lock.acquire()
+    return 1.0
+"""
+    outcomes = score(pool, GraderSource(source, "batch", timeout_s=0.5), [line("leaves"), line("waits"), line("waits")])
+    assert kinds(outcomes) == [1.0, 1.0, "timeout"]  # the last one waits for a lock that no other thread has
+
+
 @BOTH
 def test_malformed_lines_are_errors_at_their_places(isolation: Any, pool: Pool) -> None:
     lines = [line("a"), b"{", line("ab"), b"", b"[1]", line("abc"), b'{"completion": 3}', b"\xff\xfe", line("abcd")]

@@ -2,15 +2,19 @@
 
 import pytest
 
-from sandbox.guest.supervisor.timeout_line import split
+from sandbox.guest.supervisor.timeout_line import has_threads, split
 
 SOURCE = b"import time\ndef f():\n    time.sleep(9)\n"
-STACK = b'Stack (most recent call first):\n  File "/a/b.py", line 1 in x\n  File "grader.py", line 3 in f\n'
+HEAD = b"Current thread 0x00007f84c8f1b740 (most recent call first):\n"
+STACK = HEAD + b'  File "/a/b.py", line 1 in x\n  File "grader.py", line 3 in f\n'
+# From Python 3.14 on, the name of a thread follows its number.
+OTHER = b'Thread 0x00007f84c7fff640 [Thread-1] (most recent call first):\n  File "grader.py", line 1 in work\n\n'
 
 
 def test_the_innermost_line_of_the_grader_is_quoted() -> None:
-    printed = b"own\n" + STACK + b'  File "grader.py", line 2 in g\n'
-    assert split(printed, SOURCE) == (b"own\n", ". It was in line 3, `time.sleep(9)`")
+    for printed in (b"own\n" + STACK + b'  File "grader.py", line 2 in g\n', b"own\n" + OTHER + STACK):
+        assert split(printed, SOURCE) == (b"own\n", ". It was in line 3, `time.sleep(9)`")
+        assert has_threads(printed) == (OTHER in printed)
 
 
 @pytest.mark.parametrize(
@@ -22,7 +26,7 @@ def test_the_innermost_line_of_the_grader_is_quoted() -> None:
         (b"own\n" + STACK.replace(b"line 3", b"line 0"), b"own\n"),
         (b"own\n" + STACK.replace(b"line 3", b"line " + b"9" * 5000), b"own\n"),
         (b"own\n" + STACK.replace(b"grader.py", b"graderxpy"), b"own\n"),
-        (b"own\nStack (most recent call first):\n", b"own\n"),
+        (b"own\n" + HEAD, b"own\n"),
     ],
 )
 def test_without_a_line_of_the_grader_there_is_no_place(printed: bytes, own: bytes) -> None:
