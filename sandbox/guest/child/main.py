@@ -6,6 +6,7 @@ It writes each outcome at once, so that a hang or a crash costs only the complet
 import os
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from io import BytesIO
 from mmap import mmap
 from os import getpid, readv, write
@@ -303,7 +304,7 @@ class GradingLoop:
                 report_at = started + micros * 1000 + _REPORT_NS
             self._has_run, line = True, None
             if self._runner is not None:
-                _cancel_leftover_tasks()
+                await _end_tasks()
 
     def _finish(self, kind: int, micros: int, score: float, fields: list[tuple[int, bytes]]) -> None:
         """Writes an outcome, in its slot if there is room for its fields."""
@@ -358,12 +359,17 @@ class _Suspend:
         yield None
 
 
-def _cancel_leftover_tasks() -> None:
+async def _end_tasks() -> None:
+    """Cancels the tasks that a completion left, and takes back what it cancelled of the task that grades the others."""
     import asyncio
 
-    tasks = asyncio.all_tasks()
-    if len(tasks) > 1:
-        own = asyncio.current_task()
-        for task in tasks:
-            if task is not own:
-                task.cancel()
+    own = asyncio.current_task()
+    assert own is not None
+    for task in asyncio.all_tasks():
+        if task is not own:
+            task.cancel()
+    if own.cancelling():
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        while own.uncancel():
+            pass

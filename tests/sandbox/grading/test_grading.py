@@ -323,6 +323,21 @@ async def grade(thread):
     assert kinds(outcomes) == [1.0, 1.0, "timeout"]  # the last one waits for a lock that no other thread has
 
 
+def test_a_completion_that_cancels_all_tasks_costs_no_other_its_score(pool: Pool) -> None:
+    source = """
+import asyncio
+async def grade(thread):
+    if thread.completion() == "cancels":
+        for task in asyncio.all_tasks():
+            task.cancel()
+        return 0.5
+    await asyncio.sleep(0)
+    return float(asyncio.current_task().cancelling())
+"""
+    outcomes = score(pool, GraderSource(source, "batch"), [line("cancels"), line("waits"), line("waits")])
+    assert kinds(outcomes) == [0.5, 0.0, 0.0]
+
+
 @BOTH
 def test_malformed_lines_are_errors_at_their_places(isolation: Any, pool: Pool) -> None:
     lines = [line("a"), b"{", line("ab"), b"", b"[1]", line("abc"), b'{"completion": 3}', b"\xff\xfe", line("abcd")]
