@@ -285,6 +285,8 @@ class GradingLoop:
                 if kind == MEMORY and self._has_run and next_one is None and getpid() == self._pid:
                     self._leave()  # earlier completions may have left too little
             kind |= flag
+            if next_one is None:
+                value = thread = None  # code that runs when they are deleted is of this completion
             if careful and getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the forked process: it has no completion
             if asked and self._runner is None:  # `grade` may have caught the error, and returned 0.0

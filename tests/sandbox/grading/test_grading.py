@@ -338,6 +338,19 @@ async def grade(thread):
     assert kinds(outcomes) == [0.5, 0.0, 0.0]
 
 
+def test_code_that_runs_when_a_result_is_deleted_is_of_its_completion(pool: Pool) -> None:
+    source = """
+from gradebox import Score
+class Told(Score):
+    def __del__(self):
+        print("deleted")
+async def grade(thread):
+    return Told(1.0) if thread.completion() == "told" else 0.0
+"""
+    told, other = score(pool, GraderSource(source, "batch"), [line("told"), line("other")])
+    assert (told.stdout, other.stdout) == ("deleted\n", None)
+
+
 @BOTH
 def test_malformed_lines_are_errors_at_their_places(isolation: Any, pool: Pool) -> None:
     lines = [line("a"), b"{", line("ab"), b"", b"[1]", line("abc"), b'{"completion": 3}', b"\xff\xfe", line("abcd")]
