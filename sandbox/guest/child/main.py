@@ -287,6 +287,8 @@ class GradingLoop:
             kind |= flag
             if next_one is None:
                 value = thread = None  # code that runs when they are deleted is of this completion
+                if self._runner is not None:
+                    await _end_tasks()
             if careful and getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the forked process: it has no completion
             if asked and self._runner is None:  # `grade` may have caught the error, and returned 0.0
@@ -305,8 +307,6 @@ class GradingLoop:
                 self._report()
                 report_at = started + micros * 1000 + _REPORT_NS
             self._has_run, line = True, None
-            if self._runner is not None:
-                await _end_tasks()
 
     def _finish(self, kind: int, micros: int, score: float, fields: list[tuple[int, bytes]]) -> None:
         """Writes an outcome, in its slot if there is room for its fields."""
@@ -362,16 +362,19 @@ class _Suspend:
 
 
 async def _end_tasks() -> None:
-    """Cancels the tasks that a completion left, and takes back what it cancelled of the task that grades the others."""
+    """Cancels the tasks that a completion left, and gives them a chance to end. If the completion cancelled this task,
+    which grades the others too, takes that back.
+    """
     import asyncio
 
     own = asyncio.current_task()
     assert own is not None
-    for task in asyncio.all_tasks():
-        if task is not own:
-            task.cancel()
-    if own.cancelling():
+    left = asyncio.all_tasks() - {own}
+    for task in left:
+        task.cancel()
+    if left or own.cancelling():
         with suppress(asyncio.CancelledError):
-            await asyncio.sleep(0)
+            for _ in range(1 + len(left)):  # a task may wait for another one
+                await asyncio.sleep(0)
         while own.uncancel():
             pass

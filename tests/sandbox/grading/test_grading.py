@@ -338,6 +338,27 @@ async def grade(thread):
     assert kinds(outcomes) == [0.5, 0.0, 0.0]
 
 
+def test_what_a_task_does_when_it_is_ended_is_of_its_completion(pool: Pool) -> None:
+    source = """
+import asyncio
+async def waits():
+    try:
+        await asyncio.sleep(60)
+    finally:
+        print("ended")
+async def outer():
+    await asyncio.create_task(waits())
+    print("never")
+async def grade(thread):
+    if thread.completion() == "leaves":
+        asyncio.create_task(outer())
+    await asyncio.sleep(0.01)
+    return 0.0
+"""
+    leaves, other = score(pool, GraderSource(source, "batch"), [line("leaves"), line("other")])
+    assert (leaves.stdout, other.stdout) == ("ended\n", None)
+
+
 def test_code_that_runs_when_a_result_is_deleted_is_of_its_completion(pool: Pool) -> None:
     source = """
 from gradebox import Score
