@@ -180,7 +180,7 @@ class Bubblewrap:
             command = zygote.owned(self._nsenter, command)
         idle_end, unused_stdin = socket.socketpair()
         with idle_end, unused_stdin:
-            built = self._build(command, unused_stdin, is_entered=True)
+            built = self._build(command, unused_stdin)
             try:
                 built.settle()
                 return zygote.fork(uid, built, channel, cgroup, seccomp.program(self._sessions))
@@ -197,10 +197,10 @@ class Bubblewrap:
                 self.zygote = Zygote(self._program, self._image)
             return self.zygote
 
-    def _build(self, command: list[str], stdin: socket.socket, is_entered: bool = False) -> BwrapRun:
+    def _build(self, command: list[str], stdin: socket.socket) -> BwrapRun:
         filter_file = seccomp.program_file(self._sessions)
         try:
-            return BwrapRun(command, COMMAND, stdin, filter_file, is_entered)
+            return BwrapRun(command, COMMAND, stdin, filter_file)
         finally:
             os.close(filter_file)
 

@@ -43,23 +43,23 @@ class BwrapRun(First):
         program: Sequence[str],
         stdin: socket.socket,
         filter_file: int = -1,
-        is_entered: bool = False,
     ) -> None:
-        """`filter_file` holds a seccomp program. If `is_entered`, the program never runs: other processes enter
-        instead.
+        """`filter_file` holds a seccomp program.
 
         Raises:
             InfrastructureError: bubblewrap failed; the message has its error output.
         """
         super().__init__(0, -1)
-        (info, info_in), (block, self._block) = _pipe(), _pipe()
+        (info, writing), (block, self._block) = _pipe(), _pipe()
+        with writing:
+            # It also reads. If this process is killed, nothing else does, and a bubblewrap that cannot write its report
+            # would die and leave the first process, which waits for it.
+            info_in = open(f"/proc/self/fd/{writing.fileno()}", "r+b", buffering=0)  # noqa: SIM115, PTH123
         told = ["--info-fd", str(info_in.fileno()), "--block-fd", str(block.fileno())]
         passed = [info_in.fileno(), block.fileno()]
         if filter_file >= 0:
             told += ["--seccomp", str(filter_file)]
             passed.append(filter_file)
-        if is_entered:
-            passed.append(info.fileno())  # without a reader of the pipe, bubblewrap dies with its work half done
         with info:
             with info_in, block:
                 self.bubblewrap = subprocess.Popen(

@@ -650,6 +650,28 @@ def test_one_that_was_never_reported_is_not_left(monkeypatch: pytest.MonkeyPatch
         assert ours.recv(1) == b""  # whatever had the other end has ended
 
 
+def test_one_whose_service_was_killed_before_the_report_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[BwrapRun] = []
+
+    def kill(run: BwrapRun, info: int) -> None:
+        run._block.close()
+        killed.append(run)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BwrapRun, "_hold", kill)
+    monkeypatch.setattr(BwrapRun, "end", lambda _: None)
+    ours, stdin = socket.socketpair()
+    with ours:
+        with stdin, pytest.raises(KeyboardInterrupt):
+            BwrapRun(["bwrap", "--ro-bind", "/", "/", "--unshare-pid", "--as-pid-1"], ["true"], stdin)
+        ours.settimeout(5.0)
+        try:
+            assert ours.recv(1) == b""  # whatever had the other end has ended
+        finally:
+            os.killpg(killed[0].bubblewrap.pid, signal.SIGKILL)
+            killed[0].bubblewrap.communicate()
+
+
 def test_a_zygote_that_cannot_start_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
     made = image.build(SandboxSettings().image_dir)
     before = _open_here()
