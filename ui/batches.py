@@ -201,7 +201,9 @@ async def cancel(request: Request) -> Response:
 async def retry(request: Request) -> Response:
     """Score the retryable outcomes again."""
     who, batch = await _mine(request)
-    await who.services.compute(request, who.project, retried, who.services, who.project, batch.id)
+    repeat = _repeat(request, who, await read_form(request))
+    once = repeat.once if repeat else None
+    await who.services.compute(request, who.project, retried, who.services, who.project, batch.id, once)
     return _to(who, batch.id)
 
 
@@ -212,12 +214,19 @@ async def again(request: Request) -> Response:
     if not fields.get("grader"):
         raise invalid("name a grader: its key, or key@version")
     new = NewBatch(named([fields["grader"]], []), threads_of=request.path_params["batch"])
-    # The token is of the page as it was sent. A browser may show that page again later, so the answer is kept for long
-    # enough to repeat a request, and no longer.
-    token = f"{fields['once']} {fields['grader']}" if fields.get("once") else None
-    repeat = None if token is None else Repeat(request, who.project, who.key, token, _REPEATED_S)
+    repeat = _repeat(request, who, fields)
     made = await Arrival(who.services, who.project, who.key.id, repeat).take_threads_of(request, new)
     return _to(who, made.id)
+
+
+def _repeat(request: Request, who: Visit, fields: dict[str, str]) -> Repeat | None:
+    """The identity of a form that a browser may send twice, from the page's token; None without a token."""
+    if not fields.get("once"):
+        return None
+    # The token is of the page as it was sent. A browser may show that page again later, so the answer is kept for long
+    # enough to repeat a request, and no longer.
+    token = f"{fields['once']} {fields.get('grader', '')}"
+    return Repeat(request, who.project, who.key, token, _REPEATED_S)
 
 
 async def _mine(request: Request) -> tuple[Visit, Batch]:

@@ -596,6 +596,12 @@ def test_a_retry_is_offered_where_it_scores_something(browse: httpx.Client, clie
         shown = browse.get(f"{BATCHES}/{batch}").text
         assert ("/retry" in shown) == bool(away)
         assert said in shown
+    before = client.get(f"{PROJECT}/audit").text.count("batch.retry")
+    (token, _) = re.findall(r'name="once" value="(\w+)"', shown)
+    for _ in range(2):  # the browser sent it again, because the answer was lost
+        assert browse.post(f"{BATCHES}/{batch}/retry", data={"once": token}).status_code == 303
+        finished(client, batch)
+    assert client.get(f"{PROJECT}/audit").text.count("batch.retry") == before + 1
     for path in (BATCHES, "/ui/projects/default/graders", f"/ui/projects/default/compare?a={batch}&b={batch}"):
         assert "4 model, 1 timeout" in re.sub("<[^>]*>", "", browse.get(path).text), path
 
