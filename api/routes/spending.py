@@ -39,4 +39,4 @@ def _is_period(text: str) -> bool:
         datetime.strptime(text, _FORMS[len(text)])
     except (KeyError, ValueError):
         return False
-    return True
+    return text.isascii()  # strptime takes the digits of any script

@@ -52,7 +52,18 @@ def test_a_day_and_a_month_are_told_apart(client: httpx.Client, service: Service
     assert client.get(PATH).json()["total"]["asks"] == 1
 
 
-_NO_PERIODS = ["2026", "2026-11-23T00", "total", "2026-11%0A", "*", "other:2026-11", "2026-13", "2026-1", "2026-11-31"]
+_NO_PERIODS = [
+    "2026",
+    "2026-11-23T00",
+    "total",
+    "2026-11%0A",
+    "*",
+    "other:2026-11",
+    "2026-13",
+    "2026-1",
+    "2026-11-31",
+    "٢٠٢٦-11",
+]
 
 
 @pytest.mark.parametrize("period", _NO_PERIODS)
