@@ -7,6 +7,7 @@ import urllib.request
 import httpx
 import pytest
 
+from tests.api.access.test_auth import LINES
 from tests.api.conftest import PROJECT, Service, create, problem
 from tests.api.http.test_bounded_protocol import connected, rest
 
@@ -46,6 +47,18 @@ def test_unknown_parameters_are_named_with_the_known_ones(
 ) -> None:
     detail = problem(client.request(method, f"{path}?limti=5&x=1"), 422, "invalid-request")
     assert "'limti', 'x'" in detail and takes in detail
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", f"{PROJECT}/batches?limit=5&grader=a&grader=b"), ("POST", f"{PROJECT}/validate?grader=a&grader=b")],
+)
+def test_a_parameter_of_which_one_counts_is_not_repeated(client: httpx.Client, method: str, path: str) -> None:
+    assert "has 'grader' 2 times" in problem(client.request(method, path), 422, "invalid-request")
+    lists = client.post(f"{PROJECT}/batches?grader=a&grader=b&weight=1&weight=2", content=b"{}", headers=LINES)
+    assert "no grader 'a'" in problem(lists, 404, "not-found")
+    picked = client.get(f"{PROJECT}/batches/x/threads?index=1&index=2")
+    assert "no batch 'x'" in problem(picked, 404, "not-found")
 
 
 def test_every_route_of_v1_refuses_unknown_parameters(client: httpx.Client) -> None:
