@@ -253,6 +253,10 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _refuse(self, status: int, name: str, detail: str) -> None:
         """Answers with a problem, unless an answer is in progress, and closes."""
+        if self._body_open and self.cycle is self._running and not self.cycle.response_started:
+            # The rest of the body will not come. The application sees a disconnect, and its answer is dropped.
+            self.cycle.disconnected = self.cycle.response_complete = True
+            self.cycle.message_event.set()
         if not self.idle or self.transport.is_closing() or self._is_lingering:
             self._close()
             return

@@ -229,11 +229,15 @@ def test_too_many_requests_that_are_sent_ahead_are_not_kept(service: Service) ->
         assert rest(connection).count(b"HTTP/1.1 200") < 50
 
 
-def test_what_is_no_http_is_told_so(service: Service) -> None:
+@pytest.mark.parametrize("chunk", [None, b"x\r\n{}\r\n0\r\n\r\n", b"1\r\n{\r\n-1\r\n}\r\n", b"2\n{}\n0\n\n"])
+def test_what_is_no_http_is_told_so(service: Service, secret: str, chunk: bytes | None) -> None:
+    head = f"POST {PROJECT}/validate HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {secret}\r\n"
+    head += "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     with connected(service) as connection:
-        connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
+        connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n\r\n" if chunk is None else head.encode() + chunk)
         answer = rest(connection)
         assert answer.startswith(b"HTTP/1.1 400")
+        assert answer.count(b"HTTP/1.1") == 1
         assert b"urn:gradebox:problem:invalid-request" in answer
 
 
