@@ -149,7 +149,7 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
     app.add_exception_handler(WebSocketDisconnect, _on_leaving)
     app.add_exception_handler(ClientDisconnected, _on_leaving)
-    for away in AWAY:
+    for away in (*AWAY, SecretKeyError):
         app.add_exception_handler(away, _on_away)
     app.add_exception_handler(Exception, _on_error)  # a bug: the server logs the traceback
 
@@ -162,7 +162,7 @@ def problem_of(error: Exception) -> ProblemError:
         found = (named for kind, named in _STORAGE.items() if isinstance(error, kind))
         status, name = next(found, (500, "internal"))
         headers = {"Retry-After": QUEUE_RETRY_S} if isinstance(error, QueueFull) else None
-        return ProblemError(status, name, str(error), headers)
+        return ProblemError(status, name, str(error), RETRY if isinstance(error, SecretKeyError) else headers)
     if (isinstance(error, OSError) and spool.is_full(error)) or (isinstance(error, RedisError) and is_full(error)):
         detail = (
             "the service has no space left and nothing was saved: try again later, or ask its operator to free space"

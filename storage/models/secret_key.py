@@ -74,7 +74,7 @@ def _decoded(path: Path) -> bytes:
     except ValueError:
         key = b""
     if len(key) != _KEY_BYTES:
-        raise SecretKeyError(f"the file {path} holds no key: it has {_KEY_BYTES} random bytes in base64")
+        raise SecretKeyError(f"the file {path} holds no key: a key file has {_KEY_BYTES} random bytes in base64")
     return key
 
 

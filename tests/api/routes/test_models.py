@@ -146,7 +146,9 @@ def test_the_operator_says_where(client: httpx.Client, service: Service, monkeyp
 
 
 @pytest.mark.usefixtures("here")
-def test_a_key_file_that_was_lost_is_told(client: httpx.Client, service: Service, server: ModelServer) -> None:
+def test_a_key_file_that_was_lost_is_told(
+    client: httpx.Client, service: Service, server: ModelServer, caplog: pytest.LogCaptureFixture
+) -> None:
     from storage.models.secret_key import SecretKey
 
     body = {"key": "judge", "base_url": server.base_url, "model": "m", "api_key": SECRET}
@@ -154,8 +156,10 @@ def test_a_key_file_that_was_lost_is_told(client: httpx.Client, service: Service
     mine = service.store.models._secret_key
     service.store.models._secret_key = SecretKey(service.settings.data_dir / "another")
     try:
-        detail = problem(client.post(f"{PATH}/judge/test"), 503, "unavailable")
+        answer = client.post(f"{PATH}/judge/test")
     finally:
         service.store.models._secret_key = mine
-    assert "GRADEBOX_SECRET_KEY_FILE" in detail
+    assert "GRADEBOX_SECRET_KEY_FILE" in problem(answer, 503, "unavailable")
+    assert answer.headers["retry-after"] == "1"
+    assert "GRADEBOX_SECRET_KEY_FILE" in caplog.text  # the operator is told too
     assert server.bodies == []
