@@ -1,6 +1,7 @@
 """Tests of writing a grader in the browser."""
 
 import json
+import re
 import time
 
 import httpx
@@ -413,6 +414,11 @@ def test_the_same_without_the_page_is_asked_of_this_service(browse: httpx.Client
     assert f'gradebox.Client("{url}", project="default").graders.update(' in shown
     assert f"grader.py --url {url} --project default" in shown
     assert f"'{url}/v1/projects/default/graders/exact'" in shown
+
+
+def test_a_browser_without_scripts_is_told_that_buttons_do_nothing(browse: httpx.Client) -> None:
+    (told,) = re.findall("<noscript>(.*)</noscript>", browse.get("/ui/projects/default/new").text)
+    assert "nothing is tested or saved here" in told
 
 
 def test_a_limit_is_shown_whole(browse: httpx.Client, client: httpx.Client) -> None:
