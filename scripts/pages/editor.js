@@ -9,7 +9,9 @@ import { lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { unifiedMergeView } from "@codemirror/merge";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
 import { Compartment, EditorState } from "@codemirror/state";
-import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers } from "@codemirror/view";
+import {
+  drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, highlightSpecialChars, keymap, lineNumbers,
+} from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
 const THREAD = [
@@ -54,6 +56,9 @@ const look = EditorView.theme({
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const colors = () => syntaxHighlighting(dark.matches ? darkColors : defaultHighlightStyle);
 
+// Characters that reverse what follows would make a source look like another one. By default four of them are not shown.
+const special = highlightSpecialChars({ addSpecialChars: /[\u202a-\u202c\u2068]/ });
+
 class CodeEditor extends HTMLElement {
   static formAssociated = true;
 
@@ -81,7 +86,7 @@ class CodeEditor extends HTMLElement {
       doc: text,
       extensions: [
         lineNumbers(), history(), drawSelection(), bracketMatching(), closeBrackets(), highlightActiveLine(),
-        highlightActiveLineGutter(), highlightSelectionMatches(), lintGutter(), indentUnit.of("    "),
+        highlightActiveLineGutter(), highlightSelectionMatches(), lintGutter(), indentUnit.of("    "), special,
         isPython ? [python(), pythonLanguage.data.of({ autocomplete: members }), pythonLanguage.data.of({ autocomplete: modules }),
           autocompletion()] : json(),
         scheme.of(colors()), look, own,

@@ -259,8 +259,9 @@ def test_what_tenants_write_runs_nothing(page: Page, client: httpx.Client) -> No
     expect(page.locator("#report tbody td").first).to_have_text(HOSTILE)
     replace(page, "source", f"async def grade(thread):\n    raise ValueError({text})\n")
     expect(page.locator("#report")).to_contain_text(HOSTILE)
-    replace(page, "source", f"# {HOSTILE}\nasync def grade(thread):\n    return 1\n")
+    replace(page, "source", f"# {HOSTILE} \u202e\u202b\nasync def grade(thread):\n    return 1\n")
     expect(page.locator(".checks .good")).to_have_count(5)
+    expect(page.locator("code-editor#source .cm-specialChar")).to_have_count(2)  # what reverses a text is shown
     assert page.evaluate("window.hacked") is None
 
 
