@@ -253,10 +253,13 @@ def test_what_tenants_write_runs_nothing(page: Page, client: httpx.Client) -> No
     page.goto(GRADERS)
     expect(page.locator("tbody td").last).to_have_text(HOSTILE)
     page.goto(f"{GRADERS}/hostile")
-    replace(page, "samples", json.dumps({"id": HOSTILE, "completion": HOSTILE}))
+    long = HOSTILE + 150 * "y"
+    replace(page, "samples", json.dumps({"id": long, "completion": HOSTILE}))
     expect(page.locator("#report tbody tr")).to_have_count(1)
-    expect(page.locator("#report td.cut")).to_contain_text(HOSTILE)
-    expect(page.locator("#report tbody td").first).to_have_text(HOSTILE)
+    expect(page.locator("#report td.cut").last).to_contain_text(HOSTILE)
+    expect(page.locator("#report tbody td").first).to_have_text(long)
+    page.locator("#report tbody tr").scroll_into_view_if_needed()
+    expect(page.locator("#report td.number").last).to_be_in_viewport()  # the id does not push the score away
     replace(page, "source", f"async def grade(thread):\n    raise ValueError({text})\n")
     expect(page.locator("#report")).to_contain_text(HOSTILE)
     replace(page, "source", f"# {HOSTILE} \u202e\u202b\nasync def grade(thread):\n    return 1\n")
