@@ -176,7 +176,7 @@ def decode(body: bytes, kind: type[_T]) -> _T:
     except msgspec.ValidationError as error:
         raise invalid(f"the body is invalid: {explained(error, kind, partial(_member, body))[:_SHOWN]}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise invalid(f"the body is not JSON: {error}") from error
+        raise invalid(f"the body is not JSON: {json_cut.fault(body, error)}") from error
 
 
 def _member(body: bytes, name: str) -> str:

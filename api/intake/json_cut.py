@@ -7,6 +7,7 @@ escape is replaced, and the parts are then cut out of the original text.
 
 import json
 import re
+from contextlib import suppress
 from functools import cache
 
 import msgspec
@@ -36,6 +37,15 @@ def holds_surrogates(text: bytes) -> bool:
 def masked(text: bytes) -> bytes:
     """Returns a text of the same length and structure without surrogates. Its strings differ."""
     return text.replace(b"\\ud", b"\\ue").replace(b"\\uD", b"\\ue")
+
+
+def fault(text: bytes, error: Exception) -> str:
+    """What is wrong with a text that msgspec could not decode. Of half a surrogate pair it says that the text ends."""
+    if isinstance(error, msgspec.DecodeError) and not isinstance(error, msgspec.ValidationError):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if holds_surrogates(text) and msgspec.json.decode(masked(text), type=msgspec.Raw):
+                return "it holds half a surrogate pair (an emoji that was cut in two?): send it whole"
+    return str(error)
 
 
 def members(text: bytes, most: int = FEW) -> dict[str, bytes]:

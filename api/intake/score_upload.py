@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from api.http.problems import invalid, too_large
+from api.intake.json_cut import fault
 from gradebox.outcome import Outcome
 from sandbox.grading import thread_ids
 from sandbox.limits import TEXT_BYTES
@@ -48,7 +49,9 @@ def _line(number: int, line: bytes) -> _Line:
         found = _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         form = '{"id": "a", "score": 1, "reason": "why"}'
-        raise invalid(f"line {number} is no score ({error!s:.200}): {_NOTHING}; write each as {form}") from error
+        raise invalid(
+            f"line {number} is no score ({fault(line, error):.200}): {_NOTHING}; write each as {form}"
+        ) from error
     if (found.id is None) == (found.index is None):
         raise invalid(f"line {number} names a thread by its `id` or by its `index`: give one of them")
     if found.reason is not None and (size := len(found.reason.encode("utf-8", "surrogatepass"))) > TEXT_BYTES:

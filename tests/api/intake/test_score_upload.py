@@ -42,6 +42,8 @@ def test_a_byte_order_mark_at_the_start_is_not_part_of_the_first_line() -> None:
         ('{"id": true, "score": 1}', "line 2 is no score"),
         ('{"index": -1, "score": 1}', "line 2 is no score"),
         ('{"id": "a", "score": 1, "reason": ' + "[" * 5000, "line 2 is no score"),
+        ('{"id": "a", "score": 1, "reason": "cut \\ud83d"}', "line 2 is no score .it holds half a surrogate pair"),
+        ('{"id": "a", "score": 1, "reason": "\\ud83d\\ude00', "line 2 is no score .Input data was truncated"),
         ('{"score": 1}', "give one of them"),
         ('{"id": "a", "index": 0, "score": 1}', "give one of them"),
         ('{"id": "a", "score": 1, "reason": "%s"}' % ("x" * 4097), "a reason of 4097 bytes"),

@@ -94,6 +94,9 @@ def test_a_name_is_kept_whatever_stands_beside_it(client: httpx.Client) -> None:
     assert (made["name"], made["description"]) == ("\U0001f600 smile", "\U0001f600 \U0001f600")
     refused = client.post(f"{PROJECT}/graders", content=sent_with_half_a_pair(f"{HALF} smile"), headers=headers)
     assert "name holds half a surrogate pair" in problem(refused, 422, "invalid-request")
+    changes = f'{{"name": "{HALF} smile"}}'.encode()
+    refused = client.patch(f"{PROJECT}/graders/n", content=changes, headers=headers)
+    assert "it holds half a surrogate pair" in problem(refused, 422, "invalid-request")
 
 
 def test_a_quota_that_is_used_up_is_named(
