@@ -1,5 +1,6 @@
 """Receives a source in any form, and proves it."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar
@@ -194,6 +195,12 @@ async def _form(request: Request, options: type[_T]) -> tuple[Sent, _T]:
         source = fields.pop("source").encode()
     else:
         raise invalid("there is no source in the form: send it as a file, or as the field `source`")
+    for name, times in Counter(name for name, _ in form.multi_items()).items():
+        if times > 1:
+            raise invalid(f"the form has {name!r:.100} {times} times, and one value counts: send it once")
+    if unread := fields.keys() & {field.name for field in msgspec.structs.fields(options) if field.type is msgspec.Raw}:
+        names = ", ".join(sorted(unread))
+        raise invalid(f"a form has one source and options, and this has {names} too: send a JSON body with {names}")
     return Sent(source), _of_function(bodies.convert(fields, options))
 
 

@@ -97,3 +97,11 @@ def test_a_form_without_a_source(client: httpx.Client) -> None:
     assert "no source" in problem(response, 422, "invalid-request")
     headers = {"Content-Type": "multipart/form-data"}
     assert "not a multipart form" in problem(client.post(URL, content=b"x", headers=headers), 422, "invalid-request")
+    for sent, said in (
+        ([("source", GOOD), ("source", "")], "has 'source' 2 times"),
+        ([("file", GOOD), ("timeout_s", "2"), ("timeout_s", "1")], "has 'timeout_s' 2 times"),
+        ([("file", GOOD), ("source", "")], "this has source too"),
+        ([("source", GOOD), ("threads", "[]")], "this has threads too: send a JSON body with threads"),
+    ):
+        form = [(name, ("g.py" if name == "file" else None, text)) for name, text in sent]
+        assert said in problem(client.post(URL, files=form), 422, "invalid-request")
