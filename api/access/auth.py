@@ -30,14 +30,17 @@ async def identify(
     """
     if not secret:
         raise _unauthorized("no API key was sent: send it as `Authorization: Bearer KEY`")
-    key = await services.look_up(services.store.api_keys.find, secret, project)
+    key, has_project = await services.look_up(services.store.api_keys.find_in, secret, project or "")
     if key is None:
         # Counted after the look-up: a valid key is accepted even if its address also sends wrong ones.
         services.strangers.note_wrong(request.headers.get("Authorization", ""))
         services.failed_keys.count(address_of(request))
         raise _unauthorized("the API key is unknown or revoked: check it, or ask for a new one")
     services.strangers.note_good(request.headers.get("Authorization", ""))
-    admit(request, services, key, project)
+    # A project that does not exist is like one that the key does not cover, also in its time and for the limits.
+    admit(request, services, key, project if has_project else None)
+    if project is not None and not has_project:
+        raise no_project(project)
     return key
 
 

@@ -15,7 +15,7 @@ from gradebox.schemas import ApiKey, Role
 from storage import redis_keys
 from storage.access.audit import Audit
 from storage.connection import script
-from storage.errors import NotFound, no_project
+from storage.errors import NotFound
 from storage.spool.disk import create_private
 
 EVERY_PROJECT = "*"
@@ -72,27 +72,25 @@ class ApiKeys:
         line = self._audit.arguments(EVERY_PROJECT, "key.revoke", key_id)
         script(self._redis, "revoke_key")(args=[key_id, msgspec.json.encode(record), *line])
 
-    def find(self, token: str, project: str | None = None) -> ApiKey | None:
-        """The key with this secret, unless it is revoked.
+    def find(self, token: str) -> ApiKey | None:
+        """The key with this secret, unless it is revoked."""
+        return self.find_in(token, "")[0]
 
-        Raises:
-            NotFound: the token is valid, but there is no such project. Both are looked up in one round trip to Redis.
-        """
+    def find_in(self, token: str, project: str) -> tuple[ApiKey | None, bool]:
+        """The key as by `find`, and whether there is such a project: both in one round trip to Redis."""
         key_id = id_of(token)
         if key_id is None:
-            return None
+            return None, False
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.hget(redis_keys.API_KEYS, key_id)
-            pipe.hexists(redis_keys.PROJECTS, project or "")
+            pipe.hexists(redis_keys.PROJECTS, project)
             value, has_project = pipe.execute()
         if value is None:
-            return None
+            return None, False
         record = msgspec.json.decode(value, type=_Record)
         if record.revoked or not hmac.compare_digest(record.sha256, _digest(token)):
-            return None
-        if project is not None and not has_project:
-            raise no_project(project)
-        return _shown(record)
+            return None, False
+        return _shown(record), bool(has_project)
 
     def by_id(self, key_id: str) -> ApiKey | None:
         """The key with this id, unless it is revoked. For callers that presented the secret earlier."""

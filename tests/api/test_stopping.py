@@ -174,13 +174,13 @@ def test_a_websocket_whose_key_is_looked_up_is_told(
 ) -> None:
     with stoppable(redis_url, pool, tmp_path) as (service, secret):
         sleeper(service, secret)
-        find = service.store.api_keys.find
+        find = service.store.api_keys.find_in
 
-        def slowly(token: str, project: str | None = None) -> object:
+        def slowly(token: str, project: str) -> object:
             time.sleep(2)
             return find(token, project)
 
-        monkeypatch.setattr(service.store.api_keys, "find", slowly)
+        monkeypatch.setattr(service.store.api_keys, "find_in", slowly)
         with connected(service) as ws:
             ws.sendall(websocket_head(secret, "/reward/default/sleeps/ws"))
             time.sleep(0.3)

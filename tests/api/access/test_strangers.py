@@ -98,6 +98,15 @@ def test_who_comes_new_with_a_good_key_gets_in_during_a_flood(service: Service, 
         assert answer.status_code == 200
 
 
+@pytest.mark.parametrize("project", ["default", "nowhere"])
+def test_a_good_key_is_known_whatever_project_it_names(
+    service: Service, client: httpx.Client, few: Strangers, project: str
+) -> None:
+    """Otherwise what it is refused for would tell which projects exist."""
+    client.get(f"/v1/projects/{project}/graders")
+    assert few.is_good(client.headers["Authorization"].encode())
+
+
 def problem_of_stranger(answer: httpx.Response) -> None:
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
     assert answer.json()["type"] == "urn:gradebox:problem:too-many-requests"

@@ -9,7 +9,6 @@ from redis import Redis
 from gradebox import key_file
 from storage import redis_keys
 from storage.access.audit import acting
-from storage.errors import NotFound
 from storage.store import Store
 from tests.storage.making import full
 
@@ -37,10 +36,10 @@ def test_a_damaged_secret_finds_nothing(store: Store, damage: object) -> None:
 
 def test_the_project_is_asked_for_with_the_key(store: Store) -> None:
     secret = secret_of(store, "default")
-    assert store.api_keys.find(secret, "default") == store.api_keys.find(secret)
-    with pytest.raises(NotFound, match="'nowhere'"):
-        store.api_keys.find(secret, "nowhere")
-    assert store.api_keys.find(f"{secret}x", "nowhere") is None
+    key = store.api_keys.find(secret)
+    assert store.api_keys.find_in(secret, "default") == (key, True)
+    assert store.api_keys.find_in(secret, "nowhere") == (key, False)
+    assert store.api_keys.find_in(f"{secret}x", "default") == (None, False)
 
 
 def test_a_key_of_before_there_were_roles_may_do_what_it_could(store: Store, redis: Redis) -> None:
