@@ -21,8 +21,9 @@ def test_values_that_differ(one: Any, other: Any) -> None:
     assert not same(other, one)
 
 
-def test_values_that_are_nested_deeply_are_compared_without_an_error() -> None:
-    value: list[Any] = []
+def test_values_that_are_nested_deeply_are_compared_to_their_end() -> None:
+    one, other = list[Any](), tuple[Any, ...]()
     for _ in range(5000):
-        value = [value]
-    assert not same(value, [value])
+        one, other = [one], (other,)
+    assert same(one, other)
+    assert not same(one, (other,))
