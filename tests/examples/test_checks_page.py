@@ -51,8 +51,7 @@ def test_several_checks(pool: Pool) -> None:
     passed, failed = graded(pool, SEVERAL, AGENT, {"completion": "Sorry"})
     assert (passed.score, failed.score) == (1.0, 0.0)
     details = details_of(failed)
-    assert details is not None
-    assert [one["passed"] for one in details["checks"]] == [False, True, False]
+    assert details is not None and [one["passed"] for one in details["checks"]] == [False, True, False]
     assert all(f"`{name}`" in PAGE for name in details["summary"])
 
 
@@ -61,8 +60,7 @@ def test_checks_as_a_kind(client: Client) -> None:
     exec(KIND, {"client": client})
     passed, failed = client.score("quotes-a-price", [AGENT, {"completion": '{"price": "90"}'}])
     assert (passed.score, failed.score) == (1.0, 0.0)
-    assert failed.details is not None
-    assert failed.details["summary"]["failed_count"] == 2
+    assert failed.details is not None and failed.details["summary"]["failed_count"] == 2
 
 
 def test_trajectories_of_both_forms() -> None:

@@ -91,6 +91,5 @@ def test_an_example_is_valid_and_scores(name: str, pool: Pool) -> None:
         (outcome,) = AskingScorer(lambda: pool.grading(source), asker, CONTEXT).score(line, 0, "g@1")
     assert outcome.score == pytest.approx(SCORES[name]), outcome
     if name == "ranking":
-        assert outcome.scores is not None
-        assert [one.score for one in outcome.scores] == [0.5, 1.0, 0.0]
+        assert outcome.scores is not None and [one.score for one in outcome.scores] == [0.5, 1.0, 0.0]
         assert [(details_of(one) or {})["ranking"] for one in outcome.scores] == [2, 1, 3]

@@ -116,8 +116,7 @@ def another_users_listener(port: int, address: str = "127.0.0.1") -> Iterator[li
     process = subprocess.Popen(
         [sys.executable, "-c", LISTENS, address, str(port), str(OTHER_USER)], stdout=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "listening\n"
+    assert process.stdout is not None and process.stdout.readline() == "listening\n"
     reading = threading.Thread(target=lambda: heard.extend(process.stdout or ()))
     reading.start()
     try:

@@ -165,11 +165,9 @@ def _of_environments(names: Names, client: Client) -> None:
     assert grader.warnings == []
     client.graders.delete("is-english")
     environment = client.graders.get("close-enough").environment
-    assert environment is not None
-    assert environment.label == "fuzzy@1"
+    assert environment is not None and environment.label == "fuzzy@1"
     newest = client.environments.get("nlp").newest
-    assert newest is not None
-    assert newest.data
+    assert newest is not None and newest.data
 
 
 def _of_models(names: Names, client: Client) -> None:

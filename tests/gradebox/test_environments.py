@@ -147,8 +147,7 @@ def test_a_grader_reads_the_data_of_its_environment(client: Client, words: Path)
     threads = [{"completion": "cat"}, {"completion": "cow"}]
     assert [outcome.score for outcome in grader.score(threads)] == [1.0, 0.0]
     assert grader.isolation == "batch"  # there is no package that could run text
-    assert environment.newest is not None
-    assert (environment.newest.files, environment.newest.packages) == (3, [])
+    assert environment.newest is not None and (environment.newest.files, environment.newest.packages) == (3, [])
 
     again = client.environments.update("words", data=str(words), progress=False)
     assert again.build == 1  # the same files are the same data
@@ -159,8 +158,7 @@ def test_a_grader_reads_the_data_of_its_environment(client: Client, words: Path)
     scored = [[outcome.score for outcome in client.score("word", threads, version)] for version in (1, 2)]
     assert scored == [[1.0, 0.0], [0.0, 1.0]]
     without = client.environments.update("words", data="", progress=False).newest
-    assert without is not None
-    assert (without.data, [package.name for package in without.packages]) == ("", ["shouting"])
+    assert without is not None and (without.data, [package.name for package in without.packages]) == ("", ["shouting"])
     with pytest.raises(ApiError, match="nothing to build"):
         client.environments.update("words", [], progress=False)
 

@@ -54,8 +54,7 @@ def test_exact_match_is_strict(said: str, score: float) -> None:
 
 def test_explanations_are_bounded() -> None:
     reason = exact_match("answer")(thread("x" * 100_000, answer="y" * 100_000)).reason
-    assert reason is not None
-    assert len(reason) < 2_500
+    assert reason is not None and len(reason) < 2_500
     assert reason.count("(100,000 characters)") == 2
 
 

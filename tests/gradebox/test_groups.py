@@ -83,8 +83,7 @@ async def grade(threads: list[StringThread]) -> list[float]:
 """
     report = client.graders.validate(source)
     failed = report.failed
-    assert failed is not None
-    assert (failed.name, failed.line) == ("test_run", 3)
+    assert failed is not None and (failed.name, failed.line) == ("test_run", 3)
     assert "2 of 2 completions have no score: ValueError: not yet" in failed.message
 
 

@@ -31,8 +31,7 @@ def test_models_of_a_service(tmp_path: Path) -> None:
                 "echo", base_url=echo.base_url, model="m", api_key=OTHER, defaults=ModelDefaults(temperature=0)
             )
             error = client.models.test("echo").error
-            assert error is not None
-            assert error.kind == "refused"
+            assert error is not None and error.kind == "refused"
             assert OTHER not in error.message
             assert client.models.update("echo", timeout_s=3).timeout_s == 3
             with pytest.raises(Conflict):
@@ -50,8 +49,7 @@ def test_models_of_a_service(tmp_path: Path) -> None:
             refused = client.endpoints.create("echo", url=echo.base_url, api_key=OTHER, requests_per_minute=60)
             assert refused.requests_per_minute == 60
             fault = client.endpoints.test("echo").error
-            assert fault is not None
-            assert OTHER not in fault.message
+            assert fault is not None and OTHER not in fault.message
             with pytest.raises(Conflict):
                 client.endpoints.update("echo", url=server.base_url)
             assert [one.key for one in client.endpoints.list()] == ["echo", "my-reward"]

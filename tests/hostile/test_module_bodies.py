@@ -29,5 +29,4 @@ def test_a_module_body_that_speaks_in_the_templates_place_fails_its_check(words:
     source = f"import os\n{words}\nasync def grade(thread):\n    return 666.0\n"
     report = attacked.prove(GraderSource(source, timeout_s=1.0))
     assert not report.valid
-    assert report.failed is not None
-    assert report.failed.name in ("execution", "test_run")
+    assert report.failed is not None and report.failed.name in ("execution", "test_run")

@@ -50,8 +50,7 @@ def test_what_to_do_is_said_of_the_endpoint(script: Script, kind: str, retryable
 
 def test_a_server_that_is_not_there() -> None:
     found = asyncio.run(of_endpoint(endpoint_at("http://127.0.0.1:9"), HERE))
-    assert found.error is not None
-    assert (found.error.kind, found.error.retryable) == ("unreachable", True)
+    assert found.error is not None and (found.error.kind, found.error.retryable) == ("unreachable", True)
     assert "model" not in found.error.message
 
 
@@ -63,8 +62,7 @@ def answered(body: bytes, monkeypatch: pytest.MonkeyPatch) -> ModelFault:
 
     monkeypatch.setattr(EndpointClient, "post", post)
     error = asyncio.run(of_endpoint(endpoint_at("http://127.0.0.1:9"), HERE)).error
-    assert error is not None
-    assert "model" not in error.message
+    assert error is not None and "model" not in error.message
     return error
 
 

@@ -59,8 +59,7 @@ def test_a_binary_judge_is_proved_and_scores(pool: Pool) -> None:
     assert [outcome.score for outcome in (kind, rude, unclear, odd)] == [1.0, 0.0, None, None]
     assert (rude.reason, details_of(rude)) == ("so it is: rude", {"verdict": "FAIL"})
     assert (unclear.error, unclear.not_applicable) == (None, "so it is: unclear")
-    assert odd.error is not None
-    assert (odd.error.kind, odd.error.cause) == ("model", "invalid_reply")
+    assert odd.error is not None and (odd.error.kind, odd.error.cause) == ("model", "invalid_reply")
     assert odd.error.reply is not None and "MAYBE" in odd.error.reply
     assert odd.spent is not None and odd.spent.asks == 3
 
@@ -134,11 +133,9 @@ def test_every_kind_of_judge_scores_in_a_sandbox(
 ) -> None:
     outcome = outcome_of(pool, kind, config)
     assert outcome.score == score
-    assert outcome.spent is not None
-    assert outcome.spent.asks == asks
+    assert outcome.spent is not None and outcome.spent.asks == asks
     if score is None:
-        assert outcome.error is not None
-        assert (outcome.error.kind, outcome.error.cause) == ("model", "failed")
+        assert outcome.error is not None and (outcome.error.kind, outcome.error.cause) == ("model", "failed")
         assert (details_of(outcome) or {})["positional_bias"] == {"detected": True, "option": "No"}
     else:
         assert outcome.details
@@ -150,8 +147,7 @@ def test_contests_that_the_order_decides_are_counted_though_they_give_no_score(p
     scorer = AskingScorer(partial(pool.grading, GraderSource(grader, project="p")), Scripted(replied), CONTEXT)
     line = json.dumps({"prompt": "Why?", "completions": ["So.", "Thus.", "Hence."]})
     (outcome,) = scorer.score(line.encode(), 0, "g@1")
-    assert outcome.scores is not None
-    assert [score.score for score in outcome.scores] == [None] * 3
+    assert outcome.scores is not None and [score.score for score in outcome.scores] == [None] * 3
     counted = tally([outcome])
     assert (counted.bias_checked, counted.bias_detected) == (3, 3)
 

@@ -42,5 +42,4 @@ def test_scores_reasons_details_and_errors(pool: Pool) -> None:
     assert (passed.score, (details_of(passed) or {})["summary"]["total_steps"]) == (1.0, 2)
     assert (failed.score, (details_of(failed) or {})["summary"]["failed_count"]) == (0.0, 2)
     assert wrong.score is None
-    assert wrong.error is not None
-    assert (wrong.error.kind, '"tool_calls"' in wrong.error.message) == ("exception", True)
+    assert wrong.error is not None and (wrong.error.kind, '"tool_calls"' in wrong.error.message) == ("exception", True)

@@ -289,8 +289,7 @@ def test_without_one_there_is_none(small_pool: Pool, archives: Archives) -> None
     looks = "import os\nasync def grade(thread): return float(len(os.listdir('/usr/lib/environment')))"
     assert score(small_pool, GraderSource(looks)) == 0.0
     report = small_pool.prove(GraderSource(ONE))
-    assert report.failed is not None
-    assert "No module named 'one'" in report.failed.message
+    assert report.failed is not None and "No module named 'one'" in report.failed.message
 
 
 @pytest.mark.sandbox

@@ -47,8 +47,7 @@ def process_that_uses(folder: Path) -> Iterator[None]:
     script += "with shared_folders.in_use(Path(sys.argv[1])):\n    print(flush=True)\n    sys.stdin.read()"
     command = [sys.executable, "-c", script, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline()
+        assert process.stdout is not None and process.stdout.readline()
         yield
         process.kill()
 

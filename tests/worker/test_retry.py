@@ -170,9 +170,7 @@ def test_the_counts_of_what_stays_never_go_down_in_a_retry(
         assert one.not_applicable == 0
         (summary,) = one.summary
         assert summary.scored >= was.scored == stay - failed
-        assert summary.maximum is not None
-        assert was.maximum is not None
-        assert summary.maximum >= was.maximum
+        assert summary.maximum is not None and was.maximum is not None and summary.maximum >= was.maximum
     assert seen[0].summary[0].mean == was.mean
 
 

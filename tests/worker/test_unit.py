@@ -81,8 +81,7 @@ def test_a_worker_that_is_to_stop_keeps_what_is_done(store: Store, context: Work
     began = time.monotonic()
     found = scored(context, lease)
     assert time.monotonic() - began < 4
-    assert found is not None
-    assert 0 < found.counted.count < 30
+    assert found is not None and 0 < found.counted.count < 30
 
 
 def test_a_unit_of_a_cancelled_batch_is_ended_soon(store: Store, context: WorkerContext) -> None:
@@ -104,8 +103,7 @@ def test_a_kept_part_that_is_lost_is_scored_again(store: Store, context: WorkerC
     assert lease.part is not None
     assert not store.spool.outcome_files(batch)
     found = scored(context, lease)
-    assert found is not None
-    assert scores(found) == [float(number) for number in range(10)]
+    assert found is not None and scores(found) == [float(number) for number in range(10)]
 
 
 def test_a_kept_part_that_cannot_be_read_is_tried_a_limited_number_of_times(
@@ -120,8 +118,7 @@ def test_a_kept_part_that_cannot_be_read_is_tried_a_limited_number_of_times(
         scored(context, lease)
     store.leases.release(lease)
     last = scored(context, claim(store))
-    assert last is not None
-    assert (last.whole, last.counted.errors) == (True, {"infrastructure": 10})
+    assert last is not None and (last.whole, last.counted.errors) == (True, {"infrastructure": 10})
 
 
 def test_what_was_done_counts_when_the_rest_is_given_up(store: Store, context: WorkerContext) -> None:
@@ -135,8 +132,7 @@ def test_what_was_done_counts_when_the_rest_is_given_up(store: Store, context: W
     for _ in range(store.leases.attempts):
         store.leases.release(claim(store))
     last = scored(context, claim(store))
-    assert last is not None
-    assert last.whole and last.lines.startswith(four)
+    assert last is not None and last.whole and last.lines.startswith(four)
     assert (last.counted.scored, last.counted.errors) == (4, {"infrastructure": 6})
     assert last.lines.count(b'"retryable":true') == 6
     assert [outcome.id for outcome in msgspec.json.Decoder(Outcome).decode_lines(last.lines)] == list(range(10))
@@ -169,8 +165,7 @@ def test_what_was_scored_before_a_fault_of_ours_is_kept_and_the_rest_comes_again
     with monkeypatch.context() as patched:
         patched.setattr(Grading, "score", _out_of_sandboxes(after=4))
         found = scored(context, claim(store))
-    assert found is not None
-    assert (found.whole, scores(found)) == (False, [1.0] * 4)
+    assert found is not None and (found.whole, scores(found)) == (False, [1.0] * 4)
     written(context, found)
     again = scored(context, claim(store))
     assert again is not None

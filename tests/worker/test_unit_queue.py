@@ -9,8 +9,7 @@ def test_what_is_given_back_counts_as_a_try_where_it_was_one(store: Store, conte
     with UnitQueue(context) as queue:
         for tried, attempt, tries in ((True, 1, 1), (False, 2, 2), (True, 3, 2), (True, 4, 3)):
             lease = queue.next()
-            assert lease is not None
-            assert (lease.attempt, lease.tries) == (attempt, tries)
+            assert lease is not None and (lease.attempt, lease.tries) == (attempt, tries)
             assert context.heartbeat.leases == {lease}
             queue.give_back(lease, tried=tried)
             assert context.heartbeat.leases == set()

@@ -60,8 +60,7 @@ def test_kappa_accuracy_confusion_and_base_rates_by_hand() -> None:
     assert found.accuracy_interval is not None
     bounds = (found.accuracy_interval.low, found.accuracy_interval.high)
     assert bounds == pytest.approx((wanted.low, wanted.high), rel=0, abs=1e-9)
-    assert found.spent is not None
-    assert (found.spent.asks, found.spent.kept, found.spent.cost) == (4, 1, 0.25)
+    assert found.spent is not None and (found.spent.asks, found.spent.kept, found.spent.cost) == (4, 1, 0.25)
 
 
 def test_threads_without_outcomes_do_not_count() -> None:
@@ -162,8 +161,7 @@ def test_a_label_that_no_row_has_says_what_there_is(label: str, said: str) -> No
     metadata: dict[str, Any] = {"kind": "a", "of": {"a": 1}, "far": 10**400, "long": "x" * 99, "ha\ud83dlf": 1}
     threads = [thread(**metadata), thread(**metadata), thread(**metadata | {"far": None}, missing=1)]
     found = agreed([outcome(index, "judge@2", 1.0) for index in range(3)], threads, label)
-    assert found.note is not None
-    assert said in found.note
+    assert found.note is not None and said in found.note
     assert len(found.note) < 200
 
 

@@ -45,12 +45,9 @@ def test_of_many_scores_and_without_resamples_an_interval_is_normal() -> None:
     scores = np.random.default_rng(1).random(MOST_SCORES + 1)
     half = 1.959963984540054 * scores.std(ddof=1) / np.sqrt(len(scores))
     found = interval(scores, 1000)
-    assert found is not None
-    assert (found.method, found.resamples) == ("normal", None)
+    assert found is not None and (found.method, found.resamples) == ("normal", None)
     assert (found.low, found.high) == pytest.approx((scores.mean() - half, scores.mean() + half), rel=0, abs=1e-9)
     few = interval(scores[:100], 0)
-    assert few is not None
-    assert few.method == "normal"
+    assert few is not None and few.method == "normal"
     by_bootstrap = interval(scores[:100], 1000)
-    assert by_bootstrap is not None
-    assert (by_bootstrap.method, by_bootstrap.resamples) == ("bca", 1000)
+    assert by_bootstrap is not None and (by_bootstrap.method, by_bootstrap.resamples) == ("bca", 1000)

@@ -51,8 +51,7 @@ def test_rows_are_paired_by_id_in_whichever_order_they_come() -> None:
     assert (found.b.rows, found.b.scored, found.b.not_applicable) == (8, 6, 2)
     assert (found.a.errors, found.b.errors) == ({"timeout": 1, "model": 1}, {})
     assert (found.a.mean, found.b.spent) == (0.7, None)
-    assert found.a.spent is not None
-    assert (found.a.spent.asks, found.a.spent.kept, found.a.spent.cost) == (3, 1, 0.5)
+    assert found.a.spent is not None and (found.a.spent.asks, found.a.spent.kept, found.a.spent.cost) == (3, 1, 0.5)
 
 
 def test_the_interval_is_that_of_the_paired_differences_in_the_order_of_a() -> None:
@@ -65,8 +64,7 @@ def test_the_interval_is_that_of_the_paired_differences_in_the_order_of_a() -> N
     b = lines([(f"t{n}", after[n]) for n in order])
     found = compared(a, b)
     wanted = bootstrap((after - before,), np.mean, n_resamples=1000, rng=np.random.default_rng(42)).confidence_interval
-    assert found.interval is not None
-    assert found.interval.method == "bca"
+    assert found.interval is not None and found.interval.method == "bca"
     assert (found.interval.low, found.interval.high) == pytest.approx((wanted.low, wanted.high), rel=0, abs=1e-9)
     assert found.difference == pytest.approx((after - before).mean(), rel=0, abs=1e-12)
 
@@ -98,8 +96,7 @@ def test_some_ids_that_differ_in_type_are_noted_also_if_others_are_paired() -> N
     found = compared(a, lines([("1", 0.0), ("1", 0.5), ("x", 1.0), (2, 1.0)]))
     assert (found.pairs, found.scored, found.only_a, found.only_b) == (1, 1, 3, 3)
     assert (found.note or "").startswith("rows whose id is a number in one batch and text in the other: 2.")
-    assert found.note is not None
-    assert found.note in found._repr_html_().replace("&quot;", '"').replace("&#x27;", "'")
+    assert found.note is not None and found.note in found._repr_html_().replace("&quot;", '"').replace("&#x27;", "'")
     assert compared(lines([(1, 0.0), ("1", 1.0)]), lines([("1", 0.0), (1, 0.5)])).note is None
 
 
@@ -144,8 +141,7 @@ def test_pairs_are_counted_by_both_scores() -> None:
     a: list[Row] = [(None, score) for score in (0.0, 0.0, 0.5, 1.0, "timeout")]
     b: list[Row] = [(None, score) for score in (0.0, 1.0, 0.55, 1.0, 1.0)]
     found = compared(lines(a), lines(b)).pair_counts
-    assert found is not None
-    assert (found.low, found.high) == (0.0, 1.0)
+    assert found is not None and (found.low, found.high) == (0.0, 1.0)
     told = {(row, at): count for row, of in enumerate(found.counts) for at, count in enumerate(of) if count}
     assert told == {(0, 0): 1, (0, 9): 1, (5, 5): 1, (9, 9): 1}
     assert compared(lines([(None, 1.0)]), lines([(None, 1.0)])).pair_counts is None
@@ -158,6 +154,5 @@ def test_pairs_are_counted_by_both_scores() -> None:
 def test_scores_at_an_edge_are_in_the_bin_of_the_summary(low: float) -> None:
     tenths = [round(low + number / 10, 9) for number in range(11)]
     found = compared(lines([(None, score) for score in tenths]), lines([(None, score) for score in tenths])).pair_counts
-    assert found is not None
-    assert [found.counts[place][place] for place in range(10)] == [1] * 9 + [2]
+    assert found is not None and [found.counts[place][place] for place in range(10)] == [1] * 9 + [2]
     assert [bin_of(score, low, low + 1) for score in tenths] == [*range(10), 9]

@@ -147,8 +147,7 @@ def test_a_program_without_jobs_ends_and_is_started_again(monkeypatch: pytest.Mo
     monkeypatch.setattr(run_job, "_program", LoadedProgram())
     before = one_job()
     first = run_job._program._process
-    assert first is not None
-    assert first.wait(20) == 0
+    assert first is not None and first.wait(20) == 0
     assert one_job() == before
 
 

@@ -69,8 +69,7 @@ def test_a_combination_that_waits_for_nothing_is_scored_where_other_graders_are(
     assert client.get(f"{PROJECT}/graders/both/versions/1").json()["waits"] is False
     batch = submit(client, lines(2500), "grader=both&grader=exact")
     plan = service.store.batches.plan(batch)
-    assert plan is not None
-    assert max(chunk.lines for chunk in plan.chunks) > ASKING_CHUNK_LINES
+    assert plan is not None and max(chunk.lines for chunk in plan.chunks) > ASKING_CHUNK_LINES
     over = finished(client, batch)
     assert (over["state"], over["scored"], over["errors"]) == ("finished", 5000, {})
     found = [one for one in outcomes(client, batch) if one["grader"] == "both@1"]

@@ -128,8 +128,7 @@ def test_data_is_sent_and_named(client: httpx.Client, service: Service) -> None:
     assert made.status_code == 202, made.text
     assert (made.json()["builds"][0]["data"], made.json()["builds"][0]["requirements"]) == (sha256, [])
     claim = service.store.builds.claim()
-    assert claim is not None
-    assert claim.data == sha256
+    assert claim is not None and claim.data == sha256
     service.store.builds.fail(claim, "no room")
     for body, found in (({"requirements": ["nltk"]}, (["nltk"], sha256)), ({"data": ""}, (["nltk"], ""))):
         build = client.put(f"{PATH}/words", json=body).json()["builds"][0]

@@ -173,8 +173,7 @@ def test_both_clients_make_kinds(service: Service, secret: str, ours: Client) ->
     )
     assert (made.key, made.kind, made.timeout_s) == ("polite", "binary_judge", 3)
     (version,) = made.versions()
-    assert version.config is not None
-    assert version.config["template_variables"] == {"tone": "warm"}
+    assert version.config is not None and version.config["template_variables"] == {"tone": "warm"}
     assert "from gradebox.judges import BinaryJudge\n" in version.source
     with pytest.warns(GraderWarning, match=r"polite@2: the grader was of kind 'binary_judge', .* stay with version 1"):
         edited = made.update(version.source.replace("polite", "brief"))

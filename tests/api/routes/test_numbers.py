@@ -42,8 +42,7 @@ def test_two_batches_are_compared_by_the_ids_of_their_rows(client: httpx.Client)
     assert (found["flipped_up"], found["flipped_down"]) == (1, 0)
     assert found["flips"] == [{"id": "t0", "index_a": 0, "index_b": 0, "score_a": 0.0, "score_b": 1.0}]
     wanted = bounds(np.array([1.0, 0, 0, 0, 0, 0]), 1000)
-    assert wanted is not None
-    assert (found["interval"]["low"], found["interval"]["high"]) == wanted
+    assert wanted is not None and (found["interval"]["low"], found["interval"]["high"]) == wanted
     assert found["a"]["batch"] == a
     assert found["b"]["grader"] == "judge@1"
 

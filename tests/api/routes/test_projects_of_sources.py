@@ -81,10 +81,8 @@ def test_a_worker_loads_one_source_anew_for_another_project(store: Store, pool: 
             plan = store.batches.plan(batch)
             assert plan is not None
             loaded = bench.load(Lease(batch, 0, 1), plan.scorers[0])
-            assert loaded is not None
-            assert isinstance(loaded.grading, Grading)
-            assert loaded.grading.session.source is not None
-            assert loaded.grading.session.source.project == project
+            assert loaded is not None and isinstance(loaded.grading, Grading)
+            assert loaded.grading.session.source is not None and loaded.grading.session.source.project == project
 
 
 def test_nothing_loads_a_source_without_a_project() -> None:

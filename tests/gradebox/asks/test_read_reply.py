@@ -32,8 +32,7 @@ NO = '{"reasoning": "r", "option": "no"}'
 )
 def test_an_option_is_read_with_its_case_quotes_and_markup_put_right(text: str, option: str) -> None:
     found = read_reply.option_of(text, OPTIONS)
-    assert found is not None
-    assert found[0] == option
+    assert found is not None and found[0] == option
 
 
 @pytest.mark.parametrize(
@@ -125,8 +124,7 @@ def test_a_reply_that_can_be_read_in_two_ways_is_none(text: str) -> None:
 )
 def test_a_sound_reply_is_read_whatever_it_quotes(text: str) -> None:
     found = read_reply.option_of(text, OPTIONS)
-    assert found is not None
-    assert found[0] == "no"
+    assert found is not None and found[0] == "no"
 
 
 @pytest.mark.parametrize(

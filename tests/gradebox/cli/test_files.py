@@ -17,8 +17,7 @@ def test_no_more_of_a_file_is_parsed_than_the_test_run_takes(
     for text, told in ((f"{enough} \n", ""), (f"{enough}no thread\n", "the test run takes the first 1,000 threads in")):
         path.write_text(text)
         found = read_threads(path)
-        assert found is not None
-        assert len(found) == REQUEST_THREADS
+        assert found is not None and len(found) == REQUEST_THREADS
         assert capsys.readouterr().err.startswith(told)
     path.write_text('{"completion": "a"}\n{"com\n')
     with pytest.raises(typer.BadParameter, match=r"line 2 of .* no JSON: Unterminated string starting at position 1"):

@@ -71,8 +71,7 @@ def test_more_claims_than_can_be_checked_are_an_error() -> None:
         run(Faithfulness("m"), [claims(101)] * 3)
     found, _ = run(Faithfulness("m"), [claims(100), verdicts(*[True] * 100)])
     assert found == 1.0
-    assert found.details is not None
-    assert len(found.details["claims"]) == 100
+    assert found.details is not None and len(found.details["claims"]) == 100
 
 
 def test_context_is_what_stands_before_the_last_question_and_every_document() -> None:
@@ -128,8 +127,7 @@ def test_context_relevancy_is_the_share_of_documents_that_help() -> None:
     found, asked = run(ContextRelevancy("m"), reply, thread)
     assert abs(found - 1 / 3) < 1e-9
     assert found.reason == "1 of 3 documents help with the question"
-    assert found.details is not None
-    assert [one["relevant"] for one in found.details["documents"]] == [True, False, False]
+    assert found.details is not None and [one["relevant"] for one in found.details["documents"]] == [True, False, False]
     assert len(asked) == 3, "one ask for each"
     with pytest.raises(NotApplicable, match="no documents"):
         run(ContextRelevancy("m"), [], StringThread([("user", "q"), ("assistant", "a")]))

@@ -96,8 +96,7 @@ def test_one_failure_fails_the_whole_with_the_parts_in_details(b: Any, retryable
 def test_one_that_does_not_apply_makes_the_whole_so() -> None:
     with pytest.raises(NotApplicable, match="b: no documents") as told:
         combined(Combine(["a@3", "b@3"]), a=1.0, b=NotApplicable("no documents"))
-    assert told.value.details is not None
-    assert told.value.details["parts"]["b"]["not_applicable"] == "no documents"
+    assert told.value.details is not None and told.value.details["parts"]["b"]["not_applicable"] == "no documents"
 
 
 def test_a_failure_goes_before_one_that_does_not_apply() -> None:
@@ -108,16 +107,14 @@ def test_a_failure_goes_before_one_that_does_not_apply() -> None:
 def test_a_formula_without_a_value_is_an_error() -> None:
     with pytest.raises(ModelError, match="no value for these scores") as failed:
         combined(Combine(["a@3", "b@3"], formula="a / b"), a=1.0, b=0.0)
-    assert failed.value.details is not None
-    assert failed.value.details["parts"]["a"]["score"] == 1.0
+    assert failed.value.details is not None and failed.value.details["parts"]["a"]["score"] == 1.0
 
 
 def test_details_of_parts_that_do_not_fit_are_left_out() -> None:
     many = {"score": 1.0, "details": {f"member-{number}": number for number in range(1500)}}
     found = combined(Combine(["a@3", "b@3"]), a=many, b=1.0)
     assert found == 1.0
-    assert found.details is not None
-    assert "details" not in found.details["parts"]["a"]
+    assert found.details is not None and "details" not in found.details["parts"]["a"]
 
 
 def test_a_part_may_aim_at_an_option() -> None:
@@ -132,8 +129,7 @@ def test_a_score_outside_its_range_fails_the_whole() -> None:
     parts: Any = {name: {"grader": f"{name}@3", "range": [0, 1]} for name in "ab"}
     with pytest.raises(ModelError, match="b scored 7, which is not between 0 and 1") as failed:
         combined(Combine(parts, normalize=True), a=0.5, b=7)
-    assert failed.value.details is not None
-    assert failed.value.details["parts"]["a"]["counted"] == 0.5
+    assert failed.value.details is not None and failed.value.details["parts"]["a"]["counted"] == 0.5
 
 
 def test_a_part_may_be_a_judge_by_its_kind_or_an_object() -> None:
@@ -169,8 +165,7 @@ def test_what_a_judge_in_the_source_raises_fails_its_part() -> None:
 
     with pytest.raises(ModelError, match="b: KeyError: 'answer'") as failed:
         asyncio.run(Combine({"a": own, "b": broken})(THREAD))
-    assert failed.value.details is not None
-    assert failed.value.details["parts"]["a"]["score"] == 1.0
+    assert failed.value.details is not None and failed.value.details["parts"]["a"]["score"] == 1.0
 
 
 @pytest.mark.parametrize(

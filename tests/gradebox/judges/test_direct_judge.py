@@ -126,8 +126,7 @@ def test_the_other_order_is_told_and_counts_as_it_is_set(on_bias: str, score: fl
 
     found, asked = judged(reply, check_positional_bias=True, on_bias=on_bias)
     assert (float(found), len(asked)) == (score, 2)
-    assert found.details is not None
-    assert found.details["option"] == "good"
+    assert found.details is not None and found.details["option"] == "good"
     assert found.details["positional_bias"] == {"detected": True, "option": "poor"}
     with pytest.raises(PositionalBias, match="'good' as they stand, and 'poor'") as raised:
         judged(reply, check_positional_bias=True, on_bias="error")
@@ -142,8 +141,7 @@ def test_both_orders_that_agree_are_no_bias() -> None:
     for on_bias in ("keep", "tie", "error"):
         found, _ = judged(lambda _: said("fair"), check_positional_bias=True, on_bias=on_bias)
         assert found == 0.5
-        assert found.details is not None
-        assert found.details["positional_bias"] == {"detected": False, "option": "fair"}
+        assert found.details is not None and found.details["positional_bias"] == {"detected": False, "option": "fair"}
 
 
 def test_bias_is_told_of_each_sample() -> None:
@@ -175,8 +173,7 @@ def test_the_score_of_several_samples_is_their_mean() -> None:
     found, asked = judged(lambda r: said(options[r["sample"]], f"sample {r['sample']}"), self_consistency=5, seed=10)
     assert abs(found - 0.5) < 1e-9
     assert found.reason == "sample 0", "of two options with as many votes, the one that came first"
-    assert found.details is not None
-    assert found.details["votes"] == {"good": 2, "fair": 1, "poor": 2}
+    assert found.details is not None and found.details["votes"] == {"good": 2, "fair": 1, "poor": 2}
     assert found.details["scores"] == [0.0, 1.0, 0.0, 1.0, 0.5]
     assert abs(found.details["spread"] - sqrt(0.2)) < 1e-9
     assert found.details["score_rule"] == "mean of all samples"
@@ -188,16 +185,14 @@ def test_samples_that_agree_score_exactly_their_option(worth: float) -> None:
     options = [{"name": "good", "score": worth}, {"name": "poor", "score": 0.0}]
     found, _ = judged(lambda _: said("good"), criterion={**GRADED, "options": options}, self_consistency=3)
     assert found == worth
-    assert found.details is not None
-    assert found.details["spread"] == 0.0
+    assert found.details is not None and found.details["spread"] == 0.0
 
 
 @pytest.mark.parametrize(("given", "asks"), [(True, 3), (False, 1), (0, 1), (1, 1), (4, 4)])
 def test_how_often_it_asks(given: bool | int, asks: int) -> None:
     found, asked = judged(lambda _: said("good"), self_consistency=given)
     assert len(asked) == asks
-    assert found.details is not None
-    assert ("votes" in found.details) == bool(given)
+    assert found.details is not None and ("votes" in found.details) == bool(given)
 
 
 def test_a_sample_that_fails_leaves_no_score() -> None:
@@ -225,8 +220,7 @@ def test_a_persona_judges_in_place_of_the_role() -> None:
     found, (first, second) = judged([person, said("good")], persona=True)
     assert second["messages"][0]["content"].startswith("You are Ada. She edits.")
     assert "Not at all." not in json.dumps(first), "all threads have the same judge"
-    assert found.details is not None
-    assert found.details["persona"] == {"name": "Ada", "description": "She edits."}
+    assert found.details is not None and found.details["persona"] == {"name": "Ada", "description": "She edits."}
     _, (told,) = judged([said("good")], judge_description="You edit letters.")
     assert told["messages"][0]["content"].startswith("You edit letters.\n")
 

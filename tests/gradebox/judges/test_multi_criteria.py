@@ -84,8 +84,7 @@ def test_bounds_are_the_lowest_and_the_highest_score(judge: MultiCriteria, bound
 
 def test_details_hold_each_criterion() -> None:
     found = judged(of("conciseness", "Is it kind?"), conciseness="Yes", kind="No")
-    assert found.details is not None
-    assert found.details["normalize_scores"] is True
+    assert found.details is not None and found.details["normalize_scores"] is True
     assert [*found.details["criteria"]] == ["conciseness", "criteria_2"]
     second = found.details["criteria"]["criteria_2"]
     assert (second["weight"], second["strategy"], second["weighted_score"]) == (0.5, "none", 0.0)
@@ -94,8 +93,7 @@ def test_details_hold_each_criterion() -> None:
 
 def test_self_consistency_and_bias_hold_for_each_criterion() -> None:
     found = judged(of(SCALE, KIND, self_consistency=2, check_positional_bias=True), scale="5", kind="Yes")
-    assert found.details is not None
-    assert found.details["criteria"]["kind"]["result"]["details"]["votes"] == {"Yes": 2}
+    assert found.details is not None and found.details["criteria"]["kind"]["result"]["details"]["votes"] == {"Yes": 2}
     assert not found.details["criteria"]["scale"]["result"]["details"]["positional_bias"]["detected"]
 
 
@@ -118,8 +116,7 @@ def test_one_failure_fails_the_whole_with_the_others_in_details(retryable: bool)
     with pytest.raises(ModelError, match="so the whole has none: kind: it is so") as failed:
         judged(of(SCALE, KIND), scale="5", kind=away)
     assert (failed.value.kind, failed.value.retryable) == (away.kind, retryable)
-    assert failed.value.details is not None
-    assert failed.value.details["criteria"]["scale"]["score"] == 1.0
+    assert failed.value.details is not None and failed.value.details["criteria"]["scale"]["score"] == 1.0
     assert failed.value.details["criteria"]["kind"]["error"]["kind"] == away.kind
 
 

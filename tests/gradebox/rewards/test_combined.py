@@ -74,8 +74,7 @@ def test_it_is_the_weighted_sum_and_a_missing_part_is_an_error_of_the_whole(
     assert (both.grader, both.reason) == ("reward", f"{short.key}: 1 characters")
     assert (one.score, one.index) == (0.25, 1)
     assert missing.score is None
-    assert missing.error is not None
-    assert (missing.error.kind, missing.error.retryable) == ("exception", False)
+    assert missing.error is not None and (missing.error.kind, missing.error.retryable) == ("exception", False)
     assert missing.error.message.startswith(f"{grader.key}@1: ValueError: no answer at all")
     assert missing.values == {short.key: 0.0, f"{short.key}/length": 3.0}
 

@@ -102,8 +102,7 @@ def test_a_batch_whose_model_is_deleted_in_the_middle_is_retried_when_it_is_back
         assert {(one.kind, one.cause, one.retryable) for one in errors} == {("model", "unknown", True)}
         assert "no longer has the model 'small-judge', which was deleted: create it again" in errors[0].message
         (alone,) = client.score("polite", threads(1, "alone"))
-        assert alone.error is not None
-        assert not alone.error.retryable
+        assert alone.error is not None and not alone.error.retryable
         create()
         batch.retry()
         batch.wait(progress=False, timeout=60)

@@ -222,8 +222,7 @@ def test_a_judge_is_tuned_and_keeps_what_helps(client: Client, gold: float, is_k
     assert tuned.criterion is not None and WORD in tuned.criterion
     assert (tuned.before, tuned.after, tuned.is_kept) == (0.0, float(is_kept), is_kept)
     config = client.graders.versions("polite")[-1].config
-    assert config is not None
-    assert config["criterion"] == (tuned.criterion if is_kept else "Is it polite?")
+    assert config is not None and config["criterion"] == (tuned.criterion if is_kept else "Is it polite?")
     if is_kept:
         again = scored(client, "polite", sent)
         assert tune(client, "polite", again.id, "metadata.gold", "m") == (1.0, None, None, False)

@@ -95,8 +95,7 @@ def test_a_budget_ends_the_asking_of_a_batch_in_the_middle(server: ModelServer, 
     assert batch.errors == {"model": 60 - asked}
     assert batch.retry().state == "finished"  # an error because of the budget is final
     (outcome,) = client.score("polite", threads(1, "more"))
-    assert outcome.error is not None
-    assert (outcome.error.cause, outcome.error.retryable) == ("over_budget", False)
+    assert outcome.error is not None and (outcome.error.cause, outcome.error.retryable) == ("over_budget", False)
     assert len(server.bodies) == asked + 1
 
     client.budget.set(cost=100, period="total")

@@ -172,8 +172,7 @@ def test_a_run_that_does_not_ask_again_what_it_asked_has_no_score(pool: Pool) ->
 """)
     (outcome,) = scored(pool, source, Scripted(lambda _: text("1.0")), lines("x"))
     assert outcome.score is None
-    assert outcome.error is not None
-    assert (outcome.error.kind, outcome.error.cause) == ("model", "not_repeated")
+    assert outcome.error is not None and (outcome.error.kind, outcome.error.cause) == ("model", "not_repeated")
 
 
 def test_what_is_done_once_is_remembered(pool: Pool) -> None:
@@ -310,8 +309,7 @@ def test_a_failed_ask_of_a_part_is_the_error_of_the_whole(pool: Pool, head: str)
     })"""
     source = head + CATCHING.format(judge=combined).replace("except ModelError", "except ZeroDivisionError")
     (outcome,) = scored(pool, source, Scripted(Failing(choice_0="unreachable")), lines("x"))
-    assert outcome.error is not None
-    assert (outcome.error.cause, outcome.error.retryable) == ("unreachable", True)
+    assert outcome.error is not None and (outcome.error.cause, outcome.error.retryable) == ("unreachable", True)
     assert outcome.details is not None
 
 
@@ -364,8 +362,7 @@ def test_the_task_that_failed_first_is_the_error_in_every_run(pool: Pool, gather
 def test_a_model_that_never_fits_is_asked_three_times_and_its_last_reply_is_kept(pool: Pool) -> None:
     asker = Scripted(lambda _: text("I would say it is not yes"))
     (outcome,) = scored(pool, JUDGE, asker, lines("x"))
-    assert outcome.error is not None
-    assert (outcome.error.cause, outcome.error.retryable) == ("invalid_reply", False)
+    assert outcome.error is not None and (outcome.error.cause, outcome.error.retryable) == ("invalid_reply", False)
     assert outcome.error.reply == "I would say it is not yes"
     assert len(asker.requests) == 3
     assert [turn["role"] for turn in asker.requests[2]["messages"]] == [
@@ -381,8 +378,7 @@ def test_a_reply_that_fits_when_it_is_asked_for_again_counts(pool: Pool) -> None
     replies = iter(["Well, yes.. or no", '{"option": "no", "reasoning": "rude"}'])
     (outcome,) = scored(pool, JUDGE, Scripted(lambda _: text(next(replies))), lines("x"))
     assert (outcome.score, outcome.reason) == (0.0, "rude")
-    assert outcome.spent is not None
-    assert outcome.spent.asks == 2
+    assert outcome.spent is not None and outcome.spent.asks == 2
 
 
 def test_more_asks_than_a_completion_may_have_are_an_error(pool: Pool) -> None:
@@ -424,8 +420,7 @@ def test_a_model_that_is_named_while_grade_runs_is_refused(pool: Pool) -> None:
     return float((await Model("another").chat("?")).text)
 """)
     (outcome,) = scored(pool, source, Scripted(lambda _: text("1")), lines("x"))
-    assert outcome.error is not None
-    assert outcome.error.kind == "exception"
+    assert outcome.error is not None and outcome.error.kind == "exception"
     assert "module level" in outcome.error.message
 
 
@@ -452,8 +447,7 @@ def test_a_crash_behind_an_answer_costs_one_completion(pool: Pool) -> None:
     )
     outcomes = scored(pool, source, Scripted(polite, 0.02), lines("a", "crash", "b", "rude"))
     assert [outcome.score for outcome in outcomes] == [1.0, None, 1.0, 0.0]
-    assert outcomes[1].error is not None
-    assert outcomes[1].error.kind == "crash"
+    assert outcomes[1].error is not None and outcomes[1].error.kind == "crash"
 
 
 def test_when_no_more_is_wanted_asks_are_given_up_and_the_first_outcomes_kept(pool: Pool) -> None:

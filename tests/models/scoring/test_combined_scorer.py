@@ -119,8 +119,7 @@ def test_parts_have_a_sandbox_one_after_another_and_the_last_keeps_its_own_for_t
     assert lent == ["+a", "-a", "+b", "-b", "+a", "-a", "+b", "-b"]
     for outcome in outcomes:
         assert outcome.id == "a"  # of the first part
-        assert outcome.details is not None
-        assert [outcome.details["parts"][name]["score"] for name in "ab"] == [1.0, 0.0]
+        assert outcome.details is not None and [outcome.details["parts"][name]["score"] for name in "ab"] == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("calls", [0, 2])

@@ -268,8 +268,7 @@ def test_a_trial_that_failed_says_why() -> None:
     with ModelServer(Script(api_key="another")) as server:
         found = asyncio.run(of_model(access(server), HERE, uncounted))
     assert not found.passed
-    assert found.error is not None
-    assert found.error.kind == "refused"
+    assert found.error is not None and found.error.kind == "refused"
     assert "check the API key" in found.error.message
     with ModelServer(Script(behave="prose")) as server:
         found = asyncio.run(of_model(access(server), HERE, uncounted))

@@ -272,8 +272,7 @@ def test_a_sandbox_can_end_neither_the_zygote_nor_another(forking: Bubblewrap) -
         with pytest.raises(pytest.fail.Exception, match="the sandbox ended"):
             graders[0].score(_KILLS)
         assert graders[1].ask("answer = 7") == 7
-        assert forking.zygote is not None
-        assert not forking.zygote.has_ended()
+        assert forking.zygote is not None and not forking.zygote.has_ended()
 
 
 def test_when_the_zygote_has_died_all_that_came_of_it_has_ended_and_another_takes_its_place() -> None:
@@ -422,8 +421,7 @@ def test_what_is_forked_is_in_no_group_of_the_service() -> None:
     finally:
         os.setgroups(before)
     with closing(made):
-        assert made.zygote is not None
-        assert "Groups:\t4 24 27" in Path(f"/proc/{made.zygote.pid}/status").read_text()
+        assert made.zygote is not None and "Groups:\t4 24 27" in Path(f"/proc/{made.zygote.pid}/status").read_text()
         with started(made) as session:
             assert Grader(session).load().ask("import os; answer = os.getgroups()") == []
 

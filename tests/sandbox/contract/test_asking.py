@@ -93,8 +93,7 @@ def test_answers_that_a_run_does_not_ask_for_are_an_error(asking: Asking) -> Non
     stray = [["00" * 32, {"reply": {"text": "1.0", "finish_reason": "", "usage": {}}}]]
     (outcome,) = asking.step("pass", answers=[answer(run, "1.0") + stray])
     assert isinstance(outcome, Outcome)
-    assert outcome.error is not None
-    assert (outcome.error.kind, outcome.error.cause) == ("model", "not_repeated")
+    assert outcome.error is not None and (outcome.error.kind, outcome.error.cause) == ("model", "not_repeated")
 
 
 HEAD = """
@@ -202,8 +201,7 @@ def scored(asking: Asking) -> list[tuple[float | None, Any]]:
 
 def test_runs_of_a_grader_that_runs_no_code_of_completions_share_a_process(session: Session) -> None:
     asking = Asking(session, HEAD + IN_A_ROW)
-    assert session.loaded is not None
-    assert session.loaded.isolation == "batch"
+    assert session.loaded is not None and session.loaded.isolation == "batch"
     assert scored(asking) == [(0.25, [0, 1, 2, 0]), (0.5, [0, 1, 2, 0, 1]), (0.75, [0, 1, 2, 0, 1, 2])]
 
 
@@ -252,8 +250,7 @@ async def grade(thread):
     assert isinstance(before, Asked)
     assert isinstance(behind, Asked)
     assert isinstance(gone, Outcome)
-    assert gone.error is not None
-    assert (gone.error.kind, gone.stdout) == ("crash", "gone\n")
+    assert gone.error is not None and (gone.error.kind, gone.stdout) == ("crash", "gone\n")
 
 
 def test_large_asks_of_many_completions_go_out(session: Session) -> None:

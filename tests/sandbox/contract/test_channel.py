@@ -59,8 +59,7 @@ async def grade(thread):
     return later() if thread.completion() == "forgets" else 1.0
 """
     forgets, other, *_ = loads(source, isolation="batch").score("forgets", "other", "another")
-    assert forgets.error is not None
-    assert (forgets.error.kind, other.score, other.stdout) == ("bad_return", 1.0, None)
+    assert forgets.error is not None and (forgets.error.kind, other.score, other.stdout) == ("bad_return", 1.0, None)
     assert "coroutine 'later' was never awaited" in (forgets.stdout or "")
 
 
@@ -192,8 +191,7 @@ def test_forged_memory_of_results_is_never_a_score_of_nobody(code: str, loads: C
     ]  # fmt: skip
     for outcome in grader.score_threads(threads):
         if outcome.score is None:
-            assert outcome.error is not None
-            assert outcome.error.kind in ("crash", "bad_return", "timeout")
+            assert outcome.error is not None and outcome.error.kind in ("crash", "bad_return", "timeout")
         else:
             assert outcome.score in (outcome.index, 666.0)
         if outcome.score == outcome.index and outcome.reason is not None:

@@ -95,16 +95,14 @@ def test_the_first_check_that_fails_says_what_and_where(name: str, pool: Pool, m
     assert not report.valid
     assert [made.name for made in report.checks] == list(CHECKS[: CHECKS.index(check) + 1])
     assert [made.passed for made in report.checks] == [True] * (len(report.checks) - 1) + [False]
-    assert report.failed is not None
-    assert told in report.failed.message
+    assert report.failed is not None and told in report.failed.message
     assert report.failed.line == line
 
 
 @pytest.mark.parametrize("name", ["raises at import", "raises"])
 def test_a_traceback_shows_the_graders_lines_and_none_of_ours(name: str, pool: Pool) -> None:
     failed = prove(pool, REFUSED[name][0]).failed
-    assert failed is not None
-    assert failed.traceback is not None
+    assert failed is not None and failed.traceback is not None
     assert {"raises": "return 1 / 0", "raises at import": "return {}['k']"}[name] in failed.traceback
     for ours in ("guest", "child.py", "template.py", "_drive", "exec("):
         assert ours not in failed.traceback
@@ -188,8 +186,7 @@ def test_threads_of_the_caller_are_graded_and_told(pool: Pool) -> None:
 
 def test_the_default_threads_lack_of_metadata_is_hinted_at(pool: Pool) -> None:
     failed = prove(pool, _ANSWER).failed
-    assert failed is not None
-    assert "the default thread of the test run has no metadata" in failed.message.lower()
+    assert failed is not None and "the default thread of the test run has no metadata" in failed.message.lower()
 
 
 AT_IMPORT = {
@@ -211,8 +208,7 @@ def test_a_module_that_does_not_come_to_its_end_fails_execution(
     started = time.monotonic()
     source = top + "async def grade(thread):\n    return 1\n"
     report = impatient.prove(GraderSource(source, memory_mb=64))  # used up long before the time is
-    assert report.failed is not None
-    assert report.failed.name == "execution"
+    assert report.failed is not None and report.failed.name == "execution"
     assert report.failed.message
     assert told in report.failed.message
     assert time.monotonic() - started < 8

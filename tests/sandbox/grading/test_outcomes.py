@@ -125,8 +125,7 @@ def test_a_score_that_is_not_finite_is_none(score: float, packed: list[tuple[int
     outcomes = _decoder().decode(_records(good, pack_record(SCORED, 1, score, packed), good), 0, [None] * 3)
     assert [outcome.score for outcome in outcomes] == [1.0, None, 1.0]
     error = outcomes[1].error
-    assert error is not None
-    assert error.kind == "bad_return"
+    assert error is not None and error.kind == "bad_return"
     assert outcomes[1].reason is None
 
 
@@ -135,8 +134,7 @@ def test_an_error_has_its_message_and_no_score(kind: int) -> None:
     decoder = _decoder()
     packed = [(MESSAGE, b"what"), (TRACE, b"where"), (STDOUT, b"\xff"), (REASON, b"none")]
     (outcome,) = decoder.decode(_records(pack_record(kind, 2000, 1.0, packed)), 9, ["me"])
-    assert outcome.error is not None
-    assert (outcome.error.kind, outcome.error.message) == (KINDS[kind], "what")
+    assert outcome.error is not None and (outcome.error.kind, outcome.error.message) == (KINDS[kind], "what")
     assert (outcome.score, outcome.run_ms, outcome.id, outcome.stdout) == (None, 2.0, "me", "\ufffd")
     assert outcome.reason is None
     assert decoder.traces == {9: "where"}
@@ -150,8 +148,7 @@ def _assert_spoiled(record: bytes, message: str) -> None:
     assert first == Outcome(3, "g@1", 1.0, 0.001, "first", "good")
     assert last == Outcome(5, "g@1", 0.5, 0.001, "last")
     assert (spoiled.index, spoiled.score, spoiled.id, spoiled.reason) == (4, None, 7, None)
-    assert spoiled.error is not None
-    assert spoiled.error.kind == "crash"
+    assert spoiled.error is not None and spoiled.error.kind == "crash"
     assert message in spoiled.error.message
 
 
@@ -300,8 +297,7 @@ def test_asks_that_are_none_cost_their_own_completion(data: bytes | None) -> Non
     fields = [] if data is None else [(REQUESTS, data)]
     (run,) = _decoder().decode_runs(_records(pack_record(ASKED, 1, 1.0, fields)), 0, [None])
     assert isinstance(run, Outcome)
-    assert run.error is not None
-    assert run.error.kind == "crash"
+    assert run.error is not None and run.error.kind == "crash"
 
 
 def test_an_error_has_no_values() -> None:
@@ -315,5 +311,4 @@ def test_a_thread_without_a_completion_is_marked() -> None:
     outcomes = _decoder().decode(_records(scored, failed, pack_record(SCORED, 1, 0.5, [])), 0, [None] * 3)
     assert [outcome.no_completion for outcome in outcomes] == [True, True, False]
     assert [outcome.score for outcome in outcomes] == [0.5, None, 0.5]
-    assert outcomes[1].error is not None
-    assert (outcomes[1].error.kind, outcomes[1].error.message) == ("exception", "why")
+    assert outcomes[1].error is not None and (outcomes[1].error.kind, outcomes[1].error.message) == ("exception", "why")

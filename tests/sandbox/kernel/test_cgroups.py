@@ -26,8 +26,7 @@ def group() -> Iterator[Cgroup]:
 def test_a_real_group_holds_what_joins_it_until_it_is_removed(group: Cgroup) -> None:
     with subprocess.Popen(group.joined(["sh", "-c", "echo in; exec sleep 60"]), stdout=subprocess.PIPE) as process:
         try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"in\n"
+            assert process.stdout is not None and process.stdout.readline() == b"in\n"
             for folder in group.folders.values():
                 assert (folder / "cgroup.procs").read_text().split() == [str(process.pid)]
         finally:

@@ -464,8 +464,7 @@ def test_a_grader_that_is_loaded_again_finds_no_other_completion(body: str, pool
     assert [one.score for one in outcomes[:4]] == [0.0, None, 0.0, 0.0]
     assert outcomes[4].score != 0.0  # it finds its own text
     killed = outcomes[1].error
-    assert killed is not None
-    assert killed.kind == "crash"
+    assert killed is not None and killed.kind == "crash"
     assert "the process that had loaded the grader" in killed.message
     after = [told(pool, "sandboxes_ended", why=why) for why in ("tainted", "crash")]
     assert after[0] > before[0]
@@ -495,8 +494,7 @@ def test_a_completion_that_kills_what_loaded_the_grader_has_no_score_however_fas
     for _ in range(3):
         with pool.grading(GraderSource(_KILLS, "completion")) as grading:
             [outcome] = grading.score(_LINE, 0, "g@1")
-        assert outcome.error is not None
-        assert outcome.error.kind == "crash"
+        assert outcome.error is not None and outcome.error.kind == "crash"
 
 
 _SLEEPS = "import time\nasync def grade(thread):\n    time.sleep(20)\n    return {}.0\n"

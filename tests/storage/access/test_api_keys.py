@@ -22,8 +22,7 @@ def secret_of(store: Store, *projects: str) -> str:
 def test_a_key_is_found_by_its_secret_which_is_not_kept(store: Store) -> None:
     secret = secret_of(store, "default")
     key = store.api_keys.find(secret)
-    assert key is not None
-    assert (key.name, key.projects, key.secret) == ("mine", ["default"], None)
+    assert key is not None and (key.name, key.projects, key.secret) == ("mine", ["default"], None)
     kept = store.redis.hvals(redis_keys.API_KEYS)
     assert not any(secret.split("_", 2)[2].encode() in value for value in kept)
 
@@ -49,8 +48,7 @@ def test_a_key_of_before_there_were_roles_may_do_what_it_could(store: Store, red
     del record["role"]
     redis.hset(redis_keys.API_KEYS, name, json.dumps(record))
     key = store.api_keys.find(secret)
-    assert key is not None
-    assert key.role == "manage"
+    assert key is not None and key.role == "manage"
 
 
 def test_a_revoked_key_is_worthless_and_still_listed(store: Store) -> None:
@@ -99,8 +97,7 @@ def test_a_lost_key_is_replaced_at_the_next_start(store: Store, tmp_path: Path) 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(store.api_keys.ensure_first, [path] * 8))
     found = store.api_keys.find(path.read_text().strip())
-    assert found is not None
-    assert (found.projects, found.role, found.name) == (["*"], "manage", "recovered")
+    assert found is not None and (found.projects, found.role, found.name) == (["*"], "manage", "recovered")
     assert [file.name for file in tmp_path.iterdir()] == ["api-key"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert len(store.api_keys.all()) == 2

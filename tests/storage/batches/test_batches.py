@@ -38,8 +38,7 @@ def test_a_batch_keeps_its_source_after_the_grader_is_gone_and_no_longer(store: 
     plan = plan_of(store, first)
     finish(store, claim(store))
     kept = store.batches.source(plan.scorers[0])
-    assert kept is not None
-    assert kept.source == exact.version.source
+    assert kept is not None and kept.source == exact.version.source
     store.batches.cancel("default", second)
     assert store.batches.source(plan.scorers[0]) is None
     assert not redis.exists(redis_keys.SOURCES, redis_keys.HOLDS)

@@ -204,8 +204,7 @@ def test_what_feedback_is_on_is_kept_and_makes_its_grader_again(store: Store) ->
     assert (now.state, now.feedback_of) == ("running", order)
     claim(store, "asking")
     version = store.batches.source(plan_of(store, batch.id).scorers[0])
-    assert version is not None
-    assert version.source == feedback.wanted(store.graders, "default", order).version.source
+    assert version is not None and version.source == feedback.wanted(store.graders, "default", order).version.source
     compile(version.source, "feedback", "exec")
     assert "instructions=\"{mind} 'this'\"" in version.source
 

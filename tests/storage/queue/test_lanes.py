@@ -48,8 +48,7 @@ def test_projects_share_a_lane_whatever_they_have_in_the_other(store: Store) -> 
     accept(store, 10, asking, project="other")
     assert store.leases.advance(mine, 1) == UnitStanding.STARVING
     starving = store.leases.claim(starving=True)
-    assert starving is not None
-    assert store.batches.get("both", starving.batch).project == "both"
+    assert starving is not None and store.batches.get("both", starving.batch).project == "both"
 
 
 @pytest.mark.parametrize("end", ["cancel", "delete"])
@@ -83,8 +82,7 @@ def test_a_batch_says_that_no_worker_of_its_lane_is_there(store: Store, monkeypa
     assert store.batches.get("default", batch).trouble is None  # a worker may be starting
     monkeypatch.setattr("storage.batches.batch_record._START_S", 0.0)
     trouble = store.batches.get("default", batch).trouble
-    assert trouble is not None
-    assert "gradebox worker --queue asking" in trouble
+    assert trouble is not None and "gradebox worker --queue asking" in trouble
     with full(store.redis):  # workers cannot report
         assert "maxmemory" in str(store.batches.get("default", batch).trouble)
     store.processes.report(ProcessRecord("asking-worker", "here:2", trouble="waits for the spool: No space left"))

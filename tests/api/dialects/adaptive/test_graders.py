@@ -218,16 +218,14 @@ def test_a_prebuilt_judge_runs(
     (outcome,) = client.score("true", [thread])
     assert outcome.score == score
     if score is None:
-        assert outcome.error is not None
-        assert (outcome.error.kind, outcome.error.cause) == ("model", "invalid_reply")
+        assert outcome.error is not None and (outcome.error.kind, outcome.error.cause) == ("model", "invalid_reply")
     create = {"name": "r", "key": "r", "graderType": "PREBUILT"}
     for criteria in ("CONTEXT_RELEVANCY", "FAITHFULNESS"):
         config = {"prebuilt": {"key": criteria, "model": "a-judge"}}
         ask(CREATE, project=project, input={**create, "key": criteria.lower(), "graderConfig": config})
         assert client.graders.get(criteria.lower()).kind == criteria.lower()
     (bare,) = client.score("true", [{"prompt": "q", "completion": "c"}])
-    assert bare.not_applicable is not None
-    assert "no documents" in bare.not_applicable
+    assert bare.not_applicable is not None and "no documents" in bare.not_applicable
 
 
 def test_custom_graders_come_back(sdk: "Adaptive", service: Service, project: str) -> None:

@@ -142,8 +142,7 @@ def test_what_cannot_be_answered_closes_with_a_reason_when_the_rest_is_answered(
         with pytest.raises(ConnectionClosedError) as caught:
             while True:
                 answered.add(json.loads(await client.recv())["id"])
-        assert caught.value.rcvd is not None
-        assert caught.value.rcvd.code == 1008
+        assert caught.value.rcvd is not None and caught.value.rcvd.code == 1008
         assert expected in caught.value.rcvd.reason
         assert answered == set(range(5))
 
