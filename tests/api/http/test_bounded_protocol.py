@@ -41,6 +41,13 @@ def rest(connection: socket.socket) -> bytes:
     return answer
 
 
+def answered(service: Service, data: bytes) -> bytes:
+    """All bytes that the service sends to a connection with this data, until it closes the connection."""
+    with connected(service) as connection:
+        connection.sendall(data)
+        return rest(connection)
+
+
 def trickle(connection: socket.socket, data: bytes, seconds: float) -> float:
     """Sends `data` every 20 ms. Returns the seconds until the service closed the connection."""
     began = time.monotonic()
@@ -91,11 +98,9 @@ def test_trailers_without_end_are_cut_off(service: Service, client: httpx.Client
 
 @pytest.mark.parametrize("opening", [b"", b"GET / HT", HEAD, b"\r\n"])
 def test_a_head_that_does_not_come_is_not_waited_for(service: Service, hasty: None, opening: bytes) -> None:
-    with connected(service) as connection:
-        connection.sendall(opening)
-        began = time.monotonic()
-        assert rest(connection) == b""
-        assert 0.2 < time.monotonic() - began < 5
+    began = time.monotonic()
+    assert answered(service, opening) == b""
+    assert 0.2 < time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("before", [b"", HEAD + b"\r\n"])
@@ -167,11 +172,8 @@ CHUNKED = b"POST /v1/projects HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\
 
 
 def test_a_request_in_chunks_that_is_answered_early_is_the_last(service: Service) -> None:
-    with connected(service) as connection:
-        connection.sendall(CHUNKED + b"1\r\nx\r\n")
-        answer = rest(connection)  # nobody parses the chunks that may follow
-        assert answer.startswith(b"HTTP/1.1 401")
-        assert b"connection: close" in answer
+    answer = answered(service, CHUNKED + b"1\r\nx\r\n")  # nobody parses the chunks that may follow
+    assert answer.startswith(b"HTTP/1.1 401") and b"connection: close" in answer
 
 
 def test_a_request_in_chunks_that_has_come_is_followed_by_the_next(service: Service) -> None:
@@ -191,9 +193,7 @@ def test_a_stop_ends_the_connection_of_a_request_in_chunks(service: Service, mon
 
     take = HttpToolsProtocol.on_body
     monkeypatch.setattr(HttpToolsProtocol, "on_body", stop)
-    with connected(service) as connection:
-        connection.sendall(CHUNKED + b"1\r\nx\r\n0\r\n\r\n")
-        assert b"connection: close" in rest(connection)
+    assert b"connection: close" in answered(service, CHUNKED + b"1\r\nx\r\n0\r\n\r\n")
 
 
 def test_tiny_chunks_are_handed_on_together(service: Service, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,38 +207,30 @@ def test_tiny_chunks_are_handed_on_together(service: Service, secret: str, monke
     head = f"Host: x\r\nAuthorization: Bearer {secret}\r\nContent-Type: text/x-python\r\nConnection: close\r\n"
     source = b"async def grade(thread): return 1.0" + b" " * 10_000
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in source)
-    with connected(service) as connection:
-        connection.sendall(f"POST {PROJECT}/validate HTTP/1.1\r\nTransfer-Encoding: chunked\r\n{head}\r\n".encode())
-        connection.sendall(chunks + b"0\r\n\r\n")
-        assert b'"valid":true' in rest(connection)
+    head = f"POST {PROJECT}/validate HTTP/1.1\r\nTransfer-Encoding: chunked\r\n{head}\r\n"
+    assert b'"valid":true' in answered(service, head.encode() + chunks + b"0\r\n\r\n")
     assert b"".join(taken) == source
     assert len(taken) < 100
 
 
 def test_requests_that_are_sent_ahead_are_answered_in_order(service: Service) -> None:
-    with connected(service) as connection:
-        connection.sendall((HEAD + b"\r\n") * 10 + b"GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        answer = rest(connection)
-        assert answer.count(b"HTTP/1.1 200") == 10
-        assert answer.rfind(b"HTTP/1.1 404") > answer.rfind(b"HTTP/1.1 200")
+    last = b"GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    assert statuses(answered(service, (HEAD + b"\r\n") * 10 + last)) == [b"200"] * 10 + [b"404"]
 
 
-def test_too_many_requests_that_are_sent_ahead_are_not_kept(service: Service) -> None:
-    with connected(service) as connection:
-        connection.sendall((HEAD + b"\r\n") * 5000)
-        assert rest(connection).count(b"HTTP/1.1 200") < 50
+@pytest.mark.parametrize("method", ["plain", "offering another protocol"])
+def test_requests_without_end_that_are_sent_ahead_are_not_kept(service: Service, method: str) -> None:
+    one, number = (HEAD + b"\r\n", 5000) if method == "plain" else (offering("GET", "/healthz"), 2000)
+    assert answered(service, one * number).count(b"HTTP/1.1 200") < 50
 
 
 @pytest.mark.parametrize("chunk", [None, b"x\r\n{}\r\n0\r\n\r\n", b"1\r\n{\r\n-1\r\n}\r\n", b"2\n{}\n0\n\n"])
 def test_what_is_no_http_is_told_so(service: Service, secret: str, chunk: bytes | None) -> None:
     head = f"POST {PROJECT}/validate HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {secret}\r\n"
     head += "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-    with connected(service) as connection:
-        connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n\r\n" if chunk is None else head.encode() + chunk)
-        answer = rest(connection)
-        assert answer.startswith(b"HTTP/1.1 400")
-        assert answer.count(b"HTTP/1.1") == 1
-        assert b"urn:gradebox:problem:invalid-request" in answer
+    answer = answered(service, b"SSH-2.0-OpenSSH_9.2\r\n\r\n" if chunk is None else head.encode() + chunk)
+    assert answer.startswith(b"HTTP/1.1 400") and answer.count(b"HTTP/1.1") == 1
+    assert b"urn:gradebox:problem:invalid-request" in answer
 
 
 def long_outcomes(service: Service) -> str:
@@ -360,6 +352,10 @@ def test_connections_that_are_at_work_are_not_ended(service: Service, secret: st
         assert one.recv(65536).startswith(b"HTTP/1.1 201")
 
 
+def statuses(answer: bytes) -> list[bytes]:
+    return [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]]
+
+
 def offering(method: str, path: str, *more: str, upgrade: str = "h2c") -> bytes:
     lines = [f"{method} {path} HTTP/1.1", "Host: x", "Connection: Upgrade, HTTP2-Settings", f"Upgrade: {upgrade}"]
     return "\r\n".join([*lines, "HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA", *more, "", ""]).encode()
@@ -381,7 +377,7 @@ def test_the_body_of_a_request_that_offers_another_protocol_is_its_body(
             time.sleep(pause)
         answer = rest(connection)
     assert b'"key":"java"' in answer
-    assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"201", b"200"]
+    assert statuses(answer) == [b"201", b"200"]
 
 
 def test_nothing_in_a_body_is_taken_for_a_request(service: Service) -> None:
@@ -391,14 +387,11 @@ def test_nothing_in_a_body_is_taken_for_a_request(service: Service) -> None:
         time.sleep(0.1)
         connection.sendall(smuggled + HEAD.replace(b"healthz", b"nowhere") + b"Connection: close\r\n\r\n")
         answer = rest(connection)
-    assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"401", b"404"]
+    assert statuses(answer) == [b"401", b"404"]
 
 
 def test_an_offer_keeps_what_else_the_head_says(service: Service) -> None:
-    with connected(service) as connection:
-        connection.sendall(offering("GET", "/healthz", "Connection: close") + HEAD + b"\r\n")
-        answer = rest(connection)
-    assert answer.count(b"HTTP/1.1 200") == 1
+    assert statuses(answered(service, offering("GET", "/healthz", "Connection: close") + HEAD + b"\r\n")) == [b"200"]
     with connected(service) as connection:
         for byte in offering("GET", "/nowhere", "X: y", "Connection: close"):
             connection.sendall(bytes([byte]))
@@ -407,24 +400,13 @@ def test_an_offer_keeps_what_else_the_head_says(service: Service) -> None:
 
 def test_several_offers_may_be_sent_ahead(service: Service) -> None:
     ahead = offering("GET", "/healthz") + offering("POST", "/v1/projects", "Content-Length: 5") + b"GET /"
-    with connected(service) as connection:
-        connection.sendall(ahead + offering("GET", "/nowhere", "Connection: close"))
-        answer = rest(connection)
-    assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"200", b"401", b"404"]
-
-
-def test_offers_without_end_are_not_kept(service: Service) -> None:
-    with connected(service) as connection:
-        connection.sendall(offering("GET", "/healthz") * 2000)
-        assert rest(connection).count(b"HTTP/1.1 200") < 50
+    answer = answered(service, ahead + offering("GET", "/nowhere", "Connection: close"))
+    assert statuses(answer) == [b"200", b"401", b"404"]
 
 
 def test_this_is_no_proxy(service: Service) -> None:
-    with connected(service) as connection:
-        connection.sendall(b"CONNECT example.org:80 HTTP/1.1\r\nHost: example.org\r\n\r\n" + HEAD + b"\r\n")
-        answer = rest(connection)
-    assert answer.startswith(b"HTTP/1.1 400")
-    assert b"HTTP/1.1 200" not in answer
+    asked = b"CONNECT example.org:80 HTTP/1.1\r\nHost: example.org\r\n\r\n" + HEAD + b"\r\n"
+    assert statuses(answered(service, asked)) == [b"400"]
 
 
 @pytest.mark.parametrize(
@@ -438,7 +420,6 @@ def test_this_is_no_proxy(service: Service) -> None:
     ],
 )
 def test_a_handshake_that_is_none_is_answered_and_ended(service: Service, head: bytes) -> None:
-    with connected(service) as connection:
-        connection.sendall(head + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-        assert rest(connection).startswith(b"HTTP/1.1 400")
+    answer = answered(service, head + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 400")
     assert not [one for one in service.serving.server_state.connections if not isinstance(one, BoundedProtocol)]

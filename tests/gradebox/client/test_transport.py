@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from math import inf, nan
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -36,11 +37,18 @@ from gradebox.errors import (
 )
 
 PROJECT = b'{"key": "default", "created_at": "2026-01-01T00:00:00Z"}'
+LIST = grader_calls.list_graders("default")
+URL = "http://127.0.0.1:8000"
 Handler = Callable[[httpx.Request], httpx.Response]
 
 
-def transport(handler: Handler, url: str = "http://127.0.0.1:8000", key: str | None = "k") -> Transport:
-    return Transport(Rules(url, key, 5.0), httpx.MockTransport(handler))
+def transport(handler: Handler, url: str = URL, key: str | None = "k", retry_s: float = rules.RETRY_S) -> Transport:
+    return Transport(Rules(url, key, 5.0, retry_s), httpx.MockTransport(handler))
+
+
+def send(awaits: bool, known: Rules, http: httpx.MockTransport | None, call: Call[Any]) -> None:
+    """Sends a call by the client that blocks, or by the one that awaits."""
+    asyncio.run(AsyncTransport(known, http).send(call)) if awaits else Transport(known, http).send(call)
 
 
 def problem(status: int, name: str, **more: object) -> httpx.Response:
@@ -60,19 +68,12 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [
-        (401, NotAllowed),
-        (403, NotAllowed),
-        (404, NotFound),
-        (409, Conflict),
-        (410, OutcomesLost),
-        (413, TooLarge),
-        (415, ApiError),
-    ],
-)
+    [(401, NotAllowed), (403, NotAllowed), (404, NotFound), (409, Conflict), (410, OutcomesLost), (413, TooLarge),
+     (415, ApiError)],
+)  # fmt: skip
 def test_a_problem_becomes_its_exception(status: int, kind: type[ApiError]) -> None:
     with pytest.raises(kind, match=r"do this .*request r1") as raised:
-        transport(lambda _: problem(status, "some-name")).send(grader_calls.list_graders("default"))
+        transport(lambda _: problem(status, "some-name")).send(LIST)
 
     assert type(raised.value) is kind
     assert raised.value.status == status
@@ -93,7 +94,7 @@ def test_a_failed_validation_names_the_check_and_what_to_do() -> None:
 @pytest.mark.parametrize("answer", [httpx.Response(200, text="<html>"), httpx.Response(404, text="nginx")])
 def test_an_answer_that_is_not_gradeboxs_says_so(answer: httpx.Response) -> None:
     with pytest.raises(ConnectionFailed, match="is the URL that of a gradebox service"):
-        transport(lambda _: answer).send(grader_calls.list_graders("default"))
+        transport(lambda _: answer).send(LIST)
 
 
 @pytest.mark.parametrize(
@@ -128,8 +129,7 @@ def test_other_threads_than_were_asked_for_are_no_answer(body: bytes) -> None:
 
 
 def test_a_proxy_that_finds_nothing_does_not_say_that_a_batch_was_deleted() -> None:
-    sender = transport(flaky(httpx.Response(502), httpx.Response(404, html="nginx"))[0])
-    sender.send(grader_calls.list_graders("default"))
+    sender, _ = flaky(httpx.Response(502), httpx.Response(404, html="nginx"))
     with pytest.raises(ConnectionFailed, match="answered 404, but not as gradebox does"):
         sender.send(batch_calls.delete_batch("default", "b"))
 
@@ -174,7 +174,7 @@ def test_compression_is_asked_for_only_across_machines() -> None:
             seen.append(request.headers["Accept-Encoding"])
             return httpx.Response(200, content=b"[]")
 
-        transport(handler, url).send(grader_calls.list_graders("default"))
+        transport(handler, url).send(LIST)
         assert seen[0].startswith(encoding)
 
 
@@ -191,7 +191,7 @@ def test_threads_join_the_other_members_of_a_body() -> None:
     assert json.loads(grader_calls.score("p", "k", None, [b"{}"]).body or b"") == {"threads": [{}]}
 
 
-def flaky(*failures: httpx.Response | Exception) -> tuple[Handler, list[int]]:
+def failing(*failures: httpx.Response | Exception) -> tuple[Handler, list[int]]:
     """A handler that answers once, fails in these ways, then answers; and a list that grows with each request."""
     plan: list[httpx.Response | Exception] = [httpx.Response(200, content=b"[]"), *failures]
     count = list[int]()
@@ -206,12 +206,18 @@ def flaky(*failures: httpx.Response | Exception) -> tuple[Handler, list[int]]:
     return handler, count
 
 
-def test_what_may_be_sent_twice_is_tried_again(pauses: list[float]) -> None:
-    handler, count = flaky(problem(503, "unavailable"), httpx.ReadError("reset"), httpx.ConnectError("refused"))
-    sender = transport(handler)
-    sender.send(grader_calls.list_graders("default"))
+def flaky(*failures: httpx.Response | Exception, retry_s: float = rules.RETRY_S) -> tuple[Transport, list[int]]:
+    """The same as a client that has had the first answer."""
+    handler, count = failing(*failures)
+    sender = transport(handler, retry_s=retry_s)
+    sender.send(LIST)
+    return sender, count
 
-    assert sender.send(grader_calls.list_graders("default")) == []
+
+def test_what_may_be_sent_twice_is_tried_again(pauses: list[float]) -> None:
+    sender, count = flaky(problem(503, "unavailable"), httpx.ReadError("reset"), httpx.ConnectError("refused"))
+
+    assert sender.send(LIST) == []
     assert len(count) == 5
     assert pauses == sorted(pauses)
 
@@ -220,21 +226,16 @@ def test_what_may_be_sent_twice_is_tried_again(pauses: list[float]) -> None:
 def test_the_service_says_how_long_to_wait(pauses: list[float], asked: str, pause: float) -> None:
     busy = problem(429, "busy")
     busy.headers["Retry-After"] = asked
-    sender = transport(flaky(busy)[0])
-    sender.rules.retry_s = inf
-    sender.send(grader_calls.list_graders("default"))
+    sender, _ = flaky(busy, retry_s=inf)
 
-    sender.send(grader_calls.list_graders("default"))
+    sender.send(LIST)
 
     assert pauses == [pause]
 
 
 @pytest.mark.parametrize("failure", [problem(503, "unavailable"), httpx.ReadError("reset")])
 def test_what_may_not_be_sent_twice_is_not(failure: httpx.Response | Exception) -> None:
-    handler, count = flaky(failure)
-    sender = transport(handler)
-    sender.send(grader_calls.list_graders("default"))
-
+    sender, count = flaky(failure)
     with pytest.raises(GradeboxError):
         sender.send(access_calls.create_project("p"))
     assert len(count) == 2
@@ -250,11 +251,9 @@ def test_what_may_not_be_sent_twice_is_not(failure: httpx.Response | Exception) 
     ],
 )
 def test_what_would_fail_again_is_not_tried_again(failure: httpx.Response, requests: int) -> None:
-    handler, count = flaky(failure)
-    sender = transport(handler)
-    sender.send(grader_calls.list_graders("default"))
+    sender, count = flaky(failure)
     try:
-        sender.send(grader_calls.list_graders("default"))
+        sender.send(LIST)
     except ApiError as error:
         assert error.status == failure.status_code
     assert len(count) == requests
@@ -283,10 +282,7 @@ def test_each_request_to_make_something_has_a_key_of_its_own(call: Callable[[], 
 
 @pytest.mark.parametrize("failure", [httpx.ConnectError("refused"), httpx.ProxyError("503 Service Unavailable")])
 def test_a_request_that_never_left_is_sent_again_whatever_it_is(failure: httpx.HTTPError) -> None:
-    handler, count = flaky(failure)
-    sender = transport(handler)
-    sender.send(grader_calls.list_graders("default"))
-
+    sender, count = flaky(failure)
     with pytest.raises(ConnectionFailed, match="not as gradebox does"):
         sender.send(access_calls.create_project("p"))  # the answer [] is not a project, but it is an answer
     assert len(count) == 3
@@ -297,7 +293,7 @@ def test_a_service_that_never_answered_is_not_waited_for(pauses: list[float]) ->
         raise httpx.ConnectError("refused")
 
     with pytest.raises(ConnectionFailed, match=r"\(refused\)\. Start one with `gradebox serve`") as raised:
-        transport(refuse).send(grader_calls.list_graders("default"))
+        transport(refuse).send(LIST)
     assert pauses == []
     assert raised.value.__cause__ is raised.value.__context__ is None  # no traceback of httpx
 
@@ -313,14 +309,14 @@ def test_a_service_without_tls_is_told_from_none() -> None:
 
         threading.Thread(target=answer).start()
         with pytest.raises(ConnectionFailed, match=f"speaks no TLS: try http://127.0.0.1:{port}"):
-            Transport(Rules(f"https://127.0.0.1:{port}", "k", 5.0)).send(grader_calls.list_graders("default"))
+            Transport(Rules(f"https://127.0.0.1:{port}", "k", 5.0)).send(LIST)
 
 
 def test_the_tries_have_an_end(pauses: list[float]) -> None:
     sender = transport(lambda _: problem(503, "unavailable"))
 
     with pytest.raises(ApiError, match="do this"):
-        sender.send(grader_calls.list_graders("default"))
+        sender.send(LIST)
     assert len(pauses) > 5
     assert sum(pauses) == pytest.approx(10)
 
@@ -336,7 +332,7 @@ def test_the_tries_end_on_time_if_each_takes_long(pauses: list[float]) -> None:
     sender = transport(handler)
     sender.rules.reached = True
     with pytest.raises(ConnectionFailed, match="no service answers"):
-        sender.send(grader_calls.list_graders("default"))
+        sender.send(LIST)
     assert len(requests) == 4  # the first failure, and those within ten seconds from then
 
 
@@ -347,7 +343,7 @@ def test_the_tries_end_with_the_time_of_the_caller(pauses: list[float]) -> None:
         waits.append(request.extensions["timeout"]["read"])
         return problem(503, "unavailable")
 
-    sender = Transport(Rules("http://127.0.0.1:8000", "k", 5.0, retry_s=600), httpx.MockTransport(handler))
+    sender = transport(handler, retry_s=600)
     with pytest.raises(ApiError, match="do this"):
         sender.send(batch_calls.get_batch("default", "b", wait_s=2.0, within_s=3.0))
     assert sum(pauses) == pytest.approx(3.0)
@@ -370,10 +366,8 @@ def test_the_tries_of_a_stream_that_brings_no_whole_line_have_an_end(pauses: lis
 def test_a_service_that_is_away_for_long_is_waited_for_and_the_log_says_so(
     pauses: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
-    handler, _ = flaky(*[httpx.ConnectError("refused")] * 25)
-    sender = Transport(Rules("http://127.0.0.1:8000", "k", 5.0, retry_s=120), httpx.MockTransport(handler))
-    sender.send(grader_calls.list_graders("default"))
-    assert sender.send(grader_calls.list_graders("default")) == []
+    sender, _ = flaky(*[httpx.ConnectError("refused")] * 25, retry_s=120)
+    assert sender.send(LIST) == []
     assert 60 < sum(pauses) < 120.1
     [said] = [record.getMessage() for record in caplog.records if record.name == "gradebox"]
     assert said == "the service at http://127.0.0.1:8000 does not answer (refused). It is tried again, for 120 s in all"
@@ -391,10 +385,10 @@ def test_a_machine_that_is_away_is_waited_for_too(
         pauses.append(5.0)
         raise httpx.ReadTimeout("")
 
-    sender = Transport(Rules("http://127.0.0.1:8000", "k", 5.0, retry_s=retry_s), httpx.MockTransport(handler))
+    sender = transport(handler, retry_s=retry_s)
     sender.rules.reached = True
     with pytest.raises(ConnectionFailed):
-        sender.send(grader_calls.list_graders("default"))
+        sender.send(LIST)
     assert len(count) == requests
     assert len(caplog.records) == (requests > 1)
 
@@ -402,18 +396,14 @@ def test_a_machine_that_is_away_is_waited_for_too(
 def test_a_busy_service_is_told_with_its_reason(pauses: list[float], caplog: pytest.LogCaptureFixture) -> None:
     sender = transport(lambda _: problem(503, "unavailable", detail="do this\x1b[2J"))
     with pytest.raises(ApiError):
-        sender.send(grader_calls.list_graders("default"))
+        sender.send(LIST)
     [said] = [record.getMessage() for record in caplog.records if record.name == "gradebox"]
     assert said.startswith("the service at http://127.0.0.1:8000 answered 503: do this\\x1b[2J. It is tried again")
 
 
 def test_a_client_may_try_each_call_once(pauses: list[float]) -> None:
-    sender = Transport(
-        Rules("http://127.0.0.1:8000", "k", 5.0, retry_s=0),
-        httpx.MockTransport(lambda _: problem(503, "unavailable")),
-    )
     with pytest.raises(ApiError):
-        sender.send(grader_calls.list_graders("default"))
+        transport(lambda _: problem(503, "unavailable"), retry_s=0).send(LIST)
     assert pauses == []
 
 
@@ -442,9 +432,8 @@ def test_an_answer_that_trickles_takes_too_long(awaits: bool) -> None:
                     connection.sendall(b" ")
 
         threading.Thread(target=answer, daemon=True).start()
-        known, call = Rules(url, "k", 0.2, retry_s=0), grader_calls.list_graders("default")
         with pytest.raises(ConnectionFailed, match=r"longer than 0\.2 s to answer \(the answer trickles\)"):
-            asyncio.run(AsyncTransport(known).send(call)) if awaits else Transport(known).send(call)
+            send(awaits, Rules(url, "k", 0.2, retry_s=0), None, LIST)
         is_over.set()
 
 
@@ -460,7 +449,7 @@ def test_what_is_no_url_is_refused(url: str) -> None:
 def test_what_is_no_time_is_refused(given: dict[str, float]) -> None:
     ((name, value),) = given.items()
     with pytest.raises(ValueError, match=f"{name}={value} is no number of seconds"):
-        Rules("http://127.0.0.1:8000", "k", **{"timeout": 5.0, **given})
+        Rules(URL, "k", **{"timeout": 5.0, **given})
 
 
 @pytest.mark.parametrize("key", ["schlüssel", "schluessel\n", "schluessel "])
@@ -472,11 +461,11 @@ def test_a_key_that_cannot_be_sent_is_refused_without_being_shown(key: str) -> N
 
 def test_a_closed_client_says_that_it_is() -> None:
     sender = transport(lambda _: httpx.Response(200, content=b"[]"))
-    sender.send(grader_calls.list_graders("default"))
+    sender.send(LIST)
     sender.close()
 
     with pytest.raises(ClientClosed, match="this client is closed: make a new one"):
-        sender.send(grader_calls.list_graders("default"))
+        sender.send(LIST)
 
 
 @pytest.mark.parametrize("awaits", [False, True])
@@ -489,7 +478,7 @@ def test_a_call_that_closing_broke_says_that_the_client_is_closed(awaits: bool) 
         await async_sender.close()
         raise httpx.ReadError("")
 
-    known, call = Rules("http://127.0.0.1:8000", "k", 5.0), access_calls.create_project("p")
+    known, call = Rules(URL, "k", 5.0), access_calls.create_project("p")
     sender = Transport(known, httpx.MockTransport(handler))
     async_sender = AsyncTransport(known, httpx.MockTransport(handler_async))
     with pytest.raises(ClientClosed):
@@ -507,23 +496,21 @@ def test_after_an_interrupt_the_next_call_has_new_connections() -> None:
 
     sender = transport(handler)
     with pytest.raises(KeyboardInterrupt):
-        sender.send(grader_calls.list_graders("default"))
+        sender.send(LIST)
     with pytest.raises(KeyboardInterrupt):
         next(sender.lines("/outcomes", OutcomeReader(None)))
-    assert sender.send(grader_calls.list_graders("default")) == []
+    assert sender.send(LIST) == []
     assert len({id(client) for client in clients}) == 3
 
 
 def test_a_closed_client_that_awaits_says_that_it_is() -> None:
-    sender = AsyncTransport(
-        Rules("http://127.0.0.1:8000", "k", 5.0), httpx.MockTransport(lambda _: httpx.Response(200, content=b"[]"))
-    )
+    sender = AsyncTransport(Rules(URL, "k", 5.0), httpx.MockTransport(lambda _: httpx.Response(200, content=b"[]")))
 
     async def run() -> None:
-        await sender.send(grader_calls.list_graders("default"))
+        await sender.send(LIST)
         await sender.close()
         with pytest.raises(ClientClosed):
-            await sender.send(grader_calls.list_graders("default"))
+            await sender.send(LIST)
 
     asyncio.run(run())
     asyncio.run(run())  # another event loop has its own connections
@@ -533,15 +520,15 @@ def test_the_client_that_awaits_follows_the_same_rules(monkeypatch: pytest.Monke
     async def at_once(_: float) -> None:
         pass
 
-    handler, count = flaky(problem(503, "unavailable"))
-    sender = AsyncTransport(Rules("http://127.0.0.1:8000", "k", 5.0), httpx.MockTransport(handler))
+    handler, count = failing(problem(503, "unavailable"))
+    sender = AsyncTransport(Rules(URL, "k", 5.0), httpx.MockTransport(handler))
     monkeypatch.setattr("gradebox.client._async.transport.asyncio.sleep", at_once)
 
     async def run(call: Call[list[object]]) -> list[object]:
         await sender.send(call)
         return await sender.send(call)
 
-    assert asyncio.run(run(grader_calls.list_graders("default"))) == []  # type: ignore[arg-type]  # lists are invariant
+    assert asyncio.run(run(LIST)) == []  # type: ignore[arg-type]  # lists are invariant
     assert len(count) == 3
 
 
@@ -574,13 +561,8 @@ class _Grows(httpx.MockTransport):
 def test_each_try_sends_what_a_file_held_at_the_start(tmp_path: Path, awaits: bool) -> None:
     path, there = tmp_path / "threads.jsonl", b'{"completion": "4"}\n'
     path.write_bytes(there)
-    grows, known = _Grows(path), Rules("http://127.0.0.1:8000", "k", 5.0)
-    call = Call("POST", "/batches", bytes, threads=path, once="once")
-    if awaits:
-        asyncio.run(AsyncTransport(known, grows).send(call))
-    else:
-        Transport(known, grows).send(call)
-
+    grows = _Grows(path)
+    send(awaits, Rules(URL, "k", 5.0), grows, Call("POST", "/batches", bytes, threads=path, once="once"))
     assert grows.bodies == [(str(len(there)), there)] * 2
 
 
@@ -593,15 +575,12 @@ class _OfModel:
 
 @pytest.mark.parametrize("awaits", [False, True])
 def test_an_error_of_the_threads_is_not_taken_for_one_of_the_service(awaits: bool, pauses: list[float]) -> None:
-    known = Rules("http://127.0.0.1:8000", "k", 5.0)
+    known = Rules(URL, "k", 5.0)
     known.reached = True
     reads = httpx.MockTransport(lambda request: httpx.Response(200, content=request.content))
     call = Call("POST", "/batches", bytes, threads=_OfModel(), once="once")  # type: ignore[arg-type]  # it is iterable
     with pytest.raises(httpx.ConnectError, match="the model is away"):
-        if awaits:
-            asyncio.run(AsyncTransport(known, reads).send(call))
-        else:
-            Transport(known, reads).send(call)
+        send(awaits, known, reads, call)
     assert not pauses
 
 

@@ -83,6 +83,11 @@ async def call_individual_reward_func(func: Callable[..., Any], state: dict[str,
         return 0.0
 
 
+async def score_group(grader: GraderHandle, *states: dict[str, Any]) -> list[float]:
+    reward = grader.as_verifiers_reward()
+    return await asyncio.gather(*(call_individual_reward_func(reward, state) for state in states))
+
+
 def rollout(said: str) -> dict[str, Any]:
     prompt, completion = [{"role": "user", "content": "2+2?"}], [{"role": "assistant", "content": said}]
     return {"prompt": prompt, "completion": completion, "answer": "4", "info": {"level": 1}, "error": None}
@@ -129,12 +134,7 @@ def test_a_reward_can_be_pickled(grader: GraderHandle) -> None:
 
 def test_rewards_of_a_rubric(grader: GraderHandle) -> None:
     states = [rollout("4"), rollout("5"), rollout("bad")]
-    reward = grader.as_verifiers_reward()
-
-    async def score_group() -> list[float]:
-        return await asyncio.gather(*(call_individual_reward_func(reward, state) for state in states))
-
-    assert asyncio.run(score_group()) == [1.0, 0.0, 0.0]
+    assert asyncio.run(score_group(grader, *states)) == [1.0, 0.0, 0.0]
     assert [type(state["error"]) for state in states] == [type(None), type(None), ScoreMissing]
 
 
@@ -163,23 +163,13 @@ def test_other_errors_of_a_rubric(grader: GraderHandle) -> None:
 def test_a_message_without_content_is_an_error_of_its_rollout_alone(grader: GraderHandle) -> None:
     no_content, other = rollout("4"), rollout("4")
     no_content["completion"] = [{"role": "assistant", "value": "4"}]
-    reward = grader.as_verifiers_reward()
-
-    async def score_group() -> list[float]:
-        return await asyncio.gather(*(call_individual_reward_func(reward, state) for state in (no_content, other)))
-
-    assert asyncio.run(score_group()) == [0.0, 1.0]
+    assert asyncio.run(score_group(grader, no_content, other)) == [0.0, 1.0]
     assert 'completion[0]: "content" is missing' in str(no_content["error"])
 
 
 def test_a_rollout_that_is_too_long_is_an_error_of_its_own(grader: GraderHandle) -> None:
     states = [rollout("4"), rollout("4" * (5 << 20)), rollout("4")]
-    reward = grader.as_verifiers_reward()
-
-    async def score_group() -> list[float]:
-        return await asyncio.gather(*(call_individual_reward_func(reward, state) for state in states))
-
-    assert asyncio.run(score_group()) == [1.0, 0.0, 1.0]
+    assert asyncio.run(score_group(grader, *states)) == [1.0, 0.0, 1.0]
     assert [type(state["error"]) for state in states] == [type(None), TooLarge, type(None)]
     assert str(states[1]["error"]).startswith("the thread is longer than 4194304 bytes")
 
