@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -124,10 +125,15 @@ def problem(response: httpx.Response, status: int, name: str) -> str:
     return str(body["detail"])
 
 
+def answer_of(response: httpx.Response, status: int = 200) -> Any:
+    """Checks the status, and returns the JSON of the body, if there is any."""
+    assert response.status_code == status, response.text
+    return response.json() if response.content else None
+
+
 def create(client: httpx.Client, key: str = "exact", source: str = GOOD) -> None:
     """Creates a grader."""
-    response = client.post(f"{PROJECT}/graders", json={"key": key, "source": source})
-    assert response.status_code == 201, response.text
+    answer_of(client.post(f"{PROJECT}/graders", json={"key": key, "source": source}), 201)
 
 
 def finished(client: httpx.Client, batch_id: str) -> dict[str, object]:

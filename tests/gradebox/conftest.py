@@ -29,6 +29,18 @@ class Service:
         """Runs a client command against the service."""
         return run_command(arguments, self.environment | {"GRADEBOX_URL": self.url}, ROOT, stdin)
 
+    def ok(self, *arguments: str, stdin: bytes = b"") -> str:
+        """What a command prints that succeeds."""
+        done = self.run(*arguments, stdin=stdin)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def refused(self, *arguments: str, stdin: bytes = b"", code: int = 1) -> str:
+        """What a command says on standard error that ends with this code."""
+        done = self.run(*arguments, stdin=stdin)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stderr
+
     @property
     def key(self) -> str:
         """The first API key."""

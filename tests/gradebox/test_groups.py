@@ -201,8 +201,7 @@ def test_a_command_scores_a_file_of_groups(service: Service, grader: GraderHandl
     assert "takes groups of threads" in service.run("graders", "show", grader.key).stdout
     source = tmp_path / "g.py"
     source.write_text("async def grade(threads: list[StringThread]) -> list[float]:\n    return [1.0] * len(threads)\n")
-    done = service.run("validate", str(source), "--threads", str(file))
-    assert done.returncode == 0, done.stdout + done.stderr
+    service.ok("validate", str(source), "--threads", str(file))
 
 
 def test_a_request_holds_as_many_threads_in_groups_as_without(service: Service, grader: GraderHandle) -> None:

@@ -60,11 +60,11 @@ def test_models_of_a_service(tmp_path: Path) -> None:
             kept = service.run("endpoints", "create", "cli", *url, "--key-env", "JUDGE_KEY", "--max-concurrency", "3")
             assert kept.returncode == 0, kept.stderr
             assert "its reward is 0.5" in service.run("endpoints", "test", "cli").stdout
-            assert service.run("endpoints", "update", "cli", "--key-env", "").returncode == 0
-            assert service.run("endpoints", "test", "cli").returncode == 1
+            service.ok("endpoints", "update", "cli", "--key-env", "")
+            service.refused("endpoints", "test", "cli")
             assert '"max_concurrency": 3' in service.run("endpoints", "show", "cli").stdout
             assert all(key in service.run("endpoints", "list").stdout for key in ("cli", "my-reward"))
-            assert service.run("endpoints", "delete", "cli", "--yes").returncode == 0
+            service.ok("endpoints", "delete", "cli", "--yes")
 
             assert client.budget.set(cost=20, currency="EUR", period="day").is_spent is False
             assert "20 EUR each day; 0 EUR and 45 tokens are spent" in service.run("budget", "show").stdout
@@ -72,23 +72,23 @@ def test_models_of_a_service(tmp_path: Path) -> None:
             none = service.run("budget", "set", "--tokens", "0")
             assert "0 tokens each month; 0 USD and 45 tokens are spent\nthe budget is used up" in none.stdout
             assert client.budget.get().is_spent
-            assert service.run("budget", "set", "--period", "day").returncode == 2
-            assert service.run("budget", "delete").returncode == 0
+            service.refused("budget", "set", "--period", "day", code=2)
+            service.ok("budget", "delete")
             assert client.budget.get().tokens is None
             assert client.spending().total.asks == 4  # of the tests
             assert client.spending("2001-01").total.asks == 0
             assert service.run("spending", "--period", "2001-01").stdout.split()[-1] == "0"
-            assert service.run("spending", "--period", "may").returncode == 1
+            service.refused("spending", "--period", "may")
 
             service.environment["JUDGE_KEY"] = OTHER
             made = service.run(
                 "models", "create", "cli", "--base-url", server.base_url, "--model", "m", "--key-env", "JUDGE_KEY"
             )
             assert made.returncode == 0, made.stderr
-            assert service.run("models", "test", "cli").returncode == 1
+            service.refused("models", "test", "cli")
             service.environment["JUDGE_KEY"] = SECRET
             prices = ("--input-price", "0.15", "--output-price", "0.6", "--no-keep-replies")
-            assert service.run("models", "update", "cli", "--key-env", "JUDGE_KEY", *prices).returncode == 0
+            service.ok("models", "update", "cli", "--key-env", "JUDGE_KEY", *prices)
             assert client.models.get("cli").price == Price(0.15, 0.6)
             assert client.models.get("cli").keep_replies is False
             assert "a price needs both" in service.run("models", "update", "cli", "--input-price", "1").stderr
@@ -102,7 +102,7 @@ def test_models_of_a_service(tmp_path: Path) -> None:
             assert service.run(
                 "models", "create", "x", "--base-url", "u", "--model", "m", "--key-env", "NONE"
             ).returncode
-            assert service.run("models", "delete", "cli", "--yes").returncode == 0
+            service.ok("models", "delete", "cli", "--yes")
             assert [one.key for one in client.models.list()] == ["echo", "small-judge"]
             client.models.delete("echo")
             said = "".join(part for run in (kept, made, tested, listed, shown) for part in (run.stdout, run.stderr))

@@ -106,7 +106,7 @@ def test_a_file_from_the_command_line(service: Service, key: str, tmp_path: Path
     file.write_text(SOURCE)
     rows.write_text("\n".join(json.dumps(row) for row in ROWS))
     options = ("--contract", "openai", "--threads", str(rows))
-    assert service.run("validate", str(file), *options).returncode == 0
+    service.ok("validate", str(file), *options)
     created = service.run("graders", "create", key, str(file), *options)
     assert created.stdout == f"created {key}@1 (isolation: batch)\n", created.stderr
     assert service.run("graders", "update", key, str(file), *options).stdout.startswith(f"updated {key}@1 ")
@@ -118,8 +118,7 @@ def test_a_json_grader_from_the_command_line(service: Service, key: str, tmp_pat
     rows.write_text("\n".join(json.dumps(row) for row in ROWS))
     file.write_text(json.dumps({"type": "python", "name": "same", "source": SOURCE}))
     options = ("--contract", "openai", "--threads", str(rows))
-    created = service.run("graders", "create", key, str(file), *options)
-    assert created.returncode == 0, created.stderr
+    service.ok("graders", "create", key, str(file), *options)
     assert [outcome.score for outcome in service.client().score(key, ROWS)] == [1.0, 0.0]
     file.write_text(json.dumps({"type": "string_check", "name": "same", "input": "4", "reference": "4"}))
     refused = service.run("graders", "create", f"{key}-2", str(file), *options)

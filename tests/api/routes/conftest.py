@@ -8,7 +8,7 @@ import pytest
 
 from models.scoring.validation_asks import asker_of
 from models.settings import ModelSettings
-from tests.api.conftest import PROJECT, Service, finished
+from tests.api.conftest import PROJECT, Service, answer_of, finished
 
 
 @pytest.fixture
@@ -25,8 +25,6 @@ def here(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def scored(client: httpx.Client, graders: Sequence[str], threads: Sequence[dict[str, Any]]) -> str:
     """Has a batch scored, and returns its id."""
     body = {"graders": [{"key": key} for key in graders], "threads": threads}
-    answer = client.post(f"{PROJECT}/batches", json=body)
-    assert answer.status_code == 202, answer.text
-    batch = str(answer.json()["id"])
+    batch = str(answer_of(client.post(f"{PROJECT}/batches", json=body), 202)["id"])
     assert finished(client, batch)["state"] == "finished"
     return batch

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from examples.model_server import ModelServer, Script
-from tests.api.conftest import PROJECT, create, problem
+from tests.api.conftest import PROJECT, answer_of, create, problem
 
 pytestmark = pytest.mark.usefixtures("here")
 JUDGE = """
@@ -39,15 +39,13 @@ def server() -> Iterator[ModelServer]:
 
 
 def register(client: httpx.Client, server: ModelServer, key: str = "small-judge") -> None:
-    made = client.post(f"{PROJECT}/models", json={"key": key, "base_url": server.base_url, "model": "m"})
-    assert made.status_code == 201, made.text
+    answer_of(client.post(f"{PROJECT}/models", json={"key": key, "base_url": server.base_url, "model": "m"}), 201)
 
 
 def score(client: httpx.Client, key: str, *completions: str) -> list[dict[str, object]]:
     threads = [{"completion": each, "prompt": "2 + 2?"} for each in completions]
-    answer = client.post(f"{PROJECT}/graders/{key}/score", json={"threads": threads})
-    assert answer.status_code == 200, answer.text
-    outcomes: list[dict[str, object]] = answer.json()["outcomes"]
+    answer = answer_of(client.post(f"{PROJECT}/graders/{key}/score", json={"threads": threads}))
+    outcomes: list[dict[str, object]] = answer["outcomes"]
     return outcomes
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from examples.model_server import ModelServer, Script
 from models.settings import ModelSettings
-from tests.api.conftest import GOOD, PROJECT, Service, problem
+from tests.api.conftest import GOOD, PROJECT, Service, answer_of, problem
 
 PATH = f"{PROJECT}/endpoints"
 SECRET = "secret-of-an-endpoint-0123456789"
@@ -22,10 +22,9 @@ def server() -> Iterator[ModelServer]:
 @pytest.mark.usefixtures("here")
 def test_one_is_made_tested_changed_and_removed(client: httpx.Client, server: ModelServer) -> None:
     body = {"key": "reward", "url": f"{server.base_url}/", "api_key": SECRET, "requests_per_minute": 60}
-    made = client.post(PATH, json=body)
-    assert made.status_code == 201, made.text
-    assert (made.json()["url"], made.json()["has_api_key"]) == (server.base_url, True)
-    assert (made.json()["max_concurrency"], made.json()["requests_per_minute"]) == (16, 60)
+    made = answer_of(client.post(PATH, json=body), 201)
+    assert (made["url"], made["has_api_key"]) == (server.base_url, True)
+    assert (made["max_concurrency"], made["requests_per_minute"]) == (16, 60)
     assert server.bodies == []
     problem(client.post(PATH, json=body), 409, "conflict")
 

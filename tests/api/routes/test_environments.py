@@ -19,7 +19,7 @@ from sandbox.environments import PYTHON
 from storage import redis_keys
 from storage.environments.environment_builds import Made
 from storage.janitor import Janitor
-from tests.api.conftest import PROJECT, Service, create, problem
+from tests.api.conftest import PROJECT, Service, answer_of, create, problem
 from tests.wheels import zip_of
 from worker.environments.data_zip import check as checked
 from worker.environments.settings import EnvironmentSettings
@@ -46,10 +46,9 @@ def test_nobody_may_build_unless_the_operator_says_so(client: httpx.Client) -> N
 
 @pytest.mark.usefixtures("on")
 def test_one_is_made_and_read(client: httpx.Client, service: Service) -> None:
-    made = client.post(PATH, json={"key": "math", "requirements": ["SymPy == 1.14", "numpy"]})
-    assert made.status_code == 202, made.text
-    assert made.json()["builds"][0]["requirements"] == ["numpy", "sympy==1.14"]
-    assert client.get(PATH).json() == [made.json()]
+    made = answer_of(client.post(PATH, json={"key": "math", "requirements": ["SymPy == 1.14", "numpy"]}), 202)
+    assert made["builds"][0]["requirements"] == ["numpy", "sympy==1.14"]
+    assert client.get(PATH).json() == [made]
 
     claim = service.store.builds.claim()
     assert claim is not None
@@ -124,9 +123,8 @@ def test_data_is_sent_and_named(client: httpx.Client, service: Service) -> None:
     assert (sent.status_code, sent.json()) == (201, {"sha256": sha256, "size_bytes": 6, "files": 2})
     assert client.post(f"{PATH}/data", content=packed, headers=ZIP).json() == sent.json()
 
-    made = client.post(PATH, json={"key": "words", "data": sha256})
-    assert made.status_code == 202, made.text
-    assert (made.json()["builds"][0]["data"], made.json()["builds"][0]["requirements"]) == (sha256, [])
+    made = answer_of(client.post(PATH, json={"key": "words", "data": sha256}), 202)
+    assert (made["builds"][0]["data"], made["builds"][0]["requirements"]) == (sha256, [])
     claim = service.store.builds.claim()
     assert claim is not None and claim.data == sha256
     service.store.builds.fail(claim, "no room")

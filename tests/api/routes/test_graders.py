@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from storage.access.quotas import Quotas
-from tests.api.conftest import GOOD, PROJECT, Service, create, problem
+from tests.api.conftest import GOOD, PROJECT, Service, answer_of, create, problem
 
 pytestmark = pytest.mark.sandbox
 URL = f"{PROJECT}/graders"
@@ -19,9 +19,7 @@ def test_a_grader_goes_up_and_reads_back(client: httpx.Client) -> None:
         "timeout_s": 2,
         "memory_mb": 128,
     }
-    made = client.post(URL, json=body)
-    assert made.status_code == 201
-    grader = made.json()
+    grader = answer_of(client.post(URL, json=body), 201)
     assert (grader["version"], grader["timeout_s"], grader["memory_mb"], grader["locked"]) == (1, 2.0, 128, False)
     assert client.get(f"{URL}/exact").json() == grader
     assert client.get(URL).json() == [grader]

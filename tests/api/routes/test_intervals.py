@@ -9,7 +9,7 @@ from api.numbers import run_job, summaries
 from gradebox.schemas import Batch
 from sandbox.errors import InfrastructureError
 from storage import redis_keys
-from tests.api.conftest import PROJECT, Service, create, finished
+from tests.api.conftest import PROJECT, Service, answer_of, create, finished
 from tests.api.numbers.computed import bounds
 from tests.api.routes.conftest import scored
 
@@ -34,9 +34,8 @@ def submit(client: httpx.Client, count: int = 60) -> str:
 
 
 def summary(client: httpx.Client, batch: str, query: str = "") -> dict[str, Any]:
-    answer = client.get(f"{URL}/{batch}{query}")
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()["summary"][0]
+    answer = answer_of(client.get(f"{URL}/{batch}{query}"))
+    found: dict[str, Any] = answer["summary"][0]
     return found
 
 

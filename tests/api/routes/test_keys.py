@@ -1,12 +1,11 @@
 import httpx
 
-from tests.api.conftest import problem
+from tests.api.conftest import answer_of, problem
 
 
 def test_a_secret_is_shown_once(client: httpx.Client) -> None:
-    made = client.post("/v1/keys", json={"name": "ci", "projects": ["default"]})
-    assert made.status_code == 201
-    assert made.json()["secret"].startswith(f"gbx_{made.json()['id']}_")
+    made = answer_of(client.post("/v1/keys", json={"name": "ci", "projects": ["default"]}), 201)
+    assert made["secret"].startswith(f"gbx_{made['id']}_")
     listed = client.get("/v1/keys").json()
     assert [(key["name"], key["secret"]) for key in listed] == [("first", None), ("ci", None)]
 

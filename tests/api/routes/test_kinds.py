@@ -17,7 +17,7 @@ from gradebox.cli import app
 from gradebox.errors import GraderWarning
 from gradebox.judges.source import source_of
 from models.scoring import scoring
-from tests.api.conftest import GOOD, PROJECT, Service, create, problem
+from tests.api.conftest import GOOD, PROJECT, Service, answer_of, create, problem
 
 pytestmark = pytest.mark.sandbox
 URL = f"{PROJECT}/graders"
@@ -83,9 +83,10 @@ def test_a_budget_that_would_not_limit_a_batch_is_refused(client: httpx.Client) 
 
 
 def test_a_kind_is_kept_with_its_config_and_a_source_that_is_written(client: httpx.Client) -> None:
-    made = client.post(URL, json={"key": "polite", "name": "Polite", "kind": "binary_judge", "config": CONFIG})
-    assert made.status_code == 201, made.text
-    assert (made.json()["kind"], made.json()["isolation"], made.json()["name"]) == (
+    made = answer_of(
+        client.post(URL, json={"key": "polite", "name": "Polite", "kind": "binary_judge", "config": CONFIG}), 201
+    )
+    assert (made["kind"], made["isolation"], made["name"]) == (
         "binary_judge",
         "batch",
         "Polite",
@@ -332,8 +333,7 @@ CHECKS: dict[str, Any] = {
 def test_checks_are_a_grader_over_http_and_by_the_client(client: httpx.Client, ours: Client) -> None:
     from gradebox.checks import contains, fits_schema, not_called, satisfies
 
-    made = client.post(URL, json={"key": "four", "kind": "checks", "config": CHECKS})
-    assert made.status_code == 201, made.text
+    answer_of(client.post(URL, json={"key": "four", "kind": "checks", "config": CHECKS}), 201)
     result = scored(client, "four")
     assert result["score"] == 0.0
     assert [one["passed"] for one in result["details"]["checks"]] == [True, False, True]
@@ -415,16 +415,14 @@ def test_a_combination_that_asks_no_server_scores_as_its_source_does(
     assert client.post(URL, json={"key": "both", "kind": "combine", "config": config}).status_code in (201, 422)
     if client.get(f"{URL}/both").status_code == 404:  # the default test thread has no such option
         shown = [{"completion": "long"}]
-        made = client.post(URL, json={"key": "both", "kind": "combine", "config": config, "threads": shown})
-        assert made.status_code == 201, made.text
+        answer_of(client.post(URL, json={"key": "both", "kind": "combine", "config": config, "threads": shown}), 201)
     said = ["", "na", "broken", "deep", "long", "four!", "\ud800", "x" * 50]
     threads = [*({"id": n, "completion": text} for n, text in enumerate(said)), {"no": "thread"}, {"messages": []}]
     threads += [{"messages": [{"role": "user", "content": "q"}]}]
 
     def outcomes() -> list[dict[str, Any]]:
-        answer = client.post(f"{URL}/both/score", content=json.dumps({"threads": threads}))
-        assert answer.status_code == 200, answer.text
-        return [{**one, "run_ms": 0} for one in answer.json()["outcomes"]]
+        answer = answer_of(client.post(f"{URL}/both/score", content=json.dumps({"threads": threads})))
+        return [{**one, "run_ms": 0} for one in answer["outcomes"]]
 
     together = outcomes()
     score_together = scoring.combined_scorer
@@ -471,9 +469,8 @@ def test_every_kind_of_judge_is_made_over_http_and_by_the_client(client: httpx.C
     for kind, config in configs.items():
         shown = group if kind == "pairwise_judge" else threads
         body = {"key": kind, "kind": kind, "config": config, "ask": "stand-in", "threads": shown}
-        made = client.post(URL, json=body)
-        assert made.status_code == 201, made.text
-        assert made.json()["kind"] == kind
+        made = answer_of(client.post(URL, json=body), 201)
+        assert made["kind"] == kind
         version = client.get(f"{URL}/{kind}/versions/1").json()
         assert version["source"] == source_of(kind, config)
         make = getattr(ours.graders.create, kind)

@@ -7,7 +7,7 @@ import pytest
 
 from examples.model_server import ModelServer, Script
 from models.settings import ModelSettings
-from tests.api.conftest import PROJECT, Service, problem
+from tests.api.conftest import PROJECT, Service, answer_of, problem
 
 PATH = f"{PROJECT}/models"
 SECRET = "sk-very-secret-of-a-model-0123456789"
@@ -22,9 +22,8 @@ def server() -> Iterator[ModelServer]:
 @pytest.mark.usefixtures("here")
 def test_one_is_made_tested_changed_and_removed(client: httpx.Client, server: ModelServer) -> None:
     body = {"key": "judge", "base_url": server.base_url, "model": "m", "api_key": SECRET, "defaults": {"seed": 1}}
-    made = client.post(PATH, json=body)
-    assert made.status_code == 201, made.text
-    assert made.json()["has_api_key"] is True
+    made = answer_of(client.post(PATH, json=body), 201)
+    assert made["has_api_key"] is True
     assert server.bodies == []
     problem(client.post(PATH, json=body), 409, "conflict")
 

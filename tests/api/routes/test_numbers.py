@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from api.numbers import run_job
-from tests.api.conftest import PROJECT, Service, create, finished, problem
+from tests.api.conftest import PROJECT, Service, answer_of, create, finished, problem
 from tests.api.numbers.computed import bounds
 from tests.api.routes.conftest import scored
 
@@ -35,9 +35,7 @@ def graders(client: httpx.Client) -> None:
 def test_two_batches_are_compared_by_the_ids_of_their_rows(client: httpx.Client) -> None:
     a = submit(client, ["judge"], COMPLETIONS)
     b = submit(client, ["judge", "exact"], ["abcd", *COMPLETIONS[1:-1]])
-    answer = client.get(f"{PROJECT}/compare", params={"a": a, "b": b, "grader": "judge"})
-    assert answer.status_code == 200, answer.text
-    found = answer.json()
+    found = answer_of(client.get(f"{PROJECT}/compare", params={"a": a, "b": b, "grader": "judge"}))
     assert (found["paired_by"], found["pairs"], found["only_a"], found["only_b"]) == ("id", 6, 1, 0)
     assert (found["flipped_up"], found["flipped_down"]) == (1, 0)
     assert found["flips"] == [{"id": "t0", "index_a": 0, "index_b": 0, "score_a": 0.0, "score_b": 1.0}]
@@ -50,9 +48,7 @@ def test_two_batches_are_compared_by_the_ids_of_their_rows(client: httpx.Client)
 @pytest.mark.usefixtures("graders")
 def test_a_judge_is_compared_with_labels_in_metadata(client: httpx.Client) -> None:
     batch = submit(client, ["judge", "exact"], COMPLETIONS)
-    answer = client.get(f"{URL}/{batch}/agreement", params={"grader": "judge", "label": "metadata.label"})
-    assert answer.status_code == 200, answer.text
-    found = answer.json()
+    found = answer_of(client.get(f"{URL}/{batch}/agreement", params={"grader": "judge", "label": "metadata.label"}))
     assert (found["grader"], found["label"], found["scored"]) == ("judge@1", "metadata.label", 7)
     assert (found["values"], found["confusion"]) == ([0.0, 1.0], [[2, 1], [1, 3]])
     # Observed agreement 5/7; by chance (3·3 + 4·4)/49.

@@ -6,7 +6,7 @@ import pytest
 
 import gradebox
 from storage.spool import lost_files
-from tests.api.conftest import PROJECT, Service, create, problem
+from tests.api.conftest import PROJECT, Service, answer_of, create, problem
 from tests.api.routes.conftest import scored
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
@@ -31,9 +31,7 @@ def batch(client: httpx.Client) -> str:
 
 def test_a_page_is_sorted_and_filtered_and_says_how_many_match(client: httpx.Client, batch: str) -> None:
     url = f"{URL}/{batch}/table"
-    answer = client.get(url, params={"grader": "number", "sort": "-score", "low": 0.2, "limit": 3, "page": 2})
-    assert answer.status_code == 200, answer.text
-    found = answer.json()
+    found = answer_of(client.get(url, params={"grader": "number", "sort": "-score", "low": 0.2, "limit": 3, "page": 2}))
     rows = found.pop("rows")
     assert found == {
         "batch": batch,
@@ -75,8 +73,7 @@ def test_scores_that_were_recorded_have_no_table(client: httpx.Client, batch: st
     assert client.post(f"{PROJECT}/graders", json={"key": "people", "kind": "custom"}).status_code == 201
     lines = b'{"index": 3, "score": 1}\n{"index": 5, "score": 0}\n'
     headers = {"Content-Type": "application/x-ndjson"}
-    recorded = client.put(f"{URL}/{batch}/scores", params={"grader": "people"}, content=lines, headers=headers)
-    assert recorded.status_code == 200, recorded.text
+    answer_of(client.put(f"{URL}/{batch}/scores", params={"grader": "people"}, content=lines, headers=headers))
     answer = client.get(f"{URL}/{batch}/table", params={"grader": "people"})
     assert "scores of people@1 were recorded" in problem(answer, 422, "invalid-request")
     assert client.get(f"{URL}/{batch}/table", params={"grader": "number"}).json()["total"] == 12

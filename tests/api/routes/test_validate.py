@@ -3,7 +3,7 @@ import json
 import httpx
 import pytest
 
-from tests.api.conftest import GOOD, PROJECT, problem
+from tests.api.conftest import GOOD, PROJECT, answer_of, problem
 
 pytestmark = pytest.mark.sandbox
 URL = f"{PROJECT}/validate"
@@ -55,9 +55,8 @@ def test_threads_of_ones_own_are_reported_each(client: httpx.Client) -> None:
 
 
 def test_what_fails_is_in_the_report(client: httpx.Client) -> None:
-    response = client.post(URL, json={"source": "async def grade(thread):\n    return 1 +\n"})
-    assert response.status_code == 200
-    (check,) = response.json()["checks"]
+    response = answer_of(client.post(URL, json={"source": "async def grade(thread):\n    return 1 +\n"}))
+    (check,) = response["checks"]
     assert (check["name"], check["passed"]) == ("syntax", False)
 
 

@@ -33,15 +33,14 @@ def half(tmp_path: Path) -> Path:
 @pytest.fixture
 def grader(service: Service, half: Path) -> str:
     key = f"half-{uuid4().hex[:8]}"
-    assert service.run("graders", "create", key, str(half)).returncode == 0
+    service.ok("graders", "create", key, str(half))
     return key
 
 
 def test_a_valid_grader_gets_a_line_for_each_check(service: Service, half: Path) -> None:
-    done = service.run("validate", str(half))
+    done = service.ok("validate", str(half))
 
-    assert done.returncode == 0
-    lines = done.stdout.splitlines()
+    lines = done.splitlines()
     assert [line.split()[1] for line in lines[:5]] == ["syntax", "structure", "signature", "execution", "test_run"]
     assert all(line.startswith("✓") for line in lines[:5])
 
@@ -72,9 +71,8 @@ def test_what_the_checks_warn_of_is_printed_where_one_fails(service: Service, tm
     (tmp_path / "net.py").write_text(
         "import urllib.request\nasync def grade(thread): return float(urllib.request.urlopen('http://a.test').status)\n"
     )
-    done = service.run("graders", "create", f"net-{uuid4().hex[:8]}", str(tmp_path / "net.py"))
-    assert done.returncode == 1
-    assert [line for line in done.stderr.splitlines() if line.startswith("warning: ")] == [
+    done = service.refused("graders", "create", f"net-{uuid4().hex[:8]}", str(tmp_path / "net.py"))
+    assert [line for line in done.splitlines() if line.startswith("warning: ")] == [
         "warning: line 1: `urllib.request` needs a network, and the sandbox has none: where the error is caught, the "
         "grader goes on without an answer"
     ]
@@ -106,8 +104,8 @@ def test_a_grader_that_reads_metadata_is_proved_on_threads_that_have_some(servic
     (tmp_path / "reads.py").write_text((tmp_path / "reads.py").read_text() + "# changed\n")
     assert f"{create[2]}@3" in service.run("graders", "update", *create[2:]).stdout
     assert "later proofs use: 1" in service.run("graders", "show", create[2]).stdout
-    assert service.run("validate", create[3]).returncode == 1
-    assert service.run("validate", create[3], "--grader", create[2]).returncode == 0
+    service.refused("validate", create[3])
+    service.ok("validate", create[3], "--grader", create[2])
 
 
 def test_values_of_scores_are_a_table_and_missing_completions_a_warning(service: Service, tmp_path: Path) -> None:
@@ -115,13 +113,12 @@ def test_values_of_scores_are_a_table_and_missing_completions_a_warning(service:
     (tmp_path / "parts.py").write_text(source)
     (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "a"}\n{"turns": [["user", "q"]]}\n')
     key = f"parts-{uuid4().hex[:8]}"
-    assert service.run("graders", "create", key, str(tmp_path / "parts.py")).returncode == 0
+    service.ok("graders", "create", key, str(tmp_path / "parts.py"))
 
-    done = service.run("score", key, str(tmp_path / "threads.jsonl"))
+    done = service.ok("score", key, str(tmp_path / "threads.jsonl"))
 
-    assert done.returncode == 0, done.stderr
-    assert re.search(rf"{key}@1 +format +2 +0.25 +0.25 +0.25", done.stdout)
-    assert "1 of 2 threads do not end with a turn of the assistant" in done.stdout
+    assert re.search(rf"{key}@1 +format +2 +0.25 +0.25 +0.25", done)
+    assert "1 of 2 threads do not end with a turn of the assistant" in done
 
 
 OFF = """
@@ -141,15 +138,14 @@ def test_what_a_grader_does_not_apply_to_is_told_apart(service: Service, tmp_pat
     key = f"off-{uuid4().hex[:8]}"
     validated = service.run("validate", str(tmp_path / "off.py"), "--threads", str(tmp_path / "some.jsonl"))
     assert "thread 1: does not apply: no documents" in validated.stdout
-    assert service.run("graders", "create", key, str(tmp_path / "off.py")).returncode == 0
+    service.ok("graders", "create", key, str(tmp_path / "off.py"))
 
-    some = service.run("score", key, str(tmp_path / "some.jsonl"))
+    some = service.ok("score", key, str(tmp_path / "some.jsonl"))
     none = service.run("score", key, str(tmp_path / "none.jsonl"))
 
-    assert some.returncode == 0, some.stderr
-    assert "not applicable" in some.stdout
-    assert re.search(rf"{key}@1 .* none +2 *$", some.stdout, re.M), some.stdout
-    assert "warning" not in some.stdout
+    assert "not applicable" in some
+    assert re.search(rf"{key}@1 .* none +2 *$", some, re.M), some
+    assert "warning" not in some
     assert none.returncode == 1
     assert "has a score: 2 of 2 outcomes are not applicable" in none.stderr
     batch = json.loads(service.run("batches", "list", "--limit", "1", "--json").stdout)[0]
@@ -177,9 +173,7 @@ def test_what_could_not_be_asked_exits_2(service: Service, half: Path, tmp_path:
 
 def test_a_source_that_is_not_utf_8_names_the_byte(service: Service, tmp_path: Path) -> None:
     (tmp_path / "latin.py").write_bytes(b"x = 1\ny = '\xe9'\n")
-    done = service.run("validate", str(tmp_path / "latin.py"))
-    assert done.returncode == 1
-    assert "byte 0xe9 in line 2" in done.stderr
+    assert "byte 0xe9 in line 2" in service.refused("validate", str(tmp_path / "latin.py"))
 
 
 def test_a_grader_lives_its_life(service: Service, grader: str, tmp_path: Path) -> None:
@@ -187,7 +181,7 @@ def test_a_grader_lives_its_life(service: Service, grader: str, tmp_path: Path) 
     changed.write_text(HALF.replace("0.5", "0.75"))
 
     assert f"{grader}@2" in service.run("graders", "update", grader, str(changed), "--timeout-s", "1").stdout
-    assert service.run("graders", "update", grader, "--description", "always a half").returncode == 0
+    service.ok("graders", "update", grader, "--description", "always a half")
     (row,) = [line for line in service.run("graders", "list").stdout.splitlines() if f"{grader}@2" in line]
     assert row.split()[1] == "function"
     assert row.rstrip().endswith("always a half")
@@ -195,24 +189,21 @@ def test_a_grader_lives_its_life(service: Service, grader: str, tmp_path: Path) 
     shown = json.loads(service.run("graders", "show", grader, "--json").stdout)
     assert [version["timeout_s"] for version in shown["versions"]] == [5.0, 1.0]
 
-    assert service.run("graders", "lock", grader).returncode == 0
-    refused = service.run("graders", "delete", grader)
-    assert refused.returncode == 1
-    assert len(refused.stderr.splitlines()) <= 2
-    assert service.run("graders", "unlock", grader).returncode == 0
-    assert service.run("graders", "delete", grader).returncode == 0
-    assert service.run("graders", "show", grader).returncode == 1
+    service.ok("graders", "lock", grader)
+    assert len(service.refused("graders", "delete", grader).splitlines()) <= 2
+    service.ok("graders", "unlock", grader)
+    service.ok("graders", "delete", grader)
+    service.refused("graders", "show", grader)
 
 
 def test_a_file_is_scored(service: Service, grader: str, tmp_path: Path) -> None:
     threads, out = tmp_path / "threads.jsonl", tmp_path / "out.jsonl"
     threads.write_bytes(THREADS)
 
-    done = service.run("score", grader, str(threads), "-o", str(out))
+    done = service.ok("score", grader, str(threads), "-o", str(out))
 
-    assert done.returncode == 0, done.stderr
-    assert f"{grader}@1" in done.stdout
-    assert "1 bad_input" in done.stdout
+    assert f"{grader}@1" in done
+    assert "1 bad_input" in done
     outcomes = [json.loads(line) for line in out.read_text().splitlines()]
     assert [(o["index"], o["score"]) for o in outcomes] == [(0, 0.5), (1, 0.5), (2, None)]
     batch = json.loads(service.run("batches", "list", "--json", "--limit", "1").stdout)[0]["id"]
@@ -245,16 +236,14 @@ def test_the_summary_is_there_for_programs(service: Service, grader: str) -> Non
     assert json.loads(service.run("batches", "show", batch["id"], "--json").stdout)["id"] == batch["id"]
     assert batch["id"] in service.run("batches", "list").stdout
     assert len(service.run("batches", "outcomes", batch["id"], "--after", "0").stdout.splitlines()) == 2
-    assert service.run("batches", "watch", batch["id"]).returncode == 0
-    assert service.run("batches", "delete", batch["id"]).returncode == 0
-    assert service.run("batches", "show", batch["id"]).returncode == 1
+    service.ok("batches", "watch", batch["id"])
+    service.ok("batches", "delete", batch["id"])
+    service.refused("batches", "show", batch["id"])
 
 
 def test_an_unknown_grader_and_an_empty_batch_are_refused(service: Service, grader: str) -> None:
     for name, threads in (("no-such-grader", THREADS), (grader, b"")):
-        done = service.run("score", name, "-", stdin=threads)
-        assert done.returncode == 1
-        assert "Traceback" not in done.stderr
+        assert "Traceback" not in service.refused("score", name, "-", stdin=threads)
 
 
 def test_ctrl_c_ends_the_watching_and_not_the_batch(service: Service, tmp_path: Path) -> None:
@@ -262,7 +251,7 @@ def test_ctrl_c_ends_the_watching_and_not_the_batch(service: Service, tmp_path: 
     slow.write_text("import time\nasync def grade(thread):\n    time.sleep(0.2)\n    return 1.0\n")
     (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "a"}\n' * 100)
     key = f"slow-{uuid4().hex[:8]}"
-    assert service.run("graders", "create", key, str(slow)).returncode == 0
+    service.ok("graders", "create", key, str(slow))
 
     process = subprocess.Popen(
         [sys.executable, "-m", "gradebox", "score", key, str(tmp_path / "threads.jsonl")],
@@ -299,22 +288,22 @@ def test_a_reader_that_goes_away_is_no_error(service: Service, grader: str) -> N
 
 
 def test_keys_are_made_and_revoked(service: Service) -> None:
-    assert service.run("projects", "create", "cli-team").returncode == 0
+    service.ok("projects", "create", "cli-team")
     assert "cli-team" in service.run("projects", "list").stdout
     key = service.run("keys", "create", "by command", "--covers", "cli-team").stdout.strip()
     wide = service.run("keys", "create", "wide", "--covers", "cli-team", "--every-project")
     assert (wide.returncode, wide.stdout) == (2, "")
 
-    assert service.run("graders", "list", "--project", "cli-team", "--api-key", key).returncode == 0
-    assert service.run("graders", "list", "--api-key", key).returncode == 1
+    service.ok("graders", "list", "--project", "cli-team", "--api-key", key)
+    service.refused("graders", "list", "--api-key", key)
     made = next(
         each for each in json.loads(service.run("keys", "list", "--json").stdout) if each["name"] == "by command"
     )
     who = json.loads(service.run("keys", "whoami", "--api-key", key, "--json").stdout)
     assert (who["id"], who["projects"], who["role"], who["secret"]) == (made["id"], ["cli-team"], "manage", None)
     assert made["id"] in service.run("keys", "whoami", "--api-key", key).stdout
-    assert service.run("keys", "revoke", made["id"]).returncode == 0
-    assert service.run("graders", "list", "--project", "cli-team", "--api-key", key).returncode == 1
+    service.ok("keys", "revoke", made["id"])
+    service.refused("graders", "list", "--project", "cli-team", "--api-key", key)
 
 
 def test_help_is_quick() -> None:
@@ -358,12 +347,12 @@ def test_versions_are_replaced_compared_and_shown(service: Service, grader: str,
     diff = service.run("graders", "diff", grader).stdout.splitlines()
     assert diff[:2] == [f"--- {grader}@1", f"+++ {grader}@2"]
     assert diff[-2:] == ["-    return 0.5", "+    return 0.25"]
-    assert service.run("graders", "update", grader, "--timeout-s", "9", "--isolation", "batch").returncode == 0
+    service.ok("graders", "update", grader, "--timeout-s", "9", "--isolation", "batch")
     assert service.run("graders", "diff", grader).stdout == "isolation_asked: auto -> batch\ntimeout_s: 5 -> 9\n"
     told = json.loads(service.run("graders", "diff", grader, "--json").stdout)
     assert told["settings"]["timeout_s"] == {"old": 5.0, "new": 9.0}
     assert service.run("graders", "show", f"{grader}@1", "--source").stdout == HALF
-    assert service.run("graders", "show", f"{grader}@x").returncode == 2
+    service.refused("graders", "show", f"{grader}@x", code=2)
     renamed = service.run("graders", "update", grader, "--name", "x", "--if-version", "1")
     assert (renamed.returncode, "--if-version is for a new version" in renamed.stderr) == (2, True)
 
@@ -426,11 +415,10 @@ def test_what_cannot_be_scored_is_said_first(service: Service, tmp_path: Path, a
     (tmp_path / "threads.jsonl").write_bytes(THREADS)
 
     arguments = [str(tmp_path / one) if one == "threads.jsonl" else one for one in arguments]
-    done = service.run("score", arguments[0], str(tmp_path / "threads.jsonl"), *arguments[1:])
+    done = service.refused("score", arguments[0], str(tmp_path / "threads.jsonl"), *arguments[1:], code=2)
 
-    assert done.returncode == 2
     assert (tmp_path / "threads.jsonl").read_bytes() == THREADS
-    assert said in " ".join(done.stderr.replace("│", " ").split())
+    assert said in " ".join(done.replace("│", " ").split())
 
 
 def test_a_file_without_one_thread_is_no_success(service: Service, grader: str, tmp_path: Path) -> None:
@@ -450,12 +438,11 @@ def test_a_file_without_one_thread_is_no_success(service: Service, grader: str, 
 def test_rows_without_columns_are_told_of_the_option(service: Service, grader: str, tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"question": "2+2?", "answer": "4"}\n')
 
-    scored = service.run("score", grader, str(tmp_path / "rows.jsonl"))
+    scored = service.refused("score", grader, str(tmp_path / "rows.jsonl"))
 
-    assert scored.returncode == 1
-    assert "this object has question, answer: if it is a row of a dataset, map its columns" in scored.stderr
-    assert "or --column response=completion in the shell" in scored.stderr
-    assert scored.stderr.endswith("rows.jsonl is a thread\n")
+    assert "this object has question, answer: if it is a row of a dataset, map its columns" in scored
+    assert "or --column response=completion in the shell" in scored
+    assert scored.endswith("rows.jsonl is a thread\n")
 
 
 def test_rows_are_threads_of_a_test_run(service: Service, tmp_path: Path) -> None:
@@ -487,11 +474,10 @@ def test_a_test_thread_that_is_none_is_one_line(
     path = tmp_path / "threads.jsonl"
     path.write_text(f'{{"completion": "a"}}\n{line}\n')
     for command in (["graders", "create", "never"], ["graders", "update", "never"], ["validate"]):
-        done = service.run(*command, str(half), "--threads", str(path))
-        assert done.returncode == 2
-        assert done.stderr.startswith(f"gradebox: {path}: thread 1 ")
-        assert said in done.stderr
-        assert len(done.stderr.splitlines()) == 1
+        done = service.refused(*command, str(half), "--threads", str(path), code=2)
+        assert done.startswith(f"gradebox: {path}: thread 1 ")
+        assert said in done
+        assert len(done.splitlines()) == 1
 
 
 def test_a_batch_that_is_not_waited_for_is_found_in_its_project(service: Service, grader: str, tmp_path: Path) -> None:
@@ -499,7 +485,7 @@ def test_a_batch_that_is_not_waited_for_is_found_in_its_project(service: Service
 
     batch = service.run("score", grader, str(tmp_path / "threads.jsonl"), "--detach").stdout.strip()
 
-    assert service.run("batches", "watch", batch).returncode == 0
+    service.ok("batches", "watch", batch)
     service.environment["GRADEBOX_PROJECT"] = "no-such"
     try:
         assert "no project 'no-such'" in service.run("batches", "show", batch).stderr
@@ -535,7 +521,7 @@ def test_graders_go_from_one_project_to_another(service: Service, tmp_path: Path
     service.run("projects", "create", other)
     file = str(tmp_path / "graders.jsonl")
 
-    assert service.run("graders", "export", first, second, "--all-versions", "-o", file).returncode == 0
+    service.ok("graders", "export", first, second, "--all-versions", "-o", file)
     made = service.run("graders", "import", file, "--project", other)
     again = service.run("graders", "import", file, "--project", other)
     newest = service.run("graders", "export", second, "--project", other)
@@ -586,26 +572,24 @@ def test_a_key_is_rotated_and_a_lost_one_replaced(service: Service, tmp_path: Pa
     scorer = json.loads(service.run("keys", "create", "scorer", "--role", "score", "--json").stdout)
     rotated = json.loads(service.run("keys", "rotate", scorer["id"], "--json").stdout)
     assert (rotated["name"], rotated["role"], rotated["projects"]) == ("scorer", "score", ["default"])
-    assert service.run("graders", "list", "--api-key", rotated["secret"]).returncode == 0
-    assert service.run("graders", "list", "--api-key", scorer["secret"]).returncode == 1
+    service.ok("graders", "list", "--api-key", rotated["secret"])
+    service.refused("graders", "list", "--api-key", scorer["secret"])
     assert "no valid API key" in service.run("keys", "rotate", scorer["id"]).stderr
 
-    own = service.run("keys", "rotate", first.split("_")[1])
-    assert own.returncode == 0, own.stderr
-    assert service.key == own.stdout.strip() != first
-    assert service.run("keys", "list").returncode == 0
+    own = service.ok("keys", "rotate", first.split("_")[1]).strip()
+    assert service.key == own != first
+    service.ok("keys", "list")
     with service.client() as client:
         again = client.keys.rotate(service.key.split("_")[1])
         assert client.keys.list()[-1].id == again.id  # the client uses the new key
 
     (service.data_dir / "api-key").unlink()
-    assert service.run("keys", "list").returncode == 1
-    recovered = service.run("keys", "recover", "--data-dir", str(service.data_dir))
-    assert recovered.returncode == 0, recovered.stderr
-    assert service.run("keys", "recover", "--data-dir", str(tmp_path / "none")).returncode == 2
+    service.refused("keys", "list")
+    service.ok("keys", "recover", "--data-dir", str(service.data_dir))
+    service.refused("keys", "recover", "--data-dir", str(tmp_path / "none"), code=2)
     os.kill(one(service.process.pid, "-m api"), signal.SIGKILL)  # it reads the new key when it starts again
     eventually((service.data_dir / "api-key").exists)
-    assert service.run("keys", "list").returncode == 0
+    service.ok("keys", "list")
 
 
 def test_labels_of_people_are_recorded(service: Service, grader: str, tmp_path: Path) -> None:
@@ -613,19 +597,17 @@ def test_labels_of_people_are_recorded(service: Service, grader: str, tmp_path: 
     path = tmp_path / "threads.jsonl"
     path.write_bytes(b"".join(b'{"id": "t%d", "completion": "a"}\n' % n for n in range(4)))
     batch = service.run("score", grader, str(path), "--detach").stdout.strip()
-    assert service.run("batches", "watch", batch).returncode == 0
+    service.ok("batches", "watch", batch)
     made = service.run("graders", "create", key, "--kind", "custom", "--description", "people")
     assert (made.returncode, made.stdout) == (0, f"created {key}@1\n")
     assert f"--grader {key}" in service.run("graders", "show", key).stdout
     labels = b"".join(b'{"id": "t%d", "score": 0.25}\n' % n for n in range(4))
-    recorded = service.run("batches", "record", batch, "-", "--grader", key, stdin=labels)
-    assert recorded.returncode == 0, recorded.stderr
-    assert [f"{key}@1", "4", "0.25"] in [line.split()[:3] for line in recorded.stdout.splitlines()]
+    recorded = service.ok("batches", "record", batch, "-", "--grader", key, stdin=labels)
+    assert [f"{key}@1", "4", "0.25"] in [line.split()[:3] for line in recorded.splitlines()]
     agreed = service.run("agreement", batch, grader, key, "--json")
     assert json.loads(agreed.stdout)["scored"] == 4, agreed.stderr
-    refused = service.run("batches", "record", batch, "-", "--grader", key, stdin=b'{"id": "t9", "score": 1}\n')
-    assert refused.returncode == 1
-    assert "line 1: the batch has no thread with the id 't9'" in refused.stderr
+    refused = service.refused("batches", "record", batch, "-", "--grader", key, stdin=b'{"id": "t9", "score": 1}\n')
+    assert "line 1: the batch has no thread with the id 't9'" in refused
     limited = service.run("graders", "create", "crowd", "--kind", "custom", "--timeout-s", "3")
     assert "leave timeout_s out" in limited.stderr
 
@@ -634,38 +616,32 @@ def test_batches_are_compared_and_a_grader_with_labels(service: Service, grader:
     path = tmp_path / "threads.jsonl"
     path.write_bytes(b'{"completion": "a", "metadata": {"label": 0}}\n' * 6)  # of unequal labels SciPy would compute
     batch = service.run("score", grader, str(path), "--detach").stdout.strip()
-    assert service.run("batches", "watch", batch).returncode == 0
+    service.ok("batches", "watch", batch)
 
-    compared = service.run("compare", batch, batch)
-    assert compared.returncode == 0, compared.stderr
-    assert "difference: 0\n" in compared.stdout
-    assert "pairs by position, as not both batches have ids: 0 higher, 0 lower, 6 same" in compared.stdout
+    compared = service.ok("compare", batch, batch)
+    assert "difference: 0\n" in compared
+    assert "pairs by position, as not both batches have ids: 0 higher, 0 lower, 6 same" in compared
     assert json.loads(service.run("compare", batch, batch, "--json").stdout)["pairs"] == 6
     ids = []
     for name in ("1", '"1"'):
         path.write_text(f'{{"id": {name}, "completion": "a"}}\n')
         ids.append(service.run("score", grader, str(path), "--detach").stdout.strip())
-        assert service.run("batches", "watch", ids[-1]).returncode == 0
+        service.ok("batches", "watch", ids[-1])
     for output in ((), ("--json",)):
-        none = service.run("compare", *ids, *output)
-        assert none.returncode == 1
-        assert "none of 0 pairs has two scores: rows whose id is a number in one batch and text in" in none.stderr
+        none = service.refused("compare", *ids, *output)
+        assert "none of 0 pairs has two scores: rows whose id is a number in one batch and text in" in none
     agreed = service.run("agreement", batch, grader, "metadata.label", "--threshold", "0.5")
     assert agreed.returncode == 0, agreed.stderr
     assert ["kappa", "0"] in [line.split() for line in agreed.stdout.splitlines()]
     assert ["label", "0", "0", "6", "1"] in [line.split() for line in agreed.stdout.splitlines()]
     assert "threshold" not in agreed.stderr
     for output in ((), ("--json",)):
-        unusable = service.run("agreement", batch, grader, "metadata.nope", *output)
-        assert unusable.returncode == 1
-        assert unusable.stderr == (
+        unusable = service.refused("agreement", batch, grader, "metadata.nope", *output)
+        assert unusable == (
             "gradebox: none of 6 rows has a score and a label: metadata.nope is in no thread; they have label\n"
         )
-    refused = service.run("agreement", batch, grader, "label")
-    assert refused.returncode == 1
-    assert "it has no grader 'label'" in refused.stderr
-    shown = service.run("batches", "show", batch, "--bootstrap")
-    assert shown.returncode == 0, shown.stderr
+    assert "it has no grader 'label'" in service.refused("agreement", batch, grader, "label")
+    service.ok("batches", "show", batch, "--bootstrap")
 
 
 def test_a_function_is_uploaded_with_its_modules(service: Service, tmp_path: Path) -> None:
@@ -681,8 +657,7 @@ def test_a_function_is_uploaded_with_its_modules(service: Service, tmp_path: Pat
     threads.write_text('{"completion": "a b c"}\n')
     key = f"words-{uuid4().hex[:8]}"
 
-    made = service.run("graders", "create", key, str(file), "--function", "words", "--threads", str(threads))
-    assert made.returncode == 0, made.stderr
+    service.ok("graders", "create", key, str(file), "--function", "words", "--threads", str(threads))
     assert service.run("score", key, str(threads), "-o", "-").stdout.count('"score":3.0') == 1
 
     file.write_text(file.read_text() + "\n\nglobals()['OPTIONS'].weight = 2\n")
@@ -692,9 +667,7 @@ def test_a_function_is_uploaded_with_its_modules(service: Service, tmp_path: Pat
     assert "warning: words may score differently once it is uploaded: OPTIONS.weight is 2 here" in report.stderr
 
     for name, said in (("letters", "has no function 'letters'"), ("Options", "Options is a class")):
-        refused = service.run("graders", "update", key, str(file), "--function", name)
-        assert refused.returncode == 1
-        assert said in refused.stderr
+        assert said in service.refused("graders", "update", key, str(file), "--function", name)
     file.write_text("import sys\nsys.exit(3)\n")
     refused = service.run("graders", "update", key, str(file), "--function", "words")
     assert "graders.py cannot be imported: SystemExit: 3" in refused.stderr

@@ -205,9 +205,7 @@ def test_a_model_that_fails_is_not_taken_for_a_judge_without_faults(
     ):
         client.graders.suggest("polite", batch=batch, labels="metadata.gold", model="m")
     arguments = ("--model", "m", "--of", "judge", "--labels", "metadata.gold", "--project", client.project)
-    done = service.run("batches", "feedback", batch.id, *arguments)
-    assert done.returncode == 1
-    assert "the model gave no feedback" in done.stderr
+    assert "the model gave no feedback" in service.refused("batches", "feedback", batch.id, *arguments)
 
 
 @pytest.mark.parametrize(("gold", "is_kept"), [(1.0, True), (0.5, False)])
@@ -358,9 +356,8 @@ def test_a_budget_ends_it(client: Client, server: ModelServer) -> None:
 def test_the_command_line_asks_and_says_what_came(client: Client, service: Service) -> None:
     batch = scored(client, "polite", threads(5, 3))
     command = ["batches", "feedback", batch.id, "--model", "m", "--project", client.project]
-    ran = service.run(*command, "--on", "failures", "--json")
-    assert ran.returncode == 0, ran.stderr
-    made = json.loads(ran.stdout)
+    ran = service.ok(*command, "--on", "failures", "--json")
+    made = json.loads(ran)
     assert (made["state"], made["scored"], made["feedback_of"]["on"]) == ("finished", 2, "failures")
     shown = service.run(*command, "--instructions", "Be kind.")
     assert SAID in shown.stdout

@@ -10,7 +10,7 @@ import pytest
 from examples.model_server import ModelServer
 from gradebox.client import Client
 from gradebox.errors import ApiError, Conflict
-from tests.api.conftest import problem
+from tests.api.conftest import answer_of, problem
 from tests.gradebox.conftest import Service
 
 pytestmark = pytest.mark.service
@@ -76,9 +76,8 @@ class Scorer:
 
     def seen(self, body: Any) -> dict[str, Any]:
         """The turns and metadata that the grader received."""
-        answer = self.post(body)
-        assert answer.status_code == 200, answer.text
-        seen: dict[str, Any] = json.loads(answer.json()["result"]["reason"])
+        answer = answer_of(self.post(body))
+        seen: dict[str, Any] = json.loads(answer["result"]["reason"])
         return seen
 
 
@@ -394,6 +393,5 @@ def test_judges_and_combined_graders_are_scorers_too(shows: Scorer, service: Ser
         client.graders.create.binary_judge(key="judged", criteria="Is it right?", judge_model="judge")
         client.graders.create.combine(key="both", parts={"shows": "shows", "judged": "judged"})
         for key in ("judged", "both"):
-            answer = Scorer(service, client, key).post(version_1())
-            assert answer.status_code == 200, answer.text
-            assert 0 <= answer.json()["result"]["value"] <= 1
+            answer = answer_of(Scorer(service, client, key).post(version_1()))
+            assert 0 <= answer["result"]["value"] <= 1
