@@ -85,16 +85,19 @@ def test_a_result_belongs_to_the_latest_call_with_its_id_that_has_none(
     assert [call.result for call in StringThread.from_messages(messages).tool_calls] == results
 
 
-def test_arguments_that_are_no_json_stay_what_the_model_wrote() -> None:
-    call = {"function": {"name": "f", "arguments": "{q: 1"}}
-    assert StringThread.from_messages([{"role": "assistant", "tool_calls": [call]}]).tool_calls == [
-        ToolCall("f", "{q: 1")
-    ]
-
-
-def test_a_function_call_of_the_older_kind_is_a_tool_call() -> None:
-    message = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
-    assert StringThread.from_messages([message]).tool_calls == [ToolCall("f", {})]
+@pytest.mark.parametrize(
+    ("members", "calls"),
+    [
+        ({"tool_calls": [{"function": {"name": "f", "arguments": "{q: 1"}}]}, [ToolCall("f", "{q: 1")]),  # no JSON
+        ({"content": None, "function_call": {"name": "f", "arguments": "{}"}}, [ToolCall("f", {})]),  # the older kind
+        (
+            {"content": "", "tool_calls": ["x", {"function": 4}, {"name": "g", "arguments": [1]}]},
+            [ToolCall("", None), ToolCall("g", [1])],
+        ),
+    ],
+)
+def test_odd_tool_calls_do_not_fail(members: dict[str, Any], calls: list[ToolCall]) -> None:
+    assert StringThread.from_messages([{"role": "assistant", **members}]).tool_calls == calls
 
 
 @pytest.mark.parametrize("text", ["print(6*7)", "42"])
@@ -103,15 +106,6 @@ def test_the_input_of_a_custom_tool_is_its_arguments(text: str) -> None:
     asked = {"role": "assistant", "content": None, "tool_calls": [call]}
     thread = StringThread.from_messages([asked, {"role": "tool", "tool_call_id": "c", "content": "42"}])
     assert thread.tool_calls == [("run", text, "42", "c")]
-
-
-def test_odd_tool_calls_do_not_fail() -> None:
-    message = {
-        "role": "assistant",
-        "content": "",
-        "tool_calls": ["x", {"function": 4}, {"name": "g", "arguments": [1]}],
-    }
-    assert StringThread.from_messages([message]).tool_calls == [ToolCall("", None), ToolCall("g", [1])]
 
 
 def test_a_plain_thread_has_steps_and_no_calls() -> None:

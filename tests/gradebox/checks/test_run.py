@@ -82,26 +82,23 @@ def test_checks_of_the_completion_do_without_tool_calls() -> None:
     assert (score, details(score)["summary"]["total_steps"]) == (1.0, 2)
 
 
-def test_no_checks_are_refused() -> None:
-    with pytest.raises(ValueError, match="there is no check"):
-        run_all([], THREAD)
-
-
 def test_what_a_check_raises_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         run_all([contains("5"), satisfies(lambda _: 1 / 0)], THREAD)
 
 
-@pytest.mark.parametrize("check", [half, lambda _: None, lambda _: "yes"])
-def test_what_is_neither_one_nor_zero_is_an_error(check: Any) -> None:
-    with pytest.raises(ValueError, match="a check gives 1 or 0"):
-        run_all([check], THREAD)
-
-
+@pytest.mark.parametrize(
+    ("checks", "said"),
+    [
+        ([], "there is no check"),
+        *(([odd], "a check gives 1 or 0") for odd in (half, lambda _: None, lambda _: "yes")),
+        ([later], "at once, and later returned a coroutine"),
+    ],
+)
 @pytest.mark.filterwarnings("error")
-def test_an_async_check_is_an_error() -> None:
-    with pytest.raises(ValueError, match="at once, and later returned a coroutine"):
-        run_all([later], THREAD)
+def test_what_gives_neither_one_nor_zero_is_an_error(checks: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        run_all(checks, THREAD)
 
 
 @pytest.mark.parametrize("text", ["x", "\x00", "\U0001f600", "\ud800", '"'])

@@ -97,35 +97,32 @@ def test_an_answer_that_is_not_gradeboxs_says_so(answer: httpx.Response) -> None
         transport(lambda _: answer).send(LIST)
 
 
+SIGN_IN = httpx.Response(200, html="<html>\n<body>Sign in\n")
+REVOKE, TWO = access_calls.revoke_key("k"), batch_calls.threads_at("default", "b", [0, 1])
+
+
 @pytest.mark.parametrize(
-    "call",
+    ("call", "answer"),
     [
-        access_calls.revoke_key("k"),
-        collection.graders.delete("default", "g"),
-        batch_calls.threads_at("default", "b", [0]),
+        *((call, SIGN_IN) for call in (REVOKE, collection.graders.delete("default", "g"), TWO)),
+        *((REVOKE, httpx.Response(200, content=body)) for body in (b'{"login": true}', b"")),  # as nginx's `return 200`
+        *(
+            (TWO, httpx.Response(200, content=body))
+            for body in (b"", b'{"id":', b'{"id": 1}\n', b'{"id": 1}\n{"id"', b"{}\n{}\n{}\n")
+        ),
     ],
 )
-def test_a_page_to_sign_in_is_no_answer(call: Call[object]) -> None:
+def test_a_page_to_sign_in_or_other_threads_than_were_asked_for_are_no_answer(
+    call: Call[object], answer: httpx.Response
+) -> None:
     with pytest.raises(ConnectionFailed, match="answered 200, but not as gradebox does"):
-        transport(lambda _: httpx.Response(200, html="<html>\n<body>Sign in\n")).send(call)
+        transport(lambda _: answer).send(call)
 
 
 def test_a_page_to_sign_in_has_no_threads() -> None:
-    sender = transport(lambda _: httpx.Response(200, html="<html>\n<body>Sign in\n"))
+    sender = transport(lambda _: SIGN_IN)
     with pytest.raises(ConnectionFailed, match="answered 200, but not as gradebox does"):
         next(sender.lines("/threads", SentThreadReader(None)))
-
-
-@pytest.mark.parametrize("body", [b'{"login": true}', b""])  # nginx's `return 200` has no body either
-def test_what_answers_without_a_body_has_its_status(body: bytes) -> None:
-    with pytest.raises(ConnectionFailed, match="answered 200, but not as gradebox does"):
-        transport(lambda _: httpx.Response(200, content=body)).send(access_calls.revoke_key("k"))
-
-
-@pytest.mark.parametrize("body", [b"", b'{"id":', b'{"id": 1}\n', b'{"id": 1}\n{"id"', b"{}\n{}\n{}\n"])
-def test_other_threads_than_were_asked_for_are_no_answer(body: bytes) -> None:
-    with pytest.raises(ConnectionFailed, match="answered 200, but not as gradebox does"):
-        transport(lambda _: httpx.Response(200, content=body)).send(batch_calls.threads_at("default", "b", [0, 1]))
 
 
 def test_a_proxy_that_finds_nothing_does_not_say_that_a_batch_was_deleted() -> None:

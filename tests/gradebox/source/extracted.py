@@ -73,12 +73,17 @@ def run(folder: Path, source: str, completions: list[str], metadata: dict[str, A
     return scores
 
 
+def quiet(fn: Any, **options: Any) -> str:
+    """The extracted source. Fails if there is a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GraderWarning)
+        return extract(fn, **options)
+
+
 def same(folder: Path, fn: Any, *completions: str) -> str:
     """Asserts that the extracted source scores as the function does, without a warning. Returns the source."""
     texts = list(completions) or ["4", "a b c", ""]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", GraderWarning)
-        source = extract(fn)
+    source = quiet(fn)
     expected = [float(asyncio.run(fn(StringThread([("assistant", text)])))) for text in texts]
     assert run(folder, source, texts) == expected
     return source

@@ -132,16 +132,6 @@ async def shrink(thread):
     assert same(tmp_path, module.shrink).endswith("\n\n\nshrink = grade\n")
 
 
-def test_other_names_of_the_grader_go_on_working(tmp_path: Path) -> None:
-    module = load(
-        tmp_path,
-        "async def g(t): return 2 if len(t.last_content()) > 1 else await inner(t)\n"
-        "async def inner(t): return (other is g) + g.bonus\n"
-        "other = g\ng.bonus = 5\n",
-    )
-    same(tmp_path, module.g, "ab", "")
-
-
 def test_local_names_are_not_those_of_constants(tmp_path: Path) -> None:
     module = load(
         tmp_path,
@@ -175,10 +165,8 @@ async def g(thread):
     assert "import surely_not_there" in same(tmp_path, module.g, " x ", "")
 
 
-def test_names_bound_several_times_have_the_value_they_had(tmp_path: Path) -> None:
-    module = load(
-        tmp_path,
-        """
+_BOUND_AGAIN = {
+    "several times": """
 import re
 SEP = "a"
 FIRST = re.compile(SEP)
@@ -193,14 +181,7 @@ async def g(thread):
     text = thread.completion()
     return 1000 * f1() + 100 * f() + 10 * TOTAL + len(FIRST.findall(text)) + 2 * len(SECOND.findall(text)) + len(SEP)
 """,
-    )
-    same(tmp_path, module.g, "aab", "abb", "")
-
-
-def test_a_name_that_was_bound_again_has_both_values(tmp_path: Path) -> None:
-    module = load(
-        tmp_path,
-        """
+    "after a function used it": """
 class Rule:
     def __init__(self, limit): self.limit = limit
 LIMIT = 5
@@ -209,21 +190,19 @@ RULE = make()
 LIMIT = 10
 async def g(thread): return float(100 * RULE.limit + LIMIT)
 """,
-    )
-    same(tmp_path, module.g)
+    "other names of the grader": "async def g(t): return 2 if len(t.completion()) > 1 else await inner(t)\n"
+    "async def inner(t): return (other is g) + g.bonus\nother = g\ng.bonus = 5\n",
+    "an import of all names, of which one is used before": "from cmath import sqrt\nX = sqrt(4)\nfrom math import *\n"
+    "async def g(thread): return isinstance(X, complex) + sqrt(9)",
+    "an import of all names": "def sqrt(x): return -1\nfrom math import *\nasync def g(thread): return sqrt(9)",
+    "two imports of all names": "from math import *\nfrom statistics import *\n"
+    "async def g(thread): return sqrt(4) + mean([1, 2])",
+}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "from cmath import sqrt\nX = sqrt(4)\nfrom math import *\n"
-        "async def g(thread): return isinstance(X, complex) + sqrt(9)",
-        "def sqrt(x): return -1\nfrom math import *\nasync def g(thread): return sqrt(9)",
-        "from math import *\nfrom statistics import *\nasync def g(thread): return sqrt(4) + mean([1, 2])",
-    ],
-)
-def test_an_import_of_all_names_binds_them_anew(tmp_path: Path, text: str) -> None:
-    same(tmp_path, load(tmp_path, text).g)
+@pytest.mark.parametrize("how", _BOUND_AGAIN)
+def test_names_that_are_bound_again_have_the_values_they_had(tmp_path: Path, how: str) -> None:
+    same(tmp_path, load(tmp_path, _BOUND_AGAIN[how]).g, "aab", "abb", "")
 
 
 def test_tables_filled_after_their_definition_come_filled(tmp_path: Path) -> None:
