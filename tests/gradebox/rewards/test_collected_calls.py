@@ -24,6 +24,30 @@ def outcomes(threads: list[dict[str, Any]]) -> list[Outcome]:
     return [Outcome(index, "g@1", float(each["completion"]), 0.0) for index, each in enumerate(threads)]
 
 
+class Sent:
+    """Outcomes of threads, soon; remembers how many threads came together."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.sizes: list[int] = []
+        self.seconds = seconds
+
+    def __call__(self, threads: list[dict[str, Any]]) -> list[Outcome]:
+        self.sizes.append(len(threads))
+        time.sleep(self.seconds)
+        return outcomes(threads)
+
+    async def awaited(self, threads: list[dict[str, Any]]) -> list[Outcome]:
+        self.sizes.append(len(threads))
+        await asyncio.sleep(self.seconds)
+        return outcomes(threads)
+
+
+async def asked(send: Callable[..., Any], *threads: dict[str, Any]) -> list[Outcome | BaseException]:
+    """What each of these calls comes to, all made at once."""
+    collected = AsyncCollectedCalls(send)
+    return await asyncio.gather(*map(collected.score, threads), return_exceptions=True)
+
+
 def in_threads(call: Callable[[int], float | None], number: int) -> list[float | None]:
     with ThreadPoolExecutor(number) as executor:
         return list(executor.map(call, range(number)))
@@ -44,16 +68,10 @@ def in_background(call: Callable[[], Outcome]) -> Future[float | None]:
 
 
 def test_what_arrives_while_one_request_is_under_way_goes_with_the_next() -> None:
-    sizes: list[int] = []
-
-    def send(threads: list[dict[str, Any]]) -> list[Outcome]:
-        sizes.append(len(threads))
-        time.sleep(0.1)
-        return outcomes(threads)
-
+    send = Sent(0.1)
     collected = CollectedCalls(send)
     assert in_threads(lambda n: collected.score(thread(n)).score, 32) == [float(n) for n in range(32)]
-    assert sum(sizes) == 32 and len(sizes) < 8
+    assert sum(send.sizes) == 32 and len(send.sizes) < 8
 
 
 def test_an_error_reaches_every_thread_of_its_request_and_no_later_one() -> None:
@@ -102,11 +120,7 @@ def test_awaited_calls_go_together() -> None:
 
 
 def test_a_caller_that_gives_up_takes_nothing_from_the_others() -> None:
-    async def send(threads: list[dict[str, Any]]) -> list[Outcome]:
-        await asyncio.sleep(0.05)
-        return outcomes(threads)
-
-    collected = AsyncCollectedCalls(send)
+    collected = AsyncCollectedCalls(Sent(0.05).awaited)
 
     async def ask() -> float | None:
         first, second = (asyncio.ensure_future(collected.score(thread(n))) for n in (1, 2))
@@ -160,12 +174,7 @@ def test_an_awaited_thread_that_is_refused_takes_no_score_of_others(refusal: Exc
         sizes.append(len(threads))
         return refusing(refusal, threads)
 
-    async def ask() -> list[Outcome | BaseException]:
-        collected = AsyncCollectedCalls(send)
-        calls = [collected.score(thread(-n if n == 5 else n)) for n in range(8)]
-        return await asyncio.gather(*calls, return_exceptions=True)
-
-    found = asyncio.run(ask())
+    found = asyncio.run(asked(send, *(thread(-n if n == 5 else n) for n in range(8))))
     assert [each.score if isinstance(each, Outcome) else each for each in found] == [0, 1, 2, 3, 4, refusal, 6, 7]
     assert sizes == [8, 4, 4, 2, 1, 1, 2]
 
@@ -178,32 +187,17 @@ def test_an_error_that_concerns_all_is_not_tried_again(status: int) -> None:
         sizes.append(len(threads))
         raise problem(status)
 
-    async def ask() -> list[Outcome | BaseException]:
-        collected = AsyncCollectedCalls(send)
-        return await asyncio.gather(*(collected.score(thread(n)) for n in range(4)), return_exceptions=True)
-
-    assert [type(each) for each in asyncio.run(ask())] == [ApiError] * 4
+    assert [type(each) for each in asyncio.run(asked(send, *map(thread, range(4))))] == [ApiError] * 4
     assert sizes == [4]
 
 
 def test_what_is_no_thread_is_refused_before_it_joins_others() -> None:
-    sizes: list[int] = []
-
-    async def send(threads: list[dict[str, Any]]) -> list[Outcome]:
-        sizes.append(len(threads))
-        return outcomes(threads)
-
-    async def ask() -> list[Outcome | BaseException]:
-        collected = AsyncCollectedCalls(send)
-        odd = {"completion": [{"role": "human", "content": "4"}]}
-        calls = (collected.score(each) for each in (thread(1), odd, thread(3)))
-        return await asyncio.gather(*calls, return_exceptions=True)
-
-    first, second, third = asyncio.run(ask())
-    assert isinstance(first, Outcome) and isinstance(third, Outcome) and sizes == [2]
+    send, odd = Sent(), {"completion": [{"role": "human", "content": "4"}]}
+    first, second, third = asyncio.run(asked(send.awaited, thread(1), odd, thread(3)))
+    assert isinstance(first, Outcome) and isinstance(third, Outcome) and send.sizes == [2]
     assert str(second) == "\"completion\"[0]: the role 'human' is unknown: write 'user'"
     with pytest.raises(ValueError, match="the role 'human' is unknown"):
-        CollectedCalls(outcomes).score({"completion": [{"role": "human", "content": "4"}]})
+        CollectedCalls(outcomes).score(odd)
 
 
 @pytest.mark.parametrize("request_number", [0, 1], ids=["while it waits to be sent", "while it is sent"])
@@ -295,14 +289,11 @@ def test_an_answer_without_all_outcomes_is_an_error_of_each_caller() -> None:
     async def send_awaited(threads: list[dict[str, Any]]) -> list[Outcome]:
         return outcomes(threads)[1:]
 
-    async def ask() -> list[Outcome | BaseException]:
-        awaited = AsyncCollectedCalls(send_awaited)
-        return await asyncio.gather(*(awaited.score(thread(n)) for n in range(3)), return_exceptions=True)
-
     collected = CollectedCalls(send)
     calls = [in_background(lambda: collected.score(thread(1))) for _ in range(3)]
     assert [type(call.exception(10)) for call in calls] == [ValueError] * 3
-    assert [type(each) for each in asyncio.run(asyncio.wait_for(ask(), 10))] == [ValueError] * 3
+    awaited = asyncio.run(asyncio.wait_for(asked(send_awaited, *map(thread, range(3))), 10))
+    assert [type(each) for each in awaited] == [ValueError] * 3
 
 
 async def soon(collected: AsyncCollectedCalls, n: int) -> Outcome:
@@ -347,12 +338,8 @@ def test_an_event_loop_that_stops_holds_up_no_other() -> None:
 
 @pytest.mark.parametrize("seconds", [0, 0.01], ids=["before it starts", "while it sends"])
 def test_if_the_sender_is_cancelled_its_calls_are_sent_again(seconds: float) -> None:
-    async def send(threads: list[dict[str, Any]]) -> list[Outcome]:
-        await asyncio.sleep(0.02)
-        return outcomes(threads)
-
     async def ask() -> list[Outcome]:
-        collected = AsyncCollectedCalls(send)
+        collected = AsyncCollectedCalls(Sent(0.02).awaited)
         callers = [asyncio.create_task(collected.score(thread(n))) for n in range(3)]
         me = asyncio.current_task()
         await asyncio.sleep(seconds)
@@ -381,10 +368,7 @@ def test_after_ctrl_c_an_event_loop_can_go_on() -> None:
 
 
 def test_an_event_loop_that_ended_is_not_kept() -> None:
-    async def send(threads: list[dict[str, Any]]) -> list[Outcome]:
-        return outcomes(threads)
-
-    collected = AsyncCollectedCalls(send)
+    collected = AsyncCollectedCalls(Sent().awaited)
     asyncio.run(soon(collected, 1))
     gc.collect()
     assert not collected._of_loops
