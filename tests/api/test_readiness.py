@@ -57,9 +57,7 @@ def test_who_asks_while_somebody_looks_does_not_wait(store: Store, pool: Pool, m
         assert looking.result() == ()
 
 
-def test_a_thread_that_ended_makes_it_not_ready(
-    store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_thread_that_ended_makes_it_not_ready(store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_failures, "_ended", [])
     monkeypatch.setattr(threading, "excepthook", thread_failures._note)
 

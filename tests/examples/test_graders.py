@@ -83,14 +83,6 @@ def test_gsm8k_answer_takes_a_whole_solution_for_an_answer() -> None:
     assert grade("gsm8k_answer", "#### 7", answer="7 apples")[0] == 1
 
 
-WRITES_ANSWERS = """
-import os
-for number in range(3, 20):
-    try:
-        os.write(number, b"[5]\\n[1]\\n")
-    except OSError:
-        pass
-"""
 RIGHT = "def add(a, b):\n    return a + b"
 
 

@@ -98,7 +98,7 @@ def test_keys_of_no_single_project_have_a_limit_too(service: Service, few: None)
             assert ("connections of these projects" in answer.text) is not is_served
 
 
-def test_some_are_left_to_whoever_has_no_key(service: Service, secret: str, few: None) -> None:
+def test_some_are_left_to_whoever_has_no_key(service: Service, few: None) -> None:
     with ExitStack() as stack:
         for most in (10, 4, 2, 1, 1):
             stack.enter_context(busy(service, another(service), most))

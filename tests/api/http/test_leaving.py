@@ -124,7 +124,7 @@ def test_a_batch_that_is_deleted_while_its_outcomes_are_read(
         assert not rest(connection).endswith(b"0\r\n\r\n")
 
 
-def test_strangers_leave_few_lines(service: Service, secret: str, no_traceback: pytest.LogCaptureFixture) -> None:
+def test_strangers_leave_few_lines(service: Service, no_traceback: pytest.LogCaptureFixture) -> None:
     for _ in range(LINES):
         for told in (b"no HTTP\r\n\r\n", request("gbx_a_b", "GET", PROJECT), websocket_head("gbx_a_b")):
             with connected(service) as connection:

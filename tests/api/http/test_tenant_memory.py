@@ -104,7 +104,7 @@ def test_one_project_holds_half_of_what_others_leave() -> None:
 
 
 def test_keys_of_one_project_hold_no_more_than_one(
-    service: Service, client: httpx.Client, secret: str, monkeypatch: pytest.MonkeyPatch
+    service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service.services.memory, "_most", 2_000_000)
     monkeypatch.setattr("api.http.tenant_memory._LEAST", 0)

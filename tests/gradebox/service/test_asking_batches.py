@@ -65,7 +65,7 @@ def nice_of_workers(service: Service) -> dict[str, int]:
     return found
 
 
-def test_a_batch_is_judged_and_no_other_waits_behind_it(service: Service, tmp_path: Path) -> None:
+def test_a_batch_is_judged_and_no_other_waits_behind_it(service: Service) -> None:
     assert not (service.data_dir / "asking").exists()
     with ModelServer(Script(reply=REPLY, latency_s=0.8)) as server, service.client() as client:
         client.models.create("small-judge", base_url=server.base_url, model="m")

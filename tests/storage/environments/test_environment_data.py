@@ -1,7 +1,6 @@
 """Tests of data of environments in the spool: the owner, the time that it is kept, and the removal."""
 
 import time
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -133,7 +132,7 @@ def test_nothing_is_left_of_an_upload_that_broke_off(store: Store) -> None:
     assert files(store) == set()
 
 
-def test_files_that_redis_has_lost_are_removed_and_others_stay(store: Store, tmp_path: Path) -> None:
+def test_files_that_redis_has_lost_are_removed_and_others_stay(store: Store) -> None:
     send(store, b"data")
     old = f"{int(time.time() - 2 * 24 * 3600):08x}".ljust(20, "0")
     with store.spool.writing_data(old) as file:
