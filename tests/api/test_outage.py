@@ -34,7 +34,7 @@ def test_a_fault_says_nothing_of_what_is_inside(services: Services, monkeypatch:
     def broken(*_: object) -> None:
         raise KeyError("secret name")
 
-    monkeypatch.setattr(services.store.api_keys, "find", broken)
+    monkeypatch.setattr(services.store.api_keys, "find_in", broken)
 
     response = get(services, f"{PROJECT}/graders")
     assert "secret" not in problem(response, 500, "internal")
