@@ -14,7 +14,7 @@ from sandbox.guest.child.after_import import AfterImport
 if TYPE_CHECKING:
     from types import ModuleType
 
-_ASKING = {"asyncio.events": "get_running_loop", "asyncio.tasks": "current_task"}
+_ASKING = {"asyncio.events": ("get_running_loop", "get_event_loop"), "asyncio.tasks": ("current_task",)}
 
 asked: set[str] = set()
 """The functions that were called in vain. Each process of a grader has its own."""
@@ -22,7 +22,12 @@ asked: set[str] = set()
 
 def note_requests() -> None:
     """From now on, fills `asked`, if asyncio is not imported yet."""
-    sys.meta_path.insert(0, AfterImport({module: partial(_note, name) for module, name in _ASKING.items()}))
+    sys.meta_path.insert(0, AfterImport({module: partial(_note_all, names) for module, names in _ASKING.items()}))
+
+
+def _note_all(names: tuple[str, ...], module: ModuleType) -> None:
+    for name in names:
+        _note(name, module)
 
 
 def _note(name: str, module: ModuleType) -> None:

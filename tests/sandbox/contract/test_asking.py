@@ -82,7 +82,7 @@ async def many():
 coroutine = many()
 """
     (run,) = asking.step(code)
-    assert isinstance(run, Asked)
+    assert isinstance(run, Asked), run
     assert 0 < len(run.requests) < 50
     assert sum(map(len, run.requests)) <= MAX_REQUESTS
 

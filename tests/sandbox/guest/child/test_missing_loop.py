@@ -17,6 +17,13 @@ def sleep():
     return getattr(unittest.mock, "asyn" + "cio").sleep(0.001)
 
 
+def gathered():
+    import unittest.mock
+
+    gather = getattr(unittest.mock, "asyn" + "cio").gather
+    return eval("gather(one)", {{"gather": gather, "one": sleep()}})  # without a `__name__`
+
+
 async def waits(thread):
     {wait}
 
@@ -35,10 +42,11 @@ LINE = b'{"completion": "a"}'
 
 @pytest.mark.parametrize("isolation", ["batch", "completion"])
 @pytest.mark.parametrize("asks", ["", ASKS])
+@pytest.mark.parametrize("wait", ["sleep", "gathered"])
 def test_an_error_for_lack_of_an_event_loop_is_no_score_although_the_grader_catches_it(
-    pool: Pool, isolation: Isolation, asks: str
+    pool: Pool, isolation: Isolation, asks: str, wait: str
 ) -> None:
-    source = asks + HEAD.format(wait="await sleep()") + GRADE
+    source = asks + HEAD.format(wait=f"await {wait}()") + GRADE
     with pool.grading(GraderSource(source, isolation)) as grading:
         runs = grading.step([LINE] * 3, [b"[]"] * 3, "g@1") if asks else grading.score(b"\n".join([LINE] * 3), 0, "g@1")
     assert [run.score for run in runs if isinstance(run, Outcome)] == [1.0] * 3
