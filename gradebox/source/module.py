@@ -27,7 +27,8 @@ _FEATURES = {
 }
 # Cell magics whose body runs in the notebook's own namespace.
 _BODY_MAGICS = {"time", "capture", "timeit", "prun"}
-_INPUT = re.compile(r"<(?:python-input-|stdin>-)([0-9]+)>?")  # of interactive Python, with the new and the basic REPL
+# Of the interactive Python: the new REPL, and the basic one of 3.13 and 3.14.
+_INPUT = re.compile(r"<(?:python-input-|stdin>-|stdin-)([0-9]+)>?")
 
 
 @dataclass(eq=False)
@@ -228,7 +229,8 @@ def _texts(function: FunctionType) -> list[Text]:
     if _INPUT.fullmatch(code.co_filename):
         return [Text(f"input {n}", text, flags) for n, text in _inputs() if _parses(text)]
     linecache.checkcache(code.co_filename)
-    lines = linecache.getlines(code.co_filename, function.__globals__)
+    key = (code.co_filename, code.co_qualname, code.co_firstlineno)
+    lines = linecache.getlines(code.co_filename, function.__globals__) or _lines_by_code().get(key)
     if not lines:
         again = f"run importlib.reload of {function.__module__}, if autoreload added the function to it; else "
         raise SourceError(
@@ -255,8 +257,16 @@ def _changed_on_disk(path: Path, name: str) -> SourceError:
 
 def _inputs() -> list[tuple[int, str]]:
     """The inputs of the interactive Python, in order. Since 3.13 it keeps each input for its tracebacks."""
-    found = ((_INPUT.fullmatch(name), name) for name in list(linecache.cache))
-    return sorted((int(match[1]), "".join(linecache.getlines(name))) for match, name in found if match)
+    kept = {name: linecache.getlines(name) for name in list(linecache.cache)}
+    kept |= {name: lines for (name, *_), lines in _lines_by_code().items()}  # the whole input for each of its codes
+    found = ((_INPUT.fullmatch(name), lines) for name, lines in kept.items())
+    return sorted((int(match[1]), "".join(lines)) for match, lines in found if match)
+
+
+def _lines_by_code() -> dict[tuple[str, str, int], list[str]]:
+    """What later releases of 3.13 keep of interactive inputs and of `python -c`, by file, qualified name and line."""
+    cache: dict[tuple[str, str, int], tuple[Any, ...]] = getattr(linecache, "_interactive_cache", {})
+    return {key: entry[2] for key, entry in list(cache.items())}
 
 
 def _parses(source: str) -> bool:
