@@ -1,5 +1,6 @@
 """Digests of what functions do."""
 
+import dis
 import hashlib
 import sys
 from opcode import hasjabs, hasjrel, opmap
@@ -22,13 +23,10 @@ def code_text(code: CodeType) -> str:
         each = todo.pop()
         if "@pytest_ar" in each.co_names:
             return UNKNOWN
-        # Names of nested classes begin with that of the function, which the copy has renamed.
-        constants = [
-            part for part in each.co_consts if not isinstance(part, CodeType) and ".<locals>." not in str(part)
-        ]
         todo += [part for part in each.co_consts if isinstance(part, CodeType)]
-        plain = [sorted(map(repr, part)) if isinstance(part, frozenset) else part for part in constants]
-        digest.update(repr((_steps(each.co_code), each.co_names, each.co_varnames, each.co_freevars, plain)).encode())
+        has_line = "__firstlineno__" in each.co_names  # a class, from Python 3.13 on
+        does = _steps_of_class(each) if has_line else [_steps(each.co_code), *map(_constant, each.co_consts)]
+        digest.update(repr((does, each.co_names, each.co_varnames, each.co_freevars)).encode())
     return f"code {digest.hexdigest()[:16]}"
 
 
@@ -41,3 +39,22 @@ def _steps(code: bytes) -> list[tuple[int, int]]:
         for each, number in zip(code[::2], code[1::2], strict=True)
         if each not in _OF_CALLS
     ]
+
+
+def _steps_of_class(code: CodeType) -> list[tuple[str, object]]:
+    """As `_steps`, with the constants, and without the number of the class's first line."""
+    steps = [
+        (each.opname, 0 if each.opcode in _JUMPS else _constant(each.argval))
+        for each in dis.get_instructions(code)
+        if each.opcode not in _OF_CALLS
+    ]
+    for line in [n for n, step in enumerate(steps) if step == ("STORE_NAME", "__firstlineno__")]:
+        del steps[line - 1 : line + 1]
+    return steps
+
+
+def _constant(value: object) -> object:
+    # Names of nested classes begin with that of the function, which the copy has renamed.
+    if isinstance(value, CodeType) or ".<locals>." in str(value):
+        return None
+    return sorted(map(repr, value)) if isinstance(value, frozenset) else value

@@ -12,6 +12,8 @@ import time
 import warnings
 from pathlib import Path
 from textwrap import dedent
+from unittest import mock
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -510,6 +512,11 @@ _EQUAL = {
     "a class in the grader": (
         "class A: pass\nasync def g(thread):\n  class B: pass\n  A()\n  return B.__name__ == 'B'"
     ),
+    "a class in the grader, whose line differs": (
+        "UNUSED = 1\n" * 300 + "class A: pass\nasync def g(thread):\n  A()\n  class B:\n    one = 303\n    two = 'x'\n"
+        "    def three(self): self.four = 3\n  try: return B.__firstlineno__ * 0 + B.one\n"
+        "  except AttributeError: return B.one"
+    ),
     "a list without end": (
         "class Rules(list):\n  def __iter__(self):\n    while True: yield 1\nRULES = Rules([1, 2])\n"
         "async def g(thread): return len(RULES)"
@@ -808,7 +815,7 @@ _SETTINGS = {
 
 @pytest.mark.parametrize("what", _SETTINGS)
 def test_settings_are_uploaded(tmp_path: Path, what: str) -> None:
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), mock.patch.dict(ElementTree._namespace_map):  # type: ignore[attr-defined]
         same(tmp_path, load(tmp_path, _SETTINGS[what]).g)
     _restore_settings()
     decimal.setcontext(decimal.Context())
