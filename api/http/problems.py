@@ -64,6 +64,8 @@ _STORAGE = {
     Refused: (422, "invalid-request"),
     SecretKeyError: (503, "unavailable"),
 }
+# Of RFC 9110. Python before 3.13 has older names of these.
+_TITLES = {413: "Content Too Large", 414: "URI Too Long", 416: "Range Not Satisfiable", 422: "Unprocessable Content"}
 _HTTP = {
     404: (
         "not-found",
@@ -130,7 +132,7 @@ def members_of(problem: ProblemError, number: str = "") -> dict[str, Any]:
     """The members of the response for a problem. `number` is the id of its request, if it has one."""
     return {
         "type": f"urn:gradebox:problem:{problem.name}",
-        "title": HTTPStatus(problem.status).phrase,
+        "title": _TITLES.get(problem.status) or HTTPStatus(problem.status).phrase,
         "status": problem.status,
         "detail": problem.detail,
         "request_id": number,

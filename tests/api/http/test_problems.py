@@ -89,7 +89,7 @@ def test_a_long_report_is_encoded_before_it_is_sent() -> None:
     assert sent.pop("report") == report.model_dump(mode="json")
     assert sent == {
         "type": "urn:gradebox:problem:validation-failed",
-        "title": "Unprocessable Entity",
+        "title": "Unprocessable Content",
         "status": 422,
         "detail": "check 'test_run' failed: no score. Nothing was saved.",
         "request_id": "7",
