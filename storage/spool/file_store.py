@@ -189,7 +189,7 @@ class FileStore:
         with suppress(FileNotFoundError), self._as_os_errors():
             self.system.rm(path, recursive=True)
         # S3 answers a deletion of many objects with success, and s3fs ignores which of them it names as failed. In a
-        # folder, a file that another process has just removed ends the deletion.
+        # folder, a file that another process has just removed ends the deletion before Python 3.13.
         if left := self.names(path):
             raise OSError(errno.EIO, f"{len(left)} of the files were not deleted", path)
 

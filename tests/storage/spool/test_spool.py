@@ -1,6 +1,8 @@
 import io
 import json
 import os
+import sys
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -187,7 +189,8 @@ def test_a_folder_in_which_another_process_removes_files_too_is_not_taken_for_re
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "unlink", second)
-        with pytest.raises(OSError, match="2 of the files"):
+        ends = sys.version_info < (3, 13)  # `rmtree` passes over such files since
+        with pytest.raises(OSError, match="2 of the files") if ends else nullcontext():
             spool.remove("b1")
     spool.remove("b1")
     assert spool.outcome_files("b1") == []

@@ -335,7 +335,7 @@ def test_what_is_looked_into_is_bounded(shows: Scorer) -> None:
     shows.client.graders.map_weave("shows")
     problem(shows.post(version_1(inputs={str(n): 0 for n in range(10_001)})), 422, "invalid-request")
     shows.client.graders.map_weave("shows", completion="output")
-    deep = json.dumps(version_1()).replace('"It is 42."', "[" * 5000 + "]" * 5000)
+    deep = json.dumps(version_1()).replace('"It is 42."', "[" * 400_000 + "]" * 400_000)
     assert shows.post_text(deep.encode()).status_code == 422
 
 
