@@ -42,14 +42,14 @@ class EnvironmentBuilder(threading.Thread):
 
     def __init__(self, context: WorkerContext, settings: EnvironmentSettings) -> None:
         super().__init__(name="environment-builder", daemon=True)
-        self._context = context
+        self._worker = context
         self._settings = settings
         self._builds = context.store.builds
         self._swept_at = 0.0
 
     def run(self) -> None:
         """Builds environments until the worker stops."""
-        while not self._context.stopping.wait(_LOOK_S):
+        while not self._worker.stopping.wait(_LOOK_S):
             try:
                 self._sweep()
                 while self._may_build() and (claim := self._builds.claim()) is not None:
@@ -60,13 +60,13 @@ class EnvironmentBuilder(threading.Thread):
                 _log.exception("the build of an environment was interrupted", next_in_s=_LOOK_S)
 
     def _may_build(self) -> bool:
-        return self._settings.environments == "on" and not self._context.stopping.is_set()
+        return self._settings.environments == "on" and not self._worker.stopping.is_set()
 
     def build(self, claim: Claim) -> None:
         """Makes one build. An interrupted build is started again when its lease has expired."""
         label, began = f"{claim.key}@{claim.number}", time.monotonic()
         _log.info("building an environment", environment=label, project=claim.project, tries=claim.tries)
-        progress = _Progress(self._context, claim)
+        progress = _Progress(self._worker, claim)
         try:
             with self._renewing(claim):
                 made = self._make(claim, progress)
@@ -74,13 +74,13 @@ class EnvironmentBuilder(threading.Thread):
             self._fail(claim, str(failed))
             _log.info("an environment cannot be built", environment=label, project=claim.project)
         except _NotWanted:
-            if self._context.stopping.is_set():
+            if self._worker.stopping.is_set():
                 self._builds.give_back(claim)
         except (OSError, SandboxError) as error:
             _log.warning("an environment could not be built", environment=label, error=str(error))
             self._fail(claim, f"the service could not build it: {_reason(error)}. Update it to try again")
         else:
-            retry_redis(self._context, partial(self._builds.finish, claim, made))
+            retry_redis(self._worker, partial(self._builds.finish, claim, made))
             took = round(time.monotonic() - began, 1)
             _log.info("an environment is ready", environment=label, project=claim.project, seconds=took)
 
@@ -102,10 +102,10 @@ class EnvironmentBuilder(threading.Thread):
             ended.set()
 
     def _fail(self, claim: Claim, reason: str) -> None:
-        retry_redis(self._context, partial(self._builds.fail, claim, reason))
+        retry_redis(self._worker, partial(self._builds.fail, claim, reason))
 
     def _make(self, claim: Claim, progress: "_Progress") -> Made:
-        pool, store = self._context.pool, self._context.store
+        pool, store = self._worker.pool, self._worker.store
         with ExitStack() as opened:
             data = None
             if claim.data:
@@ -118,14 +118,14 @@ class EnvironmentBuilder(threading.Thread):
         now = time.monotonic()
         if not self._swept_at or now - self._swept_at > _SWEEP_S:
             self._swept_at = now
-            folders = self._context.pool.environments
-            needed = self._context.store.environments.contents() | noted(folders)
+            folders = self._worker.pool.environments
+            needed = self._worker.store.environments.contents() | noted(folders)
             for name in folders.sweep(needed.__contains__):
                 _log.info("removed an unused environment from this machine", folder=name)
 
     def end(self) -> None:
         """Once `stopping` is set, waits up to `stop_s` until the current build is given back."""
-        self.join(timeout=self._context.stop_s)
+        self.join(timeout=self._worker.stop_s)
 
 
 def _reason(error: OSError | SandboxError) -> str:
