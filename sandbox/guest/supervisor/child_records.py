@@ -53,13 +53,12 @@ class ChildRecords:
         self._filled = 0  # slots that the child reported as filled
         self._used = 0  # bytes of the room for fields that were read
         self._data = bytearray()
-        self._printed = b""  # the beginning of the output of line `_printed_by`, taken from a full pipe
-        self._printed_by = 0
+        self._kept: dict[int, bytes] = {}  # the beginning of the output of lines, taken from a full pipe
 
     def begin(self, child: ChildHandle) -> None:
         """Prepares for a child that grades all remaining lines."""
         self._data.clear()
-        self._printed = b""
+        self._kept.clear()
         self.share = self._count
         if self.slotted:
             shared_records.clear(child.slots, self._count)
@@ -69,7 +68,7 @@ class ChildRecords:
     def begin_single(self) -> None:
         """Prepares for a child that grades only the next line."""
         self._data.clear()
-        self._printed = b""
+        self._kept.clear()
         self.share = self.passed_on + 1
 
     def note_filled(self, slots: int) -> None:
@@ -78,14 +77,11 @@ class ChildRecords:
 
     def keep_output(self, line: int, printed: bytes) -> None:
         """Keeps what `line` has printed so far. Its record will hold only what it prints after that."""
-        before = self.take_output(line)
-        self._printed, self._printed_by = (before + printed)[: self._limits.stdout_bytes], line
+        self._kept[line] = (self._kept.get(line, b"") + printed)[: self._limits.stdout_bytes]
 
     def take_output(self, line: int) -> bytes:
         """Returns the output that was kept of `line`, and forgets it."""
-        printed = self._printed if line == self._printed_by else b""
-        self._printed = b""
-        return printed
+        return self._kept.pop(line, b"")
 
     def is_whole(self) -> bool:
         """Whether the child has written one record for each of its lines, and nothing else."""
@@ -196,21 +192,21 @@ class ChildRecords:
 
     def _with_kept_output(self, taken: list[Records]) -> list[Records]:
         """Adds the output that was kept to the record of its line, which becomes a part of its own."""
-        if not self._printed:
+        if not self._kept:
             return taken
         parts: list[Records] = []
         first = self.passed_on
         for part in taken:
-            number = self._printed_by - first
-            first += part.number
-            if 0 <= number < part.number:
-                before, rest = split_records(part, number)
-                one, after = split_records(rest, 1)
+            rest, after = part, first + part.number
+            for line in sorted(each for each in self._kept if first <= each < after):
+                before, rest = split_records(rest, line - first)
+                one, rest = split_records(rest, 1)
                 with suppress(Malformed):  # the host refuses its fields
-                    one = put_before_output(one, self.take_output(self._printed_by), self._most)
-                parts += [before, one, after]
-            else:
-                parts.append(part)
+                    one = put_before_output(one, self.take_output(line), self._most)
+                parts += [before, one]
+                first = line + 1
+            parts.append(rest)
+            first = after
         return parts
 
     def _tell_all(self, parts: list[Records]) -> None:

@@ -280,6 +280,8 @@ async def grade(thread):
     print("first", flush=True)
     if said == "program":
         subprocess.run([sys.executable, "-c", "for n in range(20000): print('line', n, flush=n % 500 == 0)"])
+    elif said == "at once":
+        os.write(1, b"line 0 " + b"x" * 100_000)
     else:
         for number in range(40):
             os.write(1, b"line %d %s\\n" % (number, b"x" * 5000))
@@ -292,8 +294,8 @@ async def grade(thread):
 
 @BOTH
 def test_of_output_that_a_pipe_cannot_hold_the_beginning_is_kept(isolation: str, loads: Callable[..., Grader]) -> None:
-    """The supervisor empties a full pipe before the completion has ended."""
-    said = ["nothing", "program", "nothing", "writes", "dies", "nothing"]
+    """The supervisor empties a full pipe before the completion has ended, and before the one before it is reported."""
+    said = ["nothing", "at once", "at once", "at once", "program", "nothing", "writes", "dies", "nothing"]
     outcomes = loads(_PRINTS_A_LOT, isolation=isolation).score(*said)
     for outcome, what in zip(outcomes, said, strict=True):
         if what == "nothing":
