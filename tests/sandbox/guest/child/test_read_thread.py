@@ -26,7 +26,7 @@ def _decode_nothing(line: bytes) -> UsualThread:
 NO_DECODER = ThreadDecoder(_decode_nothing, (BadInput,))
 SLOW = ThreadReader(4096, DEEPEST, NO_DECODER)
 READER = ThreadReader(4096, DEEPEST, DECODER)
-LONG = (ThreadReader(1 << 16, DEEPEST, DECODER), ThreadReader(1 << 16, DEEPEST, NO_DECODER))
+LONG = (ThreadReader(1 << 20, DEEPEST, DECODER), ThreadReader(1 << 20, DEEPEST, NO_DECODER))
 
 texts = st.text(max_size=20)
 values = st.recursive(
@@ -200,7 +200,7 @@ def test_a_line_that_is_no_thread(line: bytes, message: str) -> None:
 @pytest.mark.parametrize("reader", LONG)
 def test_a_line_that_is_nested_without_end_is_no_thread(reader: ThreadReader) -> None:
     with pytest.raises(BadInput, match=f"nested more than {DEEPEST} levels deep"):
-        reader.read(b"[" * 60_000)
+        reader.read(b"[" * 1_000_000)
 
 
 @pytest.mark.parametrize("form", [{"messages": []}, {"turns": []}])

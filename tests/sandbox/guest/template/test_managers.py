@@ -8,8 +8,10 @@ import pytest
 _START = """
 import os, signal, socket, time
 from sandbox.guest.template.managers import connect_by_pairs
+from sandbox.guest.template.start_methods import fork_always
 
 connect_by_pairs()
+fork_always()
 
 def refused(*_):
     raise PermissionError("no socket with an address")
