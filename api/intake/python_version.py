@@ -1,4 +1,4 @@
-"""Warns of sources that may score differently than where the client runs, which has another version of Python."""
+"""Warns of sources that may fail or score differently than with the client, which has another version of Python."""
 
 import re
 
@@ -17,6 +17,11 @@ _PROGRAMS = (
     "programs and expressions that the grader runs may fail in one version alone, also those of right completions. "
     "Serve with Python {client}, or try the grader on such completions (`threads=`, `--threads`)"
 )
+_FAILED = (
+    "syntax, modules and the time at which annotations are evaluated differ by version, which may be why this check "
+    "failed. Serve with Python {client}, or write what both versions run"
+)
+_LOADING = ("syntax", "execution")  # the checks that a source of another version fails
 
 
 def of_client(user_agent: str) -> str:
@@ -32,6 +37,8 @@ def warn(report: Report, text: str, client: str, here: str = PYTHON) -> Report:
     found = [_PROGRAMS] if _RUNS.search(text) else []
     if _ADDS.search(text) and _adds_exactly(client) != _adds_exactly(here):
         found.append(_SUM)
+    if report.failed is not None and report.failed.name in _LOADING:
+        found.append(_FAILED)
     warnings = [(_HERE + each).format(client=client, here=here) for each in found]
     return report.model_copy(update={"warnings": [*report.warnings, *warnings]})
 

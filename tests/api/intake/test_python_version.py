@@ -6,7 +6,7 @@ import pytest
 
 from api.intake.python_version import of_client, warn
 from gradebox.client import Client
-from gradebox.schemas import Report
+from gradebox.schemas import Check, CheckName, Report
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,16 @@ def test_a_source_that_may_score_differently_is_warned_of(source: str, client: s
     assert found[0] == "earlier"
     assert len(found) == 1 + len(said)
     assert all(part in warning for part, warning in zip(said, found[1:], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "client", "warned"), [("syntax", "3.14", 1), ("syntax", "3.11", 0), ("signature", "3.14", 0)]
+)
+def test_a_source_that_cannot_be_loaded_is_told_of_the_other_version(name: CheckName, client: str, warned: int) -> None:
+    failed = Check(name=name, passed=False, message="SyntaxError: invalid syntax", duration_ms=1.0)
+    found = warn(Report(valid=False, checks=[failed], warnings=[]), "type X = int", client, "3.11").warnings
+    assert len(found) == warned
+    assert all("you have Python 3.14, and the sandbox has 3.11: syntax, modules" in each for each in found)
 
 
 @pytest.mark.parametrize(
