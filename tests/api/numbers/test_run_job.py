@@ -61,9 +61,9 @@ def forks(count: int) -> list[int]:
 
 
 def descriptors(pid: int) -> set[str]:
-    """What a process has open, except /dev/null."""
+    """What a process has open, except /dev/null, and its own library if libffi 3.5 has it open."""
     opened = {str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir()}
-    return opened - {"/dev/null"}
+    return {each for each in opened if each != "/dev/null" and "/libffi.so" not in each}
 
 
 def one_job() -> bytes:
