@@ -27,7 +27,7 @@ def _is_of_self(part: ast.Attribute) -> bool:
 
 
 def test_no_thread_replaces_a_private_attribute() -> None:
-    """With `_context`, the builder of environments did not start in Python 3.14, and no worker could work."""
+    """With `_context`, the builder of environments ended at its start in Python 3.14, and built none."""
     threads = _threads()
     assert len(threads) >= 8
     assert not {name: found for name, defined in threads.items() if (found := defined & (PRIVATE | NEWER))}
