@@ -16,7 +16,8 @@ from sandbox.guest.template.main import TELL_PLACE
 from validators.candidate import FILENAME
 
 # Of one thread each. That of the thread which grades is the last: the first one of a process is its oldest.
-_HEAD = re.compile(rb"^(?:Current thread|Thread) 0x[0-9a-f]+.* \(most recent call first\):\n", re.MULTILINE)
+# It may follow text without an end of a line. Each repetition is bounded: a grader can print anything.
+_HEAD = re.compile(rb"(?:Current thread|Thread) 0x[0-9a-f]{1,16}(?: \[.{0,100}\])? \(most recent call first\):\n")
 _FRAME = re.compile(rf'  File "{re.escape(FILENAME)}", line ([0-9]{{1,6}}) in '.encode())
 _WAIT_S = 0.1  # for the handler to print
 _PAUSE_S = 0.004  # between its lines it takes less

@@ -1,5 +1,7 @@
 """Tests of the place that a child printed when its time was over."""
 
+from time import process_time
+
 import pytest
 
 from sandbox.guest.supervisor.timeout_line import has_threads, split
@@ -12,9 +14,12 @@ OTHER = b'Thread 0x00007f84c7fff640 [Thread-1] (most recent call first):\n  File
 
 
 def test_the_innermost_line_of_the_grader_is_quoted() -> None:
-    for printed in (b"own\n" + STACK + b'  File "grader.py", line 2 in g\n', b"own\n" + OTHER + STACK):
-        assert split(printed, SOURCE) == (b"own\n", ". It was in line 3, `time.sleep(9)`")
-        assert has_threads(printed) == (OTHER in printed)
+    for own in (b"own\n", b"own", b"Thread 0x" + 30_000 * b"a" + b"\n"):
+        for printed in (own + STACK + b'  File "grader.py", line 2 in g\n', own + OTHER + STACK):
+            began = process_time()
+            assert split(printed, SOURCE) == (own, ". It was in line 3, `time.sleep(9)`")
+            assert has_threads(printed) == (OTHER in printed)
+            assert process_time() - began < 0.2
 
 
 @pytest.mark.parametrize(
