@@ -367,14 +367,16 @@ async def _end_tasks() -> None:
     """
     import asyncio
 
-    own = asyncio.current_task()
+    own, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert own is not None
     left = asyncio.all_tasks() - {own}
     for task in left:
         task.cancel()
-    if left or own.cancelling():
-        with suppress(asyncio.CancelledError):
-            for _ in range(1 + len(left)):  # a task may wait for another one
+    if left or own.cancelling() or loop._ready:  # type: ignore[attr-defined]
+        for _ in range(2 + len(left)):  # a task may wait for another one; a generator that was left ends in a new one
+            with suppress(asyncio.CancelledError):
                 await asyncio.sleep(0)
+            if all(task.done() for task in left) and not loop._ready:  # type: ignore[attr-defined]
+                break
         while own.uncancel():
             pass

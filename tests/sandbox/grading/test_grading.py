@@ -338,25 +338,37 @@ async def grade(thread):
     assert kinds(outcomes) == [0.5, 0.0, 0.0]
 
 
-def test_what_a_task_does_when_it_is_ended_is_of_its_completion(pool: Pool) -> None:
-    source = """
+@pytest.mark.parametrize("left", ["create_task(outer())", "current_task().cancel()"])
+def test_what_a_task_does_when_it_is_ended_is_of_its_completion(left: str, pool: Pool) -> None:
+    source = f"""
 import asyncio
 async def waits():
     try:
         await asyncio.sleep(60)
     finally:
+        await asyncio.sleep(0)
         print("ended")
 async def outer():
     await asyncio.create_task(waits())
     print("never")
+async def yields():
+    try:
+        yield 0.0
+        yield 1.0
+    finally:
+        print("closed")
 async def grade(thread):
     if thread.completion() == "leaves":
         asyncio.create_task(outer())
+        await asyncio.sleep(0.01)
+        asyncio.{left}
+        async for number in yields():
+            return number
     await asyncio.sleep(0.01)
     return 0.0
 """
     leaves, other = score(pool, GraderSource(source, "batch"), [line("leaves"), line("other")])
-    assert (leaves.stdout, other.stdout) == ("ended\n", None)
+    assert (set((leaves.stdout or "").split()), other.stdout) == ({"ended", "closed"}, None)
 
 
 def test_code_that_runs_when_a_result_is_deleted_is_of_its_completion(pool: Pool) -> None:
