@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import islice
+from itertools import chain, count, islice
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
@@ -216,7 +216,8 @@ def _status(path: Path, stream: int) -> os.stat_result | None:
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """A file to write to, or standard output for `-`. The file replaces an older one once all of it is written. Until
-    then it is `FILE.part`, which stays after an error.
+    then it is `FILE.part`, which stays after an error; `FILE.2.part` and so on beside one that another run writes or
+    has left.
 
     Raises:
         typer.BadParameter: it cannot be written.
@@ -227,11 +228,12 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         return
     own, target = path, path.resolve()
     if (path.is_file() or not path.exists()) and os.access(target.parent, os.W_OK):  # not a pipe or a device
-        own = target.with_name(f"{target.name}.part")
+        names = chain(["part"], (f"{number}.part" for number in count(2)))
+        own = next(part for name in names if not (part := target.with_name(f"{target.name}.{name}")).exists())
     try:
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        file = own.open("wb")
+        file = own.open("wb" if own is path else "xb")
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be written: {error.strerror}", param_hint="-o") from error
     try:
@@ -240,12 +242,13 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         if own is not path:
             if target.exists():
                 shutil.copymode(target, own)
-            shutil.move(own, target)  # copies it if the older file is a mount
+            shutil.move(own, target, shutil.copyfile)  # copies it if the older file is a mount, or may not be replaced
     except BaseException as error:
-        if own is not path and own.stat().st_size:
-            note(f"not all of {path} could be written: what there is stays in {own}")
-        elif own is not path:
-            own.unlink()
+        if own is not path and own.exists():  # an interrupt may come once it was moved
+            if own.stat().st_size:
+                note(f"not all of {path} could be written: what there is stays in {own}")
+            else:
+                own.unlink()
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
             error.filename = str(path)  # of a failed write; a timeout has no number
         raise

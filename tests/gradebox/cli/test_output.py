@@ -6,6 +6,7 @@ import sys
 from contextlib import suppress
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import typer
@@ -198,6 +199,36 @@ def test_a_file_that_is_not_written_to_its_end_leaves_the_older_one(tmp_path: Pa
     assert (tmp_path / "out.jsonl.part").read_bytes() == b"newer"
 
     with files.opened(link) as out:
-        out.write(b"newer")
-    assert (link.readlink(), older.read_bytes(), older.stat().st_mode & 0o777) == (older, b"newer", 0o600)
-    assert {*tmp_path.iterdir()} == {link, older}
+        out.write(b"newest")
+        with files.opened(link) as other:  # of another run
+            other.write(b"other")
+        assert older.read_bytes() == b"other"
+    assert (link.readlink(), older.read_bytes(), older.stat().st_mode & 0o777) == (older, b"newest", 0o600)
+    assert (tmp_path / "out.jsonl.part").read_bytes() == b"newer"
+    assert {*tmp_path.iterdir()} == {link, older, tmp_path / "out.jsonl.part"}
+
+
+def test_an_interrupt_after_the_last_step_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        (tmp_path / "out.jsonl.part").rename(tmp_path / "out.jsonl")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.move", interrupted)
+    with pytest.raises(KeyboardInterrupt), files.opened(tmp_path / "out.jsonl"):
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
+def test_a_file_of_another_user_in_a_shared_folder_is_written() -> None:
+    with TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o1777)
+        file = Path(folder, "out.jsonl")
+        file.write_bytes(b"older")
+        file.chmod(0o666)
+        try:
+            os.seteuid(65534)
+            with files.opened(file) as out:
+                out.write(b"newer")
+        finally:
+            os.seteuid(0)
+        assert [(path, path.read_bytes()) for path in Path(folder).iterdir()] == [(file, b"newer")]
