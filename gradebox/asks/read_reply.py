@@ -8,8 +8,8 @@
    stands inside braces of prose, makes the reply invalid. So does one that also stands in what the model was sent: it
    may be quoted from a completion.
 
-JSON in which an object has a member twice, or a number is too large for a float, is invalid. Where options are chosen,
-a text without an object may be the exact name of one.
+JSON in which an object has a member twice, or a number such as `1e999` would be infinite, is invalid; a whole number
+may have any size. Where options are chosen, a text without an object may be the exact name of one.
 """
 
 import re
