@@ -287,7 +287,7 @@ class GradingLoop:
             kind |= flag
             if next_one is None:
                 value = thread = None  # code that runs when they are deleted is of this completion
-                if self._runner is not None:
+                if self._runner is not None and (not careful or getpid() == self._pid):
                     await _end_tasks()
             if careful and getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the forked process: it has no completion

@@ -371,6 +371,21 @@ async def grade(thread):
     assert (set((leaves.stdout or "").split()), other.stdout) == ({"ended", "closed"}, None)
 
 
+def test_a_process_that_grade_forked_ends_without_a_word(pool: Pool) -> None:
+    """It has no event loop to end tasks in. Its traceback, with frames of ours, was in the completion's output."""
+    source = """
+import asyncio, os
+async def grade(thread):
+    await asyncio.sleep(0)
+    forked = os.fork()
+    if forked:
+        os.waitpid(forked, 0)
+    return 1.0
+"""
+    outcomes = score(pool, GraderSource(source, "batch"), [line("a"), line("b")])
+    assert [(outcome.score, outcome.stdout) for outcome in outcomes] == [(1.0, None)] * 2
+
+
 def test_code_that_runs_when_a_result_is_deleted_is_of_its_completion(pool: Pool) -> None:
     source = """
 from gradebox import Score
