@@ -34,7 +34,7 @@ async def sign_in(request: Request) -> Response:
     goal = _own_path(fields.get("next", ""))
     key = await services.look_up(services.store.api_keys.find, fields.get("key", "").strip())
     if key is None:
-        services.failed_keys.count(address_of(request))
+        services.failed_keys.count(address_of(request.scope))
         template = "_sign_in.html" if is_dialog else "sign_in.html"
         return page(template, 401, fault=_WRONG, next=goal, is_dialog=is_dialog)
     if is_dialog:
@@ -67,7 +67,7 @@ async def _enter(request: Request, token: str) -> Response:
     key_id = await services.look_up(services.store.sessions.take_link, token)
     key = await services.look_up(services.store.api_keys.by_id, key_id) if key_id else None
     if key is None:
-        services.failed_keys.count(address_of(request))
+        services.failed_keys.count(address_of(request.scope))
         return page("sign_in.html", 401, fault=_USED, next=HOME, is_dialog=False)
     return await _begin(request, services, key, RedirectResponse(HOME, 303))
 

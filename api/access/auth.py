@@ -7,6 +7,7 @@ from fastapi.openapi.models import HTTPBearer
 from fastapi.requests import HTTPConnection
 from fastapi.security.base import SecurityBase
 from fastapi.security.utils import get_authorization_scheme_param
+from starlette.types import Scope
 
 from api.access.failed_keys import ADDRESS_CHARACTERS
 from api.access.tenants import TENANT, name_of
@@ -34,7 +35,7 @@ async def identify(
     if key is None:
         # Counted after the look-up: a valid key is accepted even if its address also sends wrong ones.
         services.strangers.note_wrong(request.headers.get("Authorization", ""))
-        services.failed_keys.count(address_of(request))
+        services.failed_keys.count(address_of(request.scope))
         raise _unauthorized("the API key is unknown or revoked: check it, or ask for a new one")
     services.strangers.note_good(request.headers.get("Authorization", ""))
     # A project that does not exist is like one that the key does not cover, also in its time and for the limits.
@@ -50,13 +51,14 @@ def admit(request: HTTPConnection, services: Services, key: ApiKey, project: str
     """
     tenant = request.scope["state"].setdefault(TENANT, name_of(key, project))
     services.connections.claim(request.scope, tenant)
-    acting.set({"key": key.id, "address": address_of(request), "request_id": request_id(request.scope)})
+    acting.set({"key": key.id, "address": address_of(request.scope), "request_id": request_id(request.scope)})
     request.state.key = key
 
 
-def address_of(request: HTTPConnection) -> str:
-    """The address of the client."""
-    return request.client.host[:ADDRESS_CHARACTERS] if request.client else "local"
+def address_of(scope: Scope) -> str:
+    """The address of the client of a request."""
+    client = scope.get("client")
+    return str(client[0])[:ADDRESS_CHARACTERS] if client else "local"
 
 
 def key_of(request: HTTPConnection) -> ApiKey:

@@ -6,6 +6,7 @@ from random import uniform
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.access.auth import address_of
 from api.access.strangers import WAITS
 from api.http.problems import MEDIA_TYPE, RETRY, ProblemError, members_of
 from api.services import Services
@@ -35,7 +36,7 @@ class Paced:
 
     def _is_known(self, scope: Scope) -> bool:
         strangers = self._services.strangers
-        return strangers.is_good(_authorization(scope)) or strangers.is_good_address(scope["path"], _address(scope))
+        return strangers.is_good(_authorization(scope)) or strangers.is_good_address(scope["path"], address_of(scope))
 
     async def _may_go(self, scope: Scope) -> bool:
         """Whether the request gets a turn within a second.
@@ -43,7 +44,7 @@ class Paced:
         It retries once, after a random delay. In a queue, a flood of clients that each send the next request on
         receiving a response would take every place, because a place becomes free exactly when a response is sent.
         """
-        address = _address(scope)
+        address = address_of(scope)
         if self._services.strangers.take_turn(address):
             return True
         scope["state"][WAITS] = True
@@ -53,10 +54,6 @@ class Paced:
             return True
         await sleep(_LONGEST_S - waits_s)
         return False
-
-
-def _address(scope: Scope) -> str:
-    return scope["client"][0] if scope["client"] else "local"
 
 
 def _authorization(scope: Scope) -> bytes:

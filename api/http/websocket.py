@@ -24,8 +24,6 @@ FRAMES = 10_000  # parsing them takes 0.3 s
 _PIECE_BYTES = 32 * 1024
 _SHARE = 4  # messages of a tenant that are not processed yet may take 1/_SHARE of what others leave
 _WAIT_S = 0.1
-_POLICY_VIOLATION = 1008
-TRY_AGAIN_LATER = 1013
 
 
 class BoundedWebSocket(WebSocketsSansIOProtocol):
@@ -68,7 +66,8 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         for start in range(0, len(data), _PIECE_BYTES):
             super().data_received(data[start : start + _PIECE_BYTES])
             if self._frames > FRAMES:
-                self._end(_POLICY_VIOLATION, f"more than {FRAMES} frames came without a message: send larger ones")
+                reason = f"more than {FRAMES} frames came without a message: send larger ones"
+                self._end(CloseCode.POLICY_VIOLATION, reason)
                 self.transport.close()  # also if a close frame was sent before
             if self.transport.is_closing():
                 return
@@ -136,7 +135,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             self.handshake_complete = True  # a refusal is an answer too
             if "key" not in self.scope["state"]:
                 self.refusals.note(self.initial_response[0])
-        if message["type"] == "websocket.close" and message.get("code") == TRY_AGAIN_LATER:
+        if message["type"] == "websocket.close" and message.get("code") == CloseCode.TRY_AGAIN_LATER:
             self.transport.close()
 
     def handle_parser_exception(self) -> None:
@@ -241,7 +240,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 
     def _too_late(self) -> None:
         self._unfinished = None
-        self._end(_POLICY_VIOLATION, f"a message was not complete within {MESSAGE_S:g} s: send it faster")
+        self._end(CloseCode.POLICY_VIOLATION, f"a message was not complete within {MESSAGE_S:g} s: send it faster")
 
     def _refuse(self, status: int, name: str, detail: str) -> None:
         """Answers a handshake that is not answered yet, and closes."""

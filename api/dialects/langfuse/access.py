@@ -58,7 +58,7 @@ async def read_external(request: Request, services: Services) -> bytes:
         if scheme.lower() != "bearer" or not hmac.compare_digest(sent.strip().encode(), secret.encode()):
             raise _refused(request, services, "the Authorization header is not `Bearer` with GRADEBOX_LANGFUSE_SECRET")
         admit(request, services, _KEY)
-        services.strangers.note_good_address(address_of(request))
+        services.strangers.note_good_address(address_of(request.scope))
         return await bodies.read(request, BODY_BYTES)
     body = await bodies.read(request, BODY_BYTES)
     header = request.headers.get("x-langfuse-signature", "")
@@ -82,12 +82,12 @@ def _check_aws(request: Request, services: Services, body_sha256: str, secret: s
         aws_signature.check(signed, secret, datetime.now(UTC))
     except aws_signature.NotSigned as error:
         raise _refused(request, services, str(error)) from error
-    services.strangers.note_good_address(address_of(request))
+    services.strangers.note_good_address(address_of(request.scope))
 
 
 def _let_in(request: Request, services: Services) -> None:
     """Counts the connection of a request whose body was read before it was authenticated. Raises ProblemError."""
-    services.strangers.note_good_address(address_of(request))
+    services.strangers.note_good_address(address_of(request.scope))
     services.connections.claim(request.scope, name_of(_KEY, None))
 
 
@@ -102,7 +102,7 @@ def _refused(request: Request, services: Services, why: str) -> ProblemError:
     """Logs the reason, once a minute, because Langfuse does not show it to its users. Always a 403: Langfuse does not
     retry.
     """
-    address = address_of(request)
+    address = address_of(request.scope)
     with suppress(ProblemError):
         services.failed_keys.count(address)
     if _shown.hit(_ONE_LINE, address):

@@ -22,13 +22,13 @@ from anyio import (
 from anyio.streams.memory import MemoryObjectReceiveStream
 from fastapi import WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketDisconnected
+from websockets.frames import CloseCode
 
 from api.access.callers import WaitingClient
 from api.dialects.reward.access import Target, enter
 from api.dialects.reward.wire import NO_SCORE, Request, Response, line_of, response
 from api.http.problems import HANDLED, ProblemError, invalid, problem_of
 from api.http.request_id import request_id
-from api.http.websocket import TRY_AGAIN_LATER
 from api.intake import bodies
 from api.routes.score import score_in_time
 from api.services import Services
@@ -38,7 +38,6 @@ TOGETHER = 8  # requests that a scorer takes at once; four scorers take all that
 WAITING = 10_000  # unanswered requests; all input is read, so that a disconnect is noticed
 TOGETHER_BYTES = bodies.MIB
 CHUNK_CHARACTERS = 10_240
-POLICY_VIOLATION = 1008
 BUSY = 429
 LATE = 504  # a call took too long
 REASON_BYTES = 123  # the protocol's limit for a close frame
@@ -99,10 +98,11 @@ class Conversation:
             except ProblemError as error:
                 refusal = error.detail
         if self._gave_way:
-            await self._socket.close(TRY_AGAIN_LATER, "another connection of the same API key took this one's place")
+            reason = "another connection of the same API key took this one's place"
+            await self._socket.close(CloseCode.TRY_AGAIN_LATER, reason)
         elif refusal:  # all earlier requests are answered
             reason = refusal.encode()[:REASON_BYTES].decode(errors="ignore")
-            await self._socket.close(POLICY_VIOLATION, reason)
+            await self._socket.close(CloseCode.POLICY_VIOLATION, reason)
 
     async def _refuse(self, asked: AskedThread) -> None:
         self._services.memory.let_go(self._socket.scope, len(asked.line))
