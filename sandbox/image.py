@@ -30,13 +30,13 @@ import msgspec
 from sandbox import shared_folders
 from sandbox.errors import IsolationUnavailable
 from sandbox.guest.child import thread_decoder
-from sandbox.guest.template.packages import DATA
+from sandbox.guest.template.packages import DATA, PLACE
 
 GUEST = Path("/usr/lib/gradebox")  # the guest's code, inside a sandbox
 _PROGRAMS = GUEST / ".programs"  # what programs of graders import; no module, because graders could import that
-PACKAGES = Path("/usr/lib/environment")  # the packages of an environment, inside a sandbox; empty if there is none
+PACKAGES = Path(PLACE)  # the packages of an environment, inside a sandbox; empty if there is none
 PYTHON = Path("/usr/bin/python3")
-_ZONES = Path("/usr/lib/zoneinfo")  # another folder that `zoneinfo` searches; a sandbox has no /usr/share
+ZONES = Path("/usr/lib/zoneinfo")  # another folder that `zoneinfo` searches; a sandbox has no /usr/share
 _PREFIX = Path("/usr")
 _ROOMS = Path(__file__).parent.parent
 _COPY = re.compile(r"(python|guest)-[0-9a-f]{16}")
@@ -195,23 +195,14 @@ def _guest_files() -> list[tuple[Path, Path]]:
 
 # Modules of the guest that programs of graders have too: they need the standard library alone.
 _FOR_PROGRAMS = (
-    *("kernel/standard_streams.py", "kernel/usual_limits.py"),
-    *("child/after_import.py", "child/seeding.py", "template/managers.py", "template/start_methods.py"),
-)
+    "child/after_import.py", "child/seeding.py", "kernel/standard_streams.py", "kernel/usual_limits.py",
+    "template/managers.py", "template/start_methods.py",
+)  # fmt: skip
 # Modules of the package gradebox that graders see.
 _SHOWN = (
-    *(
-        "__init__.py",
-        "evaluators.py",
-        "group_forms.py",
-        "langfuse.py",
-        "modules.py",
-        "same_json.py",
-        "score.py",
-        "sync_call.py",
-    ),
-    *("thread.py", "thread_forms.py"),
-)
+    "__init__.py", "evaluators.py", "group_forms.py", "langfuse.py", "modules.py", "same_json.py", "score.py",
+    "sync_call.py", "thread.py", "thread_forms.py",
+)  # fmt: skip
 
 
 def _gradebox_package() -> Path:
@@ -274,7 +265,7 @@ def _copy_interpreter(target: Path) -> None:
     shutil.copy2(executable, programs / "python3")
     (programs / "python").symlink_to("python3")
     (programs / library.name).symlink_to("python3")
-    shutil.copytree(_zones(), target / _ZONES.relative_to("/"), ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    shutil.copytree(_zones(), target / ZONES.relative_to("/"), ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     decoder = target / thread_decoder.PLACE.lstrip("/") / "msgspec"
     shutil.copytree(_decoder(), decoder, ignore=shutil.ignore_patterns("*.pyi", "__pycache__"))
     compileall.compile_dir(decoder, quiet=1, stripdir=str(target), prependdir="/")

@@ -13,7 +13,7 @@ ENVIRONMENT = {
     "USER": "grader",  # for `getpass.getuser`: the user ids have no names
     "LANG": "C",  # the sandbox has no other locale. Python reads and writes UTF-8 all the same
     "TZ": "UTC",
-    "TZDIR": "/usr/lib/zoneinfo",  # for libc; Python looks there by itself
+    "TZDIR": str(image.ZONES),  # for libc; Python looks there by itself
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
     "MALLOC_ARENA_MAX": "2",  # each thread's arena would reserve 64 MiB of address space

@@ -10,7 +10,7 @@ import msgspec
 
 from gradebox.outcome import CompletionScore, OutcomeError, with_encoded_details
 from gradebox.score import MOST_VALUES, is_name, is_too_deep
-from sandbox.guest.protocol.fields import Malformed, most_of_scores
+from sandbox.guest.protocol.fields import Malformed, encode, most_of_scores
 
 _KINDS = ("exception", "memory", "model")  # the possible kinds of an error in place of a score
 
@@ -54,10 +54,11 @@ def result_of(scores: Sequence[CompletionScore], most_text: int) -> GroupResult:
     lacking = f"{len(missing)} of {len(scores)} completions have no score"
     errors = [score.error for score in missing if score.error is not None]
     if not errors:
-        return GroupResult(not_applicable=_cut(f"{lacking}: {missing[0].not_applicable}", most_text))
+        return GroupResult(not_applicable=encode(f"{lacking}: {missing[0].not_applicable}", most_text).decode())
     first = errors[0]
     retryable = all(error.retryable for error in errors)  # otherwise another try gives the group no score either
-    told = msgspec.structs.replace(first, message=_cut(f"{lacking}: {first.message}", most_text), retryable=retryable)
+    message = encode(f"{lacking}: {first.message}", most_text).decode()
+    told = msgspec.structs.replace(first, message=message, retryable=retryable)
     return GroupResult(error=told)
 
 
@@ -85,8 +86,3 @@ def _is_sound(score: CompletionScore, most_text: int) -> bool:
         and all(is_name(name) and isfinite(number) for name, number in values.items())
         and (score.details is None or not is_too_deep(score.details))
     )
-
-
-def _cut(text: str, most_bytes: int) -> str:
-    data = text.encode()
-    return text if len(data) <= most_bytes else data[: most_bytes - 3].decode("utf-8", "ignore") + "…"

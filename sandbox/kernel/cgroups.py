@@ -12,9 +12,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from sandbox.kernel.usage import processor_count
+from sandbox.limits import MIB
 
 _ROOT = Path("/sys/fs/cgroup")
-_MIB = 1 << 20
 _PARENT = "gradebox"
 _NEEDED = {"memory", "pids"}
 _JOIN = 'while [ "$1" != -- ]; do echo 0 >"$1" || exit; shift; done; shift; exec "$@"'
@@ -64,7 +64,7 @@ class Cgroup:
 
     def allow_memory(self, mebibytes: int) -> None:
         """Limits memory, without swap."""
-        folder, size = self.folders["memory"], str(mebibytes * _MIB)
+        folder, size = self.folders["memory"], str(mebibytes * MIB)
         if self._version == 2:
             (folder / "memory.max").write_text(size)
             return

@@ -10,9 +10,9 @@ from docker import APIClient
 from docker.errors import APIError, ImageNotFound
 
 from sandbox import image
+from sandbox.backends.docker.leftovers import LABEL
 
 REPOSITORY = "gradebox-sandbox"
-LABEL = "gradebox"
 _GUEST = str(image.GUEST).lstrip("/")
 _KEPT = timedelta(days=1)  # other versions may be in use by other services of this engine
 

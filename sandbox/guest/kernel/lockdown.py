@@ -5,6 +5,7 @@ import errno
 import os
 import resource
 
+from sandbox.guest.kernel import scratch
 from sandbox.guest.protocol.grader_limits import GraderLimits
 
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 4, 22, 38, 36
@@ -27,7 +28,6 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2
 _ALL_FILE_ACCESS = (0, (1 << 13) - 1, (1 << 14) - 1, (1 << 15) - 1, (1 << 15) - 1, (1 << 16) - 1)  # by ABI version
 _ALL_NET_ACCESS = 0b11
 _SCOPE_ABSTRACT_UNIX_SOCKET = 0b01
-_WRITABLE = ("/tmp", "/dev/shm")  # private to the sandbox
 _RANDOM = "/dev/urandom"  # with bubblewrap, a file of the image
 _SYSTEM = ("/bin", "/lib", "/lib64", "/opt", "/usr")
 
@@ -193,7 +193,7 @@ def restrict_files() -> None:
     size = 8 if abi < 4 else 16 if abi < 6 else 24
     ruleset = _landlock(_CREATE_RULESET, ctypes.byref(attr), ctypes.c_size_t(size), ctypes.c_uint32(0))
     try:
-        for folders, access in ((_SYSTEM, _READ_FILE | _READ_DIR | _EXECUTE), (_WRITABLE, handled & ~_EXECUTE)):
+        for folders, access in ((_SYSTEM, _READ_FILE | _READ_DIR | _EXECUTE), (scratch.FOLDERS, handled & ~_EXECUTE)):
             for folder in folders:
                 if os.path.isdir(folder):  # pathlib costs a cold sandbox 5 ms
                     _allow(ruleset, folder, access)
