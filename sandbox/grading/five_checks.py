@@ -62,40 +62,48 @@ def prove(
         failed = checks[-1].model_copy(update={"passed": False, "message": missing})
         return Report(valid=False, checks=[*checks[:-1], failed], asks=asks)
     scorer = answering.scorer(grading, asks) if asks and answering else grading
-    started = monotonic()
-    outcomes: list[Outcome] = []
-    warnings, trace, line = list(loaded.warnings), "", 0
     lines = list(threads) if threads else [test_run.DEFAULT_GROUP if loaded.groups else test_run.DEFAULT_THREAD]
     source = grading.session.source
     text = source.text if source and not threads else ""
-    try:
-        outcomes, traces = _grade(scorer, lines, started + _TEST_RUN_S, stopping)
-        runs = _runs(outcomes, traces)
-        message, passed = test_run.check(runs, text), True
-        again, _ = _grade(scorer, lines, started + _TEST_RUN_S, stopping)
-        warnings += test_run.warnings(runs, _runs(again, {}))
-    except CheckFailed as failed:
-        message, passed, trace, line = failed.message, False, failed.trace, failed.line
-    spent = (monotonic() - started) * 1000
-    checks.append(
-        Check(
-            name="test_run",
-            passed=passed,
-            message=message,
-            line=line or None,
-            traceback=trace or None,
-            duration_ms=round(spent, 3),
-        )
-    )
+    check, outcomes, warnings = _test_run(scorer, lines, text, stopping)
     return Report(
-        valid=passed,
-        checks=checks,
-        warnings=warnings,
+        valid=check.passed,
+        checks=[*checks, check],
+        warnings=[*loaded.warnings, *warnings],
         isolation=loaded.isolation,
         asks=asks,
         groups=loaded.groups,
         outcomes=Outcomes(outcomes),
     )
+
+
+def _test_run(
+    scorer: Scorer, lines: list[bytes], text: str, stopping: Stopping | None
+) -> tuple[Check, list[Outcome], list[str]]:
+    """The result of the check, the outcomes of its first run, and its warnings. `text` is the source, if the lines are
+    not the caller's.
+    """
+    started = monotonic()
+    outcomes: list[Outcome] = []
+    warnings: list[str] = []
+    trace, line = "", 0
+    try:
+        outcomes, traces = _grade(scorer, lines, started + _TEST_RUN_S, stopping)
+        runs = _runs(outcomes, traces)
+        message, passed = test_run.check(runs, text), True
+        again, _ = _grade(scorer, lines, started + _TEST_RUN_S, stopping)
+        warnings = test_run.warnings(runs, _runs(again, {}))
+    except CheckFailed as failed:
+        message, passed, trace, line = failed.message, False, failed.trace, failed.line
+    check = Check(
+        name="test_run",
+        passed=passed,
+        message=message,
+        line=line or None,
+        traceback=trace or None,
+        duration_ms=round((monotonic() - started) * 1000, 3),
+    )
+    return check, outcomes, warnings
 
 
 def _missing(asks: list[str], answering: Answering | None) -> str | None:

@@ -218,14 +218,7 @@ class Session:
                 count.
             Stopped: `stopping` returned True. The records yielded before count.
         """
-        if not payload.endswith(b"\n"):
-            payload += b"\n"  # the bytes after it in the shared memory are of an earlier chunk
-        head = CHUNK.pack(lines, len(payload))
-        if self._shared is not None and len(payload) <= SHARED_BYTES:
-            self._shared[: len(payload)] = payload
-            self._channel.send(GRADE_SHARED, head, stopping)
-        else:
-            self._channel.send(GRADE, head + payload, stopping)
+        self._send_lines(payload, lines, stopping)
         # the guest may grade a line twice, if another one may be the cause of its crash
         patience = 2 * self.limits.timeout_ms / 1000 + self.limits.load_ms / 1000 + _GRACE_S + _SLACK_S
         slow = self.loaded is not None and self.loaded.isolation == "completion"
@@ -263,11 +256,21 @@ class Session:
             deadline = monotonic() + patience
             self._watch.start(moment)
 
+    def _send_lines(self, payload: bytes, lines: int, stopping: Stopping | None) -> None:
+        if not payload.endswith(b"\n"):
+            payload += b"\n"  # the bytes after it in the shared memory are of an earlier chunk
+        head = CHUNK.pack(lines, len(payload))
+        if self._shared is not None and len(payload) <= SHARED_BYTES:
+            self._shared[: len(payload)] = payload
+            self._channel.send(GRADE_SHARED, head, stopping)
+        else:
+            self._channel.send(GRADE, head + payload, stopping)
+
     def _check_files(self) -> None:
         """Raises InfrastructureError if files that the sandbox sees were removed: its answer may be due to that."""
         if not self.sandbox.seen.are_there():
             raise InfrastructureError(
-                "somebody removed the files of a sandbox in use: let the service alone change GRADEBOX_IMAGE_DIR and "
+                "the files of a sandbox in use were removed: let the service alone change GRADEBOX_IMAGE_DIR and "
                 "GRADEBOX_ENVIRONMENTS_DIR"
             )
 

@@ -10,7 +10,7 @@ errors in another order.
 
 import json
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from hashlib import sha256
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from gradebox.asks.asking import MOST_ASKS, Answer, Pause, note_used, using
 from gradebox.asks.errors import ModelError
 from sandbox.guest.child import missing_loop
-from sandbox.guest.child.encode_outcome import read_exception, read_return
-from sandbox.guest.child.main import RunnableGrader
+from sandbox.guest.child.encode_outcome import read_exception
+from sandbox.guest.child.main import ReadReturn, RunnableGrader
 from sandbox.guest.child.read_thread import BadInput, LineReader
 from sandbox.guest.child.seeding import reseed
 from sandbox.guest.protocol.fields import MESSAGE, REQUESTS, encode, pack_requests
@@ -161,18 +161,16 @@ class Replay:
 class AskingRun:
     """Runs a grader that asks. In completion isolation it is created before the fork, to save work in the child."""
 
-    def __init__(self, grader: RunnableGrader, limits: GraderLimits, reader: LineReader) -> None:
+    def __init__(
+        self, grader: RunnableGrader, limits: GraderLimits, reader: LineReader, read_return: ReadReturn
+    ) -> None:
         self._grader = grader
         self._limits = limits
         self._reader = reader
         self._kept: list[Coroutine[Any, Any, object]] = []
         self._paused: tuple[Coroutine[Any, Any, object], Replay] | None = None
         self._loop: AskingLoop | None = None
-        self._read_return: Callable[[Any, int, int], tuple[float, Fields]] = read_return
-        if grader.groups:
-            from sandbox.guest.child.group_scores import read_group_return
-
-            self._read_return = read_group_return
+        self._read_return = read_return
         self.has_repeated = True
 
     def grade(self, line: bytes) -> Record:

@@ -68,6 +68,10 @@ class RunnableGrader(Protocol):
     groups: bool
 
 
+ReadReturn = Callable[[Any, int, int], tuple[float, list[tuple[int, bytes]]]]
+"""Reads what `grade` returned, as `read_return` does."""
+
+
 class Ends(NamedTuple):
     """The descriptors that connect a child to the supervisor.
 
@@ -106,7 +110,7 @@ class GradingLoop:
         self._runner: _Runner | None = None
         self._suspended: list[Coroutine[Any, Any, None]] = []
         self._asking: AskingRun | None = None
-        self._read_return: Callable[[Any, int, int], tuple[float, list[tuple[int, bytes]]]] = read_return
+        self._read_return: ReadReturn = read_return
         if grader.groups:
             from sandbox.guest.child.group_scores import read_group_return
 
@@ -147,7 +151,7 @@ class GradingLoop:
     def _grade_asking(self, next_one: Callable[[], tuple[bytes, int]]) -> NoReturn:
         from sandbox.guest.child.asking_run import AskingRun  # already imported by the template
 
-        run = AskingRun(self._grader, self._limits, self._reader)
+        run = AskingRun(self._grader, self._limits, self._reader, self._read_return)
         line, self._results = next_one()
         pid = getpid()
         record = pack_record(*run.grade(line))
@@ -164,7 +168,7 @@ class GradingLoop:
         """
         from sandbox.guest.child.asking_run import AskingRun  # already imported by the template
 
-        self._asking = self._asking or AskingRun(self._grader, self._limits, self._reader)
+        self._asking = self._asking or AskingRun(self._grader, self._limits, self._reader, self._read_return)
         report_at = perf_counter_ns() + _REPORT_NS
         for left in range(self._left, 0, -1):
             self._left = left
@@ -280,7 +284,7 @@ class GradingLoop:
                     score, fields = self._read_return(value, self._limits.text_bytes, self._limits.details_bytes)
             except BaseException as error:  # noqa: BLE001  # whatever a grader raises is its outcome
                 micros, score = (clock() - started) // 1000, 0.0
-                value = None  # a returned coroutine ends now: the warning that nobody awaits it is of this completion
+                value = None  # a returned coroutine ends now, so the warning about it is of this completion
                 kind, fields = read_exception(error, self._grader.text, self._limits.text_bytes)
                 if kind == MEMORY and self._has_run and next_one is None and getpid() == self._pid:
                     self._leave()  # earlier completions may have left too little
