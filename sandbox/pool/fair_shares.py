@@ -49,7 +49,7 @@ class Shares:
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether someone waits for places."""
+        """Whether a project waits for places."""
         with self._lock:
             return bool(self._waiting)
 

@@ -70,8 +70,8 @@ class Pool:
         return self._ready.alive
 
     def spare_processors(self) -> int:
-        """The number of processors without a sandbox in use; negative if there are more sandboxes in use, or if someone
-        waits for one.
+        """The number of processors without a sandbox in use; negative if there are more sandboxes in use, or if a
+        project waits for one.
         """
         if self._shares.is_waited_for or self._memory.is_waited_for:
             return -1

@@ -31,7 +31,7 @@ def _accept_limits() -> None:
     set_limit = resource.setrlimit
 
     def setrlimit(which: int, limits: tuple[int, int], /) -> None:
-        # Whoever wants no limit at all is refused, except for the stack: programs with deep recursions want that.
+        # A program that wants no limit at all is refused, except for the stack: one with deep recursion wants that.
         known = isinstance(limits, tuple | list) and len(limits) == 2 and all(type(limit) is int for limit in limits)
         if known and (which == resource.RLIMIT_STACK or limits[0] != resource.RLIM_INFINITY):
             if which == resource.RLIMIT_CORE and limits[0] in (0, 1):

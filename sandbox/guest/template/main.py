@@ -104,7 +104,7 @@ class TemplateProcess:
             os.close(reading)
             reap_all()  # processes that the module body started do not outlive it
             self._handlers = signals.put_away()
-            faulthandler.register(TELL_PLACE, file=2)  # in the template, nobody reads this pipe
+            faulthandler.register(TELL_PLACE, file=2)  # in the template, no process reads this pipe
             if self._limits.isolation == COMPLETION:
                 ForkPerLine(self._control, self._limits, self._grader(), self._output, self._handlers).serve()
             else:

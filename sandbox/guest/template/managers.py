@@ -106,7 +106,7 @@ def _use_pairs(managers: ModuleType) -> None:
             _close(_connecting, address)
             raise
         finally:
-            _close(_accepting, address)  # so that nobody waits for a server that has ended
+            _close(_accepting, address)  # so that no process waits for a server that has ended
 
     def finalize_and_close(process: Any, address: Hashable, *arguments: Any) -> None:
         try:
