@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from gradebox.thread_forms import ROLES, AssistantTurn, ToolCall, check_role, fragments, read, steps
+from gradebox.thread_forms import ROLES, AssistantTurn, ToolCall, check_role, fragments, no_constant, read, steps
 
 
 class StringTurn(NamedTuple):
@@ -142,7 +142,7 @@ class StringThread:
         """
         import json
 
-        return cls.from_object(json.loads(text, parse_constant=_no_constant))
+        return cls.from_object(json.loads(text, parse_constant=no_constant))
 
     @classmethod
     def from_object(cls, value: object, keep_unknown: bool = False) -> StringThread:
@@ -185,7 +185,3 @@ def _checked(turn: object, number: int) -> tuple[str, str]:
             "Use StringThread.from_messages(messages, metadata)"
         )
     raise ValueError(f"turns[{number}] must be a pair of strings, (role, content), and is {turn!r:.80}")
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON: send null, or a number that is finite")

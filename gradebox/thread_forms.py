@@ -264,3 +264,8 @@ def _kind(value: object) -> str:
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
     names |= dict.fromkeys((int, float), "a number")
     return names.get(type(value)) or f"of the type {type(value).__name__}"
+
+
+def no_constant(name: str) -> Any:
+    """Raises ValueError for `NaN` and the infinities, which Python's JSON parser takes by default."""
+    raise ValueError(f"{name} is no JSON: send null, or a number that is finite")

@@ -4,6 +4,7 @@ from json import JSONDecodeError, JSONDecoder
 from typing import Any, Protocol
 
 from gradebox.thread import StringThread
+from gradebox.thread_forms import no_constant
 from sandbox.guest.child.thread_decoder import ThreadDecoder
 
 _BLANK = " \t\r\n"
@@ -36,7 +37,7 @@ class ThreadReader:
         self._most_bytes = most_bytes
         self._deepest = deepest
         self._decode, self._errors = decoder
-        self._scan = JSONDecoder(parse_constant=_no_constant).raw_decode
+        self._scan = JSONDecoder(parse_constant=no_constant).raw_decode
 
     def read(self, line: bytes) -> StringThread:
         """Reads the thread of a line. Its "id" is checked but not kept, because the host has it.
@@ -119,10 +120,6 @@ def _why(error: ValueError, text: str) -> str:
     found = text[error.pos : error.pos + _SHOWN].strip(_BLANK)
     where = f"where it has {found!r}" if found else "where it ends"
     return f"{error.msg.removesuffix(' at')} at position {error.pos}, {where}"
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON: send null, or a number that is finite")
 
 
 def _start(text: str) -> int:
