@@ -4,6 +4,6 @@
 class CannotStart(Exception):
     """A permanent obstacle to starting the process: a restart does not help."""
 
-    exit_code: int
+    exit_code = 5  # of a wrong setting
     what: str
     """A description of the obstacle, which precedes the error message in the log."""

@@ -110,7 +110,6 @@ class Completions:
 class CannotListen(CannotStart):
     """The metrics cannot be served at the configured address."""
 
-    exit_code = 5
     what = "the metrics of this worker cannot be served"
 
 

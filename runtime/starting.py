@@ -18,10 +18,9 @@ from runtime import thread_failures, tracing
 from runtime.errors import CannotStart
 from runtime.supervised import is_supervised, stop_with_parent
 
-WRONG_SETTING = 5
 _FILES = 65_536
-_REDIS_WAIT_S = 1.0
-_LOG_S = 30.0  # between two identical lines of the log
+REDIS_WAIT_S = 1.0  # between two tries of a Redis that does not answer
+LOG_S = 30.0  # between two identical lines of the log
 
 _Store = TypeVar("_Store")
 _log = structlog.get_logger(__name__)
@@ -43,7 +42,7 @@ def start(role: str, run: Callable[[], None]) -> int:
         if not error.title.endswith("Settings"):
             raise
         _log.error(fault_of(error))
-        return WRONG_SETTING
+        return CannotStart.exit_code
     return 0
 
 
@@ -71,14 +70,13 @@ def wait_for(open_store: Callable[[], _Store]) -> _Store:
                 raise
             if isinstance(error, AuthenticationError) and is_supervised():
                 raise RedisRefuses(f"{error}: correct GRADEBOX_REDIS_URL or --redis-url") from error
-            if time.monotonic() > logged_at + _LOG_S:
+            if time.monotonic() > logged_at + LOG_S:
                 _log.warning("Redis does not answer, trying again", error=str(error))
                 logged_at = time.monotonic()
-            time.sleep(_REDIS_WAIT_S)
+            time.sleep(REDIS_WAIT_S)
 
 
 class RedisRefuses(CannotStart):
     """Redis rejects the user name or the password."""
 
-    exit_code = WRONG_SETTING
     what = "Redis cannot be used"

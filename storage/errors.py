@@ -98,7 +98,6 @@ class AttemptWritten(FileExistsError):
 class SpoolUnusable(StorageError, CannotStart):
     """The spool cannot be written, and waiting does not help."""
 
-    exit_code = 5
     what = "the spool cannot be written"
 
 

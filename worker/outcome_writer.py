@@ -41,7 +41,7 @@ class OutcomeWriter:
         self._flushing = False
         self._closed = False
         self._ended = False
-        self._thread = threading.Thread(target=self._run, name="result-writer")
+        self._thread = threading.Thread(target=self._run, name="outcome-writer")
 
     def __enter__(self) -> Self:
         self._thread.start()

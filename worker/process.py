@@ -20,11 +20,11 @@ from rq.serializers import JSONSerializer
 from rq.worker import WorkerStatus
 from rq.worker_registration import register
 
+from runtime.starting import REDIS_WAIT_S
 from storage.connection import connect, is_away, trouble_of
 from worker.context import WorkerContext
 from worker.dispatch import QUEUES
 
-_REDIS_WAIT_S = 1.0
 _FIRST_S = 2.0
 _RENEW_S = 10.0
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
@@ -154,7 +154,7 @@ class WorkerProcess:
                 _log.warning(f"{trouble}, trying again", error=str(error))
             except StopRequested:
                 return
-            self._context.stopping.wait(_REDIS_WAIT_S)
+            self._context.stopping.wait(REDIS_WAIT_S)
 
     def _work(self) -> None:
         redis = connect(self._redis_url, blocking=True)

@@ -6,10 +6,9 @@ from typing import TypeVar
 import structlog
 from redis.exceptions import RedisError
 
+from runtime.starting import REDIS_WAIT_S
 from storage.connection import is_away, trouble_of
 from worker.context import WorkerContext
-
-_REDIS_WAIT_S = 1.0
 
 _T = TypeVar("_T")
 _log = structlog.get_logger(__name__)
@@ -28,5 +27,5 @@ def retry_redis(context: WorkerContext, ask: Callable[[], _T]) -> _T:
             if not is_away(error):
                 raise
             _log.warning(f"{trouble_of(error)}, trying again", error=str(error))
-            if context.stopping.wait(_REDIS_WAIT_S):
+            if context.stopping.wait(REDIS_WAIT_S):
                 raise

@@ -9,6 +9,7 @@ import structlog
 from redis.exceptions import RedisError
 from structlog.contextvars import bound_contextvars
 
+from runtime.starting import LOG_S
 from sandbox.errors import Busy, InfrastructureError
 from storage.errors import OutcomesLost, PayloadLost
 from storage.queue.leases import Lease
@@ -23,7 +24,6 @@ from worker.unit_watch import SLICE_S, UnitWatch
 _LONGEST_PAUSE_S = 15.0
 _SPOOL_PAUSE_S = 2.0
 _LOOK_S = 1.0  # between two checks whether sandboxes are available again: the pool retries at this interval
-_LOG_S = 30.0  # between two log lines that report that they, or the spool, are not
 _OTHER_LOOP_S = SLICE_S + 2.0  # enough for the other loop to leave its unit for a waiting one, and to take that
 
 _log = structlog.get_logger(__name__)
@@ -78,7 +78,7 @@ class ScoringLoop:
             if monotonic() >= log_at:
                 _log.error("taking no units: no sandbox is available", trouble=trouble)
                 self.cache.unload()
-                log_at += _LOG_S
+                log_at += LOG_S
             if self._context.stopping.wait(_LOOK_S):
                 return
 
@@ -136,7 +136,7 @@ class ScoringLoop:
             self._context.spool_error = error
             if monotonic() >= log_at:
                 _log.warning("taking no units: waiting for the spool", error=str(error))
-                log_at += _LOG_S
+                log_at += LOG_S
             if self._context.stopping.wait(_SPOOL_PAUSE_S):
                 return
             error = self._context.store.spool.trouble()

@@ -47,7 +47,7 @@ def test_the_exit_code_says_why_a_process_cannot_start() -> None:
 
 def opening(monkeypatch: pytest.MonkeyPatch, *answers: Exception | str) -> object:
     """The result of `wait_for` if opening the store has these results, one after another."""
-    monkeypatch.setattr(starting, "_REDIS_WAIT_S", 0.01)
+    monkeypatch.setattr(starting, "REDIS_WAIT_S", 0.01)
     return starting.wait_for(Mock(side_effect=answers))
 
 
@@ -59,7 +59,7 @@ def test_a_redis_that_does_not_answer_yet_is_waited_for(monkeypatch: pytest.Monk
 
 
 def test_a_redis_that_is_busy_with_a_long_script_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starting, "_REDIS_WAIT_S", 0.05)
+    monkeypatch.setattr(starting, "REDIS_WAIT_S", 0.05)
     script = "local began = redis.call('TIME')[1] while redis.call('TIME')[1] - began < 3 do end"
     with redis_server(tmp_path) as url, Redis.from_url(url) as redis:
         redis.config_set("lua-time-limit", 50)
