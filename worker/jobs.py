@@ -25,14 +25,13 @@ def drain() -> None:
     ends = time.monotonic() + TURN_S
     with ScoringLoop(context) as loop:
         while not context.stopping.is_set():
-            if loop.work():
-                if time.monotonic() > ends:
-                    retry_redis(context, context.dispatch.call)
+            if not loop.work():
+                loop.flush()
+                if time.monotonic() > ends or not _called_again(context, loop):
                     return
-                continue
-            loop.flush()
-            if time.monotonic() > ends or not _called_again(context, loop):
-                break
+            elif time.monotonic() > ends:
+                retry_redis(context, context.dispatch.call)
+                return
 
 
 def _called_again(context: WorkerContext, loop: ScoringLoop) -> bool:

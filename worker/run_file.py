@@ -4,9 +4,9 @@ import argparse
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,10 +18,11 @@ from gradebox.client.data import zipped
 from gradebox.client.dataset_rows import with_columns
 from gradebox.client.threads import blocks
 from gradebox.errors import GradeboxError
-from gradebox.outcome import Outcome
+from gradebox.outcome import OutcomeError
 from gradebox.schemas import Report
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.grader_source import GraderSource
+from sandbox.grading.grading import Grading
 from sandbox.grading.source_bytes import SourceRefused, from_bytes
 from sandbox.limits import ENVIRONMENT_MEMORY_MB, MEMORY_MB, TIMEOUT_S
 from sandbox.pool.pool import Pool, open_pool
@@ -79,11 +80,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _name(arguments: argparse.Namespace) -> str:
-    """The grader's name in tables."""
-    return str(arguments.function or arguments.file.stem)
-
-
 def _grader(source: str, pool: Pool, arguments: argparse.Namespace) -> tuple[GraderSource, Settled]:
     """The grader, in an environment if it needs packages or data. Raises what building the environment raises."""
     if not arguments.package and arguments.data is None:
@@ -125,31 +121,40 @@ def _run(pool: Pool, grader: GraderSource, settled: Settled, arguments: argparse
     to_stderr = str(arguments.output) == "-"
     if not arguments.json:
         validate.show(report, to_stderr)
-    counted = Tally()
-    shown_at = time.monotonic()
-    told: dict[str, Outcome] = {}
+    name = arguments.function or arguments.file.stem
     with _opened(arguments.output) as out, pool.grading(grader) as grading:
-        lines: list[bytes] | None = first
-        while lines is not None:
-            outcomes = grading.score(b"\n".join(lines), counted.count, _name(arguments), len(lines))
-            counted = merged([counted, tally(outcomes)])
-            for outcome in outcomes:
-                if outcome.error is not None:
-                    told.setdefault(outcome.error.kind, outcome)
-            if out is not None:
-                score.write_outcomes(outcomes, out)
-            lines = next(slices, None)
-            if time.monotonic() >= shown_at + _LINE_EVERY_S:
-                output.note(f"{_name(arguments)}: {counted.count:,} completions so far")
-                shown_at = time.monotonic()
-    summary = summarise(_name(arguments), 1.0, counted)
+        counted, failed = _score(grading, chain([first], slices), name, out)
+    summary = summarise(name, 1.0, counted)
     if not arguments.json:
         output.summaries([summary], to_stderr)
     elif not to_stderr:
         output.as_json({"report": report, "summary": summary})
-    for kind, outcome in told.items():
-        output.note(f"{kind}, first at thread {outcome.index}: {outcome.error.message if outcome.error else ''}")
+    for error, index in failed.values():
+        output.note(f"{error.kind}, first at thread {index}: {error.message}")
     return 0 if counted.scored else 1
+
+
+def _score(
+    grading: Grading, slices: Iterable[list[bytes]], name: str, out: BinaryIO | None
+) -> tuple[Tally, dict[str, tuple[OutcomeError, int]]]:
+    """Scores the threads and writes their outcomes. Returns the tally, and the first error of each kind with the index
+    of its thread.
+    """
+    counted = Tally()
+    failed: dict[str, tuple[OutcomeError, int]] = {}
+    shown_at = time.monotonic()
+    for lines in slices:
+        outcomes = grading.score(b"\n".join(lines), counted.count, name, len(lines))
+        counted = merged([counted, tally(outcomes)])
+        for outcome in outcomes:
+            if outcome.error is not None:
+                failed.setdefault(outcome.error.kind, (outcome.error, outcome.index))
+        if out is not None:
+            score.write_outcomes(outcomes, out)
+        if time.monotonic() >= shown_at + _LINE_EVERY_S:
+            output.note(f"{name}: {counted.count:,} completions so far")
+            shown_at = time.monotonic()
+    return counted, failed
 
 
 def _opened(path: Path | None) -> AbstractContextManager[BinaryIO | None]:

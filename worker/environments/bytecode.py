@@ -65,15 +65,19 @@ def compile_all(pool: Pool, folder: Path, most_bytes: int, goes_on: Callable[[],
                     most_bytes -= len(data)
                     if most_bytes < 0:
                         return
-                    target = Path(importlib.util.cache_from_source(str(path)))
-                    if len(target.name.encode()) > _LONGEST_NAME:
-                        continue
-                    target.parent.mkdir(exist_ok=True)
-                    target.write_bytes(data)
+                    _write(path, data)
                 if stop():
                     return
     except SandboxError as error:
         _log.warning("the modules of an environment could not be compiled in advance", error=str(error))
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Writes byte code to where Python looks for it, unless the name of that file is too long."""
+    target = Path(importlib.util.cache_from_source(str(path)))
+    if len(target.name.encode()) <= _LONGEST_NAME:
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(data)
 
 
 def _compile(

@@ -74,9 +74,7 @@ def unpack(file: IO[bytes], folder: Path, most_mb: int, goes_on: Callable[[], No
             try:
                 # zipfile returns no more bytes than the size in the directory, which `check` has bounded.
                 with archive.open(entry) as source, path.open("xb") as target:
-                    while block := source.read(MIB):
-                        goes_on()
-                        target.write(block)
+                    _copy(source, target, goes_on)
             except (*_BROKEN, RuntimeError) as error:
                 raise DataRefused(f"{entry.filename} cannot be unpacked: {error}") from error
 
@@ -86,12 +84,16 @@ def fetched(source: IO[bytes], sha256: str, folder: Path, goes_on: Callable[[], 
     """A copy of uploaded data in a folder of this machine. Raises OSError if its hash is not `sha256`."""
     hashed = Hashed(source)
     with tempfile.TemporaryFile(dir=folder) as copy:
-        while block := hashed.read(MIB):
-            goes_on()
-            copy.write(block)
+        _copy(hashed, copy, goes_on)
         if hashed.sha256 != sha256:
             raise OSError(f"the data {sha256} was changed or cut off: it has the hash {hashed.sha256}")
         yield copy
+
+
+def _copy(source: IO[bytes] | Hashed, target: IO[bytes], goes_on: Callable[[], None]) -> None:
+    while block := source.read(MIB):
+        goes_on()
+        target.write(block)
 
 
 def _check_end(file: IO[bytes]) -> None:

@@ -13,7 +13,8 @@ import signal
 import subprocess
 import time
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -246,23 +247,24 @@ def _measure(folder: Path) -> tuple[int, int]:
     """The size in bytes, and the number of files and folders, below a folder. The size of a file with several links
     counts once.
     """
-    size = files = 0
-    seen: set[int] = set()
-    waiting = [str(folder)]
+    files = 0
+    sizes: dict[int, int] = {}
+    for entry in _entries(str(folder)):
+        files += 1
+        if not entry.is_dir(follow_symlinks=False):
+            with suppress(FileNotFoundError):  # uv has moved or removed it
+                status = entry.stat(follow_symlinks=False)
+                sizes[status.st_ino] = status.st_size
+        elif len(entry.path) - len(str(folder)) > _LONGEST_FOLDER:
+            raise BuildFailed(f"a package holds folders of more than {_LONGEST_FOLDER} characters")
+    return sum(sizes.values()), files
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    waiting = [folder]
     while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    files += 1
-                    if entry.is_dir(follow_symlinks=False):
-                        if len(entry.path) - len(str(folder)) > _LONGEST_FOLDER:
-                            raise BuildFailed(f"a package holds folders of more than {_LONGEST_FOLDER} characters")
-                        waiting.append(entry.path)
-                        continue
-                    status = entry.stat(follow_symlinks=False)
-                    if status.st_ino not in seen:
-                        seen.add(status.st_ino)
-                        size += status.st_size
-        except FileNotFoundError:  # uv has moved or removed it
-            continue
-    return size, files
+        with suppress(FileNotFoundError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                yield entry
