@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from models.asks.validation_timeouts import Patience
+from models.asks.validation_timeouts import ValidationTimeouts
 from storage.models.spending import Budget
 
 
@@ -20,7 +20,7 @@ class AskContext(NamedTuple):
         keep: whether stored replies are used, and replies stored.
         stand_in: whether the smallest fitting reply replaces that of a server, which is not asked.
         budget: of the batch; None for no limit.
-        patience: of a validation; None if servers are waited for as long as an ask may take.
+        timeouts: of a validation; None if servers are waited for as long as an ask may take.
         since: when the call that scores began, as `time.monotonic()`: servers are asked with settings that were read
             then or later.
         has_asked: whether earlier asks of the completion were answered. Asks of such completions get the next places:
@@ -35,7 +35,7 @@ class AskContext(NamedTuple):
     keep: bool = True
     stand_in: bool = False
     budget: Budget | None = None
-    patience: Patience | None = None
+    timeouts: ValidationTimeouts | None = None
     since: float = 0.0
     number: int = 0
     has_asked: bool = False

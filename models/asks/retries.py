@@ -7,7 +7,7 @@ from itertools import count
 from time import monotonic
 
 from models.asks.rate_limits import Gate
-from models.asks.validation_timeouts import Patience
+from models.asks.validation_timeouts import ValidationTimeouts
 from models.errors import AskFailed, TokenUsage
 from models.replies.answer_json import Answer
 
@@ -18,7 +18,7 @@ async def send_with_retries(
     send: Callable[[], Awaitable[Answer]],
     look: Callable[[], Awaitable[None]],
     gate: Gate,
-    patience: Patience | None,
+    timeouts: ValidationTimeouts | None,
     pay: Callable[[TokenUsage], Awaitable[None]],
 ) -> Answer:
     """Send an ask that has a place, with retries. The last may begin when the time of an ask ends, and each has the
@@ -26,19 +26,19 @@ async def send_with_retries(
     and what `look` and `pay` raise.
     """
     began = monotonic()
-    end = began + (gate.ask_s if patience is None else patience.reply_s)
-    last_try = end if patience is None else began + patience.tries_s
+    end = began + (gate.ask_s if timeouts is None else timeouts.reply_s)
+    last_try = end if timeouts is None else began + timeouts.tries_s
     for tries in count(1):
         await gate.pause_over(end)
         try:
-            if patience is None:
+            if timeouts is None:
                 return await send()
             async with asyncio.timeout(max(end - monotonic(), 1.0)):
                 return await send()
         except TimeoutError:  # the server may only be slow, so it is not recorded as away
-            if patience is None:
+            if timeouts is None:
                 raise
-            raise patience.too_slow() from None
+            raise timeouts.too_slow() from None
         except AskFailed as error:
             _note(error, gate)
             pause_s = _pause(error, tries)

@@ -159,7 +159,7 @@ class ServerAsks:
         except SecretKeyError:
             return failed("unreachable", f"the API key of {request.name!r} cannot be decrypted: give it again", True)
         except RedisError as error:
-            if not is_away(error) or context.patience is not None:  # a proof would report an error of the grader
+            if not is_away(error) or context.timeouts is not None:  # a proof would report an error of the grader
                 raise
             return failed("unreachable", "the service's store does not answer: score it again later", True)
         finally:
@@ -175,9 +175,9 @@ class ServerAsks:
         if not (context.keep and model.keep_replies and self._spending.keeps):
             return await self._pay_model(request, context, used, asked, b"")
         digest = kept_replies.digest(model.url, model.model, model.defaults, request=data)
-        flight = context.batch, context.grader, context.project, context.patience is None, model.revision, digest
+        equal = context.batch, context.grader, context.project, context.timeouts is None, model.revision, digest
         answer, is_first = await self._equal_asks.join(
-            flight, lambda: self._find_or_pay(request, context, used, asked, digest)
+            equal, lambda: self._find_or_pay(request, context, used, asked, digest)
         )
         if is_first or not answer.spent.asks:  # nothing was sent, because the budget is used up
             return answer
@@ -264,8 +264,8 @@ class ServerAsks:
         ask.used.asks += 1
         try:
             async with ask.gate.place(context.has_asked):
-                if context.patience is not None:
-                    context.patience.check(asked.asked)
+                if context.timeouts is not None:
+                    context.timeouts.check(asked.asked)
                 has_budget = await self._spending.check(asked, currency, context)
                 if self.sends_no_more:
                     await asyncio.Event().wait()
@@ -292,9 +292,9 @@ class ServerAsks:
         began = monotonic()
         try:
             async with self._connections.of(ask.asked.project):
-                return await send_with_retries(ask.send, ask.look, ask.gate, context.patience, pay)
+                return await send_with_retries(ask.send, ask.look, ask.gate, context.timeouts, pay)
         except AskFailed as error:
-            reported = error if context.patience is None else context.patience.spent_by(ask.asked.asked, error)
+            reported = error if context.timeouts is None else context.timeouts.reported(ask.asked.asked, error)
             return ask.failed(reported, spent_by(ask.price, error.usage))
         finally:
             self._counts.waited(ask.asked.project, ask.asked.asked, monotonic() - began)

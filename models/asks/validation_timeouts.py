@@ -10,8 +10,8 @@ _ADVICE = (
 )
 
 
-class Patience:
-    """The patience of one validation. Once a server has given no reply in time, all later asks of it fail at once.
+class ValidationTimeouts:
+    """The timeouts of one validation. Once a server has given no reply in time, all later asks of it fail at once.
 
     For one event loop.
     """
@@ -31,12 +31,12 @@ class Patience:
         message = f"there was no whole reply within the {self.reply_s:g} s that a proof waits for one"
         return AskFailed("unreachable", message, True)
 
-    def spent_by(self, asked: str, error: AskFailed) -> AskFailed:
+    def reported(self, asked: str, error: AskFailed) -> AskFailed:
         """Return the error to report, with advice if the server may answer later."""
         fault = error.fault
         if not fault.retryable:
             return error
-        reported = AskFailed(
+        told = AskFailed(
             fault.kind,
             f"{fault.message}; {_ADVICE}",
             True,
@@ -45,5 +45,5 @@ class Patience:
             reply=error.reply,
             usage=error.usage,
         )
-        self._failed[asked] = reported
-        return reported
+        self._failed[asked] = told
+        return told

@@ -44,7 +44,7 @@ def scoring(
         if asked_by is not None:
             asking = asking._replace(
                 stand_in=asked_by.stand_in,
-                patience=asked_by.patience,
+                timeouts=asked_by.timeouts,
                 budget=asked_by.budget,
                 keep=asked_by.keep,
                 number=asked_by.number,

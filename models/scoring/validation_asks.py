@@ -6,7 +6,7 @@ from functools import partial
 
 from models.asks.ask_context import AskContext
 from models.asks.asker import Asker
-from models.asks.validation_timeouts import Patience
+from models.asks.validation_timeouts import ValidationTimeouts
 from models.scoring.asking_scorer import AskingScorer
 from models.scoring.other_graders import score_other
 from models.settings import ModelSettings
@@ -41,7 +41,7 @@ class ProjectAnswering:
         self._asker = asker
         self._project = project
         self._stand_in = stand_in
-        self._patience = Patience()
+        self._timeouts = ValidationTimeouts()
         self.pinned: dict[str, str] = {}
         self.at_once: set[str] = set()
 
@@ -53,7 +53,7 @@ class ProjectAnswering:
     def scorer(self, grading: Grading, asks: Sequence[str]) -> AskingScorer:
         """Return a scorer that uses the given sandbox and answers its asks."""
         allowed = {ask: self.pinned.get(ask, "") for ask in asks}
-        context = AskContext(self._project, "", _LABEL, asks=allowed, stand_in=self._stand_in, patience=self._patience)
+        context = AskContext(self._project, "", _LABEL, asks=allowed, stand_in=self._stand_in, timeouts=self._timeouts)
         return AskingScorer(lambda: nullcontext(grading), self._asker, context)
 
     def _lacks(self, ask: str) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from time import monotonic
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from redis.exceptions import RedisError
 
@@ -44,7 +44,7 @@ class AddressCache:
         """Return the addresses of a name. Raises OSError."""
         now = monotonic()
         at, task = self._found.get((project, host, port), (0.0, None))
-        if task is None or now - at > _NAME_S or (task.done() and (task.cancelled() or task.exception())):
+        if task is None or now - at > _NAME_S or _has_failed(task):
             self._found = {key: found for key, found in self._found.items() if now - found[0] <= _NAME_S}
             task = asyncio.create_task(self._look_up(project, host, port))
             self._found[project, host, port] = now, task
@@ -101,7 +101,7 @@ class Clients(Generic[Record, Client]):
         server = access.server
         name = project, key, server.revision, server.url  # not the revision alone: two records may have the same one
         task = self._used.get(name)
-        if task is None or (task.done() and (task.cancelled() or task.exception())):
+        if task is None or _has_failed(task):
             task = self._used[name] = asyncio.create_task(self._open(project, access))
         used = await asyncio.shield(task)
         used.access = access
@@ -120,19 +120,16 @@ class Clients(Generic[Record, Client]):
             key: (at, task) for key, (at, task) in self._looked_up.items() if now - at <= _FRESH_S or not task.done()
         }
         for name, task in list(self._used.items()):
-            if not task.done():
-                continue
-            if task.cancelled() or task.exception():
+            if _has_failed(task):
                 del self._used[name]
-            elif not (used := task.result()).asks and now - used.used_at >= idle_s:
+            elif task.done() and not (used := task.result()).asks and now - used.used_at >= idle_s:
                 del self._used[name]
                 await used.client.__aexit__(None, None, None)
 
     async def _current(self, project: str, key: str, since: float) -> Access[Record]:
         now = monotonic()
         at, task = self._looked_up.get((project, key), (0.0, None))
-        is_failed = task is not None and task.done() and (task.cancelled() or task.exception())
-        if task is None or at < since or is_failed or (task.done() and now - at > _FRESH_S):
+        if task is None or at < since or _has_failed(task) or (task.done() and now - at > _FRESH_S):
             task = asyncio.create_task(self._look_up(project, key))
             self._looking.add(task)
             task.add_done_callback(self._looking.discard)
@@ -155,3 +152,7 @@ class Clients(Generic[Record, Client]):
         client = self._make(access, self._settings, partial(self._names.resolve, project))
         await client.__aenter__()
         return Used(access, client)
+
+
+def _has_failed(task: asyncio.Task[Any]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)

@@ -5,7 +5,7 @@ network. So the operator must allow the name, and every address it resolves to a
 import ipaddress
 import re
 import socket
-from asyncio import get_running_loop
+from asyncio import to_thread
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
@@ -44,6 +44,11 @@ class BaseUrl(NamedTuple):
         """The host and port in a readable form."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+    @property
+    def host_header(self) -> str:
+        """The value of the header Host, which omits the scheme's default port."""
+        return self.label.removesuffix(f":{_PORTS[self.scheme]}")
 
 
 def read(base_url: str) -> BaseUrl:
@@ -102,9 +107,8 @@ def find(host: str, port: int) -> Sequence[str]:
 
 
 async def look_up(host: str, port: int) -> Sequence[str]:
-    """Resolve a name with the system's resolver."""
-    found = await get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(one[4][0]) for one in found]
+    """As `find`, without blocking the event loop."""
+    return await to_thread(find, host, port)
 
 
 async def allowed(base: BaseUrl, policy: Policy, resolve: Resolve) -> list[str]:

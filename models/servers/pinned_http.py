@@ -136,10 +136,8 @@ class PinnedHttp:
             return HttpAnswer(response.status, response.headers, await self._bounded(response.content))
 
     def _headers(self) -> dict[str, str]:
-        base = self._base
-        host = f"[{base.host}]" if ":" in base.host else base.host
         headers = {
-            "Host": host if base.port == {"http": 80, "https": 443}[base.scheme] else f"{host}:{base.port}",
+            "Host": self._base.host_header,
             "Accept": "application/json",
             "Accept-Encoding": "identity",
             "Content-Type": "application/json",

@@ -29,7 +29,7 @@ from models.asks import server_asks, server_connections
 from models.asks.ask_context import AskContext
 from models.asks.ask_counts import AskCounts
 from models.asks.asker import Asker
-from models.asks.validation_timeouts import Patience
+from models.asks.validation_timeouts import ValidationTimeouts
 from models.errors import AskFailed
 from models.replies import chat_completion, error_answers
 from models.replies.answer_json import Answer
@@ -335,7 +335,7 @@ def test_a_proof_does_not_wait_long_for_a_server_that_takes_no_connection(store:
     port = free_port()
     url = f"http://127.0.0.1:{port}/v1"
     store.models.create("default", "judge", url, "m", KEY, ModelDefaults(), 5, max_concurrency=1)
-    proof = CONTEXT._replace(patience=Patience(reply_s=20, tries_s=2))
+    proof = CONTEXT._replace(timeouts=ValidationTimeouts(reply_s=20, tries_s=2))
     with asking(store) as asker:
         began = monotonic()
         futures = [asker.ask(request(str(number)), proof, lambda: True) for number in range(20)]
@@ -348,14 +348,18 @@ def test_a_proof_does_not_wait_long_for_a_server_that_takes_no_connection(store:
         sleep(0.5)
         with ModelServer(port=port):
             assert not waiting.result(20).is_error
-            assert not asker.ask(request(), proof._replace(patience=Patience()), lambda: True).result(20).is_error
+            assert (
+                not asker.ask(request(), proof._replace(timeouts=ValidationTimeouts()), lambda: True)
+                .result(20)
+                .is_error
+            )
 
 
 def test_a_proof_does_not_wait_long_for_a_reply(store: Store, server: ModelServer) -> None:
     register(store, server, "behave:hang", timeout_s=60, max_concurrency=2)
     store.endpoints.create("default", "reward", server.base_url, "", 60, max_concurrency=2)
     server.script = Script(behave="hang")
-    proof = CONTEXT._replace(patience=Patience(reply_s=1.5, tries_s=1))
+    proof = CONTEXT._replace(timeouts=ValidationTimeouts(reply_s=1.5, tries_s=1))
     with asking(store) as asker:
         began = monotonic()
         futures = [asker.ask(request(str(number)), proof, lambda: True) for number in range(10)]
@@ -1029,7 +1033,7 @@ def test_a_store_that_is_away_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
     found = error(asker, request("2"))
     assert (found["kind"], found["retryable"]) == ("unreachable", True)
     with pytest.raises(RedisConnectionError):  # a proof is not finished: a failed ask would make the grader invalid
-        asker.ask(request("3"), CONTEXT._replace(patience=Patience()), lambda: True).result(20)
+        asker.ask(request("3"), CONTEXT._replace(timeouts=ValidationTimeouts()), lambda: True).result(20)
     began = monotonic()
     asker.close()
     assert monotonic() - began < 5
