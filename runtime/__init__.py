@@ -1,0 +1,11 @@
+"""What each process of the service has in common, API and worker alike.
+
+    starting.py         the start, and the exit codes of a process that cannot start
+    supervised.py       the end with the process that started it
+    thread_failures.py  threads that end by an exception
+    health_file.py      how a worker tells a container engine whether it can work
+    metrics.py          metrics of a process; metrics_files.py: of several behind one address
+    tracing.py          OpenTelemetry traces
+
+Logs are in `gradebox/service/logs.py`.
+"""

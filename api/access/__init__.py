@@ -1,1 +1,1 @@
-"""Access control, the concurrency limits of callers, and which external hosts the service may call."""
+"""API keys and roles, limits for callers without a known key, and callers that wait for a grader or a thread."""
