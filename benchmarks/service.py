@@ -61,15 +61,11 @@ def running(workers: int = 1, graders: Sequence[str] = threads.GRADERS, **settin
         url = process.stdout.readline().partition(" at ")[2].split()[0]
         key = (folder / "api-key").read_text().strip()
         with Client(url, key) as client:
+            one = threads.some(1)  # for test runs, with the metadata that the graders read
             for grader in graders:
-                client.graders.create.function(key=grader, fn=threads.source(grader), isolation="batch", threads=_one())
+                client.graders.create.function(key=grader, fn=threads.source(grader), isolation="batch", threads=one)
             yield Service(url, key, process.pid, client)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(STOP_S)
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _one() -> list[dict[str, object]]:
-    """A thread for test runs, with the metadata that the graders read."""
-    return threads.some(1, "regex")

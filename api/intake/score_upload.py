@@ -17,7 +17,6 @@ from storage.spool.blocks import lines_of
 MOST_SCORES = 100_000  # per request
 _NOTHING = "nothing of this request was recorded"
 _TYPES = ' (the number 1 and the text "1" are two ids)'
-_TWO = 2
 
 Id = str | int
 _Score = Annotated[float, msgspec.Meta(ge=-1.7976931348623157e308, le=1.7976931348623157e308)]
@@ -90,7 +89,7 @@ class _Threads:
         for index, line in enumerate(lines_of(threads)):
             if (of := thread_ids.read_id(line)) is None:
                 continue
-            if of in by_id and len(found := self.indices.setdefault(of, [])) < _TWO:
+            if of in by_id and len(found := self.indices.setdefault(of, [])) < 2:
                 found.append(index)
                 self.ids[index] = of
             elif index in by_index:
@@ -107,7 +106,7 @@ def _index(number: int, one: _Line, count: int, there: _Threads) -> int:
     if not of:
         types = _TYPES if isinstance(one.id, int) or one.id.removeprefix("-").isdigit() else ""
         raise invalid(f"line {number}: the batch has no thread with the id {one.id!r:.80}{types}: {_NOTHING}")
-    if len(of) == _TWO:
+    if len(of) == 2:
         raise invalid(
             f"line {number}: the id {one.id!r:.80} is that of threads {of[0]} and {of[1]}: {_NOTHING}; name them by "
             "`index`"

@@ -228,7 +228,7 @@ class TrlReward:
     """A function for `reward_funcs`. It can be pickled, including the URL and the API key of its client."""
 
     def __init__(
-        self, score: _Score, policy: RewardPolicy, name: str, columns: Collection[str] | None, of_groups: bool = False
+        self, score: _Score, policy: RewardPolicy, name: str, columns: Collection[str] | None, of_groups: bool
     ) -> None:
         """`of_groups`: whether the generations of a prompt are scored together."""
         self.__name__ = self.__qualname__ = name  # the trainer logs it under this name

@@ -116,7 +116,7 @@ def generations(
 class VerlBatchReward:
     """A `compute_score` for verl's reward manager "batch"."""
 
-    def __init__(self, key: str, score: _Score, columns: Columns, of_groups: bool = False) -> None:
+    def __init__(self, key: str, score: _Score, columns: Columns, of_groups: bool) -> None:
         """`of_groups`: whether the generations of a prompt are scored together."""
         self.__name__ = self.__qualname__ = key
         self._columns = columns

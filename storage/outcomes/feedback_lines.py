@@ -5,6 +5,7 @@ and only a few of their fields are decoded.
 """
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
@@ -21,7 +22,6 @@ from storage.outcomes import outcomes
 from storage.spool.blocks import lines_of
 from storage.spool.spool import Spool
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SEEN_BYTES = 1024 * 1024  # scanned bytes that a block is made of
 _HALVES = re.compile(rb"(\\\\)|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")  # of surrogate pairs, which graders receive
 _encode = msgspec.json.encode
@@ -166,7 +166,7 @@ def _value(thread: bytes) -> bytes:
     Scores may be recorded for a thread that is not JSON. Copied as it is, that text could close the object around it
     and add members that the service did not write.
     """
-    bare = thread.strip().removeprefix(_BYTE_ORDER_MARK)
+    bare = thread.strip().removeprefix(BOM_UTF8)
     try:
         _check(_HALVES.sub(lambda found: found[1] or b"", bare))
     except (msgspec.DecodeError, RecursionError):
