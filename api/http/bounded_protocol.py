@@ -2,20 +2,18 @@
 wait to be read, and the number of connections.
 """
 
-import json
 import socket
 import sys
 from asyncio import TimerHandle, Transport
-from http import HTTPStatus
 from itertools import chain
 from typing import Any, ClassVar
 
 from httptools import HttpRequestParser
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from api.access.strangers import WAITS
 from api.access.tenants import tenant_of
-from api.http.problems import ProblemError, members_of
+from api.http.problems import problem_bytes
 from api.http.reading import Reading
 from api.http.tenant_memory import TenantMemory
 from api.telemetry.requests import Refusals
@@ -352,12 +350,3 @@ def _bound_unsent(transport: Transport) -> None:
     connection = transport.get_extra_info("socket")
     if connection.family in (socket.AF_INET, socket.AF_INET6):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
-
-
-def problem_bytes(status: int, name: str, detail: str) -> bytes:
-    """A complete response that ends its connection, for use below the application, where requests have no ids."""
-    body = json.dumps(members_of(ProblemError(status, name, detail))).encode()
-    head = [b"content-type: application/problem+json", b"content-length: %d" % len(body), b"connection: close"]
-    if status == HTTPStatus.SERVICE_UNAVAILABLE:
-        head.append(b"retry-after: 1")
-    return STATUS_LINE[status] + b"\r\n".join([*head, b"", body])

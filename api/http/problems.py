@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.websockets import WebSocketDisconnect
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.protocols.utils import ClientDisconnected
 
 from api.http.request_id import HEADER, request_id
@@ -138,6 +139,15 @@ def members_of(problem: ProblemError, number: str = "") -> dict[str, Any]:
         "request_id": number,
         **problem.members,
     }
+
+
+def problem_bytes(status: int, name: str, detail: str) -> bytes:
+    """A complete response that ends its connection, for use below the application, where requests have no ids."""
+    body = msgspec.json.encode(members_of(ProblemError(status, name, detail)))
+    head = [b"content-type: " + MEDIA_TYPE.encode(), b"content-length: %d" % len(body), b"connection: close"]
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        head.append(b"retry-after: 1")
+    return STATUS_LINE[status] + b"\r\n".join([*head, b"", body])
 
 
 def add_handlers(app: FastAPI) -> None:

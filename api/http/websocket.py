@@ -14,7 +14,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import CloseCode, Frame
 
 from api.access.tenants import tenant_of
-from api.http.bounded_protocol import problem_bytes
+from api.http.problems import problem_bytes
 from api.http.reading import Reading
 from api.http.tenant_memory import TenantMemory
 from api.telemetry.requests import Refusals
