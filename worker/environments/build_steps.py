@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from gradebox.schemas import EnvironmentPackage
 from sandbox import shared_folders
@@ -20,13 +20,8 @@ from worker.environments.data_zip import DataRefused, unpack
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed, Uv
 
-
-class ArchiveStore(Protocol):
-    """A store of built environments."""
-
-    def keep(self, sha256: str, archive: Readable) -> None:
-        """Stores the content of an environment."""
-
+Keep = Callable[[str, Readable], None]
+"""Stores the content of an environment, which has this SHA-256."""
 
 ReportStep = Callable[[str], None]
 """Called with the current step a few times a second. Raises if the build is not wanted any more."""
@@ -35,12 +30,12 @@ ReportStep = Callable[[str], None]
 def build(
     requirements: Sequence[str],
     pool: Pool,
-    archives: ArchiveStore,
+    keep: Keep | None,
     settings: EnvironmentSettings,
     report_step: ReportStep,
     data: IO[bytes] | None = None,
 ) -> Made:
-    """Builds an environment from requirements and a zip file of data, and stores it.
+    """Builds an environment from requirements and a zip file of data. `keep` stores it; None for this machine alone.
 
     Raises:
         BuildFailed: the environment cannot be built from them.
@@ -71,8 +66,9 @@ def build(
         goes_on("packing", size)
         with tempfile.TemporaryFile(dir=staged.parent) as archive:
             sha256 = installed_files.pack(staged, archive, lambda: goes_on("packing"))
-            archive.seek(0)
-            archives.keep(sha256, _Read(archive, lambda: goes_on("storing")))
+            if keep is not None:
+                archive.seek(0)
+                keep(sha256, _Read(archive, lambda: goes_on("storing")))
         pool.environments.adopt(staged, sha256)
     return Made(packages, sha256, PYTHON, size, files)
 

@@ -20,8 +20,7 @@ MOST_MB = 4000  # the limit of zip files without the zip64 extension
 _END = struct.Struct("<4s4H2LH")  # the end record: signature, disks, entries, directory size and offset, comment length
 _COMMENT_BYTES = 0xFFFF
 _LOCATOR_BYTES = 20  # before the end record, in a zip file with the zip64 extension
-_MOST_ENTRIES = ENVIRONMENT_FILES
-_DIRECTORY_BYTES = 16 * MIB  # more than _MOST_ENTRIES entries take if their paths have usual lengths
+_DIRECTORY_BYTES = 16 * MIB  # more than ENVIRONMENT_FILES entries take if their paths have usual lengths
 _ENCRYPTED = 0x1
 _BROKEN = (BadZipFile, NotImplementedError, EOFError, ValueError, struct.error, zlib.error)  # of zipfile, for bad files
 
@@ -114,7 +113,7 @@ def _check_end(file: IO[bytes]) -> None:
     is_large = tail[max(0, at - _LOCATOR_BYTES) : at].startswith(b"PK\6\7")
     if not is_large and length <= _DIRECTORY_BYTES and begins >= 0:
         file.seek(begins)
-        if file.read(length).count(b"PK\1\2") <= _MOST_ENTRIES:  # the signature of an entry
+        if file.read(length).count(b"PK\1\2") <= ENVIRONMENT_FILES:  # the signature of an entry
             return
     raise DataRefused(f"there are too many files in the data: an environment may have {ENVIRONMENT_FILES}")
 

@@ -11,18 +11,10 @@ import msgspec
 
 from sandbox.environments import BUILT_FOR, EnvironmentFolders
 from sandbox.pool.pool import Pool
-from storage.spool.file_store import Readable
 from worker.environments.build_steps import ReportStep, build
 from worker.environments.settings import EnvironmentSettings
 
 _NOTE = ".run-"  # the beginning of a note's name
-
-
-class _Nowhere:
-    """An archive store that stores nothing: a built environment stays in its folder on this machine."""
-
-    def keep(self, sha256: str, archive: Readable) -> None:
-        """Does nothing."""
 
 
 class Built(msgspec.Struct, frozen=True):
@@ -53,7 +45,7 @@ def environment_of(
     note = folders.folder / f"{_NOTE}{hashlib.sha256(json.dumps(asked).encode()).hexdigest()}"
     if (before := _built_before(folders, note)) is not None:
         return before
-    made = build(requirements, pool, _Nowhere(), settings, report_step, None if data is None else BytesIO(data))
+    made = build(requirements, pool, None, settings, report_step, None if data is None else BytesIO(data))
     built = Built(made.sha256, [package.name for package in made.packages])
     whole = note.with_suffix(".new")
     whole.write_bytes(msgspec.json.encode(built))

@@ -61,7 +61,7 @@ def builds(builder: Pool, kept: Kept) -> Builds:
     def builds(wheels: Path | None, requirements: Sequence[str], data: bytes | None = None, **settings: object) -> Made:
         index = {"environments_index": wheels.as_uri()} if wheels else {}
         told = EnvironmentSettings.model_validate({**index, **settings})
-        return build(requirements, builder, kept, told, lambda _: None, None if data is None else io.BytesIO(data))
+        return build(requirements, builder, kept.keep, told, lambda _: None, None if data is None else io.BytesIO(data))
 
     return builds
 
