@@ -16,10 +16,11 @@ async def read_form(request: Request, limit: int = REQUEST_BYTES) -> dict[str, s
     if bodies.media_type(request) != "application/x-www-form-urlencoded":
         raise bodies.unsupported(request, "application/x-www-form-urlencoded")
     body = await bodies.read(request, limit)
-    return await bodies.worked_on(len(body), _fields, body)
+    return await bodies.worked_on(len(body), fields_of, body)
 
 
-def _fields(body: bytes) -> dict[str, str]:
+def fields_of(body: bytes) -> dict[str, str]:
+    """Parse the fields of a form's body. Raises ProblemError."""
     sent = body.split(b"&", _FIELDS)
     if len(sent) > _FIELDS:
         raise invalid(f"the form has more than {_FIELDS} fields")

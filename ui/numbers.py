@@ -55,7 +55,7 @@ async def compare(request: Request) -> Response:
         found=found,
         sources=sources,
         asked=asked,
-        heat=_heat(found.pair_counts),
+        heat=heat_map(found.pair_counts),
         reasons=reasons,
     )
 
@@ -70,7 +70,7 @@ class _Pairs:
     high: float
 
 
-def _heat(found: PairCounts | None) -> list[list[_Pairs]]:
+def heat_map(found: PairCounts | None) -> list[list[_Pairs]]:
     """A row for each part of the first score, the highest first, as an axis is drawn."""
     if found is None:
         return []
@@ -144,7 +144,7 @@ async def agreement(request: Request) -> Response:
         return page("agreement.html", visit=who, here="batches", found=None, cells=[], heat=[], **values)
     answer = await numbers.agreement(request, who.services, who.project, batch.id, label, grader, threshold)
     found = Agreement.model_validate_json(bytes(answer.body))
-    values |= {"found": found, "cells": _cells(found), "heat": _heat(found.pair_counts)}
+    values |= {"found": found, "cells": _cells(found), "heat": heat_map(found.pair_counts)}
     return page("agreement.html", visit=who, here="batches", **values)
 
 

@@ -46,11 +46,6 @@ def _terms(batch: Batch) -> AskTerms:
     return AskTerms(budget, batch.keep_replies)
 
 
-def _kept(once: Once | None) -> bytes:
-    """The answer to store, which is empty: a repeated request gets the batch as it is then."""
-    return b"" if once is None else idempotent(once, b"")
-
-
 def is_retryable(outcome: Outcome) -> bool:
     """Whether another attempt may give a score."""
     return outcome.error is not None and outcome.error.retryable
@@ -203,7 +198,8 @@ class Retries:
         table = frozen.table or self._spool.read_table(batch.id, frozen.table_name)
         chunks, done = frozen_batch.part(table)
         tallies = map(pack, [*found.rest, *found.tallies])
-        return len(found.units), [msgspec.msgpack.encode(again), frozen.value, _kept(once), chunks, done, *tallies]
+        kept = b"" if once is None else idempotent(once, b"")  # a repeated request gets the batch as it is then
+        return len(found.units), [msgspec.msgpack.encode(again), frozen.value, kept, chunks, done, *tallies]
 
     def _found(self, batch_id: str, plan: Plan, attempts: list[int], frozen: Frozen) -> _Found:
         found = _Found([Tally() for _ in plan.scorers], [], [])

@@ -4,7 +4,7 @@ import threading
 from collections import Counter
 
 
-class Underway:
+class UploadBytes:
     """Counts the bytes of each project. Thread-safe."""
 
     def __init__(self) -> None:

@@ -6,12 +6,12 @@ import pytest
 
 from gradebox.schemas.comparison import PairCounts
 from storage.statistics.summary import BINS, bin_of
-from ui.numbers import _heat
+from ui.numbers import heat_map
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-1.0, 1.0), (0.1, 0.7), (1e-9, 3e9), (0.0, 5e-324)])
 def test_a_cell_of_the_heat_map_links_to_the_scores_that_it_counts(low: float, high: float) -> None:
-    row = _heat(PairCounts(low=low, high=high, counts=[[1] * BINS] * BINS))[0]
+    row = heat_map(PairCounts(low=low, high=high, counts=[[1] * BINS] * BINS))[0]
     chance = random.Random(1)
     edges = [score for cell in row for score in (cell.low, cell.high)]
     scores = [*edges, *(low + (high - low) * number / 20 for number in range(21))]

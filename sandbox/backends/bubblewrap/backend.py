@@ -17,7 +17,7 @@ from sandbox import image, limits
 from sandbox.backends.base import COMMAND
 from sandbox.backends.bubblewrap import bwrap_run
 from sandbox.backends.bubblewrap.bwrap_run import START_S, BwrapRun
-from sandbox.backends.bubblewrap.first_process import First
+from sandbox.backends.bubblewrap.first_process import FirstProcess
 from sandbox.backends.bubblewrap.sandbox import BubblewrapSandbox
 from sandbox.backends.bubblewrap.zygote import Zygote
 from sandbox.errors import InfrastructureError, IsolationUnavailable, SandboxError
@@ -154,7 +154,9 @@ class Bubblewrap:
             return None
         return self.cgroups.make(limits.PROCESSES + limits.OWN_PROCESSES + _OUTSIDE, self._settings.cpus)
 
-    def _execute(self, uid: int, channel: socket.socket, cgroup: Cgroup | None, environment: Path | None) -> First:
+    def _execute(
+        self, uid: int, channel: socket.socket, cgroup: Cgroup | None, environment: Path | None
+    ) -> FirstProcess:
         """Starts a new interpreter in new namespaces."""
         prepared = self._command(uid, environment, bwrap_run.with_read_only_null)
         command = bwrap_run.without_cores([*prepared, "--die-with-parent"])
@@ -168,7 +170,7 @@ class Bubblewrap:
             raise
         return built
 
-    def _fork(self, uid: int, channel: socket.socket, cgroup: Cgroup | None, environment: Path | None) -> First:
+    def _fork(self, uid: int, channel: socket.socket, cgroup: Cgroup | None, environment: Path | None) -> FirstProcess:
         """Forks the zygote. The copy enters the namespaces of a process that waits there until the copy has entered.
 
         When this process dies, the other ends of the waiting process's descriptors close, and it exits. A signal at the

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from sandbox import image, limits
 from sandbox.backends.base import AT_START
-from sandbox.backends.bubblewrap.first_process import First
+from sandbox.backends.bubblewrap.first_process import FirstProcess
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.image import Image
 
@@ -30,7 +30,7 @@ _MOUNT_NULL = 'mount --bind /dev/null /dev/null && mount -o remount,bind,ro /dev
 _NO_CAPABILITIES = f"\nCapEff:\t{0:016x}\n"
 
 
-class BwrapRun(First):
+class BwrapRun(FirstProcess):
     """Namespaces and mounts made by bubblewrap, and in them a first process, which waits until `go`.
 
     Attributes:

@@ -6,7 +6,7 @@ import signal
 from contextlib import suppress
 
 
-class First:
+class FirstProcess:
     """The first process, held by a descriptor so that signals never hit another process.
 
     When it exits, the kernel kills all other processes of its namespace.

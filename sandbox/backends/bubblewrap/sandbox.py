@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Callable
 
-from sandbox.backends.bubblewrap.first_process import First
+from sandbox.backends.bubblewrap.first_process import FirstProcess
 from sandbox.errors import StillRunning
 from sandbox.kernel.cgroups import Cgroup
 from sandbox.kernel.memory_monitor import Monitor
@@ -20,7 +20,7 @@ class BubblewrapSandbox:
     def __init__(
         self,
         channel: socket.socket,
-        first: First,
+        first: FirstProcess,
         cgroup: Cgroup | None,
         monitor: Monitor,
         seen: Seen,

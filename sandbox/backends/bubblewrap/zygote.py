@@ -18,7 +18,7 @@ from sandbox import image
 from sandbox.backends.base import INTERPRETER
 from sandbox.backends.bubblewrap import bwrap_run
 from sandbox.backends.bubblewrap.bwrap_run import START_S, BwrapRun, is_read_only
-from sandbox.backends.bubblewrap.first_process import First
+from sandbox.backends.bubblewrap.first_process import FirstProcess
 from sandbox.errors import InfrastructureError
 from sandbox.guest.zygote import ASKED, MOST_TOLD
 from sandbox.image import Image
@@ -57,7 +57,9 @@ class Zygote:
         """Wraps an ordinary user's command so that the user namespaces it makes belong to the zygote's namespace."""
         return [nsenter, f"--user=/proc/{self.pid}/ns/user", "--preserve-credentials", "--", *command]
 
-    def fork(self, uid: int, made: First, channel: socket.socket, cgroup: Cgroup | None, program: bytes) -> First:
+    def fork(
+        self, uid: int, made: FirstProcess, channel: socket.socket, cgroup: Cgroup | None, program: bytes
+    ) -> FirstProcess:
         """Forks pid 1 of a new sandbox.
 
         Args:
@@ -80,7 +82,7 @@ class Zygote:
             raise InfrastructureError(
                 f"a sandbox could not be forked: {reported.decode() or 'the zygote did not answer'}"
             )
-        forked = First(0, found[0])
+        forked = FirstProcess(0, found[0])
         try:
             forked.pid = _pid(forked.pidfd)
             _look_at(forked.pid, made.pid, uid, cgroup)

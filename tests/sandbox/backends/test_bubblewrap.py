@@ -21,7 +21,7 @@ from gradebox.schemas import Isolation
 from sandbox import image
 from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox, bwrap_run, zygote
 from sandbox.backends.bubblewrap.bwrap_run import BwrapRun
-from sandbox.backends.bubblewrap.first_process import First
+from sandbox.backends.bubblewrap.first_process import FirstProcess
 from sandbox.errors import InfrastructureError, StillRunning
 from sandbox.grader_source import GraderSource
 from sandbox.grading.channel import Ended
@@ -445,7 +445,7 @@ def test_a_copy_that_cannot_enter_says_why_and_the_zygote_goes_on(forking: Bubbl
     assert forking.zygote is not None
     uid = 200_000 if os.geteuid() == 0 else 0
     ours, theirs = socket.socketpair()
-    here = First(os.getpid(), os.pidfd_open(os.getpid()))
+    here = FirstProcess(os.getpid(), os.pidfd_open(os.getpid()))
     with (
         ours,
         theirs,
@@ -513,7 +513,7 @@ def test_one_that_does_not_exit_keeps_what_it_has(forking: Bubblewrap, monkeypat
     give_back = forking._give_back
     monkeypatch.setattr(forking, "_give_back", lambda uid: [give_back(uid), given_back.append(uid)])  # type: ignore[func-returns-value]
     with monkeypatch.context() as patch:
-        patch.setattr(First, "kill", lambda _: None)
+        patch.setattr(FirstProcess, "kill", lambda _: None)
         for _ in range(2):
             with pytest.raises(StillRunning, match=r"has not exited within 0\.1 s"):
                 made.end()
