@@ -7,15 +7,14 @@ large.
 
 import os
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 from sandbox.errors import IsolationUnavailable
+from sandbox.kernel.process_tree import family, read_proc
 
 _CHILDREN = Path("/proc/thread-self/children")
 _LOOK_S = 0.05
-_MOST_PROCESSES = 1024  # more than a sandbox may have
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -85,35 +84,13 @@ def memory_of(pid: int, enough: int) -> int:
     return resident if resident <= enough else sum(_proportional(one) for one in pids)
 
 
-def family(pid: int) -> list[int]:
-    """A process and its descendants; bounded, in case they fork faster than they can be followed."""
-    found = [pid]
-    for current in found:  # the list grows during the loop
-        with suppress(OSError):  # the process has exited meanwhile
-            for children in Path(f"/proc/{current}/task").glob("*/children"):
-                found.extend(map(int, read(children).split()))
-        if len(found) > _MOST_PROCESSES:
-            break
-    return found
-
-
 def _resident(pid: int) -> int:
-    fields = read(Path(f"/proc/{pid}/statm")).split()
+    fields = read_proc(Path(f"/proc/{pid}/statm")).split()
     return int(fields[1]) * _PAGE_BYTES if len(fields) > 1 else 0
 
 
 def _proportional(pid: int) -> int:
-    for line in read(Path(f"/proc/{pid}/smaps_rollup")).splitlines():
+    for line in read_proc(Path(f"/proc/{pid}/smaps_rollup")).splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024
     return _resident(pid)  # the process is hidden (not dumpable), as the supervisor is
-
-
-def read(path: Path) -> str:
-    """The content of a file in /proc; empty if the process has exited meanwhile. A process may have any bytes as its
-    name, which `stat` contains.
-    """
-    try:
-        return path.read_text("utf-8", "replace")
-    except OSError:
-        return ""

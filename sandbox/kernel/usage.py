@@ -8,7 +8,7 @@ from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
-from sandbox.kernel.memory_monitor import family, read
+from sandbox.kernel.process_tree import family, read_proc
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PRESSURE = Path("/proc/pressure/cpu")
@@ -88,4 +88,4 @@ def _processor_s(pid: int) -> float:
 
 def _fields(stat: Path) -> list[str]:
     """The fields after the name; none if the process has exited."""
-    return read(stat).rpartition(")")[2].split()
+    return read_proc(stat).rpartition(")")[2].split()

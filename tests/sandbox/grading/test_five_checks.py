@@ -17,7 +17,7 @@ from sandbox.grading import five_checks, processor_watch
 from sandbox.grading.channel import Stopping
 from sandbox.grading.session import Session
 from sandbox.kernel import usage
-from sandbox.kernel.memory_monitor import family
+from sandbox.kernel.process_tree import family
 from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
 

@@ -23,7 +23,7 @@ from sandbox.grader_source import GraderSource
 from sandbox.grading import session as session_module
 from sandbox.grading.grading import Grading
 from sandbox.grading.grading_call import GradingCall
-from sandbox.kernel.memory_monitor import family
+from sandbox.kernel.process_tree import family
 from sandbox.limits import STDOUT_BYTES
 from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
