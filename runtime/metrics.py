@@ -23,7 +23,7 @@ from runtime.errors import CannotStart
 SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0)
 """The upper bounds of the buckets of durations."""
 REST = "(rest)"  # no project or grader has this key
-_GRADERS = 200
+_MOST = 200
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -73,11 +73,24 @@ class Metrics:
         resident.labels(role, f"{socket.gethostname()}:{os.getpid()}").set_function(_resident_bytes)
 
 
+class FirstLabels:
+    """The labels of the first 200 graders or servers of all projects. All further ones are counted together."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, str]] = set()
+
+    def of(self, project: str, name: str) -> tuple[str, str]:
+        """The labels to count a grader or server of a project by: its own, or `REST` twice."""
+        if len(self._known) < _MOST:
+            self._known.add((project, name))
+        return (project, name) if (project, name) in self._known else (REST, REST)
+
+
 class Completions:
-    """Outcomes by grader, for the first 200 graders. All further graders are counted together as `REST`."""
+    """Outcomes by grader."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._known: set[tuple[str, str]] = set()
+        self._labels = FirstLabels()
         self._outcomes = Counter(
             "gradebox_completions",
             "Outcomes by grader: scored, not_applicable, or the kind of error.",
@@ -97,14 +110,11 @@ class Completions:
         """Counts outcomes of one grader: those with a score, those that the grader does not apply to, and errors by
         kind.
         """
-        if (project, grader) not in self._known:
-            if len(self._known) >= _GRADERS:
-                project = grader = REST
-            self._known.add((project, grader))
+        labels = self._labels.of(project, grader)
         for kind, count in {"scored": scored, "not_applicable": not_applicable, **errors}.items():
             if count:
-                self._outcomes.labels(project, grader, kind).inc(count)
-        self._seconds.labels(project, grader).inc(run_ms / 1000)
+                self._outcomes.labels(*labels, kind).inc(count)
+        self._seconds.labels(*labels).inc(run_ms / 1000)
 
 
 class CannotListen(CannotStart):

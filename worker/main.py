@@ -3,7 +3,6 @@
 import os
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
 
 import structlog
 from redis.exceptions import RedisError
@@ -60,7 +59,7 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     heartbeat = Heartbeat(store, dispatch, metrics)
     context = WorkerContext(store, pool, dispatch, heartbeat, metrics, stop_s=own.stop_s)
     use(context)
-    threads: list[_WorkerThread] = [
+    threads: list[EnvironmentBuilder | ScoringThread | JanitorThread | Heartbeat | Presence | MetricsFile] = [
         EnvironmentBuilder(context, EnvironmentSettings()),
         *unserved_threads(context, own.asking_chunks),
         *_asking_threads(context, own.asking_chunks),
@@ -93,13 +92,3 @@ def _asking_threads(context: WorkerContext, asking_chunks: int) -> list[ScoringT
     context.asker = asker_of(context.store, ModelSettings(), context.pool, waits_for_store=True)
     context.metrics.registry.register(context.asker.counts.registry)
     return asking_threads(context, asking_chunks)
-
-
-class _WorkerThread(Protocol):
-    """A thread that runs as long as the worker."""
-
-    def start(self) -> None:
-        """Starts the thread."""
-
-    def end(self) -> None:
-        """Ends the thread, or asks it to end."""

@@ -21,7 +21,7 @@ def test_outcomes_are_counted_by_grader_and_kind_of_error() -> None:
 
 
 def test_graders_beyond_a_number_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "_GRADERS", 3)
+    monkeypatch.setattr(metrics, "_MOST", 3)
     counted = Metrics("worker")
     for number in (0, 1, 2, 3, 4, 1):
         counted.completions.add("p", f"g{number}", 1, 0, {}, 1.0)
