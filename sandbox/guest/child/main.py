@@ -371,16 +371,15 @@ async def _end_tasks() -> None:
     """
     import asyncio
 
-    own, loop = asyncio.current_task(), asyncio.get_running_loop()
+    own = asyncio.current_task()
     assert own is not None
     left = asyncio.all_tasks() - {own}
     for task in left:
         task.cancel()
-    if left or own.cancelling() or loop._ready:  # type: ignore[attr-defined]
-        for _ in range(2 + len(left)):  # a task may wait for another one; a generator that was left ends in a new one
-            with suppress(asyncio.CancelledError):
-                await asyncio.sleep(0)
-            if all(task.done() for task in left) and not loop._ready:  # type: ignore[attr-defined]
-                break
-        while own.uncancel():
-            pass
+    for _ in range(2 + len(left)):  # a task may wait for another one; a generator that was left ends in a new one
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        if len(asyncio.all_tasks()) == 1:
+            break
+    while own.uncancel():
+        pass
