@@ -51,6 +51,21 @@ def test_a_page_goes_on_behind_a_batch_that_was_deleted(store: Store) -> None:
     assert [batch.id for batch in store.batches.newest("default", 3, before=ids[2])] == ids[3:]
 
 
+def test_the_batches_of_a_grader_are_found_without_reading_all_records_of_the_frozen_others(
+    store: Store, redis: Redis
+) -> None:
+    exact, other = wanted(store, "exact"), wanted(store, "other")
+    ids = [accept(store, 1, grader) for grader in (exact, other, other, other)]
+    finish_all(store)
+    for batch in ids:
+        store.freezer.freeze(batch)
+    ids.append(accept(store, 1, exact))
+    redis.config_resetstat()
+    assert [batch.id for batch in store.batches.newest("default", 9, grader="exact", version=1)] == [ids[4], ids[0]]
+    assert redis.info("commandstats")["cmdstat_hgetall"]["calls"] == 2
+    assert store.batches.newest("default", 9, grader="exact", version=2) == []
+
+
 def test_a_batch_of_another_project_is_not_found(store: Store) -> None:
     batch = accept(store, 1)
     for ask in (store.batches.get, store.batches.cancel, store.batches.delete):
