@@ -19,6 +19,7 @@ from storage.errors import NotFound
 from storage.spool.disk import create_private
 
 EVERY_PROJECT = "*"
+REVOKED = 1000  # revoked keys that are listed, beside the last one
 _log = structlog.get_logger(__name__)
 
 
@@ -50,7 +51,7 @@ class ApiKeys:
         return _shown(record, token)
 
     def all(self) -> list[ApiKey]:
-        """All keys, including revoked ones, oldest first."""
+        """All keys, including the newest revoked ones, oldest first."""
         records = (msgspec.json.decode(value, type=_Record) for value in self._redis.hvals(redis_keys.API_KEYS))
         return [_shown(record) for record in sorted(records, key=lambda record: record.created_at)]
 
@@ -59,7 +60,7 @@ class ApiKeys:
         return bool(self._redis.exists(redis_keys.API_KEYS))
 
     def revoke(self, key_id: str) -> None:
-        """Revokes a key, at once and permanently, even if Redis is full.
+        """Revokes a key, at once and permanently, even if Redis is full. Of many revoked keys, the oldest are removed.
 
         Raises:
             NotFound: there is no such key.
@@ -71,6 +72,8 @@ class ApiKeys:
         record.revoked = True  # nothing else of a key ever changes
         line = self._audit.arguments(EVERY_PROJECT, "key.revoke", key_id)
         script(self._redis, "revoke_key")(args=[key_id, msgspec.json.encode(record), *line])
+        if old := [key.id for key in self.all() if key.revoked and key.id != key_id][:-REVOKED]:
+            self._redis.hdel(redis_keys.API_KEYS, *old)
 
     def find(self, token: str) -> ApiKey | None:
         """The key with this secret, unless it is revoked."""

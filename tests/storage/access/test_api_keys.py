@@ -59,6 +59,19 @@ def test_a_revoked_key_is_worthless_and_still_listed(store: Store) -> None:
     assert [key.revoked for key in store.api_keys.all()] == [True]
 
 
+def test_of_many_revoked_keys_the_oldest_are_removed_but_not_the_last_to_be_revoked(store: Store, redis: Redis) -> None:
+    valid, last = secret_of(store, "default"), secret_of(store, "default")
+    record = json.loads(next(iter(redis.hvals(redis_keys.API_KEYS))))
+    for number in range(1001):
+        younger = {"id": f"{number:04}", "revoked": True, "created_at": f"{3000 + number}-01-01T00:00:00Z"}
+        redis.hset(redis_keys.API_KEYS, f"{number:04}", json.dumps(record | younger))
+    store.api_keys.revoke(last.split("_")[1])
+    ids = [key.id for key in store.api_keys.all()]
+    assert ids == [valid.split("_")[1], last.split("_")[1], *(f"{number:04}" for number in range(1, 1001))]
+    assert store.api_keys.find(valid) is not None
+    assert store.api_keys.find(last) is None
+
+
 def test_a_key_is_revoked_although_redis_is_full(store: Store) -> None:
     secret = secret_of(store, "default")
     acting.set({"key": "k", "address": "", "request_id": "r"})
