@@ -1,13 +1,14 @@
 """The data folder of a service. One service uses it at a time."""
 
 import fcntl
+import hashlib
 import os
 import shutil
 import stat
 import tempfile
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,7 +101,7 @@ def hold(path: Path) -> Iterator[DataFolder]:
     try:
         _take(lock, path)
         if len(os.fsencode(path / "redis.sock")) > SOCKET_PATH_BYTES:
-            sockets = Path(tempfile.mkdtemp(prefix="gradebox-"))
+            sockets = _short_folder(path)
         folder = DataFolder(path, lock, sockets)
         folder.close_to_others()
         yield folder
@@ -108,6 +109,20 @@ def hold(path: Path) -> Iterator[DataFolder]:
         os.close(lock)
         if sockets != path:
             shutil.rmtree(sockets, ignore_errors=True)
+
+
+def _short_folder(path: Path) -> Path:
+    """A folder with a short path that no other user can enter. Its name is always the same for the data folder `path`,
+    so that a killed service leaves no more than one.
+    """
+    name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir(), f"gradebox-{name}")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    there = folder.lstat()
+    if there.st_uid == os.geteuid() and there.st_mode == stat.S_IFDIR | 0o700:
+        return folder
+    return Path(tempfile.mkdtemp(prefix="gradebox-"))  # another user has the name
 
 
 def _change_mode(path: Path, mode: int) -> None:

@@ -55,6 +55,25 @@ def test_a_path_too_long_for_a_socket_gets_a_private_place_for_it(tmp_path: Path
     assert not folder.sockets.exists()
 
 
+@pytest.mark.parametrize("mode", [0o700, 0o770])
+def test_a_killed_service_leaves_its_place_for_the_socket_to_the_next(tmp_path: Path, mode: int) -> None:
+    code = (
+        "import os, sys; from pathlib import Path; from gradebox.service.data_folder import hold\n"
+        "with hold(Path(sys.argv[1])) as folder:\n"
+        "    print(folder.sockets, flush=True); os.kill(os.getpid(), 9)"
+    )
+    data = tmp_path / ("x" * 100)
+    command = [sys.executable, "-c", code, str(data)]
+    root = Path(__file__).parents[3]
+    left = Path(subprocess.run(command, check=False, cwd=root, capture_output=True, text=True).stdout.strip())
+    left.chmod(mode)
+    with hold(data) as folder:
+        assert (folder.sockets == left) == (mode == 0o700)  # nobody else must be able to enter it
+    assert left.exists() == (mode != 0o700)
+    if left.exists():
+        left.rmdir()
+
+
 def test_logs_of_processes_that_are_no_more_are_removed(tmp_path: Path) -> None:
     with hold(tmp_path) as folder:
         kept = folder.log("api")
