@@ -51,7 +51,9 @@ class Archives:
         return transaction(self._redis, want, redis_keys.CONDEMNED_ARCHIVES)
 
     def sweep(self, named: set[str]) -> list[str]:
-        """Removes all archives that are not in `named` and were not wanted recently; returns what was removed."""
+        """Removes all archives that are not in `named` and were not wanted recently; returns what was removed. Of those
+        in `named`, removes what killed writers left.
+        """
         wanted: Any = self._redis.zrange(redis_keys.ARCHIVES, 0, -1)
         known = {*map(text, wanted)} | self._spool.archives()
         for sha256 in sorted(known - named):
@@ -60,6 +62,8 @@ class Archives:
         for sha256 in condemned:
             self._spool.remove_archive(sha256)
             self._redis.srem(redis_keys.CONDEMNED_ARCHIVES, sha256)
+        old: Any = self._redis.zrangebyscore(redis_keys.ARCHIVES, "-inf", seconds(self._redis) - KEPT_S)
+        self._spool.remove_unfinished_archives(named.intersection(map(text, old)))
         return condemned
 
     def _condemn(self, sha256: str) -> None:

@@ -3,7 +3,7 @@
 import errno
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
@@ -177,6 +177,13 @@ class Spool:
         """The SHA-256 of each stored content of an environment."""
         found = map(_ARCHIVE.fullmatch, self._names("environments"))
         return {name[1] for name in found if name}
+
+    def remove_unfinished_archives(self, contents: Collection[str]) -> None:
+        """Deletes partial files of interrupted writes of these contents of environments. Nobody may be writing them."""
+        for name in self._names("environments"):
+            sha256, is_partial, _ = name.partition(".tar.")
+            if is_partial and sha256 in contents:
+                self.files.remove(f"{self._root}/environments/{name}")
 
     def remove_archive(self, sha256: str) -> None:
         """Deletes the content of an environment, and partial files of interrupted writes."""

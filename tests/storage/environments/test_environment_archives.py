@@ -3,6 +3,7 @@
 import io
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from redis import Redis
@@ -45,6 +46,17 @@ def test_what_a_crash_left_half_removed_is_removed(store: Store) -> None:
     assert store.archives.sweep(named=set()) == [ONE]
     assert store.spool.archives() == set()
     assert store.redis.scard(redis_keys.CONDEMNED_ARCHIVES) == 0
+
+
+def test_what_a_killed_writer_left_of_a_content_that_is_named_is_removed_once_nobody_writes_it(store: Store) -> None:
+    for sha256 in (ONE, TWO):
+        store.archives.keep(sha256, io.BytesIO(b"content"))
+    folder = Path(store.spool.files.root, "environments")
+    for sha256 in (ONE, TWO):
+        (folder / f"{sha256}.tar.0a1b2c3d").write_bytes(b"cont")
+    old(store.redis, ONE)
+    assert store.archives.sweep(named={ONE, TWO}) == []
+    assert sorted(file.name for file in folder.iterdir()) == [f"{ONE}.tar", f"{TWO}.tar", f"{TWO}.tar.0a1b2c3d"]
 
 
 def test_what_is_being_removed_is_written_anew(store: Store) -> None:
