@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from configparser import ConfigParser
 from contextlib import suppress
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -41,7 +42,7 @@ from worker.settings import WorkerSettings
 
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples/README.md"]
 FENCE = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
-LANGUAGES = {"python", "sh", "json", "yaml", "text"}
+LANGUAGES = {"python", "sh", "json", "yaml", "ini", "text"}
 
 # Programs that these tests do not run, and why. `_check_other` checks their lines in part.
 NOT_RUN = {
@@ -492,6 +493,20 @@ def test_the_commands_of_a_block_exist(block: Block) -> None:
     assert found
     for words in found:
         check(words)
+
+
+@pytest.mark.parametrize("block", of("ini"), ids=lambda block: block.id)
+def test_a_unit_of_systemd_is_one_and_its_command_exists(block: Block, tmp_path: Path) -> None:
+    unit = ConfigParser(interpolation=None)
+    unit.read_string(block.text)
+    program, *arguments = shlex.split(unit["Service"]["ExecStart"])
+    parse(arguments)
+    assert unit["Service"]["Environment"].partition("=")[0] == "GRADEBOX_DATA_DIR"
+    if shutil.which("systemd-analyze"):
+        path = tmp_path / "gradebox.service"
+        path.write_text(block.text.replace(program, sys.executable).replace("User=gradebox", "User=root"))
+        done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 and path.name not in done.stderr  # it may name faults of other units
 
 
 @pytest.mark.usefixtures("files")
