@@ -123,7 +123,8 @@ def test_the_wheel_has_one_top_level_name(built: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.partition("/")[0] for name in names} == {"gradebox", "gradebox-0.1.0.dist-info"}
     for room in ROOMS:
-        sources = {str(path.relative_to(ROOT)) for path in (ROOT / room).rglob("*.*") if path.suffix != ".pyc"}
+        found = (path.relative_to(ROOT) for path in (ROOT / room).rglob("*.*"))
+        sources = {str(path) for path in found if "__pycache__" not in path.parts}
         assert sources == {name.removeprefix("gradebox/_server/") for name in names if f"_server/{room}/" in name}
     assert not [
         name for name in names if Path(name).name.startswith(("test_", "conftest")) and "validators" not in name

@@ -326,6 +326,6 @@ def test_one_that_somebody_removes_makes_no_score_and_is_unpacked_again(
     with small_pool.grading(source) as grading:
         grading.load()
         shutil.rmtree(folder / sha256)
-        with pytest.raises(InfrastructureError, match="removed the files"):
+        with pytest.raises(InfrastructureError, match="the files of a sandbox in use were removed"):
             grading.score(b'{"completion": ""}', 0, "a@1")
         assert grading.score(b'{"completion": ""}', 0, "a@1")[0].score == 2.0

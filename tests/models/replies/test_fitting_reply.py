@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import Callable
+from itertools import pairwise
 from time import process_time
 from typing import Any
 
@@ -73,6 +75,15 @@ def test_nothing_fits_a_schema_that_is_none(schema: dict[str, Any]) -> None:
     assert not fits('{"n": 1, "option": "yes"}', schema, SENT)
 
 
+def taken_s(work: Callable[[], object]) -> float:
+    """The processor time of the quicker of two runs: collecting the garbage of other tests takes 0.3 s as well."""
+    marks = [process_time()]
+    for _ in range(2):
+        work()
+        marks.append(process_time())
+    return min(after - before for before, after in pairwise(marks))
+
+
 @pytest.mark.parametrize(
     ("text", "schema"),
     [
@@ -86,13 +97,11 @@ def test_nothing_fits_a_schema_that_is_none(schema: dict[str, Any]) -> None:
 )
 def test_a_comparison_is_bounded(text: str, schema: dict[str, Any]) -> None:
     """It runs on the event loop of all projects; the schema is a grader's, and the reply may be too."""
-    began = process_time()
-    fits(text, schema, ["{ \\ " * 50_000])
-    assert process_time() - began < 0.3
+    assert taken_s(lambda: fits(text, schema, ["{ \\ " * 50_000])) < 0.3
 
 
 def test_the_search_for_a_quote_is_bounded() -> None:
     """An ask may have thousands of messages, and a reply as many bytes as an ask."""
-    began = process_time()
-    assert fits('so: {"n": 1, "why": "%s"} or so' % ("a b " * 20_000), SCHEMA, ["x"] * 9000)
-    assert process_time() - began < 0.3
+    text = 'so: {"n": 1, "why": "%s"} or so' % ("a b " * 20_000)
+    assert fits(text, SCHEMA, ["x"] * 9000)
+    assert taken_s(lambda: fits(text, SCHEMA, ["x"] * 9000)) < 0.3
