@@ -1,3 +1,4 @@
+import linecache
 import os
 import subprocess
 import sys
@@ -501,6 +502,9 @@ def test_code_without_a_file_gets_told_to_pass_a_string(how: str) -> None:
     program = "from gradebox.source import extract\nasync def g(t): return 1\nextract(g)\n"
     arguments, stdin = (["-c", program], "") if how == "-c" else (["-"], program)
     done = _run(arguments, stdin)
+    if how == "-c" and hasattr(linecache, "_interactive_cache"):  # from Python 3.13.5 on, which keeps this text
+        assert (done.returncode, done.stderr) == (0, "")
+        return
     assert "SourceError: g was defined in <" in done.stderr
     assert "pass the source as a string" in done.stderr
 
