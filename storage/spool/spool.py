@@ -179,7 +179,7 @@ class Spool:
         return {name[1] for name in found if name}
 
     def remove_unfinished_archives(self, contents: Collection[str]) -> None:
-        """Deletes partial files of interrupted writes of these contents of environments. Nobody may be writing them."""
+        """Deletes the partial files that killed writers left of these environments. No process may be writing them."""
         for name in self._names("environments"):
             sha256, is_partial, _ = name.partition(".tar.")
             if is_partial and sha256 in contents:

@@ -103,7 +103,9 @@ class BatchHandle(BatchRecord):
         return self._with_threads(outcomes, after, limit) if threads else outcomes
 
     def _counted(self, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
-        """A proxy may end a stream that broke as if it were complete: nginx does if it speaks HTTP/1.0."""
+        """Counts the outcomes: those of a batch that is being scored again end before the first thread without one, and a
+        proxy may cut off a stream.
+        """
         graders, missing = set(map(str, self.status.graders)), self.status.total
         for outcome in outcomes:
             missing -= outcome.grader in graders  # outcomes of other graders are recorded scores

@@ -125,8 +125,8 @@ class ForkPerLine:
 
 
 def end_without_fork(control: socket, error: OSError) -> NoReturn:
-    """Ends a template whose fork failed. If the module body has left no threads and no children, the cause is outside
-    of the sandbox, and the supervisor is told.
+    """Ends a template whose fork failed. Tells the supervisor if the cause is outside of the sandbox: that is so if the
+    module body has left no threads and no children.
     """
     if _is_alone():
         control.send(SENT_NO_PROCESS + STATUS.pack(error.errno or 0))

@@ -148,7 +148,7 @@ def test_threads_behind_one_are_asked_for() -> None:
 
 
 def test_outcomes_that_are_missing_are_an_error_and_recorded_scores_count_for_none() -> None:
-    """A proxy may end a stream that broke as if it were complete."""
+    """Those of a batch that is scored again end early, and a proxy may cut off a stream."""
     sent = [*OUTCOMES, Outcome(4, "human@1", 1.0, 0.0)]
     whole = batch(5, BatchGrader(key="a", version=1, weight=1.0), BatchGrader(key="b", version=2, weight=1.0))
     answers = httpx.MockTransport(lambda _: httpx.Response(200, content=stream(sent)))
