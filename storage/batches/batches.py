@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -266,14 +266,20 @@ class Batches:
         entries = [(one.key, entry(one.version, of)) for one, of in zip(batch.graders, counted, strict=True)]
         return [part for key, kept in entries if kept is not None for part in (key, kept)]
 
-    def _read(self, batch_id: str, summary: bool) -> Batch | None:
+    def _read(self, batch_id: str, summary: bool, graders: int = 1) -> Batch | None:
+        """A batch of any project, or None if it was deleted. All of it is as of one moment.
+
+        `graders`: of how many the statistics are read. Most batches have one, and only the record tells if there are
+        more.
+        """
 
         def ask(pipe: Pipeline) -> None:
             batch_record.ask(pipe, batch_id)
-            if summary:  # most batches have one grader: its tallies are read in the same round trip
+            if summary:
                 pipe.hgetall(redis_keys.recorded(batch_id))
                 pipe.hgetall(redis_keys.spent_by_batch(batch_id))
-                self._tallies.ask(pipe, batch_id, 0)
+                for number in range(graders):
+                    self._tallies.ask(pipe, batch_id, number)
 
         record, underway, frozen, *rest = read_snapshot(self._redis, ask)
         if not summary:
@@ -285,6 +291,8 @@ class Batches:
         if not record:
             return None
         fields = batch_record.texts(record)
+        if (count := int(fields["grader_count"])) > graders:
+            return self._read(batch_id, summary, count)
         made = self._summaries(batch_id, fields, spent, kept)
         if made is None:
             return self._read(batch_id, summary)  # it was frozen or deleted meanwhile
@@ -295,29 +303,25 @@ class Batches:
         return self._with(recorded, shown)
 
     def _summaries(
-        self, batch_id: str, fields: dict[str, str], spent: dict[bytes, bytes], first: list[Any]
+        self, batch_id: str, fields: dict[str, str], spent: dict[bytes, bytes], kept: Sequence[Any]
     ) -> list[Summary | None] | None:
         """The summary of each grader of a batch that is not frozen; None in place of one that cannot be made. Returns
         None if the batch was frozen or deleted meanwhile.
 
-        `first` has the replies about the tallies of the first grader.
+        `kept` has the replies about the tallies of each grader.
         """
         scorers = batch_record.scorers_of(fields["graders"], fields["sources"])
-        kept = first
         rewards: list[list[bytes]] = [[] for _ in scorers]
-        if len(scorers) > 1 or fields["state"] == "finished":
+        if fields["state"] == "finished":
 
             def ask(pipe: Pipeline) -> None:
-                for number in range(1, len(scorers)):
-                    self._tallies.ask(pipe, batch_id, number)
                 for scorer in scorers:
                     pipe.lrange(redis_keys.rewards(fields["project"], scorer.key), 0, -1)
                 pipe.exists(redis_keys.batch(batch_id))
 
-            *found, is_there = read_snapshot(self._redis, ask)
-            if not is_there:
+            *rewards, is_there = read_snapshot(self._redis, ask)
+            if not is_there:  # the rewards have the results of this batch
                 return None
-            kept, rewards = [*first, *found[: -len(scorers)]], found[-len(scorers) :]
         return [
             batch_record.kept_summary(
                 scorer,
