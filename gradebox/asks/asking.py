@@ -1,5 +1,6 @@
 """The interface that answers a grader's asks, and the registry of the names that a grader may ask."""
 
+import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -127,12 +128,26 @@ def encoded(request: Request) -> bytes:
         ValueError: JSON cannot hold it.
     """
     try:
-        data = _encode(dict(sorted(request.items()))).encode()
+        data = _bytes_of(_encode(dict(sorted(request.items()))), request["ask"])
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"what is asked cannot be sent as JSON: {error}") from None
     if len(data) > REQUEST_BYTES:
         raise ModelError("too_much", f"an ask of {len(data)} bytes, and one may have {REQUEST_BYTES}: ask for less")
     return data
+
+
+def _bytes_of(text: str, asked: str) -> bytes:
+    """Half a surrogate pair, which occurs in completions, reaches another grader as it is, and a reward server, which
+    may not take it, as the text of its escape. `Model` replaces it in messages before.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        if asked == "endpoint":
+            text = re.sub("[\ud800-\udfff]", r"\\\g<0>", text)
+        elif asked != "grader":
+            raise
+        return text.encode("utf-8", "backslashreplace")
 
 
 def is_sendable(request: Request) -> bool:

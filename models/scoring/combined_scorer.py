@@ -93,9 +93,7 @@ class _InTurns(ExitStack):
 
 
 class CombinedScorer:
-    """Made for one combination. Its outcomes equal those of the combination's source, except that it also scores
-    threads with lone surrogates, which cannot be sent to another grader.
-    """
+    """Made for one combination. Its outcomes equal those of the combination's source."""
 
     def __init__(self, combine: Combine, parts: Mapping[str, PartScorer]) -> None:
         self._combine = combine

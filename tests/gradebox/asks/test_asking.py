@@ -14,6 +14,7 @@ from gradebox.asks.once import once
 from gradebox.asks.other_grader import Grader
 from gradebox.judges import BinaryJudge
 from gradebox.thread import StringThread
+from models.parse_ask import GraderRequest, parse
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"steps": {"type": "string"}, "result": {"type": "number"}}}
 RUBRIC = StringThread([("assistant", "x")], {"rubric": {"warm": "w", "brief": "b", "able": "a"}, "id": 1})
@@ -89,6 +90,21 @@ def test_half_an_emoji_of_a_completion_is_sent_as_its_escape() -> None:
         thread = StringThread([("user", "?"), ("assistant", "Hi \ud83d")])
         assert asyncio.run(BinaryJudge("It is polite", "m")(thread)) == 1.0
     assert "\nHi \\ud83d\n" in json.loads(recorded.requests[0])["messages"][-1]["content"]
+
+
+def test_half_an_emoji_reaches_an_endpoint_as_its_escape_and_another_grader_as_it_is() -> None:
+    recorded = Recorded({"score": 1.0, "reward": 1.0})
+    thread = StringThread([("assistant", "Hi \ud83d 😀")], {"cut \udc00": r"\ud83d"})
+    with using(recorded):
+        asyncio.run(Endpoint("e").score(thread))
+        asyncio.run(Grader("g")(thread))
+    to_endpoint, to_grader = (json.loads(request)["thread"] for request in recorded.requests)
+    assert to_endpoint["messages"] == [{"role": "assistant", "content": r"Hi \ud83d 😀"}]
+    assert to_endpoint["metadata"] == {r"cut \udc00": r"\ud83d"}
+    assert StringThread.from_object(to_grader) == thread
+    asked = parse(recorded.requests[1])
+    assert isinstance(asked, GraderRequest)
+    assert json.loads(bytes(asked.thread)) == to_grader
 
 
 def test_a_model_is_told_all_options() -> None:
