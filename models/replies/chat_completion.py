@@ -8,6 +8,7 @@ from models.replies.answer_json import ANSWER_BYTES
 from models.replies.error_answers import NOT_DECODED, REPLY_CHARACTERS, reported, reported_text
 from models.replies.finish_reasons import ending
 
+_THOUGHTS = ("thinking", "reasoning")  # types of parts: Mistral's is "thinking"
 _NULL = msgspec.Raw(b"null")
 _CONTENT_BYTES = 6 * ANSWER_BYTES  # each byte of the longest answer may be written as \u0041
 
@@ -91,7 +92,7 @@ def _first_choice(body: bytes, secret: str) -> _Choice:
 
 
 def _text_of(choice: _Choice, secret: str) -> str:
-    """The text of a reply, or of its parts, if all of these are texts."""
+    """The text of a reply, or of its parts, if all of these are texts; what the model thought is left out."""
     content = choice.message.content
     if len(content) > _CONTENT_BYTES:  # not decoded: many small parts would block all projects
         raise AskFailed("invalid_reply", f"the reply has {len(content)} bytes: ask for less, or set `max_tokens`")
@@ -102,10 +103,10 @@ def _text_of(choice: _Choice, secret: str) -> str:
         raise AskFailed("invalid_reply", message, reply=reported(bytes(content), secret, REPLY_CHARACTERS)) from error
     if found is None or isinstance(found, str):
         return found or ""
-    if others := [part.type for part in found if part.type != "text"]:
+    if others := [part.type for part in found if part.type not in ("text", *_THOUGHTS)]:
         message = f"the reply holds a part of type {others[0][:80]!r}: check that the model answers only in text"
         raise AskFailed("invalid_reply", message, reply=reported(bytes(content), secret, REPLY_CHARACTERS))
-    return "".join(part.text for part in found)
+    return "".join(part.text for part in found if part.type == "text")
 
 
 def _check_ending(choice: _Choice, text: str, secret: str) -> None:

@@ -32,15 +32,23 @@ def test_a_reply() -> None:
     assert read(completion(error={}), KEY).text == "yes"
 
 
-def test_parts_that_are_all_texts_are_one_text() -> None:
-    assert read(completion(TEXTS), KEY).text == '{"option": "yes"}'
+@pytest.mark.parametrize(
+    "thought",
+    [
+        [],
+        [{"type": "thinking", "thinking": [{"type": "text", "text": '{"option": "no"}'}], "signature": None}],
+        [{"type": "reasoning", "text": '{"option": "no"}'}],
+    ],
+)
+def test_parts_of_text_are_one_text_without_what_the_model_thought(thought: list[Any]) -> None:
+    assert read(completion([*thought, *TEXTS]), KEY).text == '{"option": "yes"}'
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         ([*TEXTS, {"type": "image_url", "image_url": {}}], "'image_url'"),
-        ([{"type": "thinking", "thinking": []}, *TEXTS], "'thinking'"),
+        ([{"type": "thinking", "thinking": [{"type": "text", "text": "So: yes"}]}], "empty"),
         ([{"text": "yes"}], "something else than text"),
         (["yes"], "something else than text"),
         (5, "something else than text"),
