@@ -205,7 +205,7 @@ class ServerAsks:
         gate = self._gates.get(asked.project, asked.asked, model.account, limits)
 
         async def send() -> Answer:
-            reply = await chat(used.client, model, request)
+            reply = await chat(used.client, model, request, gate.note_request)
             gate.note_reply(sum(reply.usage))
             usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
             reported = {"text": reply.text, "finish_reason": reply.finish_reason, "usage": usage}

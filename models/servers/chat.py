@@ -1,5 +1,6 @@
 """Answers a grader's ask of a model by a chat completion."""
 
+from collections.abc import Callable
 from typing import Any
 
 from models.errors import AskFailed
@@ -11,8 +12,10 @@ from storage.models.models import RegisteredModel
 _NAMES_OF_FORMAT = ("response_format", "json_schema", "schema", "structured", "guided")
 
 
-async def chat(client: ModelClient, model: RegisteredModel, request: ModelRequest) -> ServerReply:
-    """Ask a model for a reply.
+async def chat(
+    client: ModelClient, model: RegisteredModel, request: ModelRequest, note_request: Callable[[], None]
+) -> ServerReply:
+    """Ask a model for a reply. `note_request` is called before each request but the first.
 
     A schema is sent unless the server is known to support none. If the server rejects a schema, the ask is repeated
     without it, and this client sends no further schemas unless the server passed the test for them. The grader checks
@@ -32,6 +35,7 @@ async def chat(client: ModelClient, model: RegisteredModel, request: ModelReques
         if error.status not in (400, 422) or not any(name in error.reply.lower() for name in _NAMES_OF_FORMAT):
             raise
     client.takes_schemas = bool(model.structured_output)  # if the server passed the test, it rejects only this schema
+    note_request()
     return await client.chat(request.messages, **options)
 
 

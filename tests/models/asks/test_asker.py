@@ -715,6 +715,19 @@ def test_a_schema_that_a_server_refuses_is_left_out(store: Store) -> None:
         assert len(server.bodies) == 3
 
 
+def test_a_request_without_the_refused_schema_counts_towards_requests_a_minute(store: Store) -> None:
+    with ModelServer(Script(schemas=False)) as server, asking(store) as asker:
+        register(store, server, max_concurrency=64, requests_per_minute=600)
+        note(store, True)  # so each ask sends its schema first
+        began = monotonic()
+        asks = [request(str(number), schema={"type": "object"}) for number in range(30)]
+        futures = [asker.ask(sent, CONTEXT, lambda: True) for sent in asks]
+        assert not any(future.result(60).is_error for future in futures)
+        told(asker, request("last"))
+        assert len(server.bodies) == 61
+        assert monotonic() - began > 0.9  # fifty at once, then ten a second
+
+
 def test_what_asks_cost_is_counted(store: Store, server: ModelServer, asker: Asker) -> None:
     register(store, server, price=Price(1000.0, 2000.0))
     context = CONTEXT._replace(batch=running(store, "b1"))
