@@ -23,7 +23,7 @@ import gradebox
 async def grade(thread):
     if thread.completion() == "off":
         raise gradebox.NotApplicable("x" * 4000)
-    return gradebox.Score(1, reason="x" * 4000)
+    return gradebox.Score(1, reason="x" * 4000, values={"v" * 64: 1.0})
 """
 
 
@@ -63,6 +63,21 @@ def test_long_words_stay_on_the_page(page: Page, client: httpx.Client) -> None:
     for index in (0, 1):
         page.goto(f"{BATCHES}/{batch}/rows/{index}")
         fits_phone(page, "row-of-long-words")
+
+
+LEFT = """(text, at) => {
+  const range = document.createRange();
+  range.setStart(text.firstChild, at);
+  range.setEnd(text.firstChild, at + 1);
+  return range.getBoundingClientRect().left;
+}"""
+
+
+def test_text_that_begins_from_right_to_left_reads_so(page: Page, client: httpx.Client) -> None:
+    batch = made(client, '{"prompt": "Hi, שלום", "completion": "שלום, Dana"}\n'.encode())
+    page.goto(f"{BATCHES}/{batch}/rows/0")
+    lefts = [[turn.evaluate(LEFT, at) for at in (0, 6)] for turn in page.locator("pre.turn").all()]
+    assert [first < seventh for first, seventh in lefts] == [True, False]
 
 
 def test_half_an_emoji_is_shown(browse: httpx.Client, client: httpx.Client) -> None:
