@@ -1,5 +1,7 @@
 """Converts graders of each kind between the SDK's types and the stored ones."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -17,10 +19,11 @@ from api.dialects.adaptive.project_servers import ProjectServers
 from api.dialects.adaptive.scalars import timestamp
 from api.http.problems import invalid
 from gradebox.judges.binary_prompts import SYSTEM, USER
-from gradebox.schemas import GraderRecord, Kind, Project, Version, WrittenKind
+from gradebox.schemas import GraderRecord, Kind, Project, ProjectModel, Version, WrittenKind
 
 Config = JudgeConfigInput | PrebuiltConfigInput | RemoteConfigInput | CustomConfigInput | FunctionConfigInput
 
+_OWN_TEMPERATURE = re.compile(r"(?:.*/)?(?:gpt-5|o[134])(?![a-zA-Z0-9])")
 _PREBUILT: dict[PrebuiltCriteriaKey, WrittenKind] = {
     PrebuiltCriteriaKey.FAITHFULNESS: "faithfulness",
     PrebuiltCriteriaKey.CONTEXT_RELEVANCY: "context_relevancy",
@@ -77,6 +80,14 @@ def judge(config: JudgeConfigInput) -> dict[str, Any]:
         "system_template": config.system_template,
         "user_template": config.user_template,
     }
+
+
+def sampling(model: str, models: Iterable[ProjectModel]) -> dict[str, Any]:
+    """The temperature of a judge that asks this model, if it is not a judge's default of 0. The SDK has no setting for
+    it, and these models of OpenAI refuse any temperature but their own.
+    """
+    has_own = any(one.key == model and _OWN_TEMPERATURE.match(one.model) for one in models)
+    return {"temperature": None} if has_own else {}
 
 
 def _without_id(example: dict[str, Any]) -> dict[str, Any]:

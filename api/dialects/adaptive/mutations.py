@@ -176,17 +176,19 @@ def _written(services: Services, project: str, key: str, config: _Runnable, newe
     if isinstance(config, FunctionConfigInput):
         yield _source(config.source_code)
     elif isinstance(config, JudgeConfigInput):
-        yield _with_kept("binary_judge", configs.judge(config), newest)
+        sampling = configs.sampling(config.model, services.store.models.all(project))
+        yield _with_kept("binary_judge", configs.judge(config), newest, sampling)
     elif isinstance(config, PrebuiltConfigInput):
-        yield _with_kept(*configs.prebuilt(config), newest)
+        sampling = configs.sampling(config.model, services.store.models.all(project))
+        yield _with_kept(*configs.prebuilt(config), newest, sampling)
     else:
         with endpoint_at(services, project, config.url, key) as endpoint:
             yield written("external", {"endpoint": endpoint})
 
 
-def _with_kept(kind: WrittenKind, settings: dict[str, Any], newest: Version | None) -> Sent:
+def _with_kept(kind: WrittenKind, settings: dict[str, Any], newest: Version | None, sampling: dict[str, Any]) -> Sent:
     kept = newest.config if newest is not None and newest.kind == kind else None
-    return written(kind, {**(kept or {}), **settings})
+    return written(kind, {**sampling, **(kept or {}), **settings})
 
 
 def _source(code: str, threads: list[bytes] | None = None) -> Sent:

@@ -162,6 +162,18 @@ def test_a_judge_comes_back_as_it_was_sent_and_scores(
     assert (model.online.value, "no model 'a-judge'" in model.error) == ("OFFLINE", True)
 
 
+@pytest.mark.parametrize(
+    ("name", "temperature"),
+    [("openai/gpt-5-mini", None), ("o3", None), ("gpt-50", 0)],
+)
+def test_a_model_that_takes_only_its_own_temperature_is_sent_none(
+    sdk: "Adaptive", service: Service, project: str, server: ModelServer, name: str, temperature: int | None
+) -> None:
+    service.client(project).models.update("a-judge", model=name)
+    judge(sdk)
+    assert server.bodies[-1].get("temperature") == temperature
+
+
 def test_a_judge_of_a_model_that_is_not_there_is_not_kept(sdk: "Adaptive", service: Service, project: str) -> None:
     with refused("a-judge"):
         judge(sdk)
