@@ -1,8 +1,8 @@
 """Prompt templates in Handlebars.
 
 In addition to the engine's features, lists have a `length`. A prompt is not HTML, so `{{name}}` inserts a value without
-escaping, like `{{{name}}}`. Printing a missing value is an error: otherwise a prompt without the completion would be
-judged.
+escaping, like `{{{name}}}`. Printing a missing value or an object is an error: otherwise a prompt without the
+completion would be judged.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,6 +12,7 @@ from dotpromptz_handlebars import Handlebars, StrictModeError
 
 TEMPLATE_CHARACTERS = 65_536
 RENDERED_CHARACTERS = 1 << 20
+_PRINTED_OBJECT = "[object Object]"  # the engine's, as in Handlebars.js
 _NESTED = 32  # maximum depth of nested blocks
 
 
@@ -44,6 +45,7 @@ class Template:
         if not isinstance(text, str) or len(text) > TEMPLATE_CHARACTERS:
             raise TemplateError(f"{name} is a text of at most {TEMPLATE_CHARACTERS:,} characters")
         self.name = name
+        self._text = text
         engine = Handlebars(escape_html=False, strict=True, max_depth=_NESTED)
         engine.unregister_helper("log")
         try:
@@ -57,8 +59,8 @@ class Template:
         """Render the template with these values.
 
         Raises:
-            TemplateError: it prints a missing value, calls an unknown helper, or its result is longer than 2^20
-                characters.
+            TemplateError: it prints a missing value or an object, calls an unknown helper, or its result is longer than
+                2^20 characters.
         """
         try:
             text = self._render(_with_lengths(values))
@@ -74,6 +76,11 @@ class Template:
             raise TemplateError(f"{self.name} cannot be filled in: {error}") from None
         if len(text) > RENDERED_CHARACTERS:
             raise TemplateError(f"{self.name} comes to more than {RENDERED_CHARACTERS:,} characters: print less")
+        if _PRINTED_OBJECT in text and _PRINTED_OBJECT not in f"{self._text}{values}":
+            raise TemplateError(
+                f"{self.name} prints an object as {_PRINTED_OBJECT}: print its members, as {{{{metadata.answer}}}}, or "
+                "each of them inside {{#each}}"
+            )
         return text
 
 

@@ -52,6 +52,8 @@ def test_it_renders_as_handlebars_does(text: str, rendered: str) -> None:
     [
         ("{{completoin}}", "prints completoin, which is not there: there are criteria, empty"),
         ("{{metadata.question}}", "{{#if metadata.question}}"),
+        ("Reference: {{metadata}}", "prints an object as [object Object]: print its members, as {{metadata.answer}}"),
+        ("{{examples}}", "prints an object"),
         ("{{shout criteria}}", "cannot be filled in"),
         ("{{log criteria}}", "cannot be filled in"),
         ("{{> part}}", "part"),
@@ -69,6 +71,11 @@ def test_what_cannot_be_rendered_is_an_error_with_a_reason(text: str, told: str)
         Template(text, "user_template").render(VALUES)
     assert told in str(raised.value)
     assert str(raised.value).startswith("user_template ")
+
+
+def test_a_completion_may_speak_of_a_printed_object() -> None:
+    assert Template("{{a}}!").render({"a": "[object Object]"}) == "[object Object]!"
+    assert Template("No [object Object]: {{a}}").render({"a": 1}) == "No [object Object]: 1"
 
 
 def test_what_comes_out_is_bounded() -> None:
