@@ -111,8 +111,14 @@ def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
     page.go_back()
     page.locator("tr[data-row] a[data-htmx-powered]").first.wait_for()  # the browser may lose keys before that
     page.keyboard.press("j")
+    dialog, errors = page.locator("dialog"), page.locator("details.panel summary").first
+    was_open = errors.evaluate("summary => summary.parentElement.open")
+    errors.press("Enter")  # opens or closes the errors, and not the selected row
+    page.wait_for_timeout(300)
+    assert errors.evaluate("summary => summary.parentElement.open") is not was_open
+    expect(dialog).not_to_be_visible()
+    errors.blur()
     page.keyboard.press("Enter")
-    dialog = page.locator("dialog")
     expect(dialog).to_contain_text("number 3 is bad")
     expect(dialog).to_contain_text('"good": 1')
     fits_phone(page, "row")

@@ -290,7 +290,7 @@ document.addEventListener("keydown", (event) => {
   if (!rows.length || !["j", "k", "Enter"].includes(event.key)) return;
   const now = rows.findIndex((row) => row.getAttribute("aria-selected") === "true");
   if (event.key === "Enter") {
-    if (now >= 0 && !event.target.closest("a, button, dialog")) rows[now].querySelector("a, button").click();
+    if (now >= 0 && !event.target.closest("a, button, summary, dialog")) rows[now].querySelector("a, button").click();
     return;
   }
   const next = rows[Math.max(0, Math.min(rows.length - 1, now + (event.key === "j" ? 1 : -1)))];
