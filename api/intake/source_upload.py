@@ -11,7 +11,7 @@ from starlette.datastructures import UploadFile
 
 from api.access.callers import Caller
 from api.http.problems import invalid
-from api.intake import bodies, python_version, sources
+from api.intake import bodies, json_cut, python_version, sources
 from api.intake.environment import Chosen, default_memory_mb
 from api.services import Services
 from gradebox.judges.source import settled, source_of
@@ -176,7 +176,8 @@ def _config(raw: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(raw or b"{}", type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise invalid(f"`config` must be an object with the settings of the kind: {error}") from error
+        why = json_cut.fault(raw, error)
+        raise invalid(f"`config` must be an object with the settings of the kind: {why}") from error
 
 
 def _of_function(options: _T) -> _T:

@@ -140,12 +140,15 @@ def test_what_is_written_is_proved_like_any_other(client: httpx.Client) -> None:
         ({}, "there is no source"),
         ({"kind": "binary_judge", "config": CONFIG | {"criteria": "x" * CONFIG_BYTES}}, "shorten it"),
         ({"kind": "external", "config": {"endpoint": "e", "criteria": None}}, "the member 'criteria'"),
+        ({"kind": "binary_judge", "config": CONFIG | {"criteria": "\ud83d"}}, "it holds half a surrogate pair"),
     ],
 )
 def test_a_config_that_is_none_is_refused_with_its_reason(
     client: httpx.Client, body: dict[str, Any], told: str
 ) -> None:
-    assert told in problem(client.post(URL, json={"key": "polite", **body}), 422, "invalid-request")
+    content = json.dumps({"key": "polite", **body})
+    refused = client.post(URL, content=content, headers={"Content-Type": "application/json"})
+    assert told in problem(refused, 422, "invalid-request")
 
 
 def test_a_source_file_has_no_kind(client: httpx.Client) -> None:
