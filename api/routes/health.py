@@ -1,16 +1,15 @@
 """Health of the service. Callers without a key only learn whether it is up."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from anyio.to_thread import run_sync
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 from redis.exceptions import RedisError
 
 from api.access.auth import identify, secret_of
 from api.http.problems import ProblemError
 from api.routes.metrics import is_local
-from api.services import Served
+from api.services import Served, Services
 from storage.access.api_keys import EVERY_PROJECT
 
 router = APIRouter(tags=["health"])
@@ -30,11 +29,13 @@ async def healthz() -> Health:
     return Health(status="up")
 
 
-async def _may_see(request: Request, services: Served) -> bool:
+async def _may_see(request: Request, services: Services) -> bool:
     """Whether the caller may see the details."""
     secret = secret_of(request)
     if secret is None:
         return is_local(request)
+    if not services.readiness.redis_answers:  # the look-up of the key would wait for it
+        return False
     try:
         return EVERY_PROJECT in (await identify(request, services, secret)).projects
     except (ProblemError, RedisError):  # an invalid key still gets the readiness
@@ -46,10 +47,10 @@ async def _may_see(request: Request, services: Served) -> bool:
     response_model_exclude_none=True,
     responses={503: {"model": Health, "description": "Redis, the spool or sandboxes are away"}},
 )
-async def readyz(services: Served, response: Response, may_see: Annotated[bool, Depends(_may_see)]) -> Health:
+async def readyz(request: Request, services: Served, response: Response) -> Health:
     """Check that this process can work: Redis answers, the spool is writable, and sandboxes are available."""
-    readiness = services.readiness
-    troubles = readiness.troubles() if readiness.is_fresh else await run_sync(readiness.troubles)
+    troubles = await services.readiness.in_time()
+    may_see = await _may_see(request, services)  # after the check, which says whether Redis answers
     warnings = list(services.shortages.known) if may_see else []
     if not troubles:
         return Health(status="up", warnings=warnings or None)

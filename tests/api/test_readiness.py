@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from redis import Redis
 
 from api.readiness import Readiness
 from runtime import thread_failures
@@ -14,6 +15,7 @@ from sandbox.pool.pool import Pool
 from storage.store import Store
 from tests.api.conftest import Service
 from tests.api.in_process import asked, without_redis
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.sandbox
 
@@ -46,15 +48,35 @@ def test_who_asks_while_somebody_looks_does_not_wait(store: Store, pool: Pool, m
     readiness = Readiness(store, pool)
     assert readiness.troubles() == ()
     monkeypatch.setattr(store.spool, "check", hang)
-    monkeypatch.setattr(readiness, "_looked_at", time.monotonic() - 2)
+    monkeypatch.setattr(readiness, "_looked_at", time.monotonic() - 20)
     with ThreadPoolExecutor() as other:
         looking = other.submit(readiness.troubles)
         assert hangs.wait(30)
-        assert readiness.troubles() == ()
-        monkeypatch.setattr(readiness, "_looked_at", time.monotonic() - 20)
+        assert readiness.troubles() == ()  # nobody asked for 20 s, which is no trouble
+        monkeypatch.setattr(readiness, "_began_at", time.monotonic() - 20)
         assert "20 s ago" in readiness.troubles()[0]
         goes_on.set()
         assert looking.result() == ()
+
+
+def test_a_redis_that_hangs_is_told_in_time(
+    service: Service, secret: str, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readiness = service.services.readiness
+    monkeypatch.setattr("api.readiness.LATE_S", 0.2)
+    httpx.get(f"{service.url}/readyz")
+    redis.client_pause(1200)
+    started = time.monotonic()
+    for headers, told in (
+        ({}, ["the check that began 0 s ago has not finished"]),
+        ({"Authorization": f"Bearer {secret}"}, None),  # Redis has the keys
+    ):
+        readiness._looked_at = float("-inf")
+        answer = httpx.get(f"{service.url}/readyz", headers=headers)
+        assert (answer.status_code, answer.json().get("troubles")) == (503, told)
+    assert time.monotonic() - started < 1
+    redis.ping()  # it goes on
+    eventually(lambda: httpx.get(f"{service.url}/readyz").status_code == 200)
 
 
 def test_a_thread_that_ended_makes_it_not_ready(store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +132,7 @@ def test_what_is_down_is_told_to_keys_for_every_project(
 ) -> None:
     limited = client.post("/v1/keys", json={"name": "one", "projects": ["default"]}).json()["secret"]
     monkeypatch.setattr(service.services.pool, "trouble", lambda: "none starts")
-    monkeypatch.setattr(service.services.readiness, "_looked_at", float("-inf"))
+    service.services.readiness._looked_at = float("-inf")
     for key, told in ((secret, ["sandboxes cannot be started: none starts"]), (limited, None), ("wrong", None)):
         headers = {"Authorization": f"Bearer {key}", "X-Forwarded-For": "192.0.2.1"}
         response = httpx.get(f"{service.url}/readyz", headers=headers)
