@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 SHORTEST_DELAY_S, LONGEST_DELAY_S = 0.5, 5.0
 _FULL_BYTES = 2**20
+_REDIS_NOTE = re.compile(r"\d+:[CMSX] [\w :.]+ [.*-] ")  # below its level of warnings, `#`
 STEADY_S = 10.0  # after running this long, a process restarts with the shortest delay
 
 
@@ -116,7 +118,7 @@ class ServiceProcess:
             event = json.loads(line)
             return str(event["event"]) if event["level"] in ("error", "critical") else "it did not say why"
         except (ValueError, KeyError, TypeError):  # a line from Python or Redis, not one of ours
-            return line[:200]
+            return "it did not say why" if _REDIS_NOTE.match(line) else line[:200]
 
     def warning(self) -> str | None:
         """The warning in the last line of its log, or None. A running process may wait for its cause to end."""
