@@ -28,7 +28,7 @@ from difflib import get_close_matches
 
 from runtime.errors import CannotStart
 
-_MOST_COMPARED = 200  # keys, which are compared with one that is not found
+MOST_COMPARED = 200  # keys, which are compared with one that is not found
 
 
 class StorageError(Exception):
@@ -118,6 +118,6 @@ def no_project(key: str) -> NotFound:
 
 def no_key(noun: str, key: str, project: str, keys: Collection[str]) -> NotFound:
     """The error for a key that no grader, model or other thing of the project has. It names a similar one of `keys`."""
-    found = get_close_matches(key, keys, 1) if len(keys) <= _MOST_COMPARED else ()
+    found = get_close_matches(key, keys, 1) if len(keys) <= MOST_COMPARED else ()
     advice = f"did you mean {found[0]!r}?" if found else f"list the {noun}s to see which there are"
     return NotFound(f"there is no {noun} {key!r} in project {project!r}: {advice}")

@@ -1,11 +1,13 @@
 """Reads the records of graders, and refuses changes of them."""
 
+from typing import Any
+
 from redis import Redis
 
 from gradebox.schemas import GraderRecord, Kind
 from storage import redis_keys
 from storage.connection import text
-from storage.errors import Conflict, Locked, NotFound, VersionChanged, no_key
+from storage.errors import MOST_COMPARED, Conflict, Locked, NotFound, VersionChanged, no_key
 from storage.graders.grader_content import Custom, Proved
 
 
@@ -13,7 +15,8 @@ def read(redis: Redis, project: str, key: str) -> GraderRecord:
     """The record of a grader. Raises NotFound."""
     value = redis.get(redis_keys.grader(project, key))
     if value is None:
-        raise no_key("grader", key, project, [*map(text, redis.smembers(redis_keys.graders(project)))])
+        some: Any = redis.srandmember(redis_keys.graders(project), MOST_COMPARED + 1)  # not thousands, for one key
+        raise no_key("grader", key, project, [*map(text, some)])
     return GraderRecord.model_validate_json(value)
 
 

@@ -3,6 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gradebox.schemas import GraderRecord
+from storage import redis_keys
 from storage.errors import Conflict, Locked, NotFound, NotRunnable, VersionChanged
 from storage.graders.grader_content import CUSTOM
 from storage.store import Store
@@ -120,3 +121,8 @@ def test_a_key_that_no_grader_has_is_told_with_a_similar_one(store: Store) -> No
         store.graders.get("default", "exat-match")
     with pytest.raises(NotFound, match="no grader 'judge' in project 'default': list the graders"):
         store.graders.get("default", "judge")
+    store.redis.sadd(redis_keys.graders("default"), *(f"exact-match-{number}" for number in range(2000)))
+    before = store.redis.info("stats")["total_net_output_bytes"]
+    with pytest.raises(NotFound, match="list the graders"):
+        store.graders.get("default", "exat-match")
+    assert store.redis.info("stats")["total_net_output_bytes"] - before < 20_000  # most of it is INFO
