@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -73,11 +74,17 @@ class _Rows(Repeatable):
 def _report_no_prompt(row: Mapping[Any, Any], columns: Columns) -> None:
     """Logs a warning if a column is mapped to the completion and none is the prompt, because judges need it."""
     if "completion" in columns.values() and "prompt" not in {*columns.values(), *row}:
-        _log.warning(
-            "no column is the prompt, so the threads have no turn of the user. If the grader reads it, map it too. "
-            "Columns that become metadata: %s",
-            ", ".join(str(name) for name in row if name not in (*columns, *_MEMBERS))[:200] or "none",
-        )
+        metadata = ", ".join(str(name) for name in row if name not in (*columns, *_MEMBERS))
+        _log_no_prompt(metadata[:200] or "none")
+
+
+@lru_cache(64)  # once for the same columns, and not at each upload of a training run
+def _log_no_prompt(metadata: str) -> None:
+    _log.warning(
+        "no column is the prompt, so the threads have no turn of the user. If the grader reads it, map it too. "
+        "Columns that become metadata: %s",
+        metadata,
+    )
 
 
 def _read(rows: Threads) -> Iterator[object]:

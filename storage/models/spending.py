@@ -95,6 +95,8 @@ class SpendingStore:
 
     def set_budget(self, project: str, budget: Budget | None) -> None:
         """Sets the budget of a project; None removes it."""
+        if budget is None and not self._redis.hexists(redis_keys.BUDGETS, project):
+            return
         with self._redis.pipeline() as pipe:
             if budget is None:
                 pipe.hdel(redis_keys.BUDGETS, project)

@@ -41,7 +41,8 @@ def test_a_budget_is_shown_with_what_is_spent(client: httpx.Client, service: Ser
         "spent_tokens": 360,
         "is_spent": False,
     }
-    assert client.delete(PATH).status_code == 204
+    for _ in range(2):  # there is a line of the audit for the first
+        assert client.delete(PATH).status_code == 204
     assert client.get(PATH).json() == {**NONE, "spent_cost": 5, "spent_tokens": 360, "is_spent": False}
     actions = [(line["action"], line["object"]) for line in client.get(f"{PROJECT}/audit").json()]
     assert actions == [("budget.delete", "default"), ("budget.update", "default"), ("budget.update", "default")]

@@ -14,6 +14,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from gradebox.client import dataset_rows
 from gradebox.client.dataset_rows import with_columns
 from gradebox.client.threads import Resend, Threads, blocks, pieces
 from gradebox.rewards import trl
@@ -61,6 +62,8 @@ def test_columns_are_what_they_are_called_and_others_are_metadata(
 def test_a_completion_without_its_prompt_is_told_once(
     row: dict[str, Any], columns: dict[str, str], is_told: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
+    dataset_rows._log_no_prompt.cache_clear()
+    sent([row, row], columns)
     sent([row, row], columns)
     assert len(caplog.messages) == is_told
     assert all("is the prompt" in text and text.endswith("metadata: question, answer") for text in caplog.messages)
