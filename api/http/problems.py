@@ -18,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.protocols.utils import ClientDisconnected
 
 from api.http.request_id import HEADER, request_id
+from api.settings import Dialect
 from api.telemetry.requests import route_template
 from gradebox.schemas import Report
 from sandbox.errors import Busy, SandboxError, Stopped
@@ -67,14 +68,20 @@ _STORAGE = {
 }
 # Of RFC 9110. Python before 3.13 has older names of these.
 _TITLES = {413: "Content Too Large", 414: "URI Too Long", 416: "Range Not Satisfiable", 422: "Unprocessable Content"}
-_HTTP = {
-    404: (
-        "not-found",
-        "there is nothing at this path. gradebox's client takes the service's URL without /v1: /docs lists the paths "
-        "below it, and docs/ has the base URLs of other clients",
-    ),
-    405: ("method-not-allowed", "this path does not support this method: /docs lists those that it supports"),
+_METHOD = "this path does not support this method: /docs lists those that it supports"
+_NOTHING = (
+    "there is nothing at this path. gradebox's client takes the service's URL without /v1: /docs lists the paths below "
+    "it, and docs/ has the base URLs of other clients"
+)
+_BASES: dict[Dialect, tuple[str, set[str]]] = {
+    "adaptive": ("this service, without a path", {"graphql"}),
+    "langfuse": ("…/langfuse/v1", {"langfuse", "invocations", "execute"}),
+    "openai": ("…/openai/v1", {"openai", "fine_tuning"}),
+    "promptfoo": ("…/promptfoo/v1/{project}/{grader}", {"promptfoo"}),
+    "reward": ("…/reward/{project}/{grader}", {"reward", "batch_score", "metadata_schema"}),
+    "weave": ("…/weave/v1/{project}/{grader}", {"weave"}),
 }
+"""The base URL that the clients of an interface take, and parts of paths that only these clients request."""
 
 
 class ProblemError(Exception):
@@ -203,11 +210,25 @@ async def _on_invalid(request: Request, error: Exception) -> Response:
 
 async def _on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    name, detail = _HTTP.get(error.status_code, ("http", str(error.detail)))
     headers: dict[str, str] = dict(error.headers or {})
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        problem = ProblemError(404, "not-found", _nothing_at(request), headers)
+    elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers |= await run_sync(_allowed, request)  # the first call generates the OpenAPI document
-    return answer(request, ProblemError(error.status_code, name, detail, headers))
+        problem = ProblemError(405, "method-not-allowed", _METHOD, headers)
+    else:
+        problem = ProblemError(error.status_code, "http", str(error.detail), headers)
+    return answer(request, problem)
+
+
+def _nothing_at(request: Request) -> str:
+    """What to say of a path that no route has: the base URL of the client that seems to have requested it."""
+    parts = set(request.url.path.split("/"))
+    for dialect in request.app.state.services.settings.dialects:
+        base, own = _BASES[dialect]
+        if "projects" not in parts and not parts.isdisjoint(own):  # else these may be keys
+            return f"there is nothing at this path: did you mean the base URL {base}? docs/{dialect}.md shows its use"
+    return _NOTHING
 
 
 def _allowed(request: Request) -> dict[str, str]:

@@ -10,8 +10,24 @@ from gradebox.schemas import Check, Report
 from tests.api.conftest import PROJECT, problem
 
 
-def test_a_path_that_is_not_there(client: httpx.Client) -> None:
-    assert "URL without /v1: /docs lists" in problem(client.get("/v1/v1/nothing"), 404, "not-found")
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/v1/v1/nothing", "URL without /v1: /docs lists"),
+        (f"{PROJECT}/nothing/openai", "URL without /v1: /docs lists"),
+        ("/fine_tuning/alpha/graders/run", "base URL …/openai/v1?"),
+        ("/openai/fine_tuning/alpha/graders/run", "base URL …/openai/v1?"),
+        ("/v1/chat/openai/completions", "base URL …/openai/v1?"),
+        ("/api/v1/graphql", "base URL this service, without a path? docs/adaptive.md"),
+        ("/langfuse/execute", "base URL …/langfuse/v1?"),
+        ("/v1/2015-03-31/functions/f/invocations", "base URL …/langfuse/v1?"),
+        ("/promptfoo/default/exact", "base URL …/promptfoo/v1/{project}/{grader}?"),
+        ("/reward/exact/batch_score/", "base URL …/reward/{project}/{grader}?"),
+        ("/weave/default/exact", "base URL …/weave/v1/{project}/{grader}?"),
+    ],
+)
+def test_a_path_that_is_not_there(client: httpx.Client, path: str, says: str) -> None:
+    assert says in problem(client.post(path), 404, "not-found")
 
 
 def test_a_method_that_is_not_there(client: httpx.Client) -> None:
