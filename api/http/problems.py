@@ -212,7 +212,9 @@ async def _on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers: dict[str, str] = dict(error.headers or {})
     if error.status_code == HTTPStatus.NOT_FOUND:
-        problem = ProblemError(404, "not-found", _nothing_at(request), headers)
+        detail = _nothing_at(request)
+        # The openai client shows only the message of an `error`.
+        problem = ProblemError(404, "not-found", detail, headers, error={"message": detail})
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers |= await run_sync(_allowed, request)  # the first call generates the OpenAPI document
         problem = ProblemError(405, "method-not-allowed", _METHOD, headers)

@@ -27,7 +27,9 @@ from tests.api.conftest import PROJECT, problem
     ],
 )
 def test_a_path_that_is_not_there(client: httpx.Client, path: str, says: str) -> None:
-    assert says in problem(client.post(path), 404, "not-found")
+    answer = client.post(path)
+    assert says in problem(answer, 404, "not-found")
+    assert answer.json()["error"] == {"message": answer.json()["detail"]}
 
 
 def test_a_method_that_is_not_there(client: httpx.Client) -> None:

@@ -280,3 +280,10 @@ def test_bodies_that_are_no_requests(service: Service) -> None:
         assert client.post(url, content=half).status_code == 400
         large = b'{"grader": {}, "model_sample": "' + b"x" * (17 << 20) + b'"}'
         assert client.post(url, content=large).status_code == 413
+
+
+@pytest.mark.parametrize("base", ["", "/v1", "/openai"])
+def test_a_wrong_base_url_is_told_the_right_one(service: Service, client: OpenAI, base: str) -> None:
+    wrong = client.with_options(base_url=service.url + base).fine_tuning.alpha.graders
+    with refused("did you mean the base URL …/openai/v1", "NotFoundError"):
+        wrong.run(grader=check(), model_sample="4")
