@@ -3,10 +3,10 @@
 `_async/` is written by hand; scripts/unasync generates `_sync/` from it.
 """
 
-from gradebox.client._async.batches import AsyncBatchHandle as AsyncBatchHandle
+from gradebox.client._async.batch_handle import AsyncBatchHandle as AsyncBatchHandle
 from gradebox.client._async.client import AsyncClient as AsyncClient
 from gradebox.client._async.handles import AsyncGraderHandle as AsyncGraderHandle
-from gradebox.client._sync.batches import BatchHandle as BatchHandle
+from gradebox.client._sync.batch_handle import BatchHandle as BatchHandle
 from gradebox.client._sync.client import Client as Client
 from gradebox.client._sync.handles import GraderHandle as GraderHandle
 from gradebox.client.combined import AsyncReward as AsyncReward

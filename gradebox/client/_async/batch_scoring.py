@@ -6,7 +6,8 @@ from contextlib import suppress
 from functools import partial
 from math import inf
 
-from gradebox.client._async.batches import AsyncBatches, AsyncBatchHandle
+from gradebox.client._async.batch_handle import AsyncBatchHandle
+from gradebox.client._async.batches import AsyncBatches
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.batch_watch import UNSEEN_S, waits_for
 from gradebox.client.calls import batch_calls

@@ -5,7 +5,8 @@ from types import TracebackType
 from typing import Self
 
 from gradebox.client import grader_names
-from gradebox.client._async.batches import AsyncBatches, AsyncBatchHandle
+from gradebox.client._async.batch_handle import AsyncBatchHandle
+from gradebox.client._async.batches import AsyncBatches
 from gradebox.client._async.budget import AsyncBudget
 from gradebox.client._async.endpoints import AsyncEndpoints
 from gradebox.client._async.environments import AsyncEnvironments

@@ -5,8 +5,8 @@ from contextlib import suppress
 from typing import Any, Unpack
 
 from gradebox.client import grader_names
+from gradebox.client._async.batch_handle import AsyncBatchHandle
 from gradebox.client._async.batch_scoring import score_by_workers
-from gradebox.client._async.batches import AsyncBatchHandle
 from gradebox.client._async.creation import AsyncCreation
 from gradebox.client._async.handles import AsyncGraderHandle
 from gradebox.client._async.transport import AsyncTransport

@@ -7,7 +7,8 @@ from contextlib import suppress
 from functools import partial
 from math import inf
 
-from gradebox.client._sync.batches import Batches, BatchHandle
+from gradebox.client._sync.batch_handle import BatchHandle
+from gradebox.client._sync.batches import Batches
 from gradebox.client._sync.transport import Transport
 from gradebox.client.batch_watch import UNSEEN_S, waits_for
 from gradebox.client.calls import batch_calls

@@ -6,7 +6,8 @@ from types import TracebackType
 from typing import Self
 
 from gradebox.client import grader_names
-from gradebox.client._sync.batches import Batches, BatchHandle
+from gradebox.client._sync.batch_handle import BatchHandle
+from gradebox.client._sync.batches import Batches
 from gradebox.client._sync.budget import Budget
 from gradebox.client._sync.endpoints import Endpoints
 from gradebox.client._sync.environments import Environments

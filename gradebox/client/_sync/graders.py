@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import Any, Unpack
 
 from gradebox.client import grader_names
+from gradebox.client._sync.batch_handle import BatchHandle
 from gradebox.client._sync.batch_scoring import score_by_workers
-from gradebox.client._sync.batches import BatchHandle
 from gradebox.client._sync.creation import Creation
 from gradebox.client._sync.handles import GraderHandle
 from gradebox.client._sync.transport import Transport

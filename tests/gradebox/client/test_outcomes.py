@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebox.client._sync.batches import BatchHandle
+from gradebox.client._sync.batch_handle import BatchHandle
 from gradebox.client._sync.transport import Transport
 from gradebox.client.combined import combined
 from gradebox.client.line_readers import OutcomeReader, SentThreadReader

@@ -14,7 +14,7 @@ import pytest
 
 from examples.model_server import ModelServer, Script
 from gradebox import AsyncClient, BatchBudget, Price
-from gradebox.client._sync.batches import BatchHandle
+from gradebox.client._sync.batch_handle import BatchHandle
 from tests.gradebox.conftest import ROOT, Service, serving
 from tests.waiting import eventually
 

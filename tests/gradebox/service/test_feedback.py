@@ -14,7 +14,7 @@ from api.intake.feedback_upload import INSTRUCTIONS_CHARACTERS
 from examples.model_server import ModelServer, Script
 from examples.tune_judge import tune
 from gradebox import AsyncClient, BatchBudget, Client, Price, Score
-from gradebox.client._sync.batches import BatchHandle
+from gradebox.client._sync.batch_handle import BatchHandle
 from gradebox.errors import ApiError, Conflict, GradeboxError, NotAllowed, NotFound, ScoreMissing
 from gradebox.judges.feedback import MOST_TEXTS
 from gradebox.outcome import Outcome
