@@ -112,7 +112,7 @@ class Janitor:
                 batch_id = text(found)  # type: ignore[arg-type]  # redis-py's types also allow scores
                 try:
                     self._remove_what_does_not_count(batch_id, now - TIDY_S)
-                except OSError as error:
+                except (OSError, ValueError) as error:  # the spool, or an undecodable record
                     postpone(self._redis, redis_keys.UNTIDY, batch_id, now)
                     _log.warning("outcomes that do not count cannot be removed yet", batch=batch_id, error=str(error))
                 else:

@@ -170,7 +170,7 @@ def test_a_folder_that_cannot_be_removed_stands_in_the_way_of_no_other(
     assert files(folder) == set()
 
 
-def test_a_batch_with_a_lost_table_stands_in_the_way_of_no_other(
+def test_batches_with_a_lost_table_or_a_damaged_record_stand_in_the_way_of_no_other(
     store: Store, redis: Redis, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("storage.spool.lost_files.SETTLED_S", 0.0)
@@ -179,12 +179,14 @@ def test_a_batch_with_a_lost_table_stands_in_the_way_of_no_other(
     store.freezer.freeze(lost)
     (name,) = store.spool.tables(lost)
     (folder / "outcomes" / lost / name).unlink()
-    redis.zadd(redis_keys.UNTIDY, {lost: time.time() - 3601})
+    damaged = over(store, 1)
+    redis.hset(redis_keys.FROZEN, damaged, b"its record")
+    redis.zadd(redis_keys.UNTIDY, {damaged: 1, lost: time.time() - 3601})
     other = over(store, 1)
     redis.zadd(redis_keys.UNFROZEN, {other: 1})
     Janitor(store, None).look()
     assert redis.hexists(redis_keys.FROZEN, other)
-    assert not redis.exists(redis_keys.UNTIDY)
+    assert redis.zrangebyscore(redis_keys.UNTIDY, time.time() - 60, "inf") == [damaged.encode()]
 
 
 def test_what_was_not_frozen_is_frozen(store: Store, redis: Redis) -> None:
