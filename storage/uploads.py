@@ -106,8 +106,9 @@ class SpoolUpload:
         self._forget()
         with suppress(OSError):  # a full disk refuses the last bytes, which are not needed
             self._open.close()
-        self._store.spool.remove(self.id)
-        self._store.orphan_files.swept(self.id)
+        with suppress(OSError, RedisError):  # the janitor removes it later; the caller has an error to tell
+            self._store.spool.remove(self.id)
+            self._store.orphan_files.swept(self.id)
 
 
 class DataUpload(SpoolUpload):

@@ -1,13 +1,17 @@
 import time
+from pathlib import Path
 
 import pytest
 from redis import Redis
 
 from storage import redis_keys
 from storage.access.quotas import Quotas
+from storage.connection import connect
 from storage.errors import PayloadLost, QuotaExceeded, Refused, TooLarge
+from storage.spool.spool import Spool
 from storage.store import Store
 from storage.uploads import Upload
+from tests.conftest import redis_server
 
 
 def test_nothing_is_left_of_one_that_is_abandoned(store: Store, redis: Redis) -> None:
@@ -18,6 +22,15 @@ def test_nothing_is_left_of_one_that_is_abandoned(store: Store, redis: Redis) ->
     with pytest.raises(PayloadLost):
         store.spool.read_payload(upload.batch_id, 0, 1)
     assert not redis.exists(redis_keys.GARBAGE)
+
+
+def test_one_is_abandoned_without_redis_too(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as url:
+        store = Store(connect(url), Spool(f"file://{tmp_path}/spool"))
+        upload = Upload(store)
+        upload.write(b"{}\n")
+    upload.abandon()  # its caller has another error to tell
+    assert store.spool.batches() == set()
 
 
 def test_one_that_was_swept_away_meanwhile_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
