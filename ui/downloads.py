@@ -16,7 +16,7 @@ from storage.outcomes import outcomes
 from storage.store import Store
 from ui.visits import visit
 
-_COLUMNS = ("index", "id", "grader", "score", "not_applicable", "error", "message", "reason", "run_ms")
+_COLUMNS = ("index", "id", "grader", "score", "not_applicable", "error", "message", "reason", "run_ms", "scores")
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # spreadsheets treat text that starts with these as a formula
 _decoder = msgspec.json.Decoder(Outcome)
 
@@ -64,7 +64,8 @@ def _csv(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 def _row(one: Outcome) -> tuple[object, ...]:
     error = (one.error.kind, one.error.message) if one.error else ("", "")
-    texts = (one.id, one.grader, one.score, one.not_applicable, *error, one.reason, one.run_ms)
+    scores = None if one.scores is None else [each.score for each in one.scores]  # of a group; `score` is their mean
+    texts = (one.id, one.grader, one.score, one.not_applicable, *error, one.reason, one.run_ms, scores)
     return (one.index, *map(_guarded, texts))
 
 

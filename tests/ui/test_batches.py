@@ -334,6 +334,16 @@ def test_outcomes_are_downloaded_and_formulas_are_none(browse: httpx.Client, cli
     assert [json.loads(line)["reason"] for line in lines] == said
 
 
+def test_a_download_has_the_scores_of_a_group(browse: httpx.Client, client: httpx.Client) -> None:
+    head = "async def grade(threads: list[StringThread]) -> list[float]:\n"
+    create(client, "lengths", f"{head}    return [len(one.completion()) for one in threads]\n")
+    group = {"prompt": "?", "completions": ["a", "bcd"]}
+    batch = client.post(f"{PROJECT}/batches", json={"graders": [{"key": "lengths"}], "threads": [group]}).json()["id"]
+    finished(client, batch)
+    (row,) = csv.DictReader(io.StringIO(browse.get(f"{BATCHES}/{batch}/outcomes.csv").text))
+    assert (row["score"], row["scores"]) == ("2.0", "[1.0, 3.0]")
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_a_download_of_outcomes_that_are_lost_is_an_error(
     browse: httpx.Client, client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch, kind: str
