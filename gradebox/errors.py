@@ -25,7 +25,8 @@ Warnings are of class GraderWarning (UserWarning).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import copyreg
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gradebox.outcome import Outcome
@@ -33,7 +34,12 @@ if TYPE_CHECKING:
 
 
 class GradeboxError(Exception):
-    """The base class of all exceptions that gradebox raises deliberately."""
+    """The base class of all exceptions that gradebox raises deliberately. They can be pickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By default, the message would be passed to `__init__`, which takes something else in several classes. Then a
+        # pool of processes ends, or waits for ever.
+        return copyreg.__newobj__, (type(self),), vars(self) | {"args": self.args}  # type: ignore[attr-defined]
 
 
 class ConnectionFailed(GradeboxError):
