@@ -121,16 +121,21 @@ class EnvironmentFailed(GradeboxError):
 
 
 class ScoreMissing(GradeboxError):
-    """A completion has no score, and the calling framework requires a number. `outcome` holds the reason."""
+    """A completion has no score, and the calling framework requires a number. `outcome` holds the reason. `row` is the
+    position of the completion among those of the call, if there are several.
+    """
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: Outcome, row: int | None = None) -> None:
         self.outcome = outcome
+        self.row = row
         error = outcome.error
         if outcome.not_applicable is not None:
             why = f"it does not apply: {outcome.not_applicable or 'no reason was given'}"
         else:
             why = f"{error.kind}: {error.message}" if error else "no reason was given"
-        super().__init__(f"{outcome.grader} gave a completion no score, which is not a score of 0.0: {why}")
+        which = "a completion" if row is None else f"completion {row} (from 0)"
+        which += "" if outcome.id is None else f", id {outcome.id!r:.80},"
+        super().__init__(f"{outcome.grader} gave {which} no score, which is not a score of 0.0: {why}")
 
 
 class ApiError(GradeboxError):

@@ -141,11 +141,15 @@ class RewardPolicy:
             log_extra(f"{self._key}/reason", [_reason(outcome) for outcome in outcomes])
         missing = usual_missing(log_metric) if self._missing is None else self._missing
         passed_over = "none" if _leaves_out(log_metric) else missing
-        rewards = [_reward(one, missing if one.not_applicable is None else passed_over) for one in outcomes]
+        rewards = [
+            _reward(one, row, missing if one.not_applicable is None else passed_over)
+            for row, one in enumerate(outcomes)
+        ]
         if outcomes and all(outcome.score is None for outcome in outcomes):
-            failed = next((outcome for outcome in outcomes if outcome.not_applicable is None), None)
+            failed = next((row for row, outcome in enumerate(outcomes) if outcome.not_applicable is None), None)
             if failed is not None or _is_alone(log_metric):
-                error = ScoreMissing(failed or outcomes[0])
+                row = failed or 0
+                error = ScoreMissing(outcomes[row], row)
                 error.add_note("no completion of this step has a score: missing= decides only where another has one")
                 raise error
         return rewards
@@ -179,13 +183,13 @@ class RewardPolicy:
                 "grader %s gave no score (%s): %s. Further errors of this kind are not logged",
                 outcome.grader,
                 error.kind,
-                error.message,
+                error.message.removesuffix("."),
             )
 
 
-def _reward(outcome: Outcome, missing: Missing) -> float | None:
+def _reward(outcome: Outcome, row: int, missing: Missing) -> float | None:
     if outcome.score is None and missing == "raise":
-        error = ScoreMissing(outcome)
+        error = ScoreMissing(outcome, row)
         error.add_note('to go on without such scores: as_trl_reward(missing="none"), or missing= a number')
         raise error
     return outcome.score if outcome.score is not None or isinstance(missing, str) else float(missing)

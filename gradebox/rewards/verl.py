@@ -63,10 +63,10 @@ def threads(
     return [thread(*each, only, row) for row, each in enumerate(samples)]
 
 
-def number(outcome: Outcome) -> float:
+def number(outcome: Outcome, row: int | None = None) -> float:
     """The score as a reward; verl and verifiers have no way to express a missing reward. Raises ScoreMissing."""
     if outcome.score is None:
-        raise ScoreMissing(outcome)
+        raise ScoreMissing(outcome, row)
     return outcome.score
 
 
@@ -129,6 +129,7 @@ class VerlBatchReward:
         """Return a reward for each sample. Raises ScoreMissing."""
         samples = threads(data_sources, solution_strs, ground_truths, extra_infos, self._columns)
         if not self._of_groups:
-            return [number(outcome) for outcome in self._score(samples)]
+            return [number(each, row) for row, each in enumerate(self._score(samples))]
         places = generations(data_sources, ground_truths, extra_infos)
-        return [number(each) for each in groups.of_each(self._score(groups.lines(samples, places)), places)]
+        found = groups.of_each(self._score(groups.lines(samples, places)), places)
+        return [number(each, row) for row, each in enumerate(found)]

@@ -48,8 +48,9 @@ def test_a_column_of_another_length_is_warned_of(grader: GraderHandle) -> None:
 
 
 def test_a_missing_score_says_how_to_go_on(grader: GraderHandle) -> None:
-    with pytest.raises(gradebox.ScoreMissing) as caught:
-        grader.as_trl_reward(missing="raise")(prompts=["2+2?"], completions=["bad"], answer=["4"])
+    samples: dict[str, Any] = {"prompts": ["2+2?"] * 2, "completions": ["4", "bad"], "answer": ["4", "4"]}
+    with pytest.raises(gradebox.ScoreMissing, match=r"gave completion 1 \(from 0\), id 's-1', no score") as caught:
+        grader.as_trl_reward(missing="raise")(**samples, id=["s-0", "s-1"])
     assert any("missing=" in note for note in caught.value.__notes__)
 
 

@@ -74,7 +74,7 @@ def test_no_score_is_raised(grader: GraderHandle) -> None:
     with pytest.raises(ScoreMissing, match="no answer at all") as missing:
         grader.as_verl_compute_score()("gsm8k", "bad", "4", {"answer": "4"})
     assert missing.value.outcome.error is not None and missing.value.outcome.error.kind == "exception"
-    with pytest.raises(ScoreMissing):
+    with pytest.raises(ScoreMissing, match=r"gave completion 1 \(from 0\) no score"):
         grader.as_verl_compute_score(batched=True)(["a", "a"], ["4", "bad"], ["4", "4"], [EXTRA, EXTRA])
 
 
