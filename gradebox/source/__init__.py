@@ -142,7 +142,7 @@ def _source(copy: Copy, statement: Statement, node: Definition) -> str:
     names = names_of(node, text, module.features)
     refuse_imports(node, Need("", grader), statement.text.label, closure.allowed, closure.refused)
     refuse_own_module(node, Need("", grader))
-    refuse_module_name(node, Need("", grader), module.globals.get("__name__", ""))
+    refuse_module_name(node, Need("", grader), module.globals.get("__name__"))
     copy.follow(names, statement, node)
     source = rendered(copy, statement, node)
     _check(source, grader)

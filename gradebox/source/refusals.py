@@ -61,8 +61,9 @@ def refuse_module_name(node: ast.AST, need: Need, name: str | None) -> None:
     """
     if name is None:
         raise SourceError(
-            f"{need.user} was defined by `exec` in a namespace without `__name__`, and what belongs to the grader is "
-            "found by that name: set one, as in exec(code, {'__name__': 'graders'})"
+            f"{need.user} was defined by `%run`, or by `exec`, in a namespace without `__name__`, and what belongs to "
+            "the grader is found by that name: use `%run -i`, or set a name, as in "
+            "exec(code, {'__name__': 'graders'})"
         )
     for part in ast.walk(node):
         if isinstance(part, ast.Compare):
