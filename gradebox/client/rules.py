@@ -27,7 +27,7 @@ FIRST_TRIES = 3
 _TOLD_AT = 2  # the attempt that is logged: shorter outages are not worth a line, but a request that timed out is
 MOST_PAUSE_S = 30.0  # as the service asks at most; another server may ask for years
 CONNECT_S = 5.0
-LAST_TRY_S = 1.0  # at the end of the caller's time, an answer that is nearly there is waited for
+LAST_TRY_S = 1.0  # after the caller's time: the answer to a wait until its end comes a little later
 KEEP_ALIVE_S = 3.0  # less than the 5 s after which servers close an idle connection, so that none is used as it closes
 NOT_NOW = {429, 502, 503, 504}
 # A wrong key stays wrong, a request that timed out would do so again, and a quota stays full until data is deleted.
@@ -75,7 +75,7 @@ class Rules:
 
         The caller waits for `left_s` more seconds.
         """
-        read_s = min(self.timeout + call.work_s, max(left_s, LAST_TRY_S))
+        read_s = min(self.timeout + call.work_s, max(left_s, 0.0) + LAST_TRY_S)
         return {
             "method": call.method,
             "url": _absolute(self.url, call.path, tuple(call.params)),
