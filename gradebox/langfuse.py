@@ -216,7 +216,8 @@ def _scores(result: object) -> list[dict[str, Any]]:
     found = _fields(result) if _is_dataclass(result) else result
     if not isinstance(found, dict):
         raise Unfit(
-            f"`evaluate` returned {_named(result)}: return EvaluationResult(scores=[...]), or a dict with `scores`"
+            f"the result of `evaluate` is {_named(result)}: "
+            "return EvaluationResult(scores=[...]), or a dict with `scores`"
         )
     scores = found.get("scores")
     if not isinstance(scores, list | tuple):
