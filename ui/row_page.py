@@ -31,7 +31,8 @@ RANDOM = 20  # number of threads picked at random
 _decode_lines = msgspec.json.Decoder(Outcome).decode_lines
 
 
-_Turns = Sequence[tuple[str, str]]
+_Turns = Sequence[tuple[str, str, str]]
+"""Role, content, and the other fields of the message as JSON, such as its tool calls."""
 
 
 class _Member(NamedTuple):
@@ -116,22 +117,30 @@ def _is_group(value: object) -> bool:
 
 
 def _single(cut: str, value: object) -> _Thread:
-    turns, metadata, _ = thread_forms.read(value, keep_unknown=True)
+    turns, metadata = _read_turns(value)
     shown, more = _texts(turns, _TURNS_SHOWN)
     return _Thread(cut, shown, as_json(metadata) if metadata else "", more)
+
+
+def _read_turns(value: object) -> tuple[_Turns, dict[str, Any]]:
+    """The turns of a thread, and its metadata. Raises ValueError."""
+    turns, metadata, messages = thread_forms.read(value, keep_unknown=True)
+    more = [{name: message[name] for name in message.keys() - {"role", "content"}} for message in messages or ()]
+    texts = [json.dumps(one, ensure_ascii=False, sort_keys=True) if one else "" for one in more] or [""] * len(turns)
+    return [(str(role), str(content), text) for (role, content), text in zip(turns, texts, strict=True)], metadata
 
 
 def _group(cut: str, value: object) -> _Thread:
     """A group, with the turns and the metadata that all members share only once."""
     members = group_forms.members(value)
-    read = [thread_forms.read(one, keep_unknown=True) for one in members[:_MEMBERS_SHOWN]]
-    shared = _shared([turns for turns, _, _ in read])
+    read = [_read_turns(one) for one in members[:_MEMBERS_SHOWN]]
+    shared = _shared([turns for turns, _ in read])
     same = read[0][1]
-    has_same = all(metadata == same for _, metadata, _ in read)
+    has_same = all(metadata == same for _, metadata in read)
     most_turns, most_text = _TURNS_SHOWN // len(read), MOST_SHOWN // len(read)
     shown = [
         _Member(texts, as_json(metadata, most_text) if metadata and not has_same else "", more)
-        for turns, metadata, _ in read
+        for turns, metadata in read
         for texts, more in [_texts(turns[shared:], most_turns)]
     ]
     above, more_turns = _texts(read[0][0][:shared], _TURNS_SHOWN)
@@ -148,8 +157,7 @@ def _shared(threads: Sequence[_Turns]) -> int:
 
 def _texts(turns: _Turns, most: int) -> tuple[_Turns, int]:
     """The first `most` turns, and the number of the others."""
-    shown = [(str(role), str(content)) for role, content in turns[:most]]
-    return shown, len(turns) - len(shown)
+    return turns[:most], max(0, len(turns) - most)
 
 
 def samples(services: Services, project: str, place: str) -> str:

@@ -1,5 +1,6 @@
 """Tests of rows with long, deep, broken or grouped threads."""
 
+import html
 import json
 import re
 import time
@@ -23,7 +24,7 @@ import gradebox
 async def grade(thread):
     if thread.completion() == "off":
         raise gradebox.NotApplicable("x" * 4000)
-    return gradebox.Score(1, reason="x" * 4000, values={"v" * 64: 1.0})
+    return gradebox.Score(1, reason="x" * 4000 + "\\nnext line", values={"v" * 64: 1.0})
 """
 
 
@@ -69,6 +70,7 @@ def test_long_words_stay_on_the_page(page: Page, client: httpx.Client) -> None:
     for index in (0, 1):
         page.goto(f"{BATCHES}/{batch}/rows/{index}")
         fits_phone(page, "row-of-long-words")
+        assert page.locator("p.lines").inner_text().endswith("x\nnext line" if index == 0 else "x")
 
 
 LEFT = """(text, at) => {
@@ -101,6 +103,20 @@ def test_a_row_has_its_id_and_links_to_its_neighbours(browse: httpx.Client, clie
         page = browse.get(f"{BATCHES}/{batch}/rows/{index}").text
         assert f">row-{index}<" in page
         assert re.findall(r'<a href="(\d+)\?grader=one%401">', page) == links
+
+
+def test_tool_calls_are_shown(browse: httpx.Client, client: httpx.Client) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "Look"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": "a cat", "tool_call_id": "c1"},
+        {"role": "assistant", "content": "A cat"},
+    ]
+    batch = made(client, json.dumps({"messages": messages}).encode() + b"\n")
+    shown = html.unescape(browse.get(f"{BATCHES}/{batch}/rows/0").text)
+    assert json.dumps({"tool_calls": [call]}, sort_keys=True) in shown
+    assert shown.index('"tool_calls"') < shown.index("a cat") < shown.index('{"tool_call_id": "c1"}')
 
 
 def test_many_turns_are_counted(browse: httpx.Client, client: httpx.Client) -> None:
@@ -208,7 +224,7 @@ def test_the_completions_of_a_group_are_shown_as_turns(browse: httpx.Client, cli
         return answer.text
 
     first = shown(0)
-    assert "<h1>Group 0</h1>" in first
+    assert ">Group 0</a></h1>" in first
     assert first.count(">Be terse<") == first.count(">Say &lt;i&gt;<") == first.count("&#34;right&#34;: ") == 1
     assert 'Completion 2 <span class="quiet">each@1 0.25</span></h2>' in first
     assert [first.count(f">so {n}<") for n in range(3)] == [1, 1, 1]
