@@ -30,7 +30,8 @@ async def listed(request: Request) -> Response:
 def _listed(store: Store, project: str, after: str) -> dict[str, Any]:
     graders, has_more = store.graders.page(project, after)
     last = _last_numbers(store, project, {grader.key for grader in graders})
-    return {"graders": graders, "last": last, "following": graders[-1].key if has_more else None}
+    following = graders[-1].key if has_more else None
+    return {"graders": graders, "last": last, "looked_at": _LOOKED_AT, "following": following}
 
 
 def _last_numbers(store: Store, project: str, keys: set[str]) -> dict[str, tuple[str, Summary]]:

@@ -16,6 +16,7 @@ from playwright.sync_api import Page, Route, expect
 
 from gradebox.schemas import AwaitedServer, Batch, BatchGrader
 from storage.spool import lost_files
+from storage.statistics.summary import NOT_MADE
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished
 from tests.ui.conftest import fits_phone
 from ui.batches import pace
@@ -84,7 +85,8 @@ def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
     expect(page.locator("h2").first).to_have_text("60 errors")
     fits_phone(page, "batch")
     page.locator("svg.histogram a").last.click()
-    expect(page.locator("form.bar .quiet").first).to_contain_text("30 outcomes in bar 10")
+    expect(page.locator("form.bar .quiet").first).to_contain_text("30 outcomes in bar 10, 0.81 to 0.9")
+    expect(page.locator("svg.histogram a[aria-current]")).to_have_count(1)
     assert set(rows(page)) <= {str(n) for n in range(9, 300, 10)}
     page.select_option("select[name=sort]", "-index")
     page.click("text=Filter")
@@ -126,11 +128,13 @@ def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
     expect(dialog).to_contain_text("KeyError")
     page.keyboard.press("k")
     expect(dialog).to_contain_text("number 3 is bad")
+    row_page = f"{BATCHES}/{batch}/rows/3"
+    expect(dialog.get_by_role("link", name="Thread 3")).to_have_attribute("href", f"{row_page}?grader=mixed%401")
     dialog.get_by_text("Test in the editor").click()
     page.wait_for_url("**/graders/mixed?sample=*")
     expect(page.locator("code-editor#samples")).to_be_visible()
     expect(page.locator("#report")).to_contain_text("number 3 is bad")
-    page.goto(f"{BATCHES}/{batch}/rows/3")
+    page.goto(row_page)
     fits_phone(page, "row-page")
 
 
@@ -398,7 +402,7 @@ def test_a_page_beyond_the_last_leads_to_the_last(browse: httpx.Client, client: 
 def test_a_bar_of_the_histogram_does_not_hide_errors(browse: httpx.Client, client: httpx.Client) -> None:
     batch = scored(client, 20)
     assert "4 outcomes</span>" in browse.get(f"{BATCHES}/{batch}?bin=0&kind=error").text
-    assert "2 outcomes in bar 1</span>" in browse.get(f"{BATCHES}/{batch}?bin=0&kind=scored").text
+    assert "2 outcomes in bar 1, 0 to 0.09</span>" in browse.get(f"{BATCHES}/{batch}?bin=0&kind=scored").text
 
 
 def test_a_view_of_a_running_batch_claims_no_filter(browse: httpx.Client, client: httpx.Client) -> None:
@@ -490,6 +494,16 @@ def test_large_scores_and_thresholds_stay_what_they_are(
     finished(client, again)
     compared = browse.get(f"/ui/projects/default/compare?a={batch}&b={again}&threshold=1234.56789")
     assert 'value="1234.56789"' in compared.text
+    assert "high=1e%2B20" in compared.text  # the highest cell of the heat map
+
+
+def test_a_summary_that_is_missing_is_said(
+    browse: httpx.Client, client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = scored(client, 1, "exact", GOOD)
+    found = service.store.batches.get("default", batch).model_copy(update={"summary": [], "summary_error": NOT_MADE})
+    monkeypatch.setattr(service.store.batches, "get", lambda *_, **__: found)
+    assert NOT_MADE in browse.get(f"{BATCHES}/{batch}").text
 
 
 def test_a_row_leads_to_graders_of_its_batch_alone(browse: httpx.Client, client: httpx.Client) -> None:
@@ -571,6 +585,8 @@ def test_the_list_of_graders_has_the_numbers_of_the_last_batch(browse: httpx.Cli
     exact, mixed = browse.get("/ui/projects/default/graders").text.split("data-row")[1:]
     assert "none</a>" in exact and "of 4<" in exact
     assert "1 exception" in mixed and "of 4<" in mixed
+    create(client, "unused", GOOD)
+    assert "not in the 50 newest batches" in browse.get("/ui/projects/default/graders").text.split("data-row")[3]
 
 
 def test_what_is_not_applicable_has_a_column_where_there_is_some(page: Page, client: httpx.Client) -> None:
