@@ -232,16 +232,30 @@ def test_a_session_that_ends_in_the_middle_costs_no_draft(
     dialog.get_by_role("button", name="Sign in").click()
     expect(dialog).not_to_be_visible()
     assert source_of(page) == GOOD + "# a draft\n"
+    typed = {"samples": '{"completion": "typed"}', "timeout_s": "9"}
+    replace(page, "samples", typed["samples"])
+    page.fill("[name=timeout_s]", typed["timeout_s"])
+    stored = {"samples": "", "timeout_s": "5"}
+
+    def inputs() -> dict[str, object]:
+        return {name: page.locator(f"[name={name}]").evaluate("input => input.value") for name in typed}
+
     page.reload()  # a reload keeps the draft
     expect(page.locator("#draft")).to_be_visible()
-    assert source_of(page) == GOOD + "# a draft\n"
+    assert (source_of(page), inputs()) == (GOOD + "# a draft\n", typed)
     page.click("#discard")
-    assert source_of(page) == GOOD
+    assert (source_of(page), inputs()) == (GOOD, stored)
+    assert page.evaluate("Object.keys(localStorage)") == []
+    replace(page, "samples", typed["samples"])
+    page.reload()
+    expect(page.locator("#draft")).to_be_visible()
     write(page, "# kept\n")
     page.keyboard.press("Control+s")
     expect(page.locator("#kept")).to_have_text("Saved: version 2")
+    assert page.evaluate("Object.keys(localStorage)") == []
     page.reload()
     expect(page.locator("#draft")).not_to_be_visible()
+    assert inputs() == {**stored, "samples": typed["samples"]}
 
 
 def test_what_tenants_write_runs_nothing(page: Page, client: httpx.Client) -> None:

@@ -178,6 +178,51 @@ document.addEventListener("kept", (event) => {
   if (form.elements.grader.value) note();
 });
 
+// --- The samples, the key and the limits are a draft too. Those of a version that cannot be changed are none.
+const inputs = form && !written.hasAttribute("readonly")
+  ? [...form.querySelectorAll("[name=samples], [name=key], [name=isolation], [name=timeout_s], [name=memory_mb], [name=environment]")]
+  : [...document.querySelectorAll("code-editor#samples")];
+const inputsKey = form && `inputs:${graderKey}?${new URLSearchParams(location.search).get("sample") ?? ""}`;
+const inputValues = () => Object.fromEntries(inputs.map((input) => [input.getAttribute("name"), input.value]));
+let keptInputs = form && inputValues();
+let sentInputs;
+
+function noteInputs() {
+  const changed = Object.entries(inputValues()).filter(([name, value]) => value !== keptInputs[name]);
+  if (changed.length) localStorage.setItem(inputsKey, JSON.stringify(Object.fromEntries(changed)));
+  else localStorage.removeItem(inputsKey);
+}
+
+function writeInputs(values) {
+  for (const input of inputs) {
+    const value = values[input.getAttribute("name")];
+    if (value !== undefined && value !== input.value) input.value = value;
+  }
+}
+
+function restoreInputs() {
+  const draft = form && localStorage.getItem(inputsKey);
+  if (!draft) return;
+  writeInputs(JSON.parse(draft));
+  noteInputs(); // what was saved, but not answered, is no draft
+  document.querySelector("#draft").hidden &&= !localStorage.getItem(inputsKey);
+}
+
+for (const name of ["edited", "input", "change"]) document.addEventListener(name, (event) => {
+  if (inputs.includes(event.target)) noteInputs();
+});
+document.querySelector("#discard")?.addEventListener("click", () => {
+  writeInputs(keptInputs);
+  noteInputs();
+});
+document.addEventListener("htmx:before:request", (event) => {
+  if (event.detail.ctx.sourceElement.id === "keep") sentInputs = inputValues();
+});
+document.addEventListener("kept", () => {
+  keptInputs = form.elements.are_long ? { ...sentInputs, samples: keptInputs.samples } : sentInputs;
+  noteInputs();
+});
+
 // --- Samples that are not changed here are not saved: another client may have stored others since.
 const samples = document.querySelector("code-editor#samples");
 let storedSamples = number && !new URLSearchParams(location.search).has("sample") ? samples.value : undefined;
@@ -303,6 +348,7 @@ document.addEventListener("click", (event) => {
 });
 
 restore();
+restoreInputs();
 if (config) fill();
 const line = location.hash.match(/^#line-(\d{1,6})$/);
 if (line && source) source.go(Number(line[1]));
