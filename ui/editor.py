@@ -1,6 +1,8 @@
 """The editor of a grader: its page, the checks while typing, and saving."""
 
+import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast, get_args
@@ -29,7 +31,7 @@ from ui.forms import read_form
 from ui.graders import why_read_only
 from ui.row_page import samples as taken_along
 from ui.templates import long_page, rendered
-from ui.visits import visit
+from ui.visits import Visit, visit
 
 _BEGINNINGS: dict[str, dict[str, Any]] = {
     "binary_judge": {"criteria": "The answer is polite.", "model": ""},
@@ -67,6 +69,7 @@ async def new(request: Request) -> Response:
         models=models,
         config=None if config is None else json.dumps(config, indent=2),
         samples=taken or example.samples,
+        stored_samples="",
         are_long=False,
         isolation="auto",
         timeout_s=f"{TIMEOUT_S:g}",
@@ -81,7 +84,7 @@ async def show(request: Request) -> Response:
     """Show the editor with a version of a grader."""
     who = await visit(request)
     key, number = request.path_params["key"], _number(request.query_params.get("version"))
-    grader, version, threads = await who.services.read(request, _read, who.services, who.project, key, number)
+    grader, version, threads, digest = await who.services.read(request, _read, who.services, who.project, key, number)
     are_long = threads is None
     if place := request.query_params.get("sample"):
         threads = await who.services.read(request, taken_along, who.services, who.project, place) + (threads or "")
@@ -100,6 +103,7 @@ async def show(request: Request) -> Response:
         models=await who.services.read(request, _models, who.services, who.project),
         config=None if not version.config else json.dumps(version.config, indent=2, ensure_ascii=False),
         samples=threads or "",
+        stored_samples=digest,
         are_long=are_long,
         isolation=version.isolation_asked,
         timeout_s=f"{version.timeout_s or TIMEOUT_S:.15g}",
@@ -114,12 +118,19 @@ def _models(services: Services, project: str) -> list[str]:
     return [model.key for model in services.store.models.all(project)]
 
 
-def _read(services: Services, project: str, key: str, number: int | None) -> tuple[GraderRecord, Version, str | None]:
-    """The grader, the version, and the grader's test threads; None if these are too long for a page."""
+def _read(
+    services: Services, project: str, key: str, number: int | None
+) -> tuple[GraderRecord, Version, str | None, str]:
+    """The grader, the version, the grader's test threads, None if these are too long for a page, and their digest."""
     graders = services.store.graders
-    threads = b"\n".join(graders.threads(project, key))
+    lines = graders.threads(project, key)
+    threads = b"\n".join(lines)
     shown = threads.decode("utf-8", "replace") if len(threads) <= samples.SAMPLES_SHOWN else None
-    return graders.get(project, key), graders.version(project, key, number), shown
+    return graders.get(project, key), graders.version(project, key, number), shown, _digest(lines)
+
+
+def _digest(threads: Sequence[bytes]) -> str:
+    return hashlib.sha256(b"\n".join(threads)).hexdigest()
 
 
 async def check(request: Request) -> Response:
@@ -191,6 +202,8 @@ async def keep(request: Request) -> Response:
             grader = await who.services.grade(request, who.project, create_function, who.services, sent, created)
             there = f"/ui/projects/{who.project}/graders/{grader.key}"
             return HTMLResponse("", headers={"HX-Redirect": there, "HX-Trigger": _kept(who.project, grader)})
+        if sent.threads is not None:
+            await _check_samples(request, who, key, sent.threads, fields.get("stored_samples", ""))
         began = _number(fields.get("version"))
         changes = _options(fields, NewVersion)
         update = partial(update_function, expected=began)
@@ -207,7 +220,19 @@ async def keep(request: Request) -> Response:
     except ValidationFailed as error:
         return await _shown(request, error.report, None, None, 422, {"HX-Retarget": "#report"}, is_quick=False)
     said = "Already saved" if grader.version == began else "Saved"
-    return _said(said, who.project, grader)
+    return _said(said, who.project, grader, None if sent.threads is None else _digest(sent.threads))
+
+
+async def _check_samples(request: Request, who: Visit, key: str, mine: Sequence[bytes], began: str) -> None:
+    """Raise ProblemError if others than `began`, the digest of those that the page showed, were stored meanwhile."""
+    theirs = _digest(await who.services.read(request, who.services.store.graders.threads, who.project, key))
+    if theirs not in (began, _digest(mine)):
+        raise ProblemError(
+            409,
+            "conflict",
+            "other samples were stored with this grader since the page was opened, and nothing was saved. Reload the "
+            "page: yours stay as a draft, saving them replaces the others, and discarding the draft shows the others",
+        )
 
 
 def _is(version: Version, sent: Sent, options: NewVersion) -> bool:
@@ -218,14 +243,14 @@ def _is(version: Version, sent: Sent, options: NewVersion) -> bool:
     return asked == has and (version.kind, version.source.encode("utf-8", "surrogatepass")) == (sent.kind, sent.source)
 
 
-def _said(said: str, project: str, grader: GraderRecord) -> Response:
-    headers = {"HX-Trigger": _kept(project, grader)}
+def _said(said: str, project: str, grader: GraderRecord, stored_samples: str | None = None) -> Response:
+    headers = {"HX-Trigger": _kept(project, grader, stored_samples)}
     return HTMLResponse(rendered("_kept.html", said=said, number=grader.version), headers=headers)
 
 
-def _kept(project: str, grader: GraderRecord) -> str:
+def _kept(project: str, grader: GraderRecord, stored_samples: str | None = None) -> str:
     draft = _draft(project, grader.key, grader.kind, grader.version)
-    return json.dumps({"kept": {"version": grader.version, "draft": draft}})
+    return json.dumps({"kept": {"version": grader.version, "draft": draft, "samples": stored_samples}})
 
 
 def _draft(project: str, key: str, kind: str, number: int) -> str:

@@ -155,8 +155,14 @@ def test_samples_that_somebody_else_stores_stay(page: Page, client: httpx.Client
     assert client.get(f"{PROJECT}/graders/exact/threads").content.strip() == theirs
     replace(page, "samples", mine.decode())
     page.click("#keep")
-    expect(page.locator("#kept")).to_have_text("Already saved: version 2")
-    assert client.get(f"{PROJECT}/graders/exact/threads").content.strip() == mine
+    expect(page.locator("#notice")).to_contain_text("other samples were stored with this grader")
+    assert client.get(f"{PROJECT}/graders/exact/threads").content.strip() == theirs
+    page.reload()
+    for line in (mine, mine.replace(b"mine", b"next")):
+        replace(page, "samples", line.decode())
+        page.click("#keep")
+        expect(page.locator("#kept")).to_have_text("Already saved: version 2")
+        assert client.get(f"{PROJECT}/graders/exact/threads").content.strip() == line
 
 
 def test_a_save_that_fails_is_not_called_saved(page: Page, client: httpx.Client) -> None:

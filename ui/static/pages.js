@@ -233,7 +233,10 @@ document.addEventListener("htmx:config:request", (event) => {
   sentSamples = samples.value;
   if (sentSamples === storedSamples) request.body.delete("samples");
 });
-document.addEventListener("kept", () => { storedSamples = sentSamples; });
+document.addEventListener("kept", (event) => {
+  storedSamples = sentSamples;
+  if (event.detail.samples) form.elements.stored_samples.value = event.detail.samples;
+});
 
 // --- Dialogs: the dialog is open while it has content.
 const dialog = document.querySelector("dialog");
