@@ -80,6 +80,8 @@ async def show(request: Request) -> Response:
     errors = await _errors(request, who, batch, view) if table.is_over else None
     summary = next((one for one in batch.summary if one.grader == view.grader), None)
     graders, _ = await who.services.read(request, who.services.store.graders.page, who.project)
+    newest = who.services.store.batches.newest
+    recent = await who.services.read(request, newest, who.project, _PAGE) if table.is_over else []
     return await long_page(
         request,
         "batch.html",
@@ -95,6 +97,7 @@ async def show(request: Request) -> Response:
         summary=summary,
         bars=histogram.bars(summary) if summary else [],
         graders=[grader.key for grader in graders[:_SUGGESTED]],
+        same=[one for one in recent if one.threads == batch.threads and one.state in ENDED and one.id != batch.id],
         last_page=last_page,
         once=token_hex(8),
         link=lambda **changes: "?" + query.with_changes(request, changes),

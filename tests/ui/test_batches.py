@@ -189,7 +189,10 @@ def test_a_batch_is_watched_and_ended(page: Page, client: httpx.Client) -> None:
     expect(page.locator(".bar .warn").first).to_contain_text("of 2,000 outcomes; the others were not scored")
     quick = score(client, 20, "slow")
     page.goto(f"{BATCHES}/{quick}")
+    again = page.locator("form[action$='/again'] input[name=grader]")
+    again.fill("slow@1")
     expect(page.locator(".chip").first).to_have_text("finished", timeout=15_000)  # without a reload
+    expect(again).to_have_value("slow@1")
 
 
 def test_a_batch_that_is_deleted_while_it_is_watched_is_looked_for_no_more(page: Page, client: httpx.Client) -> None:
@@ -248,6 +251,7 @@ def test_two_versions_are_compared_on_the_same_threads(page: Page, client: httpx
     second = page.url.rpartition("/")[2]
     finished(client, second)
     page.goto(f"{BATCHES}/{batch}")
+    assert page.locator("#same option").evaluate_all("options => options.map(one => one.value)") == [second]
     page.fill("input[name=b]", second)
     page.click("button:has-text('Compare')")
     expect(page.locator("h1")).to_have_text("mixed@1 and mixed@2")

@@ -253,6 +253,16 @@ document.addEventListener("htmx:before:response", (event) => {
   const isAsked = response.status === 401 && dialog.querySelector("#key") && !dialog.contains(sourceElement);
   if (dialog.open && (isAsked || sourceElement.id === "progress")) event.preventDefault();
 });
+// At the end of a batch, its page is loaded anew. What was typed for the next one stays.
+const again = document.querySelector("#again");
+document.addEventListener("htmx:before:response", (event) => {
+  if (again?.value && event.detail.ctx.response.headers.get("HX-Refresh")) sessionStorage.setItem(location.pathname, again.value);
+});
+if (again && sessionStorage.getItem(location.pathname)) {
+  again.value = sessionStorage.getItem(location.pathname);
+  again.focus();
+  sessionStorage.removeItem(location.pathname);
+}
 dialog?.addEventListener("close", () => {
   dialog.replaceChildren();
   // A row that is still being loaded would open the dialog again.
