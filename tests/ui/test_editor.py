@@ -413,6 +413,12 @@ def test_what_is_typed_after_saving_is_a_draft_too(page: Page, client: httpx.Cli
     assert draft.endswith("# later\n")
     page.click("#discard")
     assert source_of(page) == client.get(f"{PROJECT}/graders/exact/versions/2").json()["source"]
+    with page.expect_popup() as opened:
+        page.evaluate("() => void open(location.href)")
+    other = opened.value
+    write(other, "# in another tab\n")
+    expect(page.locator("#draft")).to_contain_text("Another tab edits this grader too")
+    other.close()
     replace(page, "source", GOOD)  # the text from the opening is a draft by now
     page.reload()
     assert source_of(page) == GOOD

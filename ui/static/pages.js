@@ -223,6 +223,13 @@ document.addEventListener("kept", () => {
   noteInputs();
 });
 
+window.addEventListener("storage", (event) => { // of another tab
+  if (!form || event.newValue === null || ![draftKey(), inputsKey].includes(event.key)) return;
+  document.querySelector("#draft").hidden = false;
+  document.querySelector("#draft span").textContent =
+    "Another tab edits this grader too, and the browser keeps only the text that was typed last: save it in one of them.";
+});
+
 // --- Samples that are not changed here are not saved: another client may have stored others since.
 const samples = document.querySelector("code-editor#samples");
 let storedSamples = number && !new URLSearchParams(location.search).has("sample") ? samples.value : undefined;
