@@ -6,7 +6,7 @@ It writes each outcome at once, so that a hang or a crash costs only the complet
 import os
 import sys
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from functools import partial
 from io import BytesIO
 from mmap import mmap
 from os import getpid, readv, write
@@ -37,6 +37,7 @@ from sandbox.guest.protocol.records import (
 
 if TYPE_CHECKING:
     from sandbox.guest.child.asking_run import AskingRun
+    from sandbox.guest.child.completion_loop import CompletionRunner
 
 # The number of lines, of lines already done, and of bytes; whether the lines are in the shared memory; whether there
 # are slots; the bytes of room for the fields of records in slots.
@@ -51,10 +52,6 @@ _REPORT_NS, _REPORT_BYTES = 50_000_000, 1 << 16
 _INFINITY = float("inf")
 _pack_into = RECORD.pack_into
 _SLOT_BYTES = RECORD.size
-
-
-class _Runner(Protocol):
-    def run(self, coroutine: Coroutine[Any, Any, None]) -> None: ...
 
 
 class RunnableGrader(Protocol):
@@ -107,7 +104,7 @@ class GradingLoop:
         self._left = 0
         self._line: bytes | None = None
         self._readline: Callable[[], bytes] = bytes
-        self._runner: _Runner | None = None
+        self._runner: CompletionRunner | None = None
         self._suspended: list[Coroutine[Any, Any, None]] = []
         self._asking: AskingRun | None = None
         self._read_return: ReadReturn = read_return
@@ -237,19 +234,22 @@ class GradingLoop:
             self._suspended.append(driver)  # kept, because closing it would run code of the grader
             self._grader.needs_loop = True
         if self._runner is None:
-            import asyncio
+            from sandbox.guest.child.completion_loop import CompletionRunner  # takes longer than most graders
 
-            self._runner = asyncio.Runner()
+            self._runner = CompletionRunner()
         self._runner.run(self._drive())
 
     async def _drive(self) -> None:
-        grade, read, readline, next_one = self._grader.grade, self._reader.read, self._readline, self._next_one
+        grade, runner = self._grader.grade, self._runner
+        if runner is not None:
+            grade = partial(runner.grade, grade)
+        read, readline, next_one = self._reader.read, self._readline, self._next_one
         slots, may_hold = self._slots, self._output.may_hold
         report_at = perf_counter_ns() + _REPORT_NS
         modules, clock, careful = sys.modules, perf_counter_ns, self._grader.touches_system
         last, leave, pack, groups = self._last, os._exit, RECORD.pack, self._grader.groups
         asked = missing_loop.asked
-        line = self._line
+        line, is_over = self._line, True
         for left in range(self._left, 0, -1):
             if line is None:  # otherwise it is graded again, in an event loop
                 if next_one is None:
@@ -291,11 +291,11 @@ class GradingLoop:
             kind |= flag
             if next_one is None:
                 value = thread = None  # code that runs when they are deleted is of this completion
-                if self._runner is not None and (not careful or getpid() == self._pid):
-                    await _end_tasks()
+                if runner is not None and (not careful or getpid() == self._pid):
+                    is_over = await runner.end_completion()
             if careful and getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the forked process: it has no completion
-            if asked and self._runner is None:  # `grade` may have caught the error, and returned 0.0
+            if asked and runner is None:  # `grade` may have caught the error, and returned 0.0
                 await _Suspend()
             if next_one is not None:  # the supervisor reads the output
                 body = pack_fields(fields)
@@ -311,6 +311,8 @@ class GradingLoop:
                 self._report()
                 report_at = started + micros * 1000 + _REPORT_NS
             self._has_run, line = True, None
+            if not is_over:
+                self._leave()
 
     def _finish(self, kind: int, micros: int, score: float, fields: list[tuple[int, bytes]]) -> None:
         """Writes an outcome, in its slot if there is room for its fields."""
@@ -363,23 +365,3 @@ class _Suspend:
 
     def __await__(self) -> Any:
         yield None
-
-
-async def _end_tasks() -> None:
-    """Cancels the tasks that a completion left, and gives them a chance to end. If the completion cancelled this task,
-    which grades the others too, takes that back.
-    """
-    import asyncio
-
-    own = asyncio.current_task()
-    assert own is not None
-    left = asyncio.all_tasks() - {own}
-    for task in left:
-        task.cancel()
-    for _ in range(2 + len(left)):  # a task may wait for another one; a generator that was left ends in a new one
-        with suppress(asyncio.CancelledError):
-            await asyncio.sleep(0)
-        if len(asyncio.all_tasks()) == 1:
-            break
-    while own.uncancel():
-        pass

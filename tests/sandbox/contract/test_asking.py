@@ -170,6 +170,17 @@ async def grade(thread):
     return await judged(thread)
 """
 
+LEAVES_A_TIMER = """
+import asyncio, time
+
+async def grade(thread):
+    ran.append(thread.metadata["number"])
+    time.sleep(0.02)
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_later(0.01, ran.append, "late")
+    return await judged(thread)
+"""
+
 NEVER_ENDS_ITS_TASKS = """
 import asyncio
 
@@ -218,6 +229,7 @@ def test_in_completion_isolation_each_run_has_its_own(session: Session) -> None:
         pytest.param(SLEEPS_AT_THE_END, [[0], [0, 1], [0, 1, 2]], id="sleeps when it is ended"),
         pytest.param(NEVER_ENDS_ITS_TASKS, [[0], [1], [2]], id="tasks that are not cancelled"),
         pytest.param(HOLDS_A_LOCK, [[0, 1, 2, 0], [0, 1, 2, 0, 1], [0, 1, 2, 0, 1, 2]], id="holds a lock"),
+        pytest.param(LEAVES_A_TIMER, [[0, 1, 2, 0], [0, 1, 2, 0, 1], [0, 1, 2, 0, 1, 2]], id="leaves a timer"),
         pytest.param(LEAVES_A_TASK, [[1] * 4, [1] * 5, [1] * 6], id="leaves a task"),
     ],
 )

@@ -323,19 +323,43 @@ async def grade(thread):
     assert kinds(outcomes) == [1.0, 1.0, "timeout"]  # the last one waits for a lock that no other thread has
 
 
-def test_a_completion_that_cancels_all_tasks_costs_no_other_its_score(pool: Pool) -> None:
-    source = """
-import asyncio
+@pytest.mark.parametrize(
+    ("does", "scores"),
+    [
+        ("for task in asyncio.all_tasks():\n            task.cancel()", [0.5, 0.0, 0.0]),
+        ("loop.call_later(0.01, own.cancel); loop.call_later(0.01, print, 'late')", [0.5, 0.0, 0.0]),
+        ("threading.Timer(0.01, loop.call_soon_threadsafe, [own.cancel]).start()", [0.5, 0.0, 0.0]),
+        ("asyncio.create_task(stubborn()); await asyncio.sleep(0)", [0.5, 0.0, 0.0]),
+        ("[task.cancel() for task in asyncio.all_tasks() if task is not own]", [0.5, 0.0, 0.0]),
+        ("loop.stop()", [0.5, 0.0, 0.0]),
+        ("raise SystemExit", ["exception", 0.0, 0.0]),
+        ("kept.set(1.0)", [0.5, 0.0, 0.0]),
+    ],
+)
+def test_what_one_completion_does_in_the_event_loop_costs_no_other_its_score(
+    does: str, scores: list[Any], pool: Pool
+) -> None:
+    source = f"""
+import asyncio, contextvars, threading
+kept = contextvars.ContextVar("kept", default=0.0)
+async def stubborn():
+    while True:
+        try:
+            await asyncio.sleep(0.01)
+            print("late")
+        except asyncio.CancelledError:
+            pass
 async def grade(thread):
-    if thread.completion() == "cancels":
-        for task in asyncio.all_tasks():
-            task.cancel()
+    loop, own = asyncio.get_running_loop(), asyncio.current_task()
+    if thread.completion() == "leaves":
+        {does}
         return 0.5
-    await asyncio.sleep(0)
-    return float(asyncio.current_task().cancelling())
+    await asyncio.sleep(0.03)
+    return own.cancelling() + kept.get()
 """
-    outcomes = score(pool, GraderSource(source, "batch"), [line("cancels"), line("waits"), line("waits")])
-    assert kinds(outcomes) == [0.5, 0.0, 0.0]
+    outcomes = score(pool, GraderSource(source, "batch"), [line("leaves"), line("waits"), line("waits")])
+    assert kinds(outcomes) == scores
+    assert [outcome.stdout for outcome in outcomes] == [None] * 3
 
 
 @pytest.mark.parametrize("left", ["create_task(outer())", "current_task().cancel()"])

@@ -1,0 +1,132 @@
+"""The event loop of the completions that one process grades. Each completion runs in a task of its own.
+
+There is only one loop, because objects that a module creates may belong to a loop.
+"""
+
+import asyncio
+from asyncio import all_tasks
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context
+from typing import Any, TypeVarTuple
+
+_Arguments = TypeVarTuple("_Arguments")
+_TURNS = 10  # of the loop, for tasks to end, besides one for each: a `finally` may await something
+
+Grade = Callable[[Any], Coroutine[Any, Any, object]]
+
+
+class CompletionLoop(asyncio.SelectorEventLoop):
+    """An event loop whose timers do nothing once their completion has ended."""
+
+    _completion = 0
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*_Arguments], object],
+        *args: *_Arguments,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Sets a timer of the current completion. `call_later` and all of asyncio's timeouts use it."""
+        completion = self._completion
+
+        def call(*arguments: *_Arguments) -> None:
+            if completion == self._completion:
+                callback(*arguments)
+
+        return super().call_at(when, call, *args, context=context)
+
+    def end_timers(self) -> None:
+        """Ends the timers that are set."""
+        self._completion += 1
+
+
+class CompletionRunner:
+    """Runs the coroutine that grades one completion after the other.
+
+    That coroutine is no task. So a completion finds no task except its own, and cannot cancel the one that grades all.
+    """
+
+    def __init__(self) -> None:
+        self._loop = CompletionLoop()
+        asyncio.set_event_loop(self._loop)
+
+    def run(self, driver: Coroutine[Any, Any, None]) -> None:
+        """Runs `driver` to its end. It may await the methods of this class, and `asyncio.sleep(0)`.
+
+        Raises:
+            BaseException: what `driver` raises, or the SystemExit or KeyboardInterrupt of a task that `grade` started.
+        """
+        over: asyncio.Future[None] = self._loop.create_future()
+
+        def step(_: object = None) -> None:
+            try:
+                task = driver.send(None)
+                if task is None:
+                    self._loop.call_soon(step)
+                else:
+                    task.add_done_callback(step)
+            except StopIteration:
+                over.set_result(None)
+                self._loop.stop()
+            except BaseException as error:  # noqa: BLE001  # the loop would only log it
+                over.set_exception(error)
+                self._loop.stop()
+
+        self._loop.call_soon(step)
+        while not over.done():  # a completion may stop the loop
+            self._loop.run_forever()
+        over.result()
+
+    async def grade(self, grade: Grade, thread: object) -> object:
+        """Returns what `grade` returns, or raises what it raises. It runs in a new task."""
+        ended: list[tuple[bool, Any]] = []
+        task = asyncio.Task(_note_end(grade, thread, ended), loop=self._loop)
+        await _Ended(task)
+        if not ended:  # cancelled before it began
+            raise asyncio.CancelledError
+        has_returned, result = ended.pop()
+        if has_returned:
+            return result
+        error: BaseException = result
+        try:
+            raise error
+        finally:
+            del error, result  # its traceback has this frame: it would keep itself and the objects of `grade`
+
+    async def end_completion(self) -> bool:
+        """Cancels the tasks that a completion left, and gives them a chance to end. Ends its timers.
+
+        Returns:
+            whether all tasks have ended.
+        """
+        left = all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        for _ in range(_TURNS + len(left)):  # a task may wait for another; a generator that was left ends in a new one
+            await asyncio.sleep(0)
+            rest = all_tasks(self._loop)
+            if not rest:
+                break
+        self._loop.end_timers()
+        return not rest
+
+
+class _Ended:
+    """Awaited in the driver until a task has ended."""
+
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        self._task = task
+
+    def __await__(self) -> Generator[asyncio.Task[None], None, None]:
+        yield self._task
+
+
+async def _note_end(grade: Grade, thread: object, ended: list[tuple[bool, Any]]) -> None:
+    """Puts the result of `grade` into `ended`. As the result of the task, it is lost if the task is being cancelled,
+    and SystemExit would end the loop.
+    """
+    try:
+        ended.append((True, await grade(thread)))
+    except BaseException as error:  # noqa: BLE001  # whatever a grader raises is its outcome
+        ended.append((False, error))
