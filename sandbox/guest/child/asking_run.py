@@ -11,6 +11,7 @@ errors in another order.
 import json
 import sys
 from collections.abc import Coroutine
+from contextvars import copy_context
 from hashlib import sha256
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -245,10 +246,11 @@ class AskingRun:
             if self._loop is None:
                 self._loop = AskingLoop()
             return self._loop.run(coroutine, replay)
+        context = copy_context()  # so that no later run finds its context variables
         try:
-            paused = coroutine.send(None)
+            paused = context.run(coroutine.send, None)
             while type(paused) is Pause and not replay.waiting:
-                paused = coroutine.send(None)
+                paused = context.run(coroutine.send, None)
         except StopIteration as ended:
             if missing_loop.asked:
                 raise _LoopNeeded from None

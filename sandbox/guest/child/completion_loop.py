@@ -94,13 +94,19 @@ class CompletionRunner:
         finally:
             del error, result  # its traceback has this frame: it would keep itself and the objects of `grade`
 
-    async def end_completion(self) -> bool:
+    async def end_completion(self, is_plain: bool) -> bool:
         """Cancels the tasks that a completion left, and gives them a chance to end. Ends its timers.
+
+        Args:
+            is_plain: whether it ended with a number: no generator can have been left by the end of an exception since.
 
         Returns:
             whether all tasks have ended.
         """
         left = all_tasks(self._loop)
+        if is_plain and not left:
+            self._loop.end_timers()
+            return True
         for task in left:
             task.cancel()
         for _ in range(_TURNS + len(left)):  # a task may wait for another; a generator that was left ends in a new one

@@ -6,6 +6,7 @@ It writes each outcome at once, so that a hang or a crash costs only the complet
 import os
 import sys
 from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
 from functools import partial
 from io import BytesIO
 from mmap import mmap
@@ -49,6 +50,7 @@ DONE, FULL, LEAVING, FILLED = b"d", b"f", b"l", b"p"
 FILLED_DIGITS = 7
 _REPORT_NS, _REPORT_BYTES = 50_000_000, 1 << 16
 
+_NEW_CONTEXT = object()  # for the driver to go on in: a completion has set context variables, such as that of decimal
 _INFINITY = float("inf")
 _pack_into = RECORD.pack_into
 _SLOT_BYTES = RECORD.size
@@ -228,7 +230,8 @@ class GradingLoop:
             # Most graders never wait for anything. Driving their coroutines without an event loop is 150 times cheaper.
             driver = self._drive()
             try:
-                driver.send(None)
+                while copy_context().run(driver.send, None) is _NEW_CONTEXT:
+                    pass
             except StopIteration:
                 return
             self._suspended.append(driver)  # kept, because closing it would run code of the grader
@@ -249,7 +252,7 @@ class GradingLoop:
         modules, clock, careful = sys.modules, perf_counter_ns, self._grader.touches_system
         last, leave, pack, groups = self._last, os._exit, RECORD.pack, self._grader.groups
         asked = missing_loop.asked
-        line, is_over = self._line, True
+        line, is_over, before = self._line, True, copy_context()
         for left in range(self._left, 0, -1):
             if line is None:  # otherwise it is graded again, in an event loop
                 if next_one is None:
@@ -292,7 +295,7 @@ class GradingLoop:
             if next_one is None:
                 value = thread = None  # code that runs when they are deleted is of this completion
                 if runner is not None and (not careful or getpid() == self._pid):
-                    is_over = await runner.end_completion()
+                    is_over = await runner.end_completion(is_plain=not fields)
             if careful and getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the forked process: it has no completion
             if asked and runner is None:  # `grade` may have caught the error, and returned 0.0
@@ -313,6 +316,8 @@ class GradingLoop:
             self._has_run, line = True, None
             if not is_over:
                 self._leave()
+            if runner is None and (before or copy_context()) and _differ(before, copy_context()):
+                await _Suspend(_NEW_CONTEXT)
 
     def _finish(self, kind: int, micros: int, score: float, fields: list[tuple[int, bytes]]) -> None:
         """Writes an outcome, in its slot if there is room for its fields."""
@@ -361,7 +366,17 @@ class GradingLoop:
 
 
 class _Suspend:
-    """Awaited to leave the driver for good. The completion is graded again, in an event loop."""
+    """Awaited to suspend the driver: for good, because the completion is graded again in an event loop; or until it is
+    continued in a new context.
+    """
+
+    def __init__(self, reason: object = None) -> None:
+        self._reason = reason
 
     def __await__(self) -> Any:
-        yield None
+        yield self._reason
+
+
+def _differ(before: Context, after: Context) -> bool:
+    """Whether a context variable has another value. Compares by identity: `==` may be code of the grader."""
+    return len(before) != len(after) or any(before.get(name) is not value for name, value in after.items())

@@ -423,6 +423,18 @@ async def grade(thread):
     assert (told.stdout, other.stdout) == ("deleted\n", None)
 
 
+def test_a_precision_that_one_completion_sets_is_of_it_alone(pool: Pool) -> None:
+    source = """
+from decimal import Decimal, getcontext
+async def grade(thread):
+    if thread.completion() == "sets":
+        getcontext().prec = 3
+    return float(1 / Decimal(3))
+"""
+    outcomes = score(pool, GraderSource(source, "batch"), [line("a"), line("sets"), line("b")])
+    assert kinds(outcomes) == [1 / 3, 0.333, 1 / 3]
+
+
 @BOTH
 def test_malformed_lines_are_errors_at_their_places(isolation: Any, pool: Pool) -> None:
     lines = [line("a"), b"{", line("ab"), b"", b"[1]", line("abc"), b'{"completion": 3}', b"\xff\xfe", line("abcd")]
