@@ -11,6 +11,7 @@ from functools import partial
 from io import BytesIO
 from mmap import mmap
 from os import getpid, readv, write
+from signal import ITIMER_REAL, setitimer
 from struct import Struct
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
@@ -172,6 +173,8 @@ class GradingLoop:
         for left in range(self._left, 0, -1):
             self._left = left
             kind, micros, score, fields = self._asking.grade(self._readline())
+            if self._grader.touches_system:
+                setitimer(ITIMER_REAL, 0)  # an alarm that it left would raise in another run
             is_over = self._asking.end()  # before its record is written: its cost then counts for its completion
             if getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the forked process
@@ -294,6 +297,8 @@ class GradingLoop:
             kind |= flag
             if next_one is None:
                 value = thread = None  # code that runs when they are deleted is of this completion
+                if careful:
+                    setitimer(ITIMER_REAL, 0)  # an alarm that it left would raise in another completion
                 if runner is not None and (not careful or getpid() == self._pid):
                     is_over = await runner.end_completion(is_plain=not fields)
             if careful and getpid() != self._pid:

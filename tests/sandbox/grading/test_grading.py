@@ -423,6 +423,22 @@ async def grade(thread):
     assert (told.stdout, other.stdout) == ("deleted\n", None)
 
 
+def test_an_alarm_that_one_completion_leaves_is_raised_in_no_other(pool: Pool) -> None:
+    source = """
+import signal, time
+def late(*_):
+    raise TimeoutError
+signal.signal(signal.SIGALRM, late)
+async def grade(thread):
+    if thread.completion() == "leaves":
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+    else:
+        time.sleep(0.05)
+    return 1.0
+"""
+    assert kinds(score(pool, GraderSource(source, "batch"), [line("leaves"), line("waits")])) == [1.0, 1.0]
+
+
 def test_a_precision_that_one_completion_sets_is_of_it_alone(pool: Pool) -> None:
     source = """
 from decimal import Decimal, getcontext
