@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from sandbox.guest.child import missing_loop
 from sandbox.guest.child.encode_outcome import read_exception, read_return
-from sandbox.guest.child.output import ChildOutput
+from sandbox.guest.child.output import ChildOutput, own
 from sandbox.guest.child.read_thread import BadInput, LineReader
 from sandbox.guest.child.seeding import reseed
 from sandbox.guest.child.shared_records import FIELDS_AT, map_file
@@ -327,7 +327,7 @@ class GradingLoop:
     def _finish(self, kind: int, micros: int, score: float, fields: list[tuple[int, bytes]]) -> None:
         """Writes an outcome, in its slot if there is room for its fields."""
         if self._output.may_hold() and (printed := self._output.take()):
-            fields.append((STDOUT, printed))
+            fields.append((STDOUT, own(printed, micros, self._limits.timeout_ms)))
         body = pack_fields(fields)
         micros = min(micros, MOST_MICROS)
         slots, start, end = self._slots, self._fields_at, self._fields_at + len(body)

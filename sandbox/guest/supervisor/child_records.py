@@ -131,7 +131,8 @@ class ChildRecords:
                 return  # the child may still write more, which would make all of it malformed
             unpack_fields(records.bodies, self._most)  # oversized fields fail only this completion
             if records.number and (printed := output.take(child.printed, self._limits.stdout_bytes)):
-                self.keep_output(self.passed_on, printed)
+                micros = RECORD.unpack_from(records.heads)[0]
+                self.keep_output(self.passed_on, output.own(printed, micros, self._limits.timeout_ms))
         del self._data[:length]
         self._pass_on([records])
 

@@ -15,9 +15,6 @@ from sandbox.guest.supervisor.processes import GraderProcesses
 from sandbox.guest.template.main import TELL_PLACE
 from validators.candidate import FILENAME
 
-# Of one thread each. That of the thread which grades is the last: the first one of a process is its oldest.
-# It may follow text without an end of a line. Each repetition is bounded: a grader can print anything.
-_HEAD = re.compile(rb"(?:Current thread|Thread) 0x[0-9a-f]{1,16}(?: \[.{0,100}\])? \(most recent call first\):\n")
 _FRAME = re.compile(rf'  File "{re.escape(FILENAME)}", line ([0-9]{{1,6}}) in '.encode())
 _WAIT_S = 0.1  # for the handler to print
 _PAUSE_S = 0.004  # between its lines it takes less
@@ -41,12 +38,13 @@ def ask(processes: GraderProcesses, printed: int) -> None:
 
 def has_threads(printed: bytes) -> bool:
     """Whether the handler printed that the child had threads besides the one that grades."""
-    return len(_HEAD.findall(printed)) > 1
+    return len(output.PLACE.findall(printed)) > 1
 
 
 def split(printed: bytes, source: bytes) -> tuple[bytes, str]:
     """Splits off what the handler printed. Returns the rest, and the line of the grader as text, "" if not known."""
-    heads = list(_HEAD.finditer(printed))
+    # The place of the thread which grades is the last: the first thread of a process is its oldest.
+    heads = list(output.PLACE.finditer(printed))
     if not heads:
         return printed, ""
     own = printed[: heads[0].start()]

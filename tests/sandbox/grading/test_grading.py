@@ -423,6 +423,23 @@ async def grade(thread):
     assert (told.stdout, other.stdout) == ("deleted\n", None)
 
 
+@BOTH
+def test_a_completion_that_ends_just_after_its_time_was_over_has_only_its_own_output(
+    isolation: Any, pool: Pool
+) -> None:
+    """The supervisor has asked where it was, by the same signal."""
+    source = """
+import os, signal, time
+async def grade(thread):
+    print("own")
+    time.sleep(0.35)
+    os.kill(os.getpid(), signal.SIGRTMAX)
+    return 1.0
+"""
+    (outcome,) = score(pool, GraderSource(source, isolation, timeout_s=0.5), [line("a")])
+    assert (outcome.score, outcome.stdout) == (1.0, "own\n")
+
+
 def test_an_alarm_that_one_completion_leaves_is_raised_in_no_other(pool: Pool) -> None:
     source = """
 import signal, time
