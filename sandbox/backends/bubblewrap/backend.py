@@ -157,9 +157,11 @@ class Bubblewrap:
     def _execute(
         self, uid: int, channel: socket.socket, cgroup: Cgroup | None, environment: Path | None
     ) -> FirstProcess:
-        """Starts a new interpreter in new namespaces."""
-        prepared = self._command(uid, environment, bwrap_run.with_read_only_null)
-        command = bwrap_run.without_cores([*prepared, "--die-with-parent"])
+        """Starts a new interpreter in new namespaces. It ends when its channel closes, as by the death of this process.
+
+        With `--die-with-parent`, bubblewrap could die before it lets its first process go on, which would wait forever.
+        """
+        command = bwrap_run.without_cores(self._command(uid, environment, bwrap_run.with_read_only_null))
         built = self._build(command if cgroup is None else cgroup.joined(command), channel)
         try:
             built.go()
@@ -173,8 +175,7 @@ class Bubblewrap:
     def _fork(self, uid: int, channel: socket.socket, cgroup: Cgroup | None, environment: Path | None) -> FirstProcess:
         """Forks the zygote. The copy enters the namespaces of a process that waits there until the copy has entered.
 
-        When this process dies, the other ends of the waiting process's descriptors close, and it exits. A signal at the
-        parent's death (`--die-with-parent`) would come too early for a process that is still being made.
+        When this process dies, the other ends of the waiting process's descriptors close, and it exits.
         """
         zygote = self._living_zygote()
         command = self._command(uid, environment)

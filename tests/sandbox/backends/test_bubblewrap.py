@@ -332,6 +332,35 @@ def test_a_service_that_is_killed_while_it_starts_sandboxes_leaves_none() -> Non
     eventually(lambda: _using(size) == [], 8.0)
 
 
+_SLOW = """#!/bin/sh
+exec strace -D -f -qq -o /dev/null -e trace=write -e inject=write:delay_enter=700000:when=1 bwrap "$@"
+"""
+_STARTS_SLOWLY = """
+import os, sys, threading
+from sandbox.backends.bubblewrap import Bubblewrap
+from sandbox.settings import SandboxSettings
+made = Bubblewrap(SandboxSettings(zygote=False))
+made._program = sys.argv[1]
+threading.Thread(target=made.start, daemon=True).start()
+threading.Event().wait(0.4)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace, which delays bubblewrap, is not installed")
+def test_a_service_that_is_killed_before_bubblewrap_lets_its_first_process_go_leaves_none() -> None:
+    size = (16 << 20) + random.randrange(1 << 12) * 4096
+    slow = Path("/tmp") / f"slow-bwrap-{size}"  # users of sandboxes may not read the folder of this test
+    slow.write_text(_SLOW)
+    slow.chmod(0o755)
+    environment = {**os.environ, "PYTHONPATH": str(_ROOT), "GRADEBOX_SCRATCH_BYTES": str(size)}
+    try:
+        subprocess.run([sys.executable, "-c", _STARTS_SLOWLY, str(slow)], check=False, env=environment, timeout=60)
+        eventually(lambda: _using(size) == [], 8.0)
+    finally:
+        slow.unlink()
+
+
 def _using(size: int) -> list[str]:
     """Processes that have mounted a folder of this size, or have the size in their command line."""
     found = []
