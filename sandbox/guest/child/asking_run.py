@@ -11,7 +11,7 @@ errors in another order.
 import json
 import sys
 from collections.abc import Coroutine
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from hashlib import sha256
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -169,7 +169,7 @@ class AskingRun:
         self._limits = limits
         self._reader = reader
         self._kept: list[Coroutine[Any, Any, object]] = []
-        self._paused: tuple[Coroutine[Any, Any, object], Replay] | None = None
+        self._paused: tuple[Coroutine[Any, Any, object], Context] | None = None
         self._loop: AskingLoop | None = None
         self._read_return = read_return
         self.has_repeated = True
@@ -202,10 +202,9 @@ class AskingRun:
             return self._loop.end_tasks()
         if paused is None:
             return True
-        coroutine, replay = paused
+        coroutine, context = paused
         try:
-            with using(replay):
-                coroutine.close()
+            context.run(coroutine.close)
         except BaseException:  # noqa: BLE001  # a `finally` of the grader may raise, or wait for an answer
             self._kept.append(coroutine)
             return False
@@ -260,7 +259,7 @@ class AskingRun:
                 raise _LoopNeeded from None
             raise
         if type(paused) is Pause and not missing_loop.asked:
-            self._paused = coroutine, replay
+            self._paused = coroutine, context
             raise WaitsForAnswers
         self._kept.append(coroutine)  # closing it would run code of the grader without the loop that it needs
         raise _LoopNeeded

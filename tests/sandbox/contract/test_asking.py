@@ -170,6 +170,17 @@ async def grade(thread):
     return await judged(thread)
 """
 
+SETS_CONTEXT_VARIABLES = """
+from decimal import getcontext, localcontext
+from gradebox import once
+
+async def grade(thread):
+    ran.append(getcontext().prec)
+    getcontext().prec = 3
+    with localcontext():
+        return Score(await once(lambda: judged(thread)), reason=json.dumps(ran))
+"""
+
 LEAVES_A_TIMER = """
 import asyncio, time
 
@@ -229,6 +240,7 @@ def test_in_completion_isolation_each_run_has_its_own(session: Session) -> None:
         pytest.param(SLEEPS_AT_THE_END, [[0], [0, 1], [0, 1, 2]], id="sleeps when it is ended"),
         pytest.param(NEVER_ENDS_ITS_TASKS, [[0], [1], [2]], id="tasks that are not cancelled"),
         pytest.param(HOLDS_A_LOCK, [[0, 1, 2, 0], [0, 1, 2, 0, 1], [0, 1, 2, 0, 1, 2]], id="holds a lock"),
+        pytest.param(SETS_CONTEXT_VARIABLES, [[28] * 4, [28] * 5, [28] * 6], id="context variables"),
         pytest.param(LEAVES_A_TIMER, [[0, 1, 2, 0], [0, 1, 2, 0, 1], [0, 1, 2, 0, 1, 2]], id="leaves a timer"),
         pytest.param(LEAVES_A_TASK, [[1] * 4, [1] * 5, [1] * 6], id="leaves a task"),
     ],
