@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from sandbox.guest.child.asking_run import Replay, WaitsForAnswers
-from sandbox.guest.child.completion_loop import CompletionLoop
+from sandbox.guest.child.completion_loop import CompletionLoop, cancel
 
 
 class _IdleSelector(selectors.SelectSelector):
@@ -66,8 +66,7 @@ class AskingLoop:
 async def _end_others() -> None:
     own = asyncio.current_task()
     left = asyncio.all_tasks() - {own}
-    for task in left:
-        task.cancel()
+    cancel(left)
     await asyncio.gather(*left, return_exceptions=True)
     await asyncio.sleep(0)
     if started := asyncio.all_tasks() - {own}:  # in which generators that were left end

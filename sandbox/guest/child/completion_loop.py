@@ -5,8 +5,9 @@ There is only one loop, because objects that a module creates may belong to a lo
 
 import asyncio
 from asyncio import all_tasks
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextvars import Context
+from types import CoroutineType
 from typing import Any, TypeVarTuple
 
 _Arguments = TypeVarTuple("_Arguments")
@@ -107,8 +108,7 @@ class CompletionRunner:
         if is_plain and not left:
             self._loop.end_timers()
             return True
-        for task in left:
-            task.cancel()
+        cancel(left)
         for _ in range(_TURNS + len(left)):  # a task may wait for another; a generator that was left ends in a new one
             await asyncio.sleep(0)
             rest = all_tasks(self._loop)
@@ -116,6 +116,13 @@ class CompletionRunner:
                 break
         self._loop.end_timers()
         return not rest
+
+
+def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancels tasks, except those in which asyncio ends generators that were left: their `finally` runs whole."""
+    for task in tasks:
+        if isinstance(task.get_coro(), CoroutineType):
+            task.cancel()
 
 
 class _Ended:

@@ -334,6 +334,7 @@ async def grade(thread):
         ("loop.stop()", [0.5, 0.0, 0.0]),
         ("raise SystemExit", ["exception", 0.0, 0.0]),
         ("kept.set(1.0)", [0.5, 0.0, 0.0]),
+        ("async for _ in borrowed():\n            break", [0.5, 0.0, 0.0]),
     ],
 )
 def test_what_one_completion_does_in_the_event_loop_costs_no_other_its_score(
@@ -342,6 +343,13 @@ def test_what_one_completion_does_in_the_event_loop_costs_no_other_its_score(
     source = f"""
 import asyncio, contextvars, threading
 kept = contextvars.ContextVar("kept", default=0.0)
+free = [1]
+async def borrowed():
+    try:
+        yield free.pop()
+    finally:
+        await asyncio.sleep(0)
+        free.append(1)
 async def stubborn():
     while True:
         try:
@@ -355,7 +363,7 @@ async def grade(thread):
         {does}
         return 0.5
     await asyncio.sleep(0.03)
-    return own.cancelling() + kept.get()
+    return own.cancelling() + kept.get() + 1 - len(free)
 """
     outcomes = score(pool, GraderSource(source, "batch"), [line("leaves"), line("waits"), line("waits")])
     assert kinds(outcomes) == scores
