@@ -157,12 +157,20 @@ def test_samples_that_somebody_else_stores_stay(page: Page, client: httpx.Client
     page.click("#keep")
     expect(page.locator("#notice")).to_contain_text("other samples were stored with this grader")
     assert client.get(f"{PROJECT}/graders/exact/threads").content.strip() == theirs
-    page.reload()
+    for _ in range(2):
+        page.reload()
+        expect(page.locator("#draft")).to_contain_text("Other samples were stored since it began")
+    page.goto(f"{GRADERS}/exact?version=1")
+    expect(page.locator("#draft")).not_to_be_visible()
+    page.goto(f"{GRADERS}/exact")
     for line in (mine, mine.replace(b"mine", b"next")):
         replace(page, "samples", line.decode())
         page.click("#keep")
         expect(page.locator("#kept")).to_have_text("Already saved: version 2")
         assert client.get(f"{PROJECT}/graders/exact/threads").content.strip() == line
+    replace(page, "samples", old.decode())
+    page.reload()
+    expect(page.locator("#draft span")).to_be_empty()
 
 
 def test_a_save_that_fails_is_not_called_saved(page: Page, client: httpx.Client) -> None:

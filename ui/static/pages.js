@@ -182,14 +182,15 @@ document.addEventListener("kept", (event) => {
 const inputs = form && !written.hasAttribute("readonly")
   ? [...form.querySelectorAll("[name=samples], [name=key], [name=isolation], [name=timeout_s], [name=memory_mb], [name=environment]")]
   : [...document.querySelectorAll("code-editor#samples")];
-const inputsKey = form && `inputs:${graderKey}?${new URLSearchParams(location.search).get("sample") ?? ""}`;
+const inputsKey = form && `inputs:${graderKey}${location.search}`;
 const inputValues = () => Object.fromEntries(inputs.map((input) => [input.getAttribute("name"), input.value]));
 let keptInputs = form && inputValues();
 let sentInputs;
+let began = form?.elements.stored_samples.value; // the digest of the samples that were stored when the draft began
 
 function noteInputs() {
   const changed = Object.entries(inputValues()).filter(([name, value]) => value !== keptInputs[name]);
-  if (changed.length) localStorage.setItem(inputsKey, JSON.stringify(Object.fromEntries(changed)));
+  if (changed.length) localStorage.setItem(inputsKey, JSON.stringify({ ...Object.fromEntries(changed), began }));
   else localStorage.removeItem(inputsKey);
 }
 
@@ -203,7 +204,12 @@ function writeInputs(values) {
 function restoreInputs() {
   const draft = form && localStorage.getItem(inputsKey);
   if (!draft) return;
-  writeInputs(JSON.parse(draft));
+  const values = JSON.parse(draft);
+  writeInputs(values);
+  if (values.samples !== undefined && values.samples !== keptInputs.samples && values.began !== began) {
+    began = values.began;
+    document.querySelector("#draft span").textContent += " Other samples were stored since it began: saving the draft replaces them.";
+  }
   noteInputs(); // what was saved, but not answered, is no draft
   document.querySelector("#draft").hidden &&= !localStorage.getItem(inputsKey);
 }
@@ -213,12 +219,14 @@ for (const name of ["edited", "input", "change"]) document.addEventListener(name
 });
 document.querySelector("#discard")?.addEventListener("click", () => {
   writeInputs(keptInputs);
+  began = form.elements.stored_samples.value;
   noteInputs();
 });
 document.addEventListener("htmx:before:request", (event) => {
   if (event.detail.ctx.sourceElement.id === "keep") sentInputs = inputValues();
 });
-document.addEventListener("kept", () => {
+document.addEventListener("kept", (event) => {
+  began = event.detail.samples ?? began;
   keptInputs = form.elements.are_long ? { ...sentInputs, samples: keptInputs.samples } : sentInputs;
   noteInputs();
 });
