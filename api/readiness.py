@@ -33,13 +33,13 @@ class Readiness:
         self._thread = CapacityLimiter(1)  # all others may wait for Redis
         self._began_at = float("inf")
         self._looked_at = float("-inf")
-        self._redis_answers = False
+        self._answered_at = float("-inf")  # by Redis
         self._troubles: tuple[str, ...] = ("nothing was checked yet",)
 
     @property
     def redis_answers(self) -> bool:
-        """Whether Redis answered when it was checked last, and is not late now."""
-        return self._redis_answers and not self._late_s
+        """Whether Redis answered when it was checked last, and is not what makes a check late now."""
+        return self._answered_at >= (self._began_at if self._late_s else 0)
 
     async def in_time(self) -> tuple[str, ...]:
         """Returns what is wrong, as `troubles` does, after some `LATE_S` seconds also if the check takes longer."""
@@ -88,9 +88,9 @@ class Readiness:
         try:
             if not self._store.api_keys.has_any():
                 found.append(_EMPTIED)
-            self._redis_answers = True
+            self._answered_at = time.monotonic()
         except RedisError as error:
-            self._redis_answers = False
+            self._answered_at = float("-inf")
             found.append(f"Redis does not answer: {error}")
         try:
             self._store.spool.check()

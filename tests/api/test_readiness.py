@@ -55,6 +55,7 @@ def test_who_asks_while_somebody_looks_does_not_wait(store: Store, pool: Pool, m
         assert readiness.troubles() == ()  # nobody asked for 20 s, which is no trouble
         monkeypatch.setattr(readiness, "_began_at", time.monotonic() - 20)
         assert "20 s ago" in readiness.troubles()[0]
+        assert readiness.redis_answers  # it is the spool that hangs
         goes_on.set()
         assert looking.result() == ()
 
