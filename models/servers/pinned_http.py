@@ -26,12 +26,9 @@ from models.settings import ModelSettings
 _OWN = ("Accept", "Accept-Encoding", "Host", "User-Agent")
 _PIECE = 16 * 1024  # bytes that are parsed at once
 _AROUND = 64 * 1024  # bytes around a body: heads, interim answers, and the sizes of chunks
-# The escape of half a surrogate pair, for which msgspec refuses the whole body. It becomes the text of the escape.
-_HALF = re.compile(
-    rb"(?<!\\)(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
-    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-)
-_SHORT = 256 * 1024  # bytes of a body that is searched for them: 0.05 s at worst
+# An escape of JSON. The group is half a surrogate pair, for which msgspec refuses the whole body.
+_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL)
+_SHORT = 256 * 1024  # bytes of a body that is searched for halves: 0.05 s at worst
 _KEPT_ALIVE_S = 4.0  # uvicorn, with vLLM, closes after 5 s; a request sent in that moment is lost
 
 
@@ -142,7 +139,7 @@ class PinnedHttp:
                 raise _not_read("it is compressed, which was not requested: its full size is unknown")
             body = await self._bounded(response.content)
             if len(body) <= _SHORT and b"\\ud" in body.lower():
-                body = _HALF.sub(rb"\\\g<0>", body)
+                body = _ESCAPE.sub(_with_half_as_text, body)
             return HttpAnswer(response.status, response.headers, body)
 
     def _headers(self) -> dict[str, str]:
@@ -246,6 +243,10 @@ def _trusted() -> ssl.SSLContext:
     if paths.cafile or (paths.capath and any(Path(paths.capath).iterdir())):
         return ssl.create_default_context()
     return httpx.create_ssl_context()
+
+
+def _with_half_as_text(escape: re.Match[bytes]) -> bytes:
+    return b"\\" + escape[0] if escape[1] else escape[0]
 
 
 def _not_read(why: str) -> AskFailed:

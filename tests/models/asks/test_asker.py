@@ -126,11 +126,11 @@ def test_a_model_is_asked(store: Store, server: ModelServer, asker: Asker) -> No
 
 def test_half_an_emoji_in_a_reply_is_the_text_of_its_escape(store: Store, asker: Asker) -> None:
     """The whole reply was invalid, and the advice was to check the base URL."""
-    reply = "cut \ud83d, \ude00\ud83d\ude00 \ud83d\ud83d\ude00 and \\ud83d"
+    reply = "cut \ud83d, \ude00\ud83d\ude00 \ud83d\ud83d\ude00 and \\ud83d\ude00\\\ud83d"
     with ModelServer(Script(reply=reply)) as server:
         register(store, server)
         text = told(asker, request())[0]["reply"]["text"]
-    assert text == r"cut \ud83d, \ude00😀 \ud83d😀 and \ud83d"
+    assert text == r"cut \ud83d, \ude00😀 \ud83d😀 and \ud83d\ude00\\ud83d"
 
 
 def test_only_what_the_version_names_is_asked(store: Store, server: ModelServer, asker: Asker) -> None:
