@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from gradebox.asks.schema import object_of
 from gradebox.outcome import Spent
 from gradebox.schemas import EndpointTrial, ModelTrial, Price
 from models.errors import AskFailed
@@ -25,19 +26,8 @@ Count = Callable[[Spent], Awaitable[None]]
 
 _THREAD = Thread([Message("user", "What is 2+2?"), Message("assistant", "4")])
 _QUESTION = [{"role": "user", "content": 'Is the sky blue on a clear day? Answer as JSON: {"answer": "yes"}'}]
-_SCHEMA: dict[str, Any] = {
-    "type": "json_schema",
-    "json_schema": {
-        "name": "verdict",
-        "strict": True,
-        "schema": {
-            "type": "object",
-            "properties": {"answer": {"type": "string", "enum": ["yes", "no"]}},
-            "required": ["answer"],
-            "additionalProperties": False,
-        },
-    },
-}
+_ANSWER = object_of({"answer": {"type": "string", "enum": ["yes", "no"]}})
+_SCHEMA = {"type": "json_schema", "json_schema": {"name": "verdict", "strict": True, "schema": _ANSWER}}
 
 
 class _Verdict(msgspec.Struct, forbid_unknown_fields=True):

@@ -5,7 +5,6 @@ Templates are filled in here. The sandbox gets the messages as the turns of a th
 
 from functools import partial
 from json import JSONEncoder
-from typing import Any
 
 import msgspec
 
@@ -16,6 +15,7 @@ from api.dialects.openai.refused import OpenAIProblem
 from api.dialects.openai.sample import Sample
 from api.http.problems import too_large
 from api.services import Services
+from gradebox.asks.schema import object_of
 from gradebox.outcome import Outcome
 from models.asks.ask_context import AskContext
 from models.scoring.asking_scorer import AskingScorer
@@ -23,23 +23,8 @@ from sandbox.grader_source import GraderSource
 from sandbox.grading.source_bytes import SourceRefused, from_bytes
 from sandbox.limits import MAX_MEMORY_MB
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "steps": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"description": {"type": "string"}, "conclusion": {"type": "string"}},
-                "required": ["description", "conclusion"],
-                "additionalProperties": False,
-            },
-        },
-        "result": {"type": "number"},
-    },
-    "required": ["steps", "result"],
-    "additionalProperties": False,
-}
+_STEP = object_of({"description": {"type": "string"}, "conclusion": {"type": "string"}})
+_SCHEMA = object_of({"steps": {"type": "array", "items": _STEP}, "result": {"type": "number"}})
 _HOW = (
     "\n\nAnswer with one JSON object and nothing around it, which fits this schema. `steps` are your reasoning, and "
     f"`result` is the score:\n{JSONEncoder().encode(_SCHEMA)}"
