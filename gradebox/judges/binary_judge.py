@@ -8,6 +8,7 @@ from gradebox.asks.model import Model
 from gradebox.asks.schema import object_of
 from gradebox.judges.binary_prompts import SYSTEM, USER
 from gradebox.judges.fence import Fence
+from gradebox.judges.fields import completion_of, listed
 from gradebox.judges.templates import Template
 from gradebox.score import NotApplicable, Score
 from gradebox.thread import StringThread
@@ -100,23 +101,20 @@ class BinaryJudge:
         return Score(SCORES[verdict], reasoning, details={"verdict": verdict})
 
     def _values(self, thread: StringThread) -> dict[str, Any]:
-        turns = [{"role": role, "content": content} for role, content in thread.get_turns()]
-        if not turns or turns[-1]["role"] != "assistant":
-            raise ValueError("the thread does not end with a turn of the assistant, so there is nothing to judge")
-        context = turns[:-1]
-        last = next((number for number in reversed(range(len(context))) if context[number]["role"] == "user"), None)
+        completion, context = completion_of(thread), thread.messages()
+        last = next((number for number in reversed(range(len(context))) if context[number][0] == "user"), None)
         without = context if last is None else context[:last] + context[last + 1 :]
         return {
             "criteria": self._criteria,
             "examples": self._examples,
-            "completion": turns[-1]["content"],
-            "last_user_turn_content": None if last is None else context[last]["content"],
-            "context_str": _listed(context),
-            "context_str_without_last_user": _listed(without),
-            "turns": turns,
-            "context_turns": context,
-            "context_turns_without_last_user": without,
-            "mark": Fence(turn["content"] for turn in turns).mark,
+            "completion": completion,
+            "last_user_turn_content": None if last is None else context[last][1],
+            "context_str": listed(context),
+            "context_str_without_last_user": listed(without),
+            "turns": _as_dicts(thread.get_turns()),
+            "context_turns": _as_dicts(context),
+            "context_turns_without_last_user": _as_dicts(without),
+            "mark": Fence([*(content for _, content in context), completion]).mark,
             "metadata": thread.metadata,
             "output_schema": _encode(_SCHEMA),
             **self._own,
@@ -126,8 +124,8 @@ class BinaryJudge:
         return f"BinaryJudge({self._criteria!r:.80}, model={self._model.key!r})"
 
 
-def _listed(turns: list[dict[str, str]]) -> str:
-    return "\n\n".join(f"[{turn['role']}]\n{turn['content']}" for turn in turns)
+def _as_dicts(turns: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"role": role, "content": content} for role, content in turns]
 
 
 def _shown(example: Example, number: int) -> dict[str, str]:
