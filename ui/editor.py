@@ -19,7 +19,7 @@ from api.routes.graders import NewGrader, NewVersion, create_function, update_fu
 from api.routes.score import score_lines
 from api.routes.validate import report_on
 from api.services import Services
-from gradebox.judges.source import settings_of
+from gradebox.judges.source import forms_of
 from gradebox.limits import MEMORY_MB, TIMEOUT_S
 from gradebox.outcome import Outcome
 from gradebox.schemas import GraderRecord, Report, Version, WrittenKind
@@ -65,7 +65,7 @@ async def new(request: Request) -> Response:
         draft=f"{who.project}/new" + (f"-{kind}" if kind else ""),
         source="" if kind else example.source,
         kind=kind or "",
-        settings=settings_of(kind) if kind else [],
+        settings=forms_of(kind) if kind else [],
         models=models,
         config=None if config is None else json.dumps(config, indent=2),
         samples=taken or example.samples,
@@ -99,7 +99,7 @@ async def show(request: Request) -> Response:
         draft=_draft(who.project, grader.key, version.kind, version.number),
         source=version.source,
         kind=version.kind,
-        settings=settings_of(version.kind) if version.config and version.kind in get_args(WrittenKind) else [],
+        settings=forms_of(version.kind) if version.config and version.kind in get_args(WrittenKind) else [],
         models=await who.services.read(request, _models, who.services, who.project),
         config=None if not version.config else json.dumps(version.config, indent=2, ensure_ascii=False),
         samples=threads or "",

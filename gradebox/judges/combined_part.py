@@ -170,8 +170,8 @@ def _judge(given: Mapping[str, Any], where: str) -> Judge:
         raise ValueError(f"{where}: config= is an object, and not {config!r:.80}")
     try:
         settings = settled(kind, config)
-        room, name = class_of(kind)
-        made: Judge = getattr(import_module(room), name)(**settings)
+        module, name = class_of(kind)
+        made: Judge = getattr(import_module(module), name)(**settings)
     except ValueError as problem:
         raise ValueError(f"{where}: {problem}") from None
     return made

@@ -13,29 +13,27 @@ _NUMBER = (int, float)
 
 
 class _Setting(NamedTuple):
-    """A setting: its types, in words and as types, and whether it is required. None stands for the default, unless
-    `is_nullable` is true.
-    """
+    """A setting. None stands for the default, unless `is_nullable` is true."""
 
-    said: str
+    description: str  # of its types
     types: tuple[type, ...]
-    is_needed: bool = False
+    is_required: bool = False
     is_nullable: bool = False
 
 
 class _Kind(NamedTuple):
-    made: str  # the class
-    name: str  # of the object, in the source
+    class_name: str
+    variable: str  # in the source
     settings: dict[str, _Setting]
-    room: str = "gradebox.judges"  # the module that it is imported from
+    module: str = "gradebox.judges"
     is_of_groups: bool = False  # whether it grades groups of threads
 
 
 _TEXT = _Setting("a text", (str,))
 _FLAG = _Setting("true or false", (bool,))
-_MODEL = _Setting("the key of a model", (str,), is_needed=True)
+_MODEL = _Setting("the key of a model", (str,), is_required=True)
 _FIELD = _Setting("the name of a field", (str,))
-_CRITERION = _Setting("a text or an object", (str, dict), is_needed=True)
+_CRITERION = _Setting("a text or an object", (str, dict), is_required=True)
 _DRAWN = {
     "temperature": _Setting("a number", _NUMBER, is_nullable=True),
     "max_tokens": _Setting("an integer", (int,)),
@@ -60,7 +58,7 @@ _KINDS = {
         "BinaryJudge",
         "judge",
         {
-            "criteria": _TEXT._replace(is_needed=True),
+            "criteria": _TEXT._replace(is_required=True),
             "model": _MODEL,
             "examples": _Setting("a list of examples", (list, tuple)),
             "system_template": _TEXT,
@@ -74,7 +72,7 @@ _KINDS = {
         "MultiCriteria",
         "judge",
         {
-            "criteria": _Setting("a list of criteria or of items", (list, tuple), is_needed=True),
+            "criteria": _Setting("a list of criteria or of items", (list, tuple), is_required=True),
             "model": _MODEL,
             "normalize_scores": _FLAG,
             **_DIRECT,
@@ -84,7 +82,7 @@ _KINDS = {
     "context_relevancy": _Kind("ContextRelevancy", "judge", {"model": _MODEL, "documents": _FIELD, **_DRAWN}),
     "answer_relevancy": _Kind("AnswerRelevancy", "judge", {"model": _MODEL, **_DRAWN}),
     "external": _Kind(
-        "ExternalEndpoint", "external", {"endpoint": _Setting("the key of an endpoint", (str,), is_needed=True)}
+        "ExternalEndpoint", "external", {"endpoint": _Setting("the key of an endpoint", (str,), is_required=True)}
     ),
     "combine": _Kind(
         "Combine",
@@ -119,17 +117,18 @@ class SettingForm(NamedTuple):
     """The input field of a setting in a form: `text`, `number`, `flag`, `json`; or `mixed`, a text or JSON."""
 
     name: str
-    said: str
+    description: str
     form: str
-    is_needed: bool
+    is_required: bool
 
 
-def settings_of(kind: str) -> list[SettingForm]:
+def forms_of(kind: str) -> list[SettingForm]:
     """Return all settings of a kind, required ones first."""
     found = [
-        SettingForm(name, one.said, _form(one.types), one.is_needed) for name, one in _KINDS[kind].settings.items()
+        SettingForm(name, one.description, _form(one.types), one.is_required)
+        for name, one in _KINDS[kind].settings.items()
     ]
-    return sorted(found, key=lambda one: not one.is_needed)
+    return sorted(found, key=lambda one: not one.is_required)
 
 
 def _form(types: tuple[type, ...]) -> str:
@@ -144,7 +143,7 @@ def _form(types: tuple[type, ...]) -> str:
 
 def class_of(kind: str) -> tuple[str, str]:
     """Return the module and the name of the class of a kind."""
-    return _KINDS[kind].room, _KINDS[kind].made
+    return _KINDS[kind].module, _KINDS[kind].class_name
 
 
 def settled(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,12 +166,12 @@ def settled(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
         if name in config and (config[name] is not None or setting.is_nullable)
     }
     for name, setting in known.items():
-        if setting.is_needed and not found.get(name):
-            raise ValueError(f"config.{name} is missing: it is {setting.said}")
+        if setting.is_required and not found.get(name):
+            raise ValueError(f"config.{name} is missing: it is {setting.description}")
         value = found.get(name)
         is_flag = isinstance(value, bool) and bool not in setting.types  # in Python a bool is an int too
         if value is not None and (is_flag or not isinstance(value, setting.types)):
-            raise ValueError(f"config.{name} is {setting.said}, and this is {value!r:.80}")
+            raise ValueError(f"config.{name} is {setting.description}, and this is {value!r:.80}")
     return found
 
 
@@ -182,19 +181,19 @@ def source_of(kind: str, config: Mapping[str, Any]) -> str:
     Raises:
         ValueError: see `settled`; or a value is nested more than 20 levels deep.
     """
-    found, made = settled(kind, config), _KINDS[kind]
+    found, of = settled(kind, config), _KINDS[kind]
     settings = "".join(f"{_INDENT}{name}={_literal(value, 1)},\n" for name, value in found.items())
-    if made.is_of_groups:
+    if of.is_of_groups:
         imported, given, returned = "Score, StringThread", "threads: list[StringThread]", "list[Score | Exception]"
     else:
         imported, given, returned = "StringThread", "thread: StringThread", "float"
     parameter = given.partition(":")[0]
     return (
         f"from gradebox import {imported}\n"
-        f"from {made.room} import {made.made}\n\n"
-        f"{made.name} = {made.made}(\n{settings})\n\n\n"
+        f"from {of.module} import {of.class_name}\n\n"
+        f"{of.variable} = {of.class_name}(\n{settings})\n\n\n"
         f"async def grade({given}) -> {returned}:\n"
-        f"{_INDENT}return await {made.name}({parameter})\n"
+        f"{_INDENT}return await {of.variable}({parameter})\n"
     )
 
 
