@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Collection
+from functools import partial
 from time import monotonic
 from types import FunctionType
 
@@ -67,15 +68,14 @@ def extract(
     statement, node = module.definition(grader.__code__, grader.__name__)
     _refuse_lost_decorators(fn, grader, module, node)
     deadline = monotonic() + _COMPARISON_S
-    known: dict[str, Module] = {}
-    copy = Copy(module, grader, allowed, known=known)
+    new_copy = partial(Copy, module, grader, allowed, {})  # the copies share what they read of the author's modules
+    copy = new_copy()
     source = _source(copy, statement, node)
     compared = copy.compared(node)
     found = differences(source, module.globals, compared, deadline) if compared else []
     if compared and found is None:  # it fails here: a cell that ran again may have bound a name after its use
-        longer = Copy(module, grader, allowed, known=known, again=True)
-        longer_source = _longer(longer, statement, node)
-        if longer_source is not None and longer_source != source:
+        longer = new_copy(again=True)
+        if (longer_source := _longer(longer, statement, node, source)) is not None:
             found = differences(longer_source, module.globals, compared, deadline)
             source, copy = (source, copy) if found is None else (longer_source, longer)
     first = found = found or []
@@ -84,9 +84,8 @@ def extract(
             break
         # What the first attempt mended would differ again without its statements.
         differing = _differing_names([(each, copy.may_score_differently(each, node)) for each in (*first, *found)])
-        longer = Copy(module, grader, allowed, differing, widely, known, copy.again)
-        longer_source = _longer(longer, statement, node)
-        if longer_source is not None and longer_source != source:
+        longer = new_copy(differing, widely, copy.again)
+        if (longer_source := _longer(longer, statement, node, source)) is not None:
             still = differences(longer_source, module.globals, compared, min(deadline, monotonic() + _LONGER_S))
             if still is not None and _is_closer(still, found):
                 source, found, copy = longer_source, still, longer
@@ -116,12 +115,13 @@ def _differing_names(found: list[tuple[Difference, bool]]) -> dict[str, dict[str
     return names
 
 
-def _longer(copy: Copy, statement: Statement, node: Definition) -> str | None:
-    """As `_source`; None if it is too long, or has a part that cannot be uploaded."""
+def _longer(copy: Copy, statement: Statement, node: Definition, shorter: str) -> str | None:
+    """As `_source`; None if it is the `shorter` one, is too long, or has a part that cannot be uploaded."""
     try:
-        return _source(copy, statement, node)
+        source = _source(copy, statement, node)
     except SourceError:
         return None
+    return source if source != shorter else None
 
 
 def _is_closer(new: list[Difference], old: list[Difference]) -> bool:

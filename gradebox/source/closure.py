@@ -38,7 +38,7 @@ class CopyRules:
     main: str
     widely: bool
     known: dict[str, Module]
-    again: bool = False
+    again: bool
     refused: set[str] = field(default_factory=set)
 
 

@@ -54,14 +54,14 @@ class Copy:
         module: Module,
         grader: FunctionType,
         allowed: imports.Allowed,
+        known: dict[str, Module],
         differing: Differing | None = None,
         widely: bool = False,
-        known: dict[str, Module] | None = None,
         again: bool = False,
     ) -> None:
         """Has nothing yet. The arguments are those of `CopyRules` and `Closure`."""
         main = module.globals.get("__name__", "")
-        self._rules = CopyRules(allowed, main, widely, {} if known is None else known, again)
+        self._rules = CopyRules(allowed, main, widely, known, again)
         self.again = again
         self._differing = differing or {}
         self._uses: dict[str, Use] = {}

@@ -7,7 +7,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 from gradebox.errors import SourceError
 
 
-def original(fn: object, plain: bool = False) -> FunctionType:
+def original(fn: object, plain: bool) -> FunctionType:
     """The `async def` at module level that `fn` is, or that its decorators wrap. With `plain`, a `def` is accepted too.
 
     Raises:

@@ -86,7 +86,7 @@ def bound_name(alias: ast.alias, node: Import) -> str:
     return alias.asname or (alias.name.partition(".")[0] if isinstance(node, ast.Import) else alias.name)
 
 
-def missing(node: ast.AST, allowed: Allowed = nothing, refused: Allowed = nothing) -> Iterator[tuple[Import, str]]:
+def missing(node: ast.AST, allowed: Allowed, refused: Allowed) -> Iterator[tuple[Import, str]]:
     """The imports in `node` that would fail in a sandbox, each with the module it imports.
 
     Allowed imports, and those in a `try` that catches the error, are left out. Of an allowed package, the modules that
@@ -178,7 +178,7 @@ def only_computes(name: str) -> bool:
     return name in _COMPUTING_NAMES or name.partition(".")[0] in _COMPUTING or name.startswith("gradebox.checks")
 
 
-def is_missing(node: Import, allowed: Allowed = nothing, refused: Allowed = nothing) -> bool:
+def is_missing(node: Import, allowed: Allowed, refused: Allowed) -> bool:
     """Whether the import fails in a sandbox."""
     return any(True for _ in missing(node, allowed, refused))
 
