@@ -56,7 +56,7 @@ ColumnChoice = Annotated[
 ]
 
 
-def read_source(path: Path, contract: Contract = "gradebox", function: str | None = None) -> str:
+def read_source(path: Path, contract: Contract, function: str | None) -> str:
     """A grader's source, without a byte order mark. With OpenAI's contract, a JSON grader gives its `source`.
 
     Args:
@@ -81,6 +81,14 @@ def read_source(path: Path, contract: Contract = "gradebox", function: str | Non
             f"{path} is not UTF-8: byte 0x{source[error.start]:02x} in line {line}; save it as UTF-8"
         ) from error
     return openai_grader(_without_json(text, path)) if contract == "openai" else text
+
+
+def source_or_exit(path: Path, contract: Contract, function: str | None) -> str:
+    """As `read_source`. Exits 1 if the file holds no source."""
+    try:
+        return read_source(path, contract, function)
+    except ValueError as error:
+        fail(error, 1)
 
 
 def _without_json(text: str, path: Path) -> str:

@@ -8,12 +8,11 @@ import typer
 from gradebox.cli.command import Invocation, Yes, client_command, confirm_deletion
 from gradebox.cli.files import (
     ColumnChoice,
-    Contract,
     ContractChoice,
     FunctionChoice,
     ThreadsFile,
-    read_source,
     read_threads,
+    source_or_exit,
 )
 from gradebox.cli.grader_options import (
     AskChoice,
@@ -141,7 +140,7 @@ def create(
         raise typer.BadParameter("name the FILE of a source; or a --kind, with its --config or its own options")
     else:
         keep = invocation.client.graders.put if replace else invocation.client.graders.create.function
-        grader = keep(key=key, fn=_source(file, contract, function), **options)
+        grader = keep(key=key, fn=source_or_exit(file, contract, function), **options)
     _report(invocation, grader, "kept" if replace else "created")
     _note_proof(grader, tried_on)
 
@@ -192,7 +191,7 @@ def update(
     tried_on = read_threads(threads, column)
     grader = invocation.client.graders.update(
         key,
-        fn=_source(file, contract, function) if file else None,
+        fn=source_or_exit(file, contract, function) if file else None,
         kind=new_kind,
         config=new_config,
         name=name,
@@ -306,13 +305,6 @@ def _versions(invocation: Invocation, key: str, number: int | None) -> "list[Ver
     if not found:
         fail(f"grader {key!r} has no version {number}: it has {versions[0].number} to {versions[-1].number}", 1)
     return found
-
-
-def _source(file: Path, contract: Contract, function: str | None) -> str:
-    try:
-        return read_source(file, contract, function)
-    except ValueError as error:
-        fail(str(error), 1)
 
 
 def _create_of_kind(

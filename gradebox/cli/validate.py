@@ -11,11 +11,11 @@ from gradebox.cli.files import (
     FunctionChoice,
     GraderFile,
     ThreadsFile,
-    read_source,
     read_threads,
+    source_or_exit,
 )
 from gradebox.cli.grader_options import AskChoice, EnvironmentKey
-from gradebox.cli.output import as_json, cell, fail, say
+from gradebox.cli.output import as_json, cell, say
 
 if TYPE_CHECKING:
     from gradebox.outcome import Outcome
@@ -38,10 +38,7 @@ def validate(
     ask: AskChoice = None,
 ) -> None:
     """Runs the five checks on a grader; saves nothing. Exits 0 when valid, 1 when not or when refused, else 2."""
-    try:
-        source = read_source(file, contract, function)
-    except ValueError as error:
-        fail(str(error), 1)
+    source = source_or_exit(file, contract, function)
     tried_on = read_threads(threads, column)
     report = invocation.client.graders.validate(source, tried_on, grader=grader, environment=environment, ask=ask)
     as_json(report) if invocation.json else show(report)
