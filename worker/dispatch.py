@@ -62,7 +62,7 @@ class Dispatch:
             batch = self._store.acceptance.accept(
                 batch_id, project, wanted, chunks, enqueue, by, once, trace, terms, feedback_of
             )
-        graders = [f"{grader.key}@{grader.version}" for grader in batch.graders]
+        graders = [str(grader) for grader in batch.graders]
         known = "batch accepted" if batch.id == batch_id else "batch was accepted before"
         _log.info(known, batch=batch.id, project=project, graders=graders, completions=batch.total)
         return batch

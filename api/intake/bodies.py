@@ -58,7 +58,7 @@ async def read(request: Request, limit: int, advice: str = "send less") -> bytes
     return b"".join(pieces)
 
 
-async def pour(request: Request, limit: int, write: Callable[..., None], advice: str = "send less") -> None:
+async def pour(request: Request, limit: int, write: Callable[..., None], advice: str) -> None:
     """Passes the body to `write` in threads, several pieces at a time. The blocks are smaller while memory is short.
     Raises ProblemError as `read` does, and what `write` raises.
     """

@@ -28,7 +28,7 @@ class Rewards:
     """One number for each thread of a batch: the weighted sum of its graders' scores."""
 
     def __init__(self, batch: Batch) -> None:
-        self._weights = {f"{grader.key}@{grader.version}": grader.weight for grader in batch.graders}
+        self._weights = {str(grader): grader.weight for grader in batch.graders}
         self._rewards: list[float | None] = [None] * batch.threads
         self._parts: dict[int, list[tuple[float, float | None]]] = {}
 

@@ -86,7 +86,7 @@ def update_call(
     fn: Function | None,
     if_version: int | None,
     options: UpdateOptions,
-    known: GraderRecord | None = None,
+    known: GraderRecord | None,
 ) -> Call[GraderRecord]:
     """The request that gives a grader a new version, or only a name or a description.
 

@@ -95,7 +95,7 @@ def _lend(store: Store, pool: Pool, project: str, label: str) -> Lend:
     return partial(pool.grading, GraderSource.of_version(project, version))
 
 
-def ask_context(project: str, key: str, version: Version, batch: str = "") -> AskContext:
+def ask_context(project: str, key: str, version: Version, batch: str) -> AskContext:
     """Return the context of the asks of this version."""
     asks = {ask: version.pinned.get(ask, "") for ask in version.asks}
     return AskContext(project, key, f"{key}@{version.number}", batch, asks)

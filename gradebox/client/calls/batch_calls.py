@@ -73,7 +73,7 @@ def create_batch_of(
     return Call("POST", path, Batch.model_validate_json, body=encode(body), once=uuid4().hex, work_s=COPY_S)
 
 
-def list_batches(project: str, limit: int, before: str | None, grader: str | None = None) -> Call[list[Batch]]:
+def list_batches(project: str, limit: int, before: str | None, grader: str | None) -> Call[list[Batch]]:
     """Requests the project's newest batches: those older than `before` and those of `grader`, if given."""
     params = query(limit=limit, before=before, grader=grader)
     return Call("GET", path_of(project, "batches"), _batches, params=params)

@@ -69,9 +69,9 @@ def put_grader(
     project: str,
     key: str,
     fields: Mapping[str, Any],
-    threads: Sequence[Thread] | None = None,
-    if_version: int | None = None,
-    known: GraderRecord | None = None,
+    threads: Sequence[Thread] | None,
+    if_version: int | None,
+    known: GraderRecord | None,
 ) -> Call[GraderRecord]:
     """Gives a grader a new version, unless nothing changed: then warnings are issued only without `known`."""
     path, body = path_of(project, "graders", key), _to_prove(fields, threads)
