@@ -66,14 +66,11 @@ def read(config: GraderConfigInput, grader_type: GraderTypeEnum) -> Config:
     raise invalid(f"graderConfig holds {names}, and a grader of type {grader_type.name} takes one config, its own")
 
 
-def prebuilt(config: PrebuiltConfigInput) -> tuple[WrittenKind, dict[str, Any]]:
-    """The kind of a judge that is built into the platform, and its settings."""
-    return _PREBUILT[config.key], {"model": config.model}
-
-
-def judge(config: JudgeConfigInput) -> dict[str, Any]:
-    """The settings of a binary judge."""
-    return {
+def judge(config: JudgeConfigInput | PrebuiltConfigInput) -> tuple[WrittenKind, dict[str, Any]]:
+    """The kind of a judge, binary or built into the platform, and its settings."""
+    if isinstance(config, PrebuiltConfigInput):
+        return _PREBUILT[config.key], {"model": config.model}
+    return "binary_judge", {
         "criteria": config.criteria,
         "model": config.model,
         "examples": [_without_id(asdict(example)) for example in config.examples],

@@ -37,7 +37,7 @@ from api.routes.graders import NewGrader, NewVersion, create_function, update_fu
 from api.routes.projects import NewProject
 from api.routes.validate import report_on
 from api.services import Services
-from gradebox.schemas import Check, GraderRecord, Version, WrittenKind
+from gradebox.schemas import Check, GraderRecord, Version
 from storage.errors import Conflict
 from storage.graders.grader_content import CUSTOM
 
@@ -175,20 +175,14 @@ def _written(services: Services, project: str, key: str, config: _Runnable, newe
     """
     if isinstance(config, FunctionConfigInput):
         yield _source(config.source_code)
-    elif isinstance(config, JudgeConfigInput):
-        sampling = configs.sampling(config.model, services.store.models.all(project))
-        yield _with_kept("binary_judge", configs.judge(config), newest, sampling)
-    elif isinstance(config, PrebuiltConfigInput):
-        sampling = configs.sampling(config.model, services.store.models.all(project))
-        yield _with_kept(*configs.prebuilt(config), newest, sampling)
-    else:
+    elif isinstance(config, RemoteConfigInput):
         with endpoint_at(services, project, config.url, key) as endpoint:
             yield written("external", {"endpoint": endpoint})
-
-
-def _with_kept(kind: WrittenKind, settings: dict[str, Any], newest: Version | None, sampling: dict[str, Any]) -> Sent:
-    kept = newest.config if newest is not None and newest.kind == kind else None
-    return written(kind, {**sampling, **(kept or {}), **settings})
+    else:
+        kind, settings = configs.judge(config)
+        sampling = configs.sampling(config.model, services.store.models.all(project))
+        kept = newest.config if newest is not None and newest.kind == kind else None
+        yield written(kind, {**sampling, **(kept or {}), **settings})
 
 
 def _source(code: str, threads: list[bytes] | None = None) -> Sent:
