@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gradebox.cli.command import Invocation
-from gradebox.cli.output import as_json, cell, errors, fail, note, say, table
+from gradebox.cli.output import SPENT, as_json, cell, errors, fail, note, say, table
 
 if TYPE_CHECKING:
     from gradebox.schemas import Interval
     from gradebox.schemas.agreement import Agreement, Correlation
     from gradebox.schemas.comparison import Comparison
-
-_SPENT = ["asks", "kept", "input tokens", "output tokens", "cost"]
 
 
 def compare(
@@ -73,7 +71,7 @@ def _show_comparison(found: "Comparison") -> None:
         table(["id", "thread of A", "thread of B", "score of A", "score of B"], flips)
     spent = [(one.batch, one.grader, *one.spent.cells) for one, *_ in sides if one.spent is not None]
     if spent:
-        table(["batch", "grader", *_SPENT], spent)
+        table(["batch", "grader", *SPENT], spent)
     for left_out, why in (
         (found.only_a, "exist only in A"),
         (found.only_b, "exist only in B"),
@@ -116,7 +114,7 @@ def _show_agreement(found: "Agreement") -> None:
         quarters = [(f"{one.shortest:,} to {one.longest:,}", one.count, one.mean) for one in found.length.quarters]
         table(["characters", "completions", "mean score"], quarters)
     if found.spent is not None:
-        table(_SPENT, [found.spent.cells])
+        table(SPENT, [found.spent.cells])
 
 
 def _bounds(interval: "Interval | None") -> str:

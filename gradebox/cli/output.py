@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from gradebox.schemas import Batch, Summary
 
+SPENT = ("asks", "kept", "input tokens", "output tokens", "cost")  # the names of `Spent.cells`
 QUANTILES = ("p05", "p25", "p50", "p75", "p95")
 _WIDE = 240  # columns without a terminal, so that output to a pipe is not cut off
 # Columns with texts of people, models and graders, whose long words may be divided.
@@ -167,7 +168,7 @@ def summaries(found: "Sequence[Summary]", stderr: bool = False) -> None:
             say(f"{each.grader}: {bias.detected:,} of {bias.checked:,} decisions differ in the other order", stderr)
     spent = [(each.grader, *each.spent.cells) for each in found if each.spent is not None]
     if spent:
-        table(["grader", "asks", "kept", "input tokens", "output tokens", "cost"], spent, stderr)
+        table(["grader", *SPENT], spent, stderr)
     for each in found:
         for warning in each.warnings:
             say(f"warning: {each.grader}: {warning}", stderr)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gradebox.cli.command import Invocation
+from gradebox.cli.output import SPENT
 from gradebox.number_text import money_text
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ def spending(
 ) -> None:
     """The spending of graders' asks, by model, endpoint and grader."""
     found = invocation.client.spending(period)
-    columns = ["of", "asks", "kept", "input tokens", "output tokens", "cost"]
-    invocation.show(found, columns, [_row(name, spent) for name, spent in [*found.by.items(), ("all", found.total)]])
+    invocation.show(
+        found, ["of", *SPENT], [_row(name, spent) for name, spent in [*found.by.items(), ("all", found.total)]]
+    )
 
 
 def _row(name: str, spent: "Spending") -> tuple[object, ...]:
