@@ -136,7 +136,7 @@ class Copy:
         taken = {statement for one in self.closures() for statement in one.taken}
         for module, name in places:
             is_called = isinstance(module.globals.get(name), FunctionType | ModuleType)
-            for statement in advancing(name, module, self.main.user, by_use=is_called or each.is_by_use):
+            for statement in advancing(name, module, self.main.user, widely=is_called or each.is_by_use):
                 if statement not in taken:
                     return statement
         return None

@@ -36,27 +36,23 @@ def changed_names(names: Names, module: Module) -> set[str]:
 
 
 def statements_changing(name: str, module: Module, grader: str, *, widely: bool) -> Iterator[Statement]:
-    """The statements that change a value by the functions of the module that they run: `fill()`, `@rule(2.0)`. With
-    `widely`, all that run a function and use the value, as `fill(RULES)` does.
-
-    Without those that run the grader, which only use the value, those below `if __name__ == "__main__":`, and those
-    that use more than values: a program that trains, uploads or writes files is not a part of the grader.
+    """As `advancing`, without the statements below `if __name__ == "__main__":`, and without those that use more than
+    values: a program that trains, uploads or writes files is not a part of the grader.
     """
-    for statement in module.statements:
-        if not statement.is_main and _calls(statement.node):
-            changed, used = effects(statement, module)
-            if name in (changed | used if widely else changed) and grader not in used and not _is_program(used, module):
-                yield statement
+    for statement in advancing(name, module, grader, widely=widely):
+        if not statement.is_main and not _is_program(effects(statement, module)[1], module):
+            yield statement
 
 
-def advancing(name: str, module: Module, grader: str, *, by_use: bool) -> Iterator[Statement]:
-    """The statements that run functions which change a value, whatever else they do; with `by_use`, all that run one
-    and use the value. Without those that run the grader.
+def advancing(name: str, module: Module, grader: str, *, widely: bool) -> Iterator[Statement]:
+    """The statements that change a value by the functions of the module that they run: `fill()`, `@rule(2.0)`. With
+    `widely`, all that run a function and use the value, as `fill(RULES)` does. Without those that run the grader, which
+    only use the value.
     """
     for statement in module.statements:
         if _calls(statement.node):
             changed, used = effects(statement, module)
-            if name in (changed | used if by_use else changed) and grader not in used:
+            if name in (changed | used if widely else changed) and grader not in used:
                 yield statement
 
 
