@@ -133,12 +133,11 @@ def _combined(name: str, graders: Sequence[BatchGrader], outcomes: Sequence[Outc
         total,
         sum(outcome.run_ms for outcome in outcomes),
         outcomes[0].id,
-        "\n".join(said) or None,
-        error,
-        None,
-        values or None,
-        outcomes[0].no_completion,
-        "\n".join(passed_over) if passed_over and error is None else None,
+        reason="\n".join(said) or None,
+        error=error,
+        values=values or None,
+        no_completion=outcomes[0].no_completion,
+        not_applicable="\n".join(passed_over) if passed_over and error is None else None,
         spent=sum_of(spent) if spent else None,
     )
 
