@@ -19,7 +19,8 @@
     documents.py          the documents of a thread
     together.py           asks that are sent in one round
     bounded.py            details cut to fit into an outcome
-    prompts.py, direct_prompts.py, pairwise_prompts.py, claim_prompts.py, feedback_prompts.py  the judges' prompts
+    *_prompts.py          the judges' prompts
+    failures.py           the error of a judge that asks others
     templates.py          prompts in Handlebars
     source.py             the source of a grader of a kind
 
