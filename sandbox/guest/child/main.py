@@ -100,6 +100,7 @@ class GradingLoop:
         self._slots: mmap | None = None
         self._slot = 0
         self._fields_at = self._fields_end = 0  # where the next fields go, and the end of the room for them
+        self._begun = 0  # when the lines arrived, in nanoseconds
         self._unreported = 0  # bytes of records written since the last report
         self._pid = 0
         self._last = False
@@ -198,6 +199,7 @@ class GradingLoop:
         head = self._receive_bytes(SHARE.size)
         if head is None:
             return False
+        self._begun = perf_counter_ns()
         self._left, done, length, shared, slotted, room = SHARE.unpack(head)
         self._slots = self._memory if slotted else None
         self._slot = done * RECORD.size
@@ -327,7 +329,8 @@ class GradingLoop:
     def _finish(self, kind: int, micros: int, score: float, fields: list[tuple[int, bytes]]) -> None:
         """Writes an outcome, in its slot if there is room for its fields."""
         if self._output.may_hold() and (printed := self._output.take()):
-            fields.append((STDOUT, own(printed, micros, self._limits.timeout_ms)))
+            # An earlier completion may have been asked where it was, and have ended before the signal arrived.
+            fields.append((STDOUT, own(printed, (perf_counter_ns() - self._begun) // 1000, self._limits.timeout_ms)))
         body = pack_fields(fields)
         micros = min(micros, MOST_MICROS)
         slots, start, end = self._slots, self._fields_at, self._fields_at + len(body)

@@ -431,21 +431,23 @@ async def grade(thread):
     assert (told.stdout, other.stdout) == ("deleted\n", None)
 
 
-@BOTH
-def test_a_completion_that_ends_just_after_its_time_was_over_has_only_its_own_output(
-    isolation: Any, pool: Pool
+@pytest.mark.parametrize(("isolation", "after"), [("batch", ["next"]), ("completion", [])])
+def test_completions_that_end_just_after_a_time_was_over_have_all_their_own_output_and_no_more(
+    isolation: Any, after: list[str], pool: Pool
 ) -> None:
-    """The supervisor has asked where it was, by the same signal."""
+    """The supervisor asks where one is by the same signal, which may be late and interrupt the next."""
     source = """
 import os, signal, time
 async def grade(thread):
-    print("own")
-    time.sleep(0.35)
+    print("its", end="")
+    time.sleep(0.35 if thread.completion() == "slow" else 0)
     os.kill(os.getpid(), signal.SIGRTMAX)
+    print(" own")
     return 1.0
 """
-    (outcome,) = score(pool, GraderSource(source, isolation, timeout_s=0.5), [line("a")])
-    assert (outcome.score, outcome.stdout) == (1.0, "own\n")
+    lines = [line(each) for each in ["slow", *after]]
+    outcomes = score(pool, GraderSource(source, isolation, timeout_s=0.5), lines)
+    assert [(outcome.score, outcome.stdout) for outcome in outcomes] == [(1.0, "its own\n")] * len(lines)
 
 
 def test_an_alarm_that_one_completion_leaves_is_raised_in_no_other(pool: Pool) -> None:
