@@ -11,7 +11,6 @@ from functools import partial
 from io import BytesIO
 from mmap import mmap
 from os import getpid, readv, write
-from signal import ITIMER_REAL, setitimer
 from struct import Struct
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
@@ -22,6 +21,7 @@ from sandbox.guest.child.output import ChildOutput, own
 from sandbox.guest.child.read_thread import BadInput, LineReader
 from sandbox.guest.child.seeding import reseed
 from sandbox.guest.child.shared_records import FIELDS_AT, map_file
+from sandbox.guest.kernel.signals import end_alarms
 from sandbox.guest.protocol.chunk import map_shared
 from sandbox.guest.protocol.fields import MESSAGE, STDOUT, encode, pack_fields
 from sandbox.guest.protocol.grader_limits import COMPLETION, GraderLimits
@@ -175,7 +175,7 @@ class GradingLoop:
             self._left = left
             kind, micros, score, fields = self._asking.grade(self._readline())
             if self._grader.touches_system:
-                setitimer(ITIMER_REAL, 0)  # an alarm that it left would raise in another run
+                end_alarms()  # an alarm that it left would raise in another run
             is_over = self._asking.end()  # before its record is written: its cost then counts for its completion
             if getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the forked process
@@ -300,7 +300,7 @@ class GradingLoop:
             if next_one is None:
                 value = thread = None  # code that runs when they are deleted is of this completion
                 if careful:
-                    setitimer(ITIMER_REAL, 0)  # an alarm that it left would raise in another completion
+                    end_alarms()  # an alarm that it left would raise in another completion
                 if runner is not None and (not careful or getpid() == self._pid):
                     is_over = await runner.end_completion(is_plain=not fields)
             if careful and getpid() != self._pid:

@@ -6,6 +6,9 @@ template, which runs as the same user. If a handler ran there, its side effects 
 
 from collections.abc import Callable, Mapping
 from signal import (
+    ITIMER_PROF,
+    ITIMER_REAL,
+    ITIMER_VIRTUAL,
     SIG_DFL,
     SIG_IGN,
     SIG_SETMASK,
@@ -15,6 +18,7 @@ from signal import (
     default_int_handler,
     getsignal,
     pthread_sigmask,
+    setitimer,
     signal,
     valid_signals,
 )
@@ -34,6 +38,12 @@ def forget_inherited() -> None:
     for number in valid_signals():
         if getsignal(number) == SIG_IGN and number not in (SIGPIPE, SIGXFSZ):  # Python ignores these two
             signal(number, SIG_DFL)
+
+
+def end_alarms() -> None:
+    """Ends the timers of this process that send it signals: of real time and of processor time."""
+    for timer in (ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF):
+        setitimer(timer, 0)
 
 
 def put_away() -> Handlers:

@@ -450,17 +450,21 @@ async def grade(thread):
     assert [(outcome.score, outcome.stdout) for outcome in outcomes] == [(1.0, "its own\n")] * len(lines)
 
 
-def test_an_alarm_that_one_completion_leaves_is_raised_in_no_other(pool: Pool) -> None:
-    source = """
+@pytest.mark.parametrize("kind", ["ALRM ITIMER_REAL", "VTALRM ITIMER_VIRTUAL", "PROF ITIMER_PROF"])
+def test_an_alarm_that_one_completion_leaves_is_raised_in_no_other(kind: str, pool: Pool) -> None:
+    name, timer = kind.split()
+    source = f"""
 import signal, time
 def late(*_):
     raise TimeoutError
-signal.signal(signal.SIGALRM, late)
+signal.signal(signal.SIG{name}, late)
 async def grade(thread):
     if thread.completion() == "leaves":
-        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        signal.setitimer(signal.{timer}, 0.02)
     else:
-        time.sleep(0.05)
+        end = time.thread_time() + 0.05
+        while time.thread_time() < end:
+            sum(range(10_000))
     return 1.0
 """
     assert kinds(score(pool, GraderSource(source, "batch"), [line("leaves"), line("waits")])) == [1.0, 1.0]
