@@ -4,9 +4,11 @@ There is only one loop, because objects that a module creates may belong to a lo
 """
 
 import asyncio
+import os
 from asyncio import all_tasks
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextvars import Context
+from os import getpid
 from types import CoroutineType
 from typing import Any, TypeVarTuple
 
@@ -139,7 +141,10 @@ async def _note_end(grade: Grade, thread: object, ended: list[tuple[bool, Any]])
     """Puts the result of `grade` into `ended`. As the result of the task, it is lost if the task is being cancelled,
     and SystemExit would end the loop.
     """
+    pid = getpid()
     try:
         ended.append((True, await grade(thread)))
     except BaseException as error:  # noqa: BLE001  # whatever a grader raises is its outcome
         ended.append((False, error))
+    if getpid() != pid:
+        os._exit(0)  # `grade` forked, and this is the forked process: from Python 3.14 on it cannot end the task
