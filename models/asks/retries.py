@@ -30,6 +30,9 @@ async def send_with_retries(
     last_try = end if timeouts is None else began + timeouts.tries_s
     for tries in count(1):
         await gate.pause_over(end)
+        if tries > 1:
+            await look()
+            gate.note_request()
         try:
             if timeouts is None:
                 return await send()
@@ -48,8 +51,6 @@ async def send_with_retries(
             if any(error.usage):
                 await pay(error.usage)
         await asyncio.sleep(pause_s)
-        await look()
-        gate.note_request()
     raise AssertionError
 
 

@@ -5,6 +5,7 @@ import os
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -47,8 +48,8 @@ _LOOKS_TO_IDLE = 20
 
 
 class _Changed(Exception):
-    """The asked model or endpoint was changed while its server did not answer: the ask starts over with the new
-    settings."""
+    """The asked model or endpoint was changed while the ask waited for a place, or while its server did not answer: the
+    ask starts over with the new settings."""
 
 
 class _ServerAsk(NamedTuple):
@@ -56,7 +57,7 @@ class _ServerAsk(NamedTuple):
 
     Attributes:
         send: sends it once.
-        look: raises _Changed if the settings of the model or endpoint have changed.
+        current: the model or endpoint with its current settings.
         digest: the digest under which a reply is stored; empty for none.
     """
 
@@ -64,7 +65,7 @@ class _ServerAsk(NamedTuple):
     used: Used[Any, Any]
     gate: Gate
     send: Callable[[], Awaitable[Answer]]
-    look: Callable[[], Awaitable[None]]
+    current: Callable[[], Awaitable[Used[Any, Any]]]
     price: Price | None = None
     digest: bytes = b""
 
@@ -215,11 +216,8 @@ class ServerAsks:
             sent = [message.content for message in request.messages]
             return answer._replace(is_fitting=fits(reply.text, request.schema, sent))
 
-        async def look() -> None:
-            if await self._models.get(context.project, request.name, context.since) is not used:
-                raise _Changed
-
-        return await self._ask(_ServerAsk(asked, used, gate, send, look, model.price, digest), context)
+        current = partial(self._models.get, context.project, request.name, context.since)
+        return await self._ask(_ServerAsk(asked, used, gate, send, current, model.price, digest), context)
 
     async def _ask_endpoint(self, request: EndpointRequest, context: AskContext) -> Answer:
         try:
@@ -239,11 +237,8 @@ class ServerAsks:
             gate.note_answer()
             return replied({"reward": found.reward, "metadata": found.metadata}, Spent(asks=1), api_key)
 
-        async def look() -> None:
-            if await self._endpoints.get(context.project, request.name, context.since) is not used:
-                raise _Changed
-
-        return await self._ask(_ServerAsk(asked, used, gate, send, look), context)
+        current = partial(self._endpoints.get, context.project, request.name, context.since)
+        return await self._ask(_ServerAsk(asked, used, gate, send, current), context)
 
     async def _ask(self, ask: _ServerAsk, context: AskContext) -> Answer:
         """Asks a server. A reply that fits is stored, and the cost counted, before it is returned.
@@ -264,6 +259,8 @@ class ServerAsks:
         ask.used.asks += 1
         try:
             async with ask.gate.place(context.has_asked):
+                if (await ask.current()).access.server.account != ask.used.access.server.account:
+                    raise _Changed  # it may have waited for minutes, and another server or key is to be used now
                 if context.timeouts is not None:
                     context.timeouts.check(asked.asked)
                 has_budget = await self._spending.check(asked, currency, context)
@@ -288,11 +285,16 @@ class ServerAsks:
 
     async def _send(self, ask: _ServerAsk, context: AskContext, pay: Callable[[TokenUsage], Awaitable[None]]) -> Answer:
         """Sends an ask that has a place. `pay` is called with the tokens of a failed try before the next."""
+
+        async def look() -> None:
+            if await ask.current() is not ask.used:
+                raise _Changed
+
         self._sent.add(asyncio.current_task())
         began = monotonic()
         try:
             async with self._connections.of(ask.asked.project):
-                return await send_with_retries(ask.send, ask.look, ask.gate, context.timeouts, pay)
+                return await send_with_retries(ask.send, look, ask.gate, context.timeouts, pay)
         except AskFailed as error:
             reported = error if context.timeouts is None else context.timeouts.reported(ask.asked.asked, error)
             return ask.failed(reported, spent_by(ask.price, error.usage))

@@ -33,6 +33,7 @@ from models.asks.validation_timeouts import ValidationTimeouts
 from models.errors import AskFailed
 from models.replies import chat_completion, error_answers
 from models.replies.answer_json import Answer
+from models.servers import client_cache
 from models.servers.client_cache import Clients
 from models.settings import ModelSettings
 from storage import redis_keys
@@ -338,6 +339,47 @@ def test_an_ask_that_waits_for_a_server_sees_that_its_model_was_changed(
             assert all("reply" in answer for answer in answers)
             assert len(server.bodies) == 2
             assert told(asker, request("b"))[1].kept == 1  # under the settings that it was sent with
+
+
+@pytest.mark.parametrize("change", ["url", "key", "delete"])
+def test_asks_that_wait_for_a_place_are_not_sent_to_a_server_that_was_replaced(
+    store: Store, server: ModelServer, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """A model that was deleted in the middle of a batch was sent a thousand more requests."""
+    monkeypatch.setattr(client_cache, "_FRESH_S", 0.1)
+    with ModelServer(Script(latency_s=0.4)) as old, asking(store) as asker:
+        register(store, old, max_concurrency=1)
+        store.endpoints.create("default", "reward", old.base_url, KEY, 5, max_concurrency=1)
+        asks = [request("a"), request("b"), REWARD, REWARD]
+        waiting = [asker.ask(each, CONTEXT, lambda: True) for each in asks]
+        eventually(lambda: len(old.bodies) == 2)
+        if change == "delete":
+            store.models.delete("default", "judge")
+            store.endpoints.delete("default", "reward")
+        elif change == "key":
+            store.models.update("default", "judge", {"api_key": f"{KEY}-2"})
+            store.endpoints.update("default", "reward", {"api_key": f"{KEY}-2"})
+        else:
+            store.models.update("default", "judge", {"base_url": server.base_url, "api_key": KEY})
+            store.endpoints.update("default", "reward", {"url": server.base_url, "api_key": KEY})
+        answers = [json.loads(each.result(20).body) for each in waiting]
+        with_old_key = [each for each in old.headers if each["Authorization"] == f"Bearer {KEY}"]
+        assert len(with_old_key) == 2
+        assert len(server.bodies) == (2 if change == "url" else 0)
+        failed = [answer["error"]["kind"] for answer in answers if "error" in answer]
+        assert failed == (["unknown"] * 2 if change == "delete" else [])
+
+
+def test_a_retry_after_a_pause_is_sent_with_the_current_key(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_cache, "_FRESH_S", 0.1)
+    script = Script(behave="status", status=429, retry_after="2", times=1)
+    with ModelServer(script) as server, asking(store) as asker:
+        register(store, server)
+        waiting = asker.ask(request(), CONTEXT, lambda: True)
+        sleep(1.2)  # after the pause of the ask itself
+        store.models.update("default", "judge", {"api_key": f"{KEY}-2"})
+        assert not waiting.result(20).is_error
+        assert [each["Authorization"] for each in server.headers] == [f"Bearer {KEY}", f"Bearer {KEY}-2"]
 
 
 def test_a_proof_does_not_wait_long_for_a_server_that_takes_no_connection(store: Store) -> None:
