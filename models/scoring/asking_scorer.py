@@ -33,6 +33,9 @@ from sandbox.grading.thread_ids import read_ids
 Lend = Callable[[], AbstractContextManager[Grading]]
 """Lends a sandbox with the grader."""
 
+Answered = dict[tuple[int, bytes], deque[Future[Answer]]]
+"""The answers to equal asks of a thread, by its position and the request, in the order of the asks."""
+
 _STEP_LINES = 64
 _STEP_BYTES = 8 << 20  # of lines with their answers
 _HELD_BYTES = 64 << 20  # of asks and answers: above this, no line is started, and only one line asks at a time
@@ -107,6 +110,7 @@ class AskingScorer:
         self._lend = lend
         self._asker = asker
         self._context = context
+        self._answered: Answered = {}
         self.traces: dict[int, str] = {}
         self.later: list[Outcome] = []
 
@@ -115,14 +119,18 @@ class AskingScorer:
     ) -> list[Outcome]:
         """Like `Grading.score`, with the same exceptions. When `stop` returns true, open asks are cancelled, and the
         result is the outcomes of the leading threads that all have one.
+
+        In a validation, asks that the call before made for the same thread are not made again.
         """
         count = count_lines(payload) if lines is None else lines
         context = self._context._replace(since=monotonic())
-        call = _Call(payload, count, first_index, label, stop, self._asker, context)
+        call = _Call(payload, count, first_index, label, stop, self._asker, context, self._answered)
         try:
             call.run(self._lend)
         finally:
             call.give_up()
+        if context.timeouts is not None:
+            self._answered = call.answered
         self.traces = call.traces
         self.later = call.later()
         return call.outcomes()
@@ -140,7 +148,9 @@ class _Call:
         stop: Stop | None,
         asker: Asker,
         context: AskContext,
+        before: Answered,
     ) -> None:
+        """`before` are the answers of the call before, which replace asks."""
         self._ids = read_ids(payload, count)
         self._fresh = deque(_Line(number, data) for number, data in enumerate(lines_of(payload, count)))
         self._ready: deque[_Line] = deque()
@@ -155,6 +165,9 @@ class _Call:
         self._context = context
         self._later_context = context._replace(has_asked=True)
         self._held = 0
+        self._before = before
+        self.answered: Answered = {}
+        self._answered_bytes = 0
         self._first_left = 0
         self._is_over = False
         self._outcomes: dict[int, Outcome] = {}
@@ -231,9 +244,12 @@ class _Call:
             pass
 
     def _take_answers(self, line: _Line) -> None:
-        before = line.known + line.pending
+        known, waiting = line.known, line.waiting
+        self._held -= known + line.pending
         line.take_answers()
-        self._held += line.known - before
+        self._held += line.known
+        if self._context.timeouts is not None:
+            self._remember(line.position, waiting, line.known - known)
         if line.known <= KNOWN_BYTES:
             self._ready.append(line)
         else:
@@ -284,7 +300,7 @@ class _Call:
         self._held += asked * _ANSWER_BYTES
         self._asking[line.position] = line
         line.waiting = [
-            (request, None if request.startswith(_ONCE) else self._asker.ask(request, context, self._is_wanted))
+            (request, None if request.startswith(_ONCE) else self._answer(line, request, context))
             for request in requests
         ]
         for _, future in line.waiting:
@@ -292,6 +308,20 @@ class _Call:
                 future.add_done_callback(partial(self._note, line.position))
         if all(future is None for _, future in line.waiting):
             self._answered.put(line.position)
+
+    def _answer(self, line: _Line, request: bytes, context: AskContext) -> Future[Answer]:
+        if before := self._before.get((line.position, request)):
+            return before.popleft()
+        return self._asker.ask(request, context, self._is_wanted)
+
+    def _remember(self, position: int, waiting: Sequence[tuple[bytes, Future[Answer] | None]], size: int) -> None:
+        """Keeps answers of this size for the next call. Above a bound, its asks are made again."""
+        if self._answered_bytes >= _HELD_BYTES:
+            return
+        self._answered_bytes += size + sum(len(request) for request, _ in waiting)
+        for request, future in waiting:
+            if future is not None:
+                self.answered.setdefault((position, request), deque()).append(future)
 
     def _note(self, position: int, _: Future[Answer]) -> None:
         self._answered.put(position)

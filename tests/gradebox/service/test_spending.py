@@ -59,7 +59,7 @@ def test_what_asks_cost_is_told_by_outcome_batch_grader_and_project(
     assert sorted(costs) == pytest.approx([0.0] * 10 + [ASK] * 20)
     assert len(server.bodies) == 21  # one of them from the proof
     told = client.spending()
-    assert (told.total.asks, told.total.kept, told.total.input_tokens) == (32, 11, 210)  # a proof asks twice
+    assert (told.total.asks, told.total.kept, told.total.input_tokens) == (31, 10, 210)  # one ask is the proof's
     assert told.total.costs == {"USD": pytest.approx(21 * ASK)}
     assert told.by["model:small-judge"] == told.total
     polite = told.by["grader:polite"]
@@ -74,6 +74,29 @@ def test_what_asks_cost_is_told_by_outcome_batch_grader_and_project(
     assert len(server.bodies) == 21
     shown = json.loads(service.run("spending", "--project", client.project, "--json").stdout)
     assert shown["total"]["costs"] == {"USD": pytest.approx(21 * ASK)}
+
+
+ASKS_ANEW = """
+import asyncio
+from gradebox import Endpoint, Model, Score
+
+judge, reward = Model("asked-anew"), Endpoint("my-reward")
+
+
+async def grade(thread: StringThread) -> float:
+    same = [judge.chat([{"role": "user", "content": "?"}]) for _ in range(2)]
+    replies = await asyncio.gather(*same, reward.score(thread))
+    return Score(0.5, reason=replies[0].text)
+"""
+
+
+def test_a_proof_asks_once_also_what_is_not_kept(server: ModelServer, client: Client) -> None:
+    """Its second run asked again, at the same cost; a reply that then differed was a warning of the grader's."""
+    client.models.create("asked-anew", base_url=server.base_url, model="m", keep_replies=False)
+    client.endpoints.create("my-reward", url=server.base_url)
+    before = len(server.bodies)
+    client.graders.create.function(key="anew", fn=ASKS_ANEW)
+    assert len(server.bodies) == before + 3
 
 
 def test_a_budget_ends_the_asking_of_a_batch_in_the_middle(server: ModelServer, client: Client) -> None:
