@@ -33,7 +33,7 @@ def write(path: Path, token: str) -> None:
             file.write(f"{token}\n")
             file.flush()
             os.fsync(file.fileno())
-            if os.geteuid() == 0:
+            if hasattr(os, "geteuid") and os.geteuid() == 0:  # not on Windows
                 os.fchown(file.fileno(), folder.st_uid, folder.st_gid)
         own.replace(path)
     finally:

@@ -41,4 +41,5 @@ def _cancel() -> None:
         cancel(left_s)
 
 
-os.register_at_fork(after_in_child=_waited_for.clear)  # the batches are the parent's
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_waited_for.clear)  # the batches are the parent's

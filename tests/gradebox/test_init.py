@@ -50,3 +50,25 @@ def test_importing_gradebox_loads_neither_the_client_nor_its_libraries() -> None
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout == "[]\n"
+
+
+def test_the_client_and_the_command_line_need_no_module_of_linux(tmp_path: Path) -> None:
+    """They run on Windows: what it lacks is taken away once the libraries, which know of it, are loaded."""
+    code = """
+import os, signal, subprocess, sys
+import httpx, pydantic, rich.progress, typer
+sys.modules.update(dict.fromkeys(["fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"]))
+for module, names in (
+    (os, "fchmod fchown fork geteuid getuid killpg register_at_fork sched_getaffinity setsid statvfs sysconf uname"),
+    (signal, "SIGALRM SIGCHLD SIGHUP SIGUSR1 setitimer"),
+):
+    for name in names.split():
+        delattr(module, name)
+import gradebox.cli, gradebox.key_file, gradebox.rewards.trl, gradebox.rewards.verifiers, gradebox.rewards.verl
+import gradebox.source
+from pathlib import Path
+gradebox.Client(api_key="k")
+gradebox.key_file.write(Path(sys.argv[1], "key"), "secret")
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    assert (tmp_path / "key").read_text() == "secret\n"
