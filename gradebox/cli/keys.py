@@ -60,13 +60,14 @@ def rotate(invocation: Invocation, key: Annotated[str, typer.Argument(metavar="I
     from gradebox.access import key_folders
 
     new = invocation.client.keys.rotate(key)
-    for folder in key_folders(invocation.client.url):
+    if invocation.json:
+        as_json(new)
+    else:
+        note(f"key {new.id} replaces {key}; it is not shown again:")
+        say(new.secret or "")
+    for folder in key_folders(invocation.client.url):  # last: if a file cannot be written, the key is not lost
         if new.secret and (path := key_file.replace(folder, key, new.secret)):
             note(f"{path} holds the new key")
-    if invocation.json:
-        return as_json(new)
-    note(f"key {new.id} replaces {key}; it is not shown again:")
-    return say(new.secret or "")
 
 
 @app.command(cls=Command)

@@ -576,6 +576,13 @@ def test_a_key_is_rotated_and_a_lost_one_replaced(service: Service, tmp_path: Pa
     service.refused("graders", "list", "--api-key", scorer["secret"])
     assert "no valid API key" in service.run("keys", "rotate", scorer["id"]).stderr
 
+    command = ["sh", "-c", 'ulimit -f 0; exec "$@"', "-", sys.executable, "-m", "gradebox", "keys", "rotate"]
+    variables = service.environment | {"GRADEBOX_URL": service.url}
+    full = subprocess.run([*command, first.split("_")[1]], env=variables, cwd=ROOT, capture_output=True, text=True)
+    assert full.returncode == 2 and "File too large" in full.stderr
+    first = full.stdout.strip()  # no other key manages keys
+    (service.data_dir / "api-key").write_text(first)
+
     own = service.ok("keys", "rotate", first.split("_")[1]).strip()
     assert service.key == own != first
     service.ok("keys", "list")
