@@ -5,6 +5,7 @@ name such as `api` into a user's site-packages. In both cases only the processes
 """
 
 import os
+import platform
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -38,8 +39,13 @@ def environment(settings: Mapping[str, object]) -> dict[str, str]:
     """This process's environment, with the rooms on the path and each setting that is not None as GRADEBOX_*.
 
     Raises:
-        CannotServe: the server's packages are not installed.
+        CannotServe: this machine is no Linux, or the server's packages are not installed.
     """
+    if platform.system() != "Linux":
+        raise CannotServe(
+            f"this command needs Linux, and this is {platform.system() or 'another system'}: run it in a virtual "
+            "machine, in WSL or in a container, or use the service of another machine, which GRADEBOX_URL names"
+        )
     path = [str(_folder()), *filter(None, [os.environ.get("PYTHONPATH")])]
     named = {f"GRADEBOX_{name.upper()}": str(value) for name, value in settings.items() if value is not None}
     # By default malloc gives many threads a separate arena, which retains one or two megabytes.

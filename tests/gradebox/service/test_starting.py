@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gradebox.errors import CannotServe
-from gradebox.service import serve
+from gradebox.service import serve, server_programs
 from gradebox.service.console import Console
 from gradebox.service.logs import LogSettings
 from gradebox.service.process import ServiceProcess
@@ -30,6 +30,12 @@ def test_a_process_that_cannot_start_here_is_not_tried_again(tmp_path: Path, cod
     with pytest.raises(CannotServe, match=r"^no sandbox is safe$"):
         start(process, ready_after_s=60, occupied_for_s=0)
     assert process.deaths == 0
+
+
+def test_another_system_than_linux_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    with pytest.raises(CannotServe, match=r"needs Linux, and this is Darwin: .*GRADEBOX_URL"):
+        server_programs.environment({})
 
 
 def start(api: ServiceProcess, *, ready_after_s: float, occupied_for_s: float) -> None:
