@@ -14,7 +14,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gradebox.errors import NotOurs
+from gradebox.errors import GradeboxError, NotOurs
 from gradebox.key_file import KEY_FILE
 
 if TYPE_CHECKING:
@@ -179,4 +179,10 @@ def _listening_in(table: str, kind: type[IPv4Address] | type[IPv6Address], port:
 
 def _user_folder(variable: str, below_home: str) -> Path:
     named = os.environ.get(variable)
-    return (Path(named) if named else Path.home() / below_home) / "gradebox"
+    try:
+        return (Path(named) if named else Path.home() / below_home) / "gradebox"
+    except RuntimeError as error:
+        raise GradeboxError(
+            "this user has no home folder, where a service's data folder and API key are looked for: set HOME, or "
+            "GRADEBOX_API_KEY for a client"
+        ) from error

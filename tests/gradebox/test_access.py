@@ -13,7 +13,7 @@ import pytest
 from gradebox.access import Listeners, Note, find_key, is_local, service_url, write_note
 from gradebox.client import Client
 from gradebox.client.rules import Rules
-from gradebox.errors import ConnectionFailed, NotOurs
+from gradebox.errors import ConnectionFailed, GradeboxError, NotOurs
 
 URL = "http://127.0.0.1:8123"
 
@@ -214,3 +214,11 @@ def test_an_address_of_this_machine_is_that_very_address() -> None:
         assert not Listeners(f"http://10.1.2.3:{port}", os.geteuid()).check()
     with socket.create_server(("::1", port), family=socket.AF_INET6):
         assert Listeners(f"http://[::1]:{port}", os.geteuid()).check()
+
+
+def test_a_user_without_a_home_folder_hears_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)  # a number without an account, as in containers
+    with pytest.raises(GradeboxError, match=r"no home folder, .*GRADEBOX_API_KEY"):
+        Client(URL)
+    assert Client(URL, "given")
