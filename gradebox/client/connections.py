@@ -3,15 +3,28 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from weakref import WeakSet
 
 import httpx
 
 from gradebox.client.answer_pace import AnswerPace
 from gradebox.client.rules import Rules
-from gradebox.errors import ClientClosed
+from gradebox.errors import ClientClosed, GradeboxError
 
 _CLOSED = "this client is closed: make a new one, or close it after its last call"
+
+
+@contextmanager
+def _from_environment() -> Iterator[None]:
+    """Raises GradeboxError if httpx cannot use the proxies or the certificates that the environment names."""
+    try:
+        yield
+    except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
+        raise GradeboxError(
+            f"the proxies or certificates of the environment cannot be used ({error}): check HTTP_PROXY, HTTPS_PROXY, "
+            "ALL_PROXY, NO_PROXY (no networks of IPv6), SSL_CERT_FILE and SSL_CERT_DIR"
+        ) from error
 
 
 class ClientConnections:
@@ -24,7 +37,8 @@ class ClientConnections:
 
     def _connect(self) -> None:
         hooks = {"response": [_keep_pace]}
-        self._client = httpx.Client(**self._rules.options(), transport=self._transport, event_hooks=hooks)
+        with _from_environment():
+            self._client = httpx.Client(**self._rules.options(), transport=self._transport, event_hooks=hooks)
         self._pid = os.getpid()  # last: until then, other threads do not take the client of the parent for theirs
 
     def check_open(self) -> None:
@@ -78,9 +92,10 @@ class AsyncClientConnections:
             for ended in [each for each in [*self._clients] if each.is_closed()]:
                 self._clients.pop(ended, None)  # connections refer to their loop: a weak dict would keep both
             hooks = {"response": [_keep_pace_async]}
-            self._clients[loop] = httpx.AsyncClient(
-                **self._rules.options(), transport=self._transport, event_hooks=hooks
-            )
+            with _from_environment():
+                self._clients[loop] = httpx.AsyncClient(
+                    **self._rules.options(), transport=self._transport, event_hooks=hooks
+                )
         return self._clients[loop]
 
     def renew(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Generator
 from functools import lru_cache
 from math import inf
 from typing import Any, NamedTuple, TypeVar
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
@@ -66,7 +67,8 @@ class Rules:
             "auth": self.auth,
             "timeout": httpx.Timeout(self.timeout, connect=CONNECT_S),
             "trust_env": not is_local(self.url),  # a proxy cannot reach this machine's loopback address
-            "verify": True if httpx.URL(self.url).scheme == "https" else _trusts_nobody(),
+            # httpx's own default ignores SSL_CERT_FILE where it ignores proxies.
+            "verify": httpx.create_ssl_context() if httpx.URL(self.url).scheme == "https" else _trusts_nobody(),
             "limits": httpx.Limits(keepalive_expiry=KEEP_ALIVE_S),
         }
 
@@ -124,7 +126,18 @@ class Rules:
         if "WRONG_VERSION_NUMBER" in str(error):  # of OpenSSL: the answer was no TLS
             without = self.url.replace("https:", "http:", 1)
             return ConnectionFailed(f"the service at {self.url} speaks no TLS: try {without}")
-        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return ConnectionFailed(
+                f"the certificate of {self.url} cannot be verified ({error}). If an authority of your own signed it, "
+                "name the file of that authority's certificate with SSL_CERT_FILE"
+            )
+        is_away = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+        if (is_away or isinstance(error, httpx.ProxyError)) and (proxy := self._proxy()):
+            return ConnectionFailed(
+                f"the proxy {proxy} does not connect to {self.url} ({error}). Check HTTP_PROXY, HTTPS_PROXY and "
+                "ALL_PROXY, or name the host in NO_PROXY to connect without a proxy"
+            )
+        if is_away:
             return ConnectionFailed(
                 f"no service answers at {self.url} ({error}). Start one with `gradebox serve`, "
                 "or name another with --url, url= or GRADEBOX_URL"
@@ -136,6 +149,14 @@ class Rules:
                 "try again, or give the client a longer timeout"
             )
         return ConnectionFailed(f"the connection to {self.url} broke ({words}): try again")
+
+    def _proxy(self) -> str:
+        """The host and port of the proxy that the environment names for the service; empty if there is none."""
+        parsed, proxies = httpx.URL(self.url), getproxies()
+        proxy = proxies.get(parsed.scheme) or proxies.get("all")
+        if is_local(self.url) or not proxy or proxy_bypass(parsed.host):
+            return ""
+        return httpx.URL(proxy if "://" in proxy else f"http://{proxy}").netloc.decode()  # without user and password
 
 
 class _Key(NamedTuple):

@@ -35,6 +35,14 @@ _KINDS = {
     412: VersionChanged,
     413: TooLarge,
 }
+_NO_ANSWER = "a proxy has no answer of the service. Check that it runs; for a long request, raise the proxy's timeout"
+_OF_PROXIES = {
+    407: "the proxy wants a user and a password. Write them into HTTP_PROXY: http://user:password@host:port",
+    413: "a proxy limits the size of requests. Raise its limit (of nginx: client_max_body_size), or send fewer threads",
+    502: _NO_ANSWER,
+    503: _NO_ANSWER,
+    504: _NO_ANSWER,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +140,12 @@ def problem_of(response: httpx.Response) -> Problem | None:
 
 
 def _foreign(response: httpx.Response) -> ConnectionFailed:
+    advice = _OF_PROXIES.get(response.status_code, "is the URL that of a gradebox service, and of this version?")
+    if response.has_redirect_location:
+        goal = response.headers["Location"][:200]
+        advice = f"it redirects to {goal!r}, which is not followed. Name the URL of the service itself"
     return ConnectionFailed(
-        f"{response.url} answered {response.status_code}, but not as gradebox does "
-        f"({response.text[:80]!r}): is the URL that of a gradebox service, and of this version?"
+        f"{response.url} answered {response.status_code}, but not as gradebox does ({response.text[:80]!r}): {advice}"
     )
 
 

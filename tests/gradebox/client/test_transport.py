@@ -7,12 +7,14 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from math import inf, nan
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from werkzeug.serving import make_ssl_devcert
 
 from gradebox.access import FoundKey
 from gradebox.client import rules
@@ -91,9 +93,22 @@ def test_a_failed_validation_names_the_check_and_what_to_do() -> None:
     assert raised.value.report.failed is not None
 
 
-@pytest.mark.parametrize("answer", [httpx.Response(200, text="<html>"), httpx.Response(404, text="nginx")])
-def test_an_answer_that_is_not_gradeboxs_says_so(answer: httpx.Response) -> None:
-    with pytest.raises(ConnectionFailed, match="is the URL that of a gradebox service"):
+@pytest.mark.parametrize(
+    ("answer", "advice"),
+    [
+        (httpx.Response(200, text="<html>"), "is the URL that of a gradebox service"),
+        (httpx.Response(404, text="nginx"), "is the URL that of a gradebox service"),
+        (
+            httpx.Response(301, headers={"Location": "https://here.example/v1"}),
+            "redirects to 'https://here.example/v1'",
+        ),
+        (httpx.Response(407, text="squid"), "wants a user and a password"),
+        (httpx.Response(413, html="nginx"), "client_max_body_size"),
+        (httpx.Response(504, html="nginx"), "raise the proxy's timeout"),
+    ],
+)
+def test_an_answer_that_is_not_gradeboxs_says_so(answer: httpx.Response, advice: str) -> None:
+    with pytest.raises(ConnectionFailed, match=f"but not as gradebox does .*{advice}"):
         transport(lambda _: answer).send(LIST)
 
 
@@ -307,6 +322,43 @@ def test_a_service_without_tls_is_told_from_none() -> None:
         threading.Thread(target=answer).start()
         with pytest.raises(ConnectionFailed, match=f"speaks no TLS: try http://127.0.0.1:{port}"):
             Transport(Rules(f"https://127.0.0.1:{port}", "k", 5.0)).send(LIST)
+
+
+def test_a_certificate_of_an_own_authority_needs_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate, key = make_ssl_devcert(str(tmp_path / "own"), host="localhost")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server = HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)  # answers 501
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    url = f"https://localhost:{server.server_port}"
+    with server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+        with pytest.raises(ConnectionFailed, match=r"cannot be verified \(.*name the file .* with SSL_CERT_FILE"):
+            Transport(Rules(url, "k", 5.0)).send(LIST)
+        monkeypatch.setenv("SSL_CERT_FILE", certificate)
+        with pytest.raises(ConnectionFailed, match="answered 501"):
+            Transport(Rules(url, "k", 5.0)).send(LIST)
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("SSL_CERT_FILE", "/none", r"No such file .*SSL_CERT_FILE"),
+        ("ALL_PROXY", "foo://u:secret@127.0.0.1", "Unknown scheme .*ALL_PROXY"),
+        ("NO_PROXY", "fe80::/10", "NO_PROXY"),
+        ("HTTPS_PROXY", "u:secret@127.0.0.1:1", r"the proxy 127\.0\.0\.1:1 does not connect .*NO_PROXY"),
+    ],
+)
+@pytest.mark.parametrize("awaits", [False, True])
+def test_proxies_and_certificates_that_cannot_be_used_are_named(
+    name: str, value: str, told: str, awaits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(GradeboxError, match=told) as raised:
+        send(awaits, Rules("https://gradebox.example", "k", 5.0), None, LIST)
+    assert "secret" not in str(raised.value)
 
 
 def test_the_tries_have_an_end(pauses: list[float]) -> None:
@@ -583,7 +635,7 @@ def test_an_error_of_the_threads_is_not_taken_for_one_of_the_service(awaits: boo
 
 def test_authorities_are_read_only_for_tls() -> None:
     for url in ("https://example.org", "HTTPS://example.org"):
-        assert Rules(url, "key", 1.0).options()["verify"] is True
+        assert Rules(url, "key", 1.0).options()["verify"].cert_store_stats()["x509"]
     plain = Rules("http://127.0.0.1:1", "key", 1.0).options()["verify"]
     assert (plain.verify_mode, plain.check_hostname, plain.cert_store_stats()["x509"]) == (ssl.CERT_REQUIRED, True, 0)
 
