@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_URL = "http://127.0.0.1:8000"
 _LOOK_S = 1.0
 _LISTENS = "0A"
+_SOCKETS = Path("/proc/net")
 
 
 class Note(NamedTuple):
@@ -60,7 +61,7 @@ class Listeners:
         """Return whether the service listens.
 
         Raises:
-            NotOurs: another user's process listens on the port.
+            NotOurs: another user's process listens on the port, or this system does not show whose it is.
         """
         now = time.monotonic()
         if now > self._looked_at + _LOOK_S:
@@ -69,6 +70,11 @@ class Listeners:
         return self._is_there
 
     def _look(self) -> bool:
+        if not _SOCKETS.exists():
+            raise NotOurs(
+                f"the API key that was found for {self._url} was not sent: only Linux shows whose process listens "
+                "there. Name the key with GRADEBOX_API_KEY"
+            )
         found = _listening(self._port)
         others = {user for _, user in found} - {self._owner, 0}  # root can read the key anyway
         if others:
@@ -160,13 +166,13 @@ def _read_key(folder: Path) -> FoundKey | None:
 
 
 def _listening(port: int) -> list[tuple[str, int]]:
-    """The address and user id of each socket that listens on a port of this machine; empty if there is no /proc."""
-    return [*_listening_in("/proc/net/tcp", IPv4Address, port), *_listening_in("/proc/net/tcp6", IPv6Address, port)]
+    """The address and user id of each socket that listens on a port of this machine; none if there is no /proc."""
+    return [*_listening_in(_SOCKETS / "tcp", IPv4Address, port), *_listening_in(_SOCKETS / "tcp6", IPv6Address, port)]
 
 
-def _listening_in(table: str, kind: type[IPv4Address] | type[IPv6Address], port: int) -> Iterator[tuple[str, int]]:
+def _listening_in(table: Path, kind: type[IPv4Address] | type[IPv6Address], port: int) -> Iterator[tuple[str, int]]:
     try:
-        lines = Path(table).read_text().splitlines()[1:]
+        lines = table.read_text().splitlines()[1:]
     except OSError:
         return
     for line in lines:

@@ -222,3 +222,10 @@ def test_a_user_without_a_home_folder_hears_what_to_set(monkeypatch: pytest.Monk
     with pytest.raises(GradeboxError, match=r"no home folder, .*GRADEBOX_API_KEY"):
         Client(URL)
     assert Client(URL, "given")
+
+
+def test_a_found_key_is_not_sent_where_nothing_shows_who_listens(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradebox.access._SOCKETS", home / "none")  # as on macOS
+    keep_key(home / ".local/share/gradebox", "found")
+    with Client(URL) as client, pytest.raises(NotOurs, match=r"only Linux shows .*GRADEBOX_API_KEY"):
+        client.projects.list()
