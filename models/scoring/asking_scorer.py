@@ -33,7 +33,7 @@ from sandbox.grading.thread_ids import read_ids
 Lend = Callable[[], AbstractContextManager[Grading]]
 """Lends a sandbox with the grader."""
 
-Answered = dict[tuple[int, bytes], deque[Future[Answer]]]
+KnownAnswers = dict[tuple[int, bytes], deque[Future[Answer]]]
 """The answers to equal asks of a thread, by its position and the request, in the order of the asks."""
 
 _STEP_LINES = 64
@@ -110,7 +110,7 @@ class AskingScorer:
         self._lend = lend
         self._asker = asker
         self._context = context
-        self._answered: Answered = {}
+        self._earlier: KnownAnswers = {}
         self.traces: dict[int, str] = {}
         self.later: list[Outcome] = []
 
@@ -124,13 +124,13 @@ class AskingScorer:
         """
         count = count_lines(payload) if lines is None else lines
         context = self._context._replace(since=monotonic())
-        call = _Call(payload, count, first_index, label, stop, self._asker, context, self._answered)
+        call = _Call(payload, count, first_index, label, stop, self._asker, context, self._earlier)
         try:
             call.run(self._lend)
         finally:
             call.give_up()
         if context.timeouts is not None:
-            self._answered = call.answered
+            self._earlier = call.known_answers
         self.traces = call.traces
         self.later = call.later()
         return call.outcomes()
@@ -148,9 +148,9 @@ class _Call:
         stop: Stop | None,
         asker: Asker,
         context: AskContext,
-        before: Answered,
+        earlier: KnownAnswers,
     ) -> None:
-        """`before` are the answers of the call before, which replace asks."""
+        """`earlier` are the answers of the call before, which replace asks."""
         self._ids = read_ids(payload, count)
         self._fresh = deque(_Line(number, data) for number, data in enumerate(lines_of(payload, count)))
         self._ready: deque[_Line] = deque()
@@ -165,9 +165,9 @@ class _Call:
         self._context = context
         self._later_context = context._replace(has_asked=True)
         self._held = 0
-        self._before = before
-        self.answered: Answered = {}
-        self._answered_bytes = 0
+        self._earlier = earlier
+        self.known_answers: KnownAnswers = {}
+        self._known_bytes = 0
         self._first_left = 0
         self._is_over = False
         self._outcomes: dict[int, Outcome] = {}
@@ -310,18 +310,18 @@ class _Call:
             self._answered.put(line.position)
 
     def _answer(self, line: _Line, request: bytes, context: AskContext) -> Future[Answer]:
-        if before := self._before.get((line.position, request)):
-            return before.popleft()
+        if earlier := self._earlier.get((line.position, request)):
+            return earlier.popleft()
         return self._asker.ask(request, context, self._is_wanted)
 
     def _remember(self, position: int, waiting: Sequence[tuple[bytes, Future[Answer] | None]], size: int) -> None:
         """Keeps answers of this size for the next call. Above a bound, its asks are made again."""
-        if self._answered_bytes >= _HELD_BYTES:
+        if self._known_bytes >= _HELD_BYTES:
             return
-        self._answered_bytes += size + sum(len(request) for request, _ in waiting)
+        self._known_bytes += size + sum(len(request) for request, _ in waiting)
         for request, future in waiting:
             if future is not None:
-                self.answered.setdefault((position, request), deque()).append(future)
+                self.known_answers.setdefault((position, request), deque()).append(future)
 
     def _note(self, position: int, _: Future[Answer]) -> None:
         self._answered.put(position)
