@@ -5,6 +5,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.routes.budget import standing_of
 from storage.store import Store
 from ui.templates import long_page
 from ui.visits import visit
@@ -24,4 +25,5 @@ def _listed(store: Store, project: str) -> dict[str, Any]:
         "endpoints": store.endpoints.all(project),
         "spent": spending.by,
         "total": spending.total,
+        "budget": standing_of(store, project),
     }

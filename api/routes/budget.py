@@ -10,9 +10,10 @@ from api.http.problems import invalid
 from api.http.routers import project_router
 from api.intake import bodies
 from api.intake.budget_fields import Cost, Currency, Tokens
-from api.services import Served, Services
+from api.services import Served
 from gradebox.schemas import BudgetPeriod, ProjectBudget
 from storage.models.spending import Budget
+from storage.store import Store
 
 router = project_router("budget", "/budget")
 
@@ -29,7 +30,7 @@ class NewBudget(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 @router.get("")
 def get(services: Served, project: InProject) -> ProjectBudget:
     """Get the budget and the spending in its current period. Without a budget, the spending of all time."""
-    return _standing(services, project)
+    return standing_of(services.store, project)
 
 
 @router.put("", openapi_extra=openapi.body(NewBudget))
@@ -40,14 +41,15 @@ async def put(request: Request, services: Served, project: ManagesIn) -> Project
         raise invalid("a budget names `cost`, `tokens` or both; DELETE removes the budget")
     budget = Budget(new.cost, new.tokens, new.currency, new.period)
     await run_sync(services.store.spending.set_budget, project, budget)
-    return await run_sync(_standing, services, project)
+    return await run_sync(standing_of, services.store, project)
 
 
-def _standing(services: Services, project: str) -> ProjectBudget:
-    standing = services.store.spending.standing_of(project)
+def standing_of(store: Store, project: str) -> ProjectBudget:
+    """The budget of a project, what is spent of it, and the models that it does not limit."""
+    standing = store.spending.standing_of(project)
     if standing.cost is None:
         return standing
-    return standing.model_copy(update={"not_limited": services.store.models.unpriced(project, standing.currency)})
+    return standing.model_copy(update={"not_limited": store.models.unpriced(project, standing.currency)})
 
 
 @router.delete("", status_code=204)
