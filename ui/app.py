@@ -133,4 +133,6 @@ def _reported(request: Request, status: int, detail: str) -> Response:
         return HTMLResponse(
             rendered("_fault.html", detail=detail), status, {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML"}
         )
-    return page("error.html", status, title=_TITLES.get(status, "This action failed"), detail=detail)
+    project = getattr(request.state, "project", "")
+    home = f"/ui/projects/{project}/graders" if project else signing_in.HOME
+    return page("error.html", status, title=_TITLES.get(status, "This action failed"), detail=detail, home=home)

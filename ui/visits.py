@@ -52,9 +52,10 @@ async def visit(request: Request, role: Role = "read") -> Visit:
     admit(request, services, key, request.path_params.get("project"))
     projects = await run_sync(_covered, services, key)  # no look-up waits for it: there may be thousands
     project = request.path_params.get("project") or next(iter(projects), "")
-    permit(key, project, role)
     if project not in projects:
         raise no_project(project)
+    request.state.project = project
+    permit(key, project, role)
     return Visit(services, key, project, projects)
 
 

@@ -193,6 +193,9 @@ def test_what_a_key_does_not_cover_is_not_there(client: httpx.Client, stranger: 
     saved = stranger.post("/ui/projects/other/keep", data={"key": "k", "source": "x"}, headers=SAME)
     assert saved.status_code == 403
     assert "role &#39;manage&#39;" in saved.text
+    for page in (saved, stranger.get("/ui/projects/other/graders/none"), stranger.get("/ui/projects/other/models")):
+        assert 'href="/ui/projects/other/graders"' in page.text
+        assert 'href="/ui/"' not in page.text
 
 
 def test_redis_away_is_said_in_words(service: Service, browse: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
