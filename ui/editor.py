@@ -22,7 +22,7 @@ from api.services import Services
 from gradebox.judges.source import forms_of
 from gradebox.limits import MEMORY_MB, TIMEOUT_S
 from gradebox.outcome import Outcome
-from gradebox.schemas import GraderRecord, Report, Version, WrittenKind
+from gradebox.schemas import Environment, GraderRecord, Report, Version, WrittenKind
 from sandbox.errors import SandboxError
 from storage.errors import NotRunnable, VersionChanged
 from ui import query, samples
@@ -50,7 +50,7 @@ async def new(request: Request) -> Response:
     place = request.query_params.get("sample")
     taken = await who.services.read(request, taken_along, who.services, who.project, place) if place else ""
     kind = query.one_of(request, "kind", WrittenKind)
-    models = await who.services.read(request, _models, who.services, who.project)
+    models, environments = await who.services.read(request, _suggested, who.services, who.project)
     config = _BEGINNINGS.get(kind, {"model": ""}) if kind else None
     if config is not None and "model" in config:
         config = {**config, "model": next(iter(models), "")}
@@ -67,6 +67,7 @@ async def new(request: Request) -> Response:
         kind=kind or "",
         settings=forms_of(kind) if kind else [],
         models=models,
+        environments=environments,
         config=None if config is None else json.dumps(config, indent=2),
         samples=taken or example.samples,
         stored_samples="",
@@ -88,6 +89,7 @@ async def show(request: Request) -> Response:
     are_long = threads is None
     if place := request.query_params.get("sample"):
         threads = await who.services.read(request, taken_along, who.services, who.project, place) + (threads or "")
+    models, environments = await who.services.read(request, _suggested, who.services, who.project)
     return await long_page(
         request,
         "editor.html",
@@ -100,7 +102,8 @@ async def show(request: Request) -> Response:
         source=version.source,
         kind=version.kind,
         settings=forms_of(version.kind) if version.config and version.kind in get_args(WrittenKind) else [],
-        models=await who.services.read(request, _models, who.services, who.project),
+        models=models,
+        environments=environments,
         config=None if not version.config else json.dumps(version.config, indent=2, ensure_ascii=False),
         samples=threads or "",
         stored_samples=digest,
@@ -114,8 +117,10 @@ async def show(request: Request) -> Response:
     )
 
 
-def _models(services: Services, project: str) -> list[str]:
-    return [model.key for model in services.store.models.all(project)]
+def _suggested(services: Services, project: str) -> tuple[list[str], list[Environment]]:
+    """The keys of the project's models, and its environments."""
+    store = services.store
+    return [model.key for model in store.models.all(project)], store.environments.all(project)
 
 
 def _read(

@@ -329,6 +329,7 @@ def test_what_has_no_source_is_not_tested(page: Page, client: httpx.Client) -> N
     page.goto(f"{GRADERS}/human")
     expect(page.locator(".notice").nth(1)).to_contain_text("its scores are recorded")
     expect(page.locator("#report, #try, #config")).to_have_count(0)
+    expect(page.locator(".editing")).not_to_be_visible()
     assert "update(" not in page.content()
 
 
@@ -463,6 +464,15 @@ def test_a_limit_is_shown_whole(browse: httpx.Client, client: httpx.Client) -> N
     new = {"key": "exact", "source": GOOD, "timeout_s": 1.23456789}
     client.post(f"{PROJECT}/graders", json=new).raise_for_status()
     assert 'value="1.23456789"' in browse.get(f"{GRADERS}/exact").text
+
+
+def test_the_environments_of_the_project_are_suggested(
+    browse: httpx.Client, client: httpx.Client, service: Service
+) -> None:
+    create(client)
+    service.store.environments.create("default", "math", ["sympy"])
+    for page in ("graders/exact", "new", "new?kind=judge"):
+        assert '<option value="math@1">building</option>' in browse.get(f"/ui/projects/default/{page}").text
 
 
 def test_old_versions_lead_to_older_ones(browse: httpx.Client, client: httpx.Client, service: Service) -> None:
