@@ -330,9 +330,11 @@ window.addEventListener("pageshow", () => {
   document.querySelectorAll("form[data-sent]").forEach((form) => delete form.dataset.sent);
 });
 
-// --- The value of a slider is shown beside it.
+// --- The value of a slider is shown beside it. What is sent has as many digits as are shown.
 function say(slider) {
-  document.querySelector(slider.dataset.said).textContent = Number(slider.value).toPrecision(4);
+  const digits = 3 - Math.floor(Math.log10(slider.max - slider.min));
+  slider.value = Number(slider.value).toFixed(Math.min(Math.max(digits, 0), 20));
+  document.querySelector(slider.dataset.said).textContent = slider.value;
 }
 document.querySelectorAll("input[data-said]").forEach((slider) => {
   say(slider);
