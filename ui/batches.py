@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from secrets import token_hex
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from anyio.to_thread import run_sync
@@ -23,7 +23,7 @@ from storage.store import Store
 from ui import histogram, query
 from ui.forms import read_form
 from ui.row_page import outcomes_of
-from ui.templates import long_page, rendered
+from ui.templates import duration, long_page
 from ui.visits import Visit, visit
 
 _MADE_ANEW = {"HX-Refresh": "true"}
@@ -78,7 +78,6 @@ async def show(request: Request) -> Response:
     if view.number > last_page:
         return RedirectResponse("?" + query.with_changes(request, {"page": last_page}), 303)
     errors = await _errors(request, who, batch, view) if table.is_over else None
-    summary = next((one for one in batch.summary if one.grader == view.grader), None)
     graders, _ = await who.services.read(request, who.services.store.graders.page, who.project)
     newest = who.services.store.batches.newest
     recent = await who.services.read(request, newest, who.project, _PAGE) if table.is_over else []
@@ -89,13 +88,14 @@ async def show(request: Request) -> Response:
         here="batches",
         batch=batch,
         is_over=batch.state in ENDED,
-        pace=pace(batch),
+        may_change=who.may("manage") or (who.may("score") and batch.created_by == who.key.id),
+        grader=view.grader,
+        pace=await _pace(request, who, batch),
         others=await _others(request, who, batch, view, table),
         view=view,
         table=table,
         errors=errors,
-        summary=summary,
-        bars=histogram.bars(summary) if summary else [],
+        **_summary(batch, view.grader),
         graders=[grader.key for grader in graders[:_SUGGESTED]],
         same=[one for one in recent if one.threads == batch.threads and one.state in ENDED and one.id != batch.id],
         last_page=last_page,
@@ -154,8 +154,18 @@ async def progress(request: Request) -> Response:
         batch = await _batch(request, who)
     except NotFound:
         return HTMLResponse("", headers=_MADE_ANEW)  # after an error, the page would stay and poll again
-    headers = _MADE_ANEW if batch.state in ENDED else None
-    return HTMLResponse(rendered("_progress.html", visit=who, batch=batch, pace=pace(batch)), headers=headers)
+    if batch.state in ENDED:
+        return HTMLResponse("", headers=_MADE_ANEW)
+    view = _view(request, batch)
+    values = {"batch": batch, "is_over": False, "view": view, "grader": view.grader, **_summary(batch, view.grader)}
+    pace = await _pace(request, who, batch)
+    return await long_page(request, "_progress.html", visit=who, pace=pace, **values)
+
+
+def _summary(batch: Batch, grader: str) -> dict[str, Any]:
+    """The numbers of one grader, and its histogram."""
+    summary = next((one for one in batch.summary if one.grader == grader), None)
+    return {"summary": summary, "bars": histogram.bars(summary) if summary else []}
 
 
 class Pace(NamedTuple):
@@ -165,15 +175,21 @@ class Pace(NamedTuple):
     left: str
 
 
+async def _pace(request: Request, who: Visit, batch: Batch) -> Pace | None:
+    """The speed of a running batch. None for one that is retried: most of its outcomes are of an earlier time."""
+    if batch.state != "running":
+        return None
+    retried_at = await who.services.read(request, who.services.store.batches.retried_at, batch.id)
+    return pace(batch) if retried_at is None else None
+
+
 def pace(batch: Batch) -> Pace | None:
     """The speed of a running batch; None before its first outcome."""
     done = batch.done + batch.underway
     if batch.started_at is None or batch.finished_at is not None or not done:
         return None
     a_second = done / max((datetime.now(UTC) - batch.started_at).total_seconds(), 0.001)
-    left_s = round((batch.total - done) / a_second)
-    minutes, seconds = divmod(left_s, 60)
-    return Pace(float(f"{a_second:.3g}"), f"{minutes:,} min {seconds} s" if minutes else f"{seconds} s")
+    return Pace(float(f"{a_second:.3g}"), duration(round((batch.total - done) / a_second)))
 
 
 async def _others(

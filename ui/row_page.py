@@ -70,6 +70,7 @@ async def show(request: Request) -> Response:
         "visit": who,
         "batch": batch,
         "index": int(text),
+        "graders": graders,
         "outcomes": sorted(said, key=lambda one: (one.grader not in graders, one.grader)),
         "thread": thread,
         "of": asked if (asked := request.query_params.get("grader")) in graders else graders[0],

@@ -41,6 +41,17 @@ def _time(value: datetime | None) -> str:
     return "–" if value is None else value.strftime("%Y-%m-%d %H:%M:%S")
 
 
+def duration(seconds: float) -> str:
+    """Format a time span: `0.42 s`, `1 min 5 s`, `3 h 20 min`."""
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    minutes, whole_seconds = divmod(round(seconds), 60)
+    hours, whole_minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours:,} h {whole_minutes} min"
+    return f"{minutes} min {whole_seconds} s" if minutes else f"{whole_seconds} s"
+
+
 @cache
 def static(name: str) -> str:
     """Return the URL of a file of `static/`. It contains the file's digest, so browsers may cache it indefinitely."""
@@ -62,6 +73,7 @@ _environment.filters |= {
     "money": money_text,
     "cost": cost_text,
     "time": _time,
+    "duration": duration,
     "as_json": as_json,
     "details": details_of,
 }

@@ -14,13 +14,18 @@ import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from examples.model_server import ModelServer
 from gradebox.schemas import AwaitedServer, Batch, BatchGrader
 from storage.spool import lost_files
 from storage.statistics.summary import NOT_MADE
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished
+from tests.api.routes.conftest import here
+from tests.api.routes.test_asking import register, server
 from tests.ui.conftest import fits_phone
 from ui.batches import pace
 from ui.templates import rendered
+
+__all__ = ["here", "server"]
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
 BATCHES = "/ui/projects/default/batches"
@@ -83,6 +88,8 @@ def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
     expect(page.locator("h1")).to_contain_text(batch)
     assert rows(page) == [str(n) for n in range(50)]
     expect(page.locator("h2").first).to_have_text("60 errors")
+    expect(page.locator(".bar .quiet").first).to_contain_text("s after its start")
+    expect(page.locator("dl.facts")).to_contain_text("pass (at least 1)")
     fits_phone(page, "batch")
     page.locator("svg.histogram a").last.click()
     expect(page.locator("form.bar .quiet").first).to_contain_text("30 outcomes in bar 10, 0.81 to 0.9")
@@ -183,6 +190,8 @@ def test_a_batch_is_watched_and_ended(page: Page, client: httpx.Client) -> None:
     began = bar.get_attribute("value")
     page.wait_for_timeout(4500)
     assert float(bar.get_attribute("value") or 0) > float(began or 0)
+    expect(page.locator("dl.facts")).to_contain_text(re.compile("scored[1-9]"))  # without a reload
+    expect(page.locator("svg.histogram a[href]")).to_have_count(0)  # nothing is filtered yet
     fits_phone(page, "batch-running")
     page.click("button:has-text('Cancel')")
     expect(page.locator(".chip").first).to_have_text("cancelled")
@@ -442,12 +451,16 @@ def test_a_batch_that_waits_has_no_time_left() -> None:
         created_at=started,
         started_at=started,
     )
-    who = SimpleNamespace(project="default")
-    shown = rendered("_progress.html", visit=who, batch=batch, pace=pace(batch)).decode()
+    values = {"visit": SimpleNamespace(project="default"), "grader": "polite@1", "summary": None}
+    shown = rendered("_progress.html", batch=batch, pace=pace(batch), **values).decode()
     assert "301 of 600 outcomes, 30.1 a second, 10 s left" in shown
+    slow = batch.model_copy(update={"total": 600_001})
+    assert (
+        "30.1 a second, 5 h 32 min left" in rendered("_progress.html", batch=slow, pace=pace(slow), **values).decode()
+    )
     server = AwaitedServer(asked="model:judge", kind="unreachable", seconds=40)
     waiting = batch.model_copy(update={"waits_for": [server]})
-    shown = rendered("_progress.html", visit=who, batch=waiting, pace=pace(waiting)).decode()
+    shown = rendered("_progress.html", batch=waiting, pace=pace(waiting), **values).decode()
     assert "Waiting: model judge has not answered for 40 s." in shown
     assert "left" not in shown
 
@@ -618,7 +631,7 @@ def test_what_is_not_applicable_has_a_column_where_there_is_some(page: Page, cli
 def test_a_retry_is_offered_where_it_scores_something(browse: httpx.Client, client: httpx.Client) -> None:
     source = (
         "import time\n\nfrom gradebox import ModelError\n\n\nasync def grade(thread):\n"
-        "    number = int(thread.completion())\n    if number < {away}:\n"
+        "    number = int(thread.completion())\n    if number < {away}:\n        time.sleep(0.1)\n"
         "        raise ModelError('unreachable', 'the server is away', retryable=True)\n"
         "    if number == 5:\n        raise ModelError('refused', 'the server does not want to')\n"
         "    if number == 6:\n        time.sleep(60)\n    return 1\n"
@@ -636,10 +649,36 @@ def test_a_retry_is_offered_where_it_scores_something(browse: httpx.Client, clie
     (token, _) = re.findall(r'name="once" value="(\w+)"', shown)
     for _ in range(2):  # the browser sent it again, because the answer was lost
         assert browse.post(f"{BATCHES}/{batch}/retry", data={"once": token}).status_code == 303
+        assert "a second" not in browse.get(f"{BATCHES}/{batch}/progress").text  # five outcomes are of before
         finished(client, batch)
     assert client.get(f"{PROJECT}/audit").text.count("batch.retry") == before + 1
     for path in (BATCHES, "/ui/projects/default/graders", f"/ui/projects/default/compare?a={batch}&b={batch}"):
         assert "4 model, 1 timeout" in re.sub("<[^>]*>", "", browse.get(path).text), path
+    scorer = client.post("/v1/keys", json={"name": "scorer", "projects": ["default"], "role": "score"}).json()
+    browse.post("/ui/sign-in", data={"key": scorer["secret"]})
+    shown = browse.get(f"{BATCHES}/{batch}").text
+    assert "/again" in shown
+    assert "/retry" not in shown  # the batch of another key
+
+
+def test_a_batch_of_feedback_says_what_it_is_of(
+    browse: httpx.Client, client: httpx.Client, here: None, server: ModelServer
+) -> None:
+    register(client, server)
+    batch = scored(client, 2, "mixed")
+    sent = client.post(f"{PROJECT}/batches/{batch}/feedback", json={"model": "small-judge"})
+    feedback = sent.raise_for_status().json()["id"]
+    shown = browse.get(f"{BATCHES}/{feedback}").text
+    assert "Feedback by the model small-judge on failures (threshold 1) of mixed@1 in" in shown
+    assert f'href="{BATCHES}/{batch}?grader=mixed%401"' in shown
+    assert "/graders/mixed?version=1" in shown
+    row = browse.get(f"{BATCHES}/{feedback}/rows/0").text
+    for page in (shown, row):  # no grader has this key, and its threads are no samples
+        assert "/graders/feedback" not in page
+        assert "sample=" not in page
+    assert "/again" not in shown
+    client.post(f"{PROJECT}/batches/{feedback}/cancel").raise_for_status()
+    assert "agreement" not in browse.get(f"{BATCHES}/{feedback}").text
 
 
 def test_each_grader_has_a_column_and_numbers_are_held_beside_numbers(
