@@ -24,7 +24,7 @@ from gradebox.limits import MEMORY_MB, TIMEOUT_S
 from gradebox.outcome import Outcome
 from gradebox.schemas import Environment, GraderRecord, Report, Version, WrittenKind
 from sandbox.errors import SandboxError
-from storage.errors import NotRunnable, VersionChanged
+from storage.errors import Conflict, NotFound, VersionChanged
 from ui import query, samples
 from ui.examples import EXAMPLES
 from ui.forms import read_form
@@ -153,7 +153,12 @@ async def check(request: Request) -> Response:
             options = msgspec.structs.replace(options, timeout_s=seconds, ask="stand-in")
         saved = fields.get("grader", ""), _number(fields.get("version")) if is_full else None
         checked = await who.services.grade(request, who.project, _checked, who.services, sent, options, *saved)
-    except (ProblemError, NotRunnable, SandboxError) as error:  # in place of the report: it is of an earlier text
+    except (
+        ProblemError,
+        NotFound,
+        Conflict,
+        SandboxError,
+    ) as error:  # in place of the report: it is of an earlier text
         return HTMLResponse(rendered("_fault.html", detail=problem_of(error).detail))
     made = sent.text() if sent.kind != "function" else None
     return await _shown(request, *checked, saved[1], is_quick=not is_full, made=made)

@@ -21,7 +21,7 @@ from storage.statistics.summary import NOT_MADE
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished
 from tests.api.routes.conftest import here
 from tests.api.routes.test_asking import register, server
-from tests.ui.conftest import fits_phone
+from tests.ui.conftest import Faults, fits_phone
 from ui.batches import pace
 from ui.templates import rendered
 
@@ -155,7 +155,7 @@ if (location.hash === "#early") {
 """
 
 
-def test_the_dialog_shows_the_row_of_the_last_key(page: Page, client: httpx.Client) -> None:
+def test_the_dialog_shows_the_row_of_the_last_key(page: Page, tab: tuple[Page, Faults], client: httpx.Client) -> None:
     batch = scored(client, 3)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/rows/" in request.url else None)
@@ -180,6 +180,16 @@ def test_the_dialog_shows_the_row_of_the_last_key(page: Page, client: httpx.Clie
     page.wait_for_timeout(300)
     expect(shown).to_have_count(0)
     page.unroute("**/rows/1?*")
+    page.keyboard.press("Enter")
+    expect(shown).to_have_text("Thread 1")
+    page.route("**/rows/2?*", lambda route: route.abort())
+    page.keyboard.press("j")
+    expect(page.locator("dialog #notice")).to_contain_text("does not answer")  # the dialog hides the page
+    page.unroute("**/rows/2?*")
+    tab[1].clear()  # the browser reports it too
+    page.keyboard.press("k")
+    expect(shown).to_have_text("Thread 1")
+    expect(page.locator("main #notice")).to_have_text("")
 
 
 def test_a_batch_is_watched_and_ended(page: Page, client: httpx.Client) -> None:

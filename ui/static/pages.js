@@ -279,6 +279,7 @@ if (again && sessionStorage.getItem(location.pathname)) {
   sessionStorage.removeItem(location.pathname);
 }
 dialog?.addEventListener("close", () => {
+  if (notice) place(false);
   dialog.replaceChildren();
   // A row that is still being loaded would open the dialog again.
   document.querySelectorAll("a[hx-target=dialog]").forEach((link) => link.dispatchEvent(new Event("htmx:abort")));
@@ -302,10 +303,16 @@ document.addEventListener("click", (event) => {
 const notice = document.querySelector("#notice");
 let failed; // the element whose request failed, which the notice is about
 
+// An open dialog hides the notice of the page, so it has it then.
+function place(isInDialog) {
+  (isInDialog && dialog.open ? dialog : document.querySelector("main")).prepend(notice);
+}
+
 document.addEventListener("htmx:error", (event) => {
   const ctx = event.detail?.ctx;
   if (!notice || ctx?.response) return;
   failed = ctx?.sourceElement;
+  place(true);
   notice.className = "panel notice fault";
   notice.textContent = "The service does not answer. What you typed stays here: try again.";
 });
@@ -316,6 +323,7 @@ document.addEventListener("htmx:before:response", (event) => {
   const isOther = failed && failed !== sourceElement && ["report", "progress"].includes(sourceElement.id);
   if (!notice || (isOther && isGood)) return;
   failed = isGood ? undefined : sourceElement;
+  place(response.headers.get("HX-Retarget") === "#notice");
   notice.textContent = "";
 });
 
