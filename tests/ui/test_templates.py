@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gradebox.schemas import Spending
+from gradebox.schemas import ProjectBudget, Spending
 from ui import templates
 from ui.templates import MOST_SHOWN, _environment, _number, as_json
 
@@ -18,11 +18,14 @@ def test_numbers_are_as_on_the_command_line(value: float | None, shown: str) -> 
 
 def test_costs_have_no_exponent() -> None:
     total = Spending(asks=1, kept=0, input_tokens=1, output_tokens=0, costs={"USD": 1.5e-05})
+    budget = ProjectBudget(cost=2e-05, spent_cost=1.5e-05, spent_tokens=1, is_spent=False)
     main = _environment.get_template("models.html").blocks["main"]
     context = _environment.get_template("models.html").new_context(
-        {"total": total, "models": [], "endpoints": [], "visit": {"project": "p"}}
+        {"total": total, "budget": budget, "models": [], "endpoints": [], "visit": {"project": "p"}}
     )
-    assert "1 asks, 0 answered with kept replies, 0.000015 USD" in "".join(main(context))
+    shown = "".join(main(context))
+    assert "1 asks, 0 answered with kept replies, 0.000015 USD" in shown
+    assert "Budget: 0.00002 USD in all; 0.000015 USD and 1 tokens are spent." in shown
 
 
 def test_what_is_nested_deeply_is_shown_in_part() -> None:
