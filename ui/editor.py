@@ -153,12 +153,7 @@ async def check(request: Request) -> Response:
             options = msgspec.structs.replace(options, timeout_s=seconds, ask="stand-in")
         saved = fields.get("grader", ""), _number(fields.get("version")) if is_full else None
         checked = await who.services.grade(request, who.project, _checked, who.services, sent, options, *saved)
-    except (
-        ProblemError,
-        NotFound,
-        Conflict,
-        SandboxError,
-    ) as error:  # in place of the report: it is of an earlier text
+    except (ProblemError, NotFound, Conflict, SandboxError) as error:  # in place of the report of an earlier text
         return HTMLResponse(rendered("_fault.html", detail=problem_of(error).detail))
     made = sent.text() if sent.kind != "function" else None
     return await _shown(request, *checked, saved[1], is_quick=not is_full, made=made)
