@@ -2,33 +2,21 @@
 
 import copy
 import pickle
-from datetime import UTC, datetime
 
 import pytest
 
 from gradebox import errors
 from gradebox.errors import GradeboxError
 from gradebox.outcome import Outcome, OutcomeError
-from gradebox.schemas import Batch, BatchGrader, Check, Problem, Report
+from gradebox.schemas import Check, Problem, Report
+from tests.gradebox.making import batch
 
-BATCH = Batch(
-    id="b1",
-    project="default",
-    state="failed",
-    graders=[BatchGrader(key="g", version=1)],
-    threads=1,
-    total=1,
-    done=0,
-    scored=0,
-    errors={},
-    created_at=datetime.now(UTC),
-)
 PROBLEM = Problem(type="urn:gradebox:problem:not-found", title="Not found", status=404, detail="no", request_id="r")
 RAISED = [
     errors.ScoreMissing(Outcome(2, "g@1", None, 1.0, error=OutcomeError("exception", "no answer"))),
     errors.NotFound(PROBLEM),
-    errors.BatchFailed(BATCH),
-    errors.WaitTimeout(BATCH, 3.0),
+    errors.BatchFailed(batch(state="failed")),
+    errors.WaitTimeout(batch(), 3.0),
     errors.ValidationError(
         Report(valid=False, checks=[Check(name="syntax", passed=False, message="no Python", duration_ms=1.0)])
     ),

@@ -1,6 +1,5 @@
 """Tests of scoring in a batch, with a service that does not answer."""
 
-from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
 
@@ -13,20 +12,7 @@ from gradebox.client._sync.transport import Transport
 from gradebox.client.rules import Rules
 from gradebox.client.unfinished_batches import cancelled_at_exit
 from gradebox.errors import ClientClosed
-from gradebox.schemas import Batch, BatchGrader
-
-_RUNS = Batch(
-    id="b",
-    project="default",
-    state="running",
-    graders=[BatchGrader(key="g", version=1)],
-    threads=1,
-    total=1,
-    done=0,
-    scored=0,
-    errors={},
-    created_at=datetime.now(UTC),
-)
+from tests.gradebox.making import batch
 
 
 def test_an_interrupt_stays_one_while_the_service_is_away(caplog: pytest.LogCaptureFixture) -> None:
@@ -35,13 +21,13 @@ def test_an_interrupt_stays_one_while_the_service_is_away(caplog: pytest.LogCapt
     def answer(request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
             raise KeyboardInterrupt
-        return httpx.Response(200, text=_RUNS.model_dump_json())
+        return httpx.Response(200, text=batch().model_dump_json())
 
     sender = Transport(Rules("http://127.0.0.1:1", "k", 5.0, retry_s=0), httpx.MockTransport(answer))
     with pytest.raises(KeyboardInterrupt):
         score_by_workers(sender, "default", "g", [{"completion": "4"}])
-    assert "batch b is being cancelled; a second interrupt" in caplog.text
-    assert "batch b was not cancelled: no service answers" in caplog.text
+    assert "batch b1 is being cancelled; a second interrupt" in caplog.text
+    assert "batch b1 was not cancelled: no service answers" in caplog.text
 
 
 def test_a_batch_is_cancelled_if_another_thread_closes_the_client(caplog: pytest.LogCaptureFixture) -> None:
@@ -49,12 +35,12 @@ def test_a_batch_is_cancelled_if_another_thread_closes_the_client(caplog: pytest
         if request.method == "GET":
             sender.close()
             raise httpx.ReadError("")
-        return httpx.Response(200, text=_RUNS.model_dump_json())
+        return httpx.Response(200, text=batch().model_dump_json())
 
     sender = Transport(Rules("http://127.0.0.1:1", "k", 5.0, retry_s=0), httpx.MockTransport(answer))
     with pytest.raises(ClientClosed):
         score_by_workers(sender, "default", "g", [{"completion": "4"}])
-    assert "batch b is being cancelled" in caplog.text
+    assert "batch b1 is being cancelled" in caplog.text
 
 
 def test_a_process_ends_soon_while_the_service_is_away(

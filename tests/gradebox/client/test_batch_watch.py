@@ -1,25 +1,9 @@
-from datetime import UTC, datetime
-
 import pytest
 
 from gradebox.client.batch_watch import ANSWER_S, UNSEEN_S, BatchWatch
 from gradebox.errors import BatchFailed, ConnectionFailed, WaitTimeout
 from gradebox.schemas import AwaitedServer, Batch, BatchGrader, BatchState
-
-
-def batch(done: int, state: BatchState = "running", total: int = 1_000, **errors: int) -> Batch:
-    return Batch(
-        id="b1",
-        project="default",
-        state=state,
-        graders=[BatchGrader(key="exact-match", version=1)],
-        threads=total,
-        total=total,
-        done=done,
-        scored=done - sum(errors.values()),
-        errors=errors,
-        created_at=datetime.now(UTC),
-    )
+from tests.gradebox.making import batch
 
 
 def pause(watch: BatchWatch, state: Batch) -> float:
