@@ -25,7 +25,8 @@ class WorkerContext:
         stop_s: the number of seconds that stopping may take.
         asker: answers the asks of graders; None in a worker whose batches ask nothing.
         spool_error: why the process cannot work until the spool is usable again; None if it can.
-        starving: set when a unit takes long while a project without a lease waits.
+        unserved_project: set when a unit takes long while a project without a lease waits.
+        unserved_batch: set then too, and when a unit takes long while a batch of its project without a lease waits.
     """
 
     store: Store
@@ -35,7 +36,8 @@ class WorkerContext:
     metrics: Metrics = field(default_factory=lambda: Metrics("worker"))
     stopping: threading.Event = field(default_factory=threading.Event)
     stop_s: float = 8.0
-    starving: threading.Event = field(default_factory=threading.Event)
+    unserved_project: threading.Event = field(default_factory=threading.Event)
+    unserved_batch: threading.Event = field(default_factory=threading.Event)
     asker: Asker | None = None
     spool_error: OSError | None = None
 

@@ -12,7 +12,7 @@ from structlog.contextvars import bound_contextvars
 from runtime.starting import LOG_S
 from sandbox.errors import Busy, InfrastructureError
 from storage.errors import OutcomesLost, PayloadLost
-from storage.queue.leases import Lease
+from storage.queue.leases import Lease, Unserved
 from worker.context import WorkerContext
 from worker.loaded_grader import GraderCache
 from worker.outcome_writer import OutcomeWriter
@@ -30,15 +30,15 @@ _log = structlog.get_logger(__name__)
 
 
 class ScoringLoop:
-    """One scoring loop of a worker process. `starving`: takes only units of projects that have no lease."""
+    """One scoring loop of a worker process. It takes only `unserved` units."""
 
-    def __init__(self, context: WorkerContext, *, starving: bool = False) -> None:
+    def __init__(self, context: WorkerContext, unserved: Unserved = "") -> None:
         self._context = context
         self.cache = GraderCache(context.store, context.pool, context.asker)
         self._queue = UnitQueue(context)
         self._writer = OutcomeWriter(context, self._queue)
         self._open = ExitStack()
-        self._starving = starving
+        self._unserved = unserved
         self._made_room = False
 
     def __enter__(self) -> Self:
@@ -58,10 +58,11 @@ class ScoringLoop:
         self._await_sandboxes()
         if self._context.stopping.is_set():
             return False
-        # A loop that made room for a waiting project serves that one, even if the project it left has an earlier turn.
-        lease = self._queue.next(starving=True) if self._starving or self._made_room else None
-        if lease is None and not self._starving:
-            lease = self._queue.next()
+        # A loop that made room takes a unit that waits, even if the project or batch that it left has an earlier turn.
+        unserved: Unserved = "batches" if self._made_room else self._unserved
+        lease = self._queue.next(unserved)
+        if lease is None and unserved != self._unserved:
+            lease = self._queue.next(self._unserved)
         if lease is None:
             return False
         self._context.heartbeat.called.set()  # there may be more

@@ -4,6 +4,7 @@ import threading
 
 import structlog
 
+from storage.queue.leases import Unserved
 from worker.context import WorkerContext
 from worker.scoring_loop import ScoringLoop
 
@@ -15,12 +16,11 @@ _log = structlog.get_logger(__name__)
 class ScoringThread(threading.Thread):
     """A thread that sleeps until an event is set, then scores units until there are none."""
 
-    def __init__(self, context: WorkerContext, name: str, wake: threading.Event, *, starving: bool = False) -> None:
-        """`starving`: takes only units of waiting projects that have no lease."""
+    def __init__(self, context: WorkerContext, name: str, wake: threading.Event, unserved: Unserved = "") -> None:
         super().__init__(name=name, daemon=True)
         self._worker = context
         self._wake = wake
-        self._starving = starving
+        self._unserved = unserved
 
     def run(self) -> None:
         """Scores units until the worker stops."""
@@ -33,14 +33,14 @@ class ScoringThread(threading.Thread):
                 self._worker.stopping.wait(_PAUSE_S)
 
     def _serve(self) -> None:
-        with ScoringLoop(self._worker, starving=self._starving) as loop:
+        with ScoringLoop(self._worker, self._unserved) as loop:
             self._wake.clear()
-            while loop.work() or (self._starving and self._again(loop)):
+            while loop.work() or (self._unserved and self._again(loop)):
                 pass
 
     def _again(self, loop: ScoringLoop) -> bool:
-        """Writes the outcomes and tries again: a project holds its lease until its outcomes are written. After that, it
-        may be a waiting project without a lease.
+        """Writes the outcomes and tries again: a batch holds its lease until its outcomes are written. After that, it
+        may be a waiting batch without a lease.
         """
         loop.flush()
         return loop.work()
@@ -52,14 +52,17 @@ class ScoringThread(threading.Thread):
 
 
 def unserved_threads(context: WorkerContext, asking_chunks: int) -> list[ScoringThread]:
-    """Threads that serve a waiting project that no worker serves, while a unit takes long: one, or in the lane `asking`
-    as many as chunks may be in flight.
+    """Threads that serve waiting projects and batches that no worker serves, while a unit takes long.
 
-    A chunk that asks is not interrupted, and a slow model delays its end. With a single thread, one project with a slow
-    chunk could block all other waiting projects.
+    Half of them take no batches of projects that are served: one project with many slow batches would keep all threads
+    from the others. In the lane `asking` there are as many as chunks may be in flight, because a chunk that asks is not
+    interrupted, and a slow model delays its end.
     """
-    number = asking_chunks if context.lane == "asking" else 1
-    return [ScoringThread(context, "unserved-projects", context.starving, starving=True) for _ in range(number)]
+    each = max(1, asking_chunks // 2) if context.lane == "asking" else 1
+    return [
+        *(ScoringThread(context, f"unserved-batch-{n}", context.unserved_batch, "batches") for n in range(each)),
+        *(ScoringThread(context, f"unserved-project-{n}", context.unserved_project, "projects") for n in range(each)),
+    ]
 
 
 def asking_threads(context: WorkerContext, asking_chunks: int) -> list[ScoringThread]:

@@ -3,7 +3,7 @@
 from types import TracebackType
 from typing import Self
 
-from storage.queue.leases import Lease
+from storage.queue.leases import Lease, Unserved
 from worker.context import WorkerContext
 from worker.redis_retry import retry_redis
 
@@ -22,11 +22,9 @@ class UnitQueue:
         for lease in list(self._held):
             self.drop(lease)  # a unit that could not be given back is given back when its lease expires
 
-    def next(self, *, starving: bool = False) -> Lease | None:
-        """Leases a unit; None if none waits. With `starving`, only a unit of a project that has no lease."""
-        lease = retry_redis(
-            self._context, lambda: self._context.store.leases.claim(starving=starving, lane=self._context.lane)
-        )
+    def next(self, unserved: Unserved = "") -> Lease | None:
+        """Leases a unit; None if none waits."""
+        lease = retry_redis(self._context, lambda: self._context.store.leases.claim(unserved, lane=self._context.lane))
         if lease is not None:
             self._held.add(lease)
             self._context.heartbeat.leases.add(lease)

@@ -9,8 +9,8 @@ from storage.queue.leases import Lease, UnitStanding
 from worker.context import WorkerContext
 
 LOOK_S = 0.25
-SLICE_S = 10.0  # after which a unit makes room for a waiting project
-UNSERVED_LOOP_S = 1.0  # after which the loop for unserved projects may take a unit
+SLICE_S = 10.0  # after which a unit makes room for a waiting project or batch
+UNSERVED_LOOP_S = 1.0  # after which the other loops may take units of unserved projects and batches
 _STOP_SHARE = 0.6  # of `stop_s`, for the current completion; the rest is for writing the outcomes
 
 
@@ -54,8 +54,10 @@ class UnitWatch:
         standing = self._standing(outcomes)
         self.cancelled = standing == UnitStanding.CANCELLED
         self.over = self.cancelled or standing == UnitStanding.OVER
-        if standing == UnitStanding.STARVING and now - self._began > UNSERVED_LOOP_S:
-            self._context.starving.set()
+        if standing >= UnitStanding.UNSERVED_BATCH and now - self._began > UNSERVED_LOOP_S:
+            self._context.unserved_batch.set()
+            if standing == UnitStanding.UNSERVED_PROJECT:
+                self._context.unserved_project.set()
         # An abandoned ask is paid for, so a chunk that waits for models is not left; it uses no processor meanwhile.
         if standing >= UnitStanding.SHARED and now - self._began > SLICE_S and self._context.lane != "asking":
             self._leave(outcomes, now)

@@ -1,15 +1,18 @@
 -- Leases the next unit, in the order of the turns of projects and of the batches of each.
--- ARGV: lease in ms, the current time as text, 1 if only projects without a lease may have a turn, the lane.
+-- ARGV: lease in ms, the current time as text, what may have a turn ('projects' or 'batches': only those without a
+-- lease, and projects first; '': all), the lane.
 -- Returns batch, unit, attempt, tries, attempt and outcomes of the stored part (0 if there is none), and the attempt
 -- whose outcomes count until these do (0 if the unit is scored for the first time). Returns nothing if no unit is
 -- pending.
 local lane = ARGV[4]
 local TURNS = turns_of(lane)
 
-local function next_batch(turns)
-  for _ = 1, redis.call('LLEN', turns) do
-    local id = redis.call('LPOP', turns)
+-- `chosen`, or the first batch in the turns that has units.
+local function next_batch(turns, chosen)
+  for _ = 1, chosen and 1 or redis.call('LLEN', turns) do
+    local id = chosen or redis.call('LINDEX', turns, 0)
     local batch = batch_key(id)
+    redis.call('LREM', turns, 1, id)
     redis.call('HDEL', batch, 'rotating')
     if is_active(batch) and has_pending(batch) then return id, batch end
   end
@@ -36,18 +39,22 @@ local function lend(id, batch)
   return lend_one(id, batch, redis.call('HINCRBY', batch, 'next', 1) - 1)
 end
 
+-- The project whose turn it is, and its batch if that need not be the next one.
 local function whose_turn()
-  if ARGV[3] ~= '1' then return redis.call('LINDEX', TURNS, 0) end
-  local held, holders = leases_by_project(lane)
-  for _, project in ipairs(redis.call('LRANGE', TURNS, 0, holders)) do
-    if not held[project] then return project end
+  if ARGV[3] == '' then return redis.call('LINDEX', TURNS, 0) end
+  local by_project, by_batch, batches = leases_of(lane)
+  local unserved = first_unserved(TURNS, by_project, batches)
+  if unserved or ARGV[3] == 'projects' then return unserved end
+  for _, project in ipairs(redis.call('LRANGE', TURNS, 0, -1)) do
+    local id = first_unserved(turns_key(lane, project), by_batch, batches)
+    if id then return project, id end
   end
 end
 
-local function take_turn(project)
+local function take_turn(project, chosen)
   redis.call('LREM', TURNS, 1, project)
   local turns = turns_key(lane, project)
-  local id, batch = next_batch(turns)
+  local id, batch = next_batch(turns, chosen)
   local lease = id and lend(id, batch)
   if id and has_pending(batch) then
     redis.call('HSET', batch, 'rotating', 1)
@@ -58,9 +65,9 @@ local function take_turn(project)
 end
 
 for _ = 1, redis.call('LLEN', TURNS) do
-  local project = whose_turn()
+  local project, chosen = whose_turn()
   if not project then return {} end
-  local lease = take_turn(project)
+  local lease = take_turn(project, chosen)
   if lease then return lease end
 end
 return {}

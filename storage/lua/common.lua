@@ -69,23 +69,29 @@ local function part_of(batch, unit)
   return tonumber(attempt), tonumber(outcomes)
 end
 
--- The number of leases of each project in a lane, and the number of projects with leases. Leases are few: some for each
--- worker.
-local function leases_by_project(lane)
-  local projects, held, holders = {}, {}, 0
+-- The number of leases of each project and of each batch in a lane, and the number of batches with leases. Leases are
+-- few: some for each worker.
+local function leases_of(lane)
+  local by_project, by_batch, batches = {}, {}, 0
   for _, lease in ipairs(redis.call('ZRANGE', LEASES, 0, -1)) do
     local id = string.match(lease, '^[^:]+')
-    if projects[id] == nil then
-      local found = redis.call('HMGET', batch_key(id), 'project', 'lane')
-      projects[id] = (found[2] or '') == lane and (found[1] or '')
-    end
-    local project = projects[id]
-    if project then
-      if not held[project] then holders = holders + 1 end
-      held[project] = (held[project] or 0) + 1
+    by_batch[id] = (by_batch[id] or 0) + 1
+  end
+  for id, leases in pairs(by_batch) do
+    local project, of = unpack(redis.call('HMGET', batch_key(id), 'project', 'lane'))
+    if project and (of or '') == lane then
+      batches = batches + 1
+      by_project[project] = (by_project[project] or 0) + leases
     end
   end
-  return held, holders
+  return by_project, by_batch, batches
+end
+
+-- The first in a list of turns without a lease, if any. As many as have leases may precede it.
+local function first_unserved(turns, held, most)
+  for _, waiting in ipairs(redis.call('LRANGE', turns, 0, most)) do
+    if not held[waiting] then return waiting end
+  end
 end
 
 local function give_back(id, unit)

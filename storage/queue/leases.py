@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
+from typing import Literal
 
 import msgspec
 from redis import Redis
@@ -18,6 +19,8 @@ _log = logging.getLogger(__name__)
 LEASE_MS = 15_000
 BEAT_S = 4.0
 ATTEMPTS = 10
+Unserved = Literal["", "projects", "batches"]
+"""Whose units to lease: all; of projects without a lease; of these first, then of batches without a lease."""
 
 
 class UnitPart(msgspec.Struct, frozen=True):
@@ -59,7 +62,7 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class UnitStanding(IntEnum):
-    """The state of a unit that is being scored, and whether other projects wait."""
+    """The state of a unit that is being scored, and whether others wait."""
 
     CANCELLED = -1
     """The batch was cancelled: no more outcomes are needed, and those that there are can still count."""
@@ -68,7 +71,9 @@ class UnitStanding(IntEnum):
     ALONE = 1
     SHARED = 2
     """A project with fewer leases than this one waits."""
-    STARVING = 3
+    UNSERVED_BATCH = 3
+    """A batch of this project without a lease waits."""
+    UNSERVED_PROJECT = 4
     """A project without a lease waits."""
 
 
@@ -107,11 +112,9 @@ class Leases:
         self._keep_earlier = script(redis, "keep_earlier_outcomes")
         self._tallies = Tallies(redis)
 
-    def claim(self, *, starving: bool = False, lane: Lane = "") -> Lease | None:
-        """Leases the next unit in turn of the lane, or None if none waits. With `starving`, only projects without a
-        lease get a turn.
-        """
-        found = self._claim(args=[self._lease_ms, _now(), int(starving), lane])
+    def claim(self, unserved: Unserved = "", *, lane: Lane = "") -> Lease | None:
+        """Leases the next unit in turn of the lane, or None if none waits."""
+        found = self._claim(args=[self._lease_ms, _now(), unserved, lane])
         if not found:
             return None
         batch, unit, attempt, tries, part_attempt, outcomes, earlier = found

@@ -257,7 +257,7 @@ class _Life:
 
     def claim(self) -> None:
         with self.between.steps(None):
-            lease = self.store.leases.claim(starving=self.random.random() < 0.2)
+            lease = self.store.leases.claim(self.random.choice(("", "", "", "projects", "batches")))
             if lease is not None:
                 assert self.batches[lease.batch].state == "open"
                 assert (lease.batch, lease.unit) not in {(one.batch, one.unit) for one in self.held()}

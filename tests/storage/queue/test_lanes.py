@@ -37,7 +37,7 @@ def test_each_lane_is_lent_its_own_units_alone(store: Store) -> None:
 
 
 def test_projects_share_a_lane_whatever_they_have_in_the_other(store: Store) -> None:
-    """A project that waits only in one lane is not starving in the other."""
+    """A project that waits only in one lane is not unserved in the other."""
     plain, asking = wanted(store, "plain"), wanted(store, "asking", asks=ASKS)
     accept(store, 3000, plain, project="both")
     accept(store, 3000, asking, project="both")
@@ -46,9 +46,9 @@ def test_projects_share_a_lane_whatever_they_have_in_the_other(store: Store) -> 
     accept(store, 10, plain, project="other")
     assert store.leases.advance(mine, 1) == UnitStanding.ALONE
     accept(store, 10, asking, project="other")
-    assert store.leases.advance(mine, 1) == UnitStanding.STARVING
-    starving = store.leases.claim(starving=True)
-    assert starving is not None and store.batches.get("both", starving.batch).project == "both"
+    assert store.leases.advance(mine, 1) == UnitStanding.UNSERVED_PROJECT
+    unserved = store.leases.claim("projects")
+    assert unserved is not None and store.batches.get("both", unserved.batch).project == "both"
 
 
 @pytest.mark.parametrize("end", ["cancel", "delete"])

@@ -128,33 +128,48 @@ def test_an_attempt_goes_on_from_what_the_one_before_kept(store: Store) -> None:
     assert claim(store).part == UnitPart(3, 8)
 
 
-def test_a_worker_hears_who_waits(store: Store) -> None:
+def test_a_worker_is_told_what_waits(store: Store) -> None:
     exact = wanted(store, "exact")
     accept(store, 3000, exact, project="a")
     first, second = claim(store), claim(store)
     assert store.leases.advance(first, 1) == UnitStanding.ALONE
     accept(store, 2000, exact, project="b")
-    assert store.leases.advance(first, 1) == UnitStanding.STARVING
+    assert store.leases.advance(first, 1) == UnitStanding.UNSERVED_PROJECT
     claim(store)
     other = claim(store)
     assert other.batch != first.batch
     assert store.leases.advance(first, 1) == UnitStanding.SHARED  # three units of a and one of b are lent
     assert store.leases.advance(other, 1) == UnitStanding.ALONE
+    accept(store, 1000, exact, project="b")
+    assert store.leases.advance(other, 1) == UnitStanding.UNSERVED_BATCH
+    assert store.leases.advance(first, 1) == UnitStanding.SHARED  # it is a batch of another project
     store.leases.release(second)
     store.leases.release(second)
     assert store.leases.advance(second, 1) == UnitStanding.OVER
 
 
-def test_the_starving_are_served_before_whose_turn_it_is(store: Store) -> None:
+def test_the_unserved_are_served_before_their_turns(store: Store) -> None:
     exact = wanted(store, "exact")
     a = accept(store, 5000, exact, project="a")
     assert claim(store).batch == a
-    assert store.leases.claim(starving=True) is None
+    assert store.leases.claim("batches") is None
     b = accept(store, 2000, exact, project="b")
     c = accept(store, 2000, exact, project="c")
-    found = [store.leases.claim(starving=True) for _ in range(3)]
+    found = [store.leases.claim("projects") for _ in range(3)]
     assert [lease and lease.batch for lease in found] == [b, c, None]
     assert [claim(store).batch for _ in range(4)] == [a, b, c, a]
+
+
+def test_unserved_batches_follow_unserved_projects(store: Store) -> None:
+    exact = wanted(store, "exact")
+    a = accept(store, 5000, exact, project="a")
+    claim(store)
+    later = [accept(store, 1000, exact, project="a") for _ in range(2)]
+    assert store.leases.claim("projects") is None
+    b = accept(store, 2000, exact, project="b")
+    found = [store.leases.claim("batches") for _ in range(4)]
+    assert [lease and lease.batch for lease in found] == [b, *later, None]
+    assert [claim(store).batch for _ in range(3)] == [b, a, a]  # each of `later` has one unit
 
 
 def test_a_lease_that_ran_out_goes_to_another_and_counts_once(store: Store, redis: Redis) -> None:

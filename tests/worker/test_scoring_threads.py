@@ -1,4 +1,4 @@
-"""Tests how long a project waits behind a slow chunk of another, with both loops of a worker in this process."""
+"""How long a project or a batch waits behind a slow chunk of another, with the loops of a worker in this process."""
 
 import threading
 import time
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 
 import pytest
 
@@ -28,13 +29,15 @@ from worker.scoring_threads import unserved_threads
 
 pytestmark = pytest.mark.sandbox
 SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.1)\n    return 1.0\n"
+_numbers = count()
 QUICK = "async def grade(thread):\n    return 2.0\n"
 
 
 def of_project(store: Store, project: str, lines: int, source: str) -> str:
     store.projects.ensure(project)
     asks = ["model:judge"] if "Model" in source else []
-    return accept(store, lines, wanted(store, "g", source=source, asks=asks, project=project), project=project)
+    key = f"g-{next(_numbers)}"
+    return accept(store, lines, wanted(store, key, source=source, asks=asks, project=project), project=project)
 
 
 @contextmanager
@@ -81,12 +84,40 @@ def test_a_project_is_served_though_there_is_no_memory_for_a_second_sandbox(
     assert took_s < 8  # the first loop leaves its unit; before, a sandbox was awaited for a minute
 
 
+def _finish_beside(store: Store, slow: str, quick: tuple[str, str]) -> None:
+    """Returns once the batch `quick` of a project has finished while the batch `slow` of project `p` runs."""
+    eventually(partial(_is_in_state, store, *quick, "finished"), 20)
+    assert store.batches.get(*quick).scored > 0
+    assert store.batches.get("p", slow).state == "running"
+
+
+def test_a_batch_does_not_wait_for_the_chunk_of_another_of_its_project(store: Store, pool: Pool) -> None:
+    """The chunks would take 30 s each; the next project still has a loop."""
+    with working(store, pool):
+        slow = of_project(store, "p", 300, SLOW)
+        eventually(partial(_is_in_state, store, "p", slow, "running"))
+        _finish_beside(store, slow, ("p", of_project(store, "p", 1, QUICK)))
+        second = of_project(store, "p", 300, SLOW)
+        eventually(partial(_is_in_state, store, "p", second, "running"))
+        _finish_beside(store, second, ("other", of_project(store, "other", 1, QUICK)))
+
+
 ASKS = """
 from gradebox import Model
 judge = Model("judge")
 async def grade(thread):
     return float((await judge.chat("2.0")).text)
 """
+
+
+SLOW_ASKS = ASKS.replace("2.0", "slow")
+
+
+class NeverForSlow(EchoAsker):
+    """Never answers `slow`."""
+
+    def ask(self, request: bytes, context: AskContext, wanted: Callable[[], bool]) -> Future[Answer]:
+        return Future() if b"slow" in request else super().ask(request, context, wanted)
 
 
 class NeverForSome(EchoAsker):
@@ -109,3 +140,13 @@ def test_several_projects_that_wait_for_their_models_keep_no_other_from_its_own(
         quick = of_project(store, "quick", 1, ASKS)
         eventually(partial(_is_in_state, store, "quick", quick, "finished"), 20)
         assert store.batches.get("quick", quick).scored == 1
+
+
+@pytest.mark.parametrize("project", ["p", "other"])
+def test_slow_asks_of_a_project_keep_no_batch_from_its_model(store: Store, pool: Pool, project: str) -> None:
+    """Its chunks take all loops that they may; batches of its own, and of other projects, still have one."""
+    with working(store, pool, NeverForSlow()):
+        slow = [of_project(store, "p", 1, SLOW_ASKS) for _ in range(4 if project == "p" else 10)]
+        for batch in slow[:4]:
+            eventually(partial(_is_in_state, store, "p", batch, "running"), 20)
+        _finish_beside(store, slow[0], (project, of_project(store, project, 1, ASKS)))
