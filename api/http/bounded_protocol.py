@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from api.access.strangers import WAITS
 from api.access.tenants import tenant_of
 from api.http.problems import problem_bytes
-from api.http.reading import Reading
+from api.http.slow_readers import Reading
 from api.http.tenant_memory import TenantMemory
 from api.telemetry.requests import Refusals
 

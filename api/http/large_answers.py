@@ -12,7 +12,7 @@ from fastapi import Request
 from api.access.callers import WaitingClient, gone, watched
 from api.access.tenants import shown, tenant_of
 from api.http.problems import RETRY, ProblemError
-from api.http.reading import READ_S
+from api.http.slow_readers import READ_S
 from api.http.tenant_memory import TenantMemory
 from sandbox.errors import Busy
 from sandbox.pool.fair_shares import Shares

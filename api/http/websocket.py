@@ -15,7 +15,7 @@ from websockets.frames import CloseCode, Frame
 
 from api.access.tenants import tenant_of
 from api.http.problems import problem_bytes
-from api.http.reading import Reading
+from api.http.slow_readers import Reading
 from api.http.tenant_memory import TenantMemory
 from api.telemetry.requests import Refusals
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from api.http import bounded_protocol, reading
+from api.http import bounded_protocol, slow_readers
 from api.http.bounded_protocol import BoundedProtocol
 from api.intake import bodies
 from tests.api.conftest import PROJECT, Service, problem
@@ -64,7 +64,7 @@ def trickle(connection: socket.socket, data: bytes, seconds: float) -> float:
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HEAD_S", "LINGER_S"):
         monkeypatch.setattr(bounded_protocol, name, 0.4)
-    monkeypatch.setattr(reading, "READ_S", 0.4)
+    monkeypatch.setattr(slow_readers, "READ_S", 0.4)
     monkeypatch.setattr(bodies, "SLOW_S", 0.4)
 
 
@@ -261,12 +261,12 @@ def test_a_reader_that_stops_is_ended(service: Service, client: httpx.Client, ha
 def test_a_reader_that_is_slow_is_not_ended(
     service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "READ_S", 5.0)  # a busy machine may stop the reader for a while
+    monkeypatch.setattr(slow_readers, "READ_S", 5.0)  # a busy machine may stop the reader for a while
     batch = long_outcomes(service)
     with connected(service, small=True) as connection:
         ask_for(connection, client, f"{PROJECT}/batches/{batch}/outcomes")
         began = time.monotonic()
-        while time.monotonic() < began + reading.READ_S + 2:
+        while time.monotonic() < began + slow_readers.READ_S + 2:
             assert connection.recv(1_000_000) != b""
             time.sleep(0.005)
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 import httpx
 import pytest
 
-from api.http import reading, websocket
+from api.http import slow_readers, websocket
 from tests.api.conftest import Service, create
 from tests.api.http.test_bounded_protocol import connected
 from tests.waiting import eventually
@@ -224,7 +224,7 @@ def test_messages_after_the_close_of_the_service_are_bounded(
 
 
 def test_who_does_not_read_is_ended(service: Service, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "READ_S", 0.5)
+    monkeypatch.setattr(slow_readers, "READ_S", 0.5)
     with speaking(service, secret, small=True) as connection, pytest.raises(ConnectionError):
         flood(connection, 10)
 
