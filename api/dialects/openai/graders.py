@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 import msgspec
 
 from api.dialects.openai import templates
-from api.dialects.openai.refused import OpenAIProblem
+from api.dialects.openai.problems import OpenAIProblem
 from api.intake.mismatch import explained
 from gradebox.judges.formula import Formula, FormulaError
 

@@ -11,7 +11,7 @@ import msgspec
 from api.access.callers import Caller
 from api.dialects.openai import templates
 from api.dialects.openai.graders import LabelModel, ScoreModel, texts_of
-from api.dialects.openai.refused import OpenAIProblem
+from api.dialects.openai.problems import OpenAIProblem
 from api.dialects.openai.sample import Sample
 from api.http.problems import too_large
 from api.services import Services

@@ -10,7 +10,7 @@ from api.access.auth import identify, permit, secret_of
 from api.access.callers import Caller, watched
 from api.dialects.openai import model_graders, source
 from api.dialects.openai.graders import JSON_BYTES, Grader, LabelModel, Multi, Python, ScoreModel, read
-from api.dialects.openai.refused import OpenAIProblem, OpenAIRoute
+from api.dialects.openai.problems import OpenAIProblem, OpenAIRoute
 from api.dialects.openai.run import run as run_grader
 from api.dialects.openai.sample import Sample
 from api.http.problems import ProblemError

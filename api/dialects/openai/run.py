@@ -8,7 +8,7 @@ from api.access.callers import Caller
 from api.dialects.openai import model_graders, source, templates
 from api.dialects.openai.answers import Errors, Metadata, RunAnswer
 from api.dialects.openai.graders import Grader, LabelModel, Multi, Python, ScoreModel, Single, StringCheck
-from api.dialects.openai.refused import OpenAIProblem
+from api.dialects.openai.problems import OpenAIProblem
 from api.dialects.openai.sample import Sample
 from api.dialects.openai.similarity import similarity
 from api.dialects.openai.templates import Unresolved

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from api.dialects.openai.graders import JSON_BYTES
-from api.dialects.openai.refused import OpenAIProblem
+from api.dialects.openai.problems import OpenAIProblem
 from api.http.problems import too_large
 from api.intake import bodies
 

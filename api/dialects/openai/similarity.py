@@ -11,7 +11,7 @@ from math import inf
 from api.access.callers import Caller
 from api.dialects.openai import similarity_measures
 from api.dialects.openai.graders import Metric
-from api.dialects.openai.refused import OpenAIProblem
+from api.dialects.openai.problems import OpenAIProblem
 from sandbox.errors import InfrastructureError
 from sandbox.pool.fair_shares import Shares
 

@@ -1,7 +1,7 @@
 """Runs python graders in sandboxes."""
 
 from api.access.callers import Caller
-from api.dialects.openai.refused import OpenAIProblem
+from api.dialects.openai.problems import OpenAIProblem
 from api.services import Services
 from gradebox import openai_grader
 from gradebox.outcome import Outcome

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from api.dialects.openai.refused import OpenAIProblem
+from api.dialects.openai.problems import OpenAIProblem
 
 CHARACTERS = 1 << 20  # the limit of a rendered template, which may repeat a name a thousand times
 

@@ -3,7 +3,7 @@ import time
 import pytest
 
 from api.dialects.openai import templates
-from api.dialects.openai.refused import OpenAIProblem
+from api.dialects.openai.problems import OpenAIProblem
 
 NAMES = {"item": {"a": "42", "n": {"b": [1]}}, "sample": {"output_text": "x"}}
 

@@ -15,7 +15,7 @@ import pytest
 from api.access.callers import Caller, WaitingClient
 from api.dialects.openai import similarity as measuring
 from api.dialects.openai import similarity_measures
-from api.dialects.openai.refused import OpenAIProblem
+from api.dialects.openai.problems import OpenAIProblem
 from api.http.problems import problem_of
 from sandbox import limits
 from sandbox.errors import InfrastructureError
