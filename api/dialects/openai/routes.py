@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Header, Request, Response
 
 from api.access.auth import identify, permit, secret_of
 from api.access.callers import Caller, watched
-from api.dialects.openai import model_graders, source
+from api.dialects.openai import model_graders, python_graders
 from api.dialects.openai.graders import JSON_BYTES, Grader, LabelModel, Multi, Python, ScoreModel, read
 from api.dialects.openai.problems import OpenAIProblem, OpenAIRoute
 from api.dialects.openai.run import run as run_grader
@@ -87,7 +87,7 @@ def _validate(caller: Caller, services: Services, body: bytes) -> bytes:
     for name, part in parts:
         param = f"grader.graders.{name}" if name else "grader"
         if isinstance(part, Python):
-            source.check(services, caller, part.source, f"{param}.source")
+            python_graders.check(services, caller, part.source, f"{param}.source")
         elif isinstance(part, ScoreModel | LabelModel):
             model_graders.check(services, caller, part, param)
     return msgspec.json.encode({"grader": {"name": "", **value}})

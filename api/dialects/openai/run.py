@@ -5,7 +5,7 @@ import time
 import msgspec
 
 from api.access.callers import Caller
-from api.dialects.openai import model_graders, source, templates
+from api.dialects.openai import model_graders, python_graders, templates
 from api.dialects.openai.answers import Errors, Metadata, RunAnswer
 from api.dialects.openai.graders import Grader, LabelModel, Multi, Python, ScoreModel, Single, StringCheck
 from api.dialects.openai.problems import OpenAIProblem
@@ -91,7 +91,7 @@ class _Run:
         return similarity(self._caller, grader.evaluation_metric, text, reference, f"{param}.evaluation_metric")
 
     def _python(self, grader: Python, name: str | None, param: str, timeout_s: float) -> float | None:
-        outcome = source.run(self._services, self._caller, grader.source, self._sample.line, param, timeout_s)
+        outcome = python_graders.run(self._services, self._caller, grader.source, self._sample.line, param, timeout_s)
         if outcome.not_applicable is not None:
             self.errors.other_error = True
             self.errors.add_detail(f"not_applicable: {outcome.not_applicable}", name)
