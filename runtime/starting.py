@@ -13,7 +13,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from gradebox.service.logs import configure
-from gradebox.service.settings import fault_of
+from gradebox.service.settings_error import fault_of
 from runtime import thread_failures, tracing
 from runtime.errors import CannotStart
 from runtime.supervised import is_supervised, stop_with_parent

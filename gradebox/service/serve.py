@@ -27,7 +27,7 @@ from gradebox.service.machine import memory_bytes
 from gradebox.service.models import SECRETS, Served, register
 from gradebox.service.process import ServiceProcess
 from gradebox.service.redis import redis_answers, redis_is_occupied, redis_process, redis_url
-from gradebox.service.settings import fault_of
+from gradebox.service.settings_error import fault_of
 from gradebox.service.tail import Tail
 
 READY_S = 60.0

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from gradebox.service.settings import fault_of
+from gradebox.service.settings_error import fault_of
 from storage.settings import StorageSettings
 
 
