@@ -57,7 +57,7 @@ def whoami(invocation: Invocation) -> None:
 def rotate(invocation: Invocation, key: Annotated[str, typer.Argument(metavar="ID", help="The key's id.")]) -> None:
     """Replaces an API key by one with the same rights, prints the new key this once, and revokes the old one."""
     from gradebox import key_file
-    from gradebox.access import key_folders
+    from gradebox.discovery import key_folders
 
     new = invocation.client.keys.rotate(key)
     if invocation.json:
@@ -77,7 +77,7 @@ def recover(data_dir: DataDir = None) -> None:
     The service reads the new key at its next start, and stores it in the file `api-key`. This command needs no key.
     """
     from gradebox import key_file
-    from gradebox.access import data_dir as usual_data_dir
+    from gradebox.discovery import data_dir as usual_data_dir
 
     folder = data_dir or usual_data_dir()
     if not folder.is_dir():

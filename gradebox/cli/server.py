@@ -50,7 +50,7 @@ def serve(
     ] = None,
 ) -> None:
     """Runs the whole service on this machine: the API, workers and a Redis."""
-    from gradebox.access import data_dir as usual_data_dir
+    from gradebox.discovery import data_dir as usual_data_dir
     from gradebox.service import server_programs
 
     server_programs.environment({})  # reports missing packages before they are imported
@@ -114,7 +114,7 @@ def selftest(
 
 
 def _common(data_dir: Path | None, backend: Backend | None, redis_url: str | None) -> dict[str, str | None]:
-    from gradebox.access import data_dir as usual_data_dir
+    from gradebox.discovery import data_dir as usual_data_dir
 
     folder = (data_dir or usual_data_dir()).absolute()
     return {"data_dir": str(folder), "backend": backend, "redis_url": redis_url}

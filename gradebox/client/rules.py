@@ -12,9 +12,9 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from gradebox.access import FoundKey, Listeners, find_key, is_local, service_url
 from gradebox.client.answer_pace import PART_S
 from gradebox.client.calls.call import Call, problem_of, refusal
+from gradebox.discovery import FoundKey, Listeners, find_key, is_local, service_url
 from gradebox.errors import ConnectionFailed, GradeboxError, NotAllowed
 from gradebox.key_file import id_of
 from gradebox.schemas import Problem

@@ -16,7 +16,7 @@ from types import FrameType
 
 from pydantic import ValidationError
 
-from gradebox.access import DEFAULT_URL, Note, write_note
+from gradebox.discovery import DEFAULT_URL, Note, write_note
 from gradebox.errors import CannotServe
 from gradebox.key_file import KEY_FILE
 from gradebox.service import server_programs, sign_in

@@ -16,7 +16,6 @@ import httpx
 import pytest
 from werkzeug.serving import make_ssl_devcert
 
-from gradebox.access import FoundKey
 from gradebox.client import rules
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client._sync.transport import Transport
@@ -25,6 +24,7 @@ from gradebox.client.calls.call import Call
 from gradebox.client.line_readers import OutcomeReader, SentThreadReader
 from gradebox.client.rules import KeyAuth, Rules
 from gradebox.client.thread_line import Thread
+from gradebox.discovery import FoundKey
 from gradebox.errors import (
     ApiError,
     ClientClosed,

@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gradebox.access import Listeners, Note, find_key, is_local, service_url, write_note
 from gradebox.client import Client
 from gradebox.client.rules import Rules
+from gradebox.discovery import Listeners, Note, find_key, is_local, service_url, write_note
 from gradebox.errors import ConnectionFailed, GradeboxError, NotOurs
 
 URL = "http://127.0.0.1:8123"
@@ -225,7 +225,7 @@ def test_a_user_without_a_home_folder_hears_what_to_set(monkeypatch: pytest.Monk
 
 
 def test_a_found_key_is_not_sent_where_nothing_shows_who_listens(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gradebox.access._SOCKETS", home / "none")  # as on macOS
+    monkeypatch.setattr("gradebox.discovery._SOCKETS", home / "none")  # as on macOS
     keep_key(home / ".local/share/gradebox", "found")
     with Client(URL) as client, pytest.raises(NotOurs, match=r"only Linux shows .*GRADEBOX_API_KEY"):
         client.projects.list()
