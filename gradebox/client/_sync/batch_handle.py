@@ -10,11 +10,12 @@ from typing import Any, Literal, overload
 
 from gradebox.client._sync.transport import Transport
 from gradebox.client.batch_record import BatchRecord
+from gradebox.client.batch_rewards import Rewards
 from gradebox.client.batch_watch import BatchWatch
 from gradebox.client.calls import batch_calls
 from gradebox.client.calls.batch_calls import Labels
 from gradebox.client.line_readers import OutcomeReader, SentThreadReader
-from gradebox.client.outcomes import Rewards, is_of, no_scores
+from gradebox.client.outcomes import is_of, no_scores
 from gradebox.client.recorded_scores import RecordedScore, blocks_of, note_recorded, score_lines
 from gradebox.errors import Conflict, ConnectionFailed, GradeboxError
 from gradebox.frame import Outcomes

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from gradebox.client._sync.batch_handle import BatchHandle
 from gradebox.client._sync.transport import Transport
+from gradebox.client.batch_rewards import Rewards
 from gradebox.client.combined import combined
 from gradebox.client.line_readers import OutcomeReader, SentThreadReader
-from gradebox.client.outcomes import Rewards
 from gradebox.client.rules import Rules
 from gradebox.errors import ConnectionFailed, GradeboxError
 from gradebox.outcome import Outcome, OutcomeError
