@@ -19,7 +19,7 @@ from api.routes.graders import NewGrader, NewVersion, create_function, update_fu
 from api.routes.score import score_lines
 from api.routes.validate import report_on
 from api.services import Services
-from gradebox.judges.source import forms_of
+from gradebox.judges.kind_source import forms_of
 from gradebox.limits import MEMORY_MB, TIMEOUT_S
 from gradebox.outcome import Outcome
 from gradebox.schemas import Environment, GraderRecord, Report, Version, WrittenKind

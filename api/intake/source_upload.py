@@ -14,7 +14,7 @@ from api.http.problems import invalid
 from api.intake import bodies, json_cut, python_version, sources
 from api.intake.environment import Chosen, default_memory_mb
 from api.services import Services
-from gradebox.judges.source import settled, source_of
+from gradebox.judges.kind_source import settled, source_of
 from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS, SOURCE_BYTES
 from gradebox.schemas import KEY_PATTERN, Isolation, Kind, Report, Version, WrittenKind
 from models.scoring.validation_asks import ProjectAnswering

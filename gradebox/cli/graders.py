@@ -310,7 +310,7 @@ def _versions(invocation: Invocation, key: str, number: int | None) -> "list[Ver
 def _create_of_kind(
     invocation: Invocation, key: str, kind: str, config: dict[str, Any], options: "GraderOptions"
 ) -> "GraderRecord":
-    from gradebox.judges.source import settled
+    from gradebox.judges.kind_source import settled
 
     create = invocation.client.graders.create
     if kind == "custom":

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 from gradebox.asks.errors import ModelError
 from gradebox.asks.other_grader import Grader
 from gradebox.judges.criterion import Criterion
+from gradebox.judges.kind_source import class_of, settled
 from gradebox.judges.means import is_above, is_number
-from gradebox.judges.source import class_of, settled
 from gradebox.score import MOST_VALUES, Score, is_name
 from gradebox.thread import StringThread
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gradebox.judges.source import settled
+from gradebox.judges.kind_source import settled
 from gradebox.schemas import Kind, Version
 from models.asks.ask_context import AskContext
 from models.asks.asker import Asker

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gradebox.client._sync.creation import Creation
-from gradebox.judges.source import source_of
+from gradebox.judges.kind_source import source_of
 from gradebox.judges.templates import RENDERED_CHARACTERS, TEMPLATE_CHARACTERS
 from models.scoring.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gradebox.judges import source
+from gradebox.judges import kind_source
 from gradebox.outcome import Outcome, details_of
 from gradebox.schemas import Report
 from models.asks.asker import Asker
@@ -18,7 +18,7 @@ from tests.models.scoring.test_asking_scorer import CONTEXT, Answering, Scripted
 
 pytestmark = pytest.mark.sandbox
 
-BINARY = source.source_of(
+BINARY = kind_source.source_of(
     "binary_judge",
     {
         "criteria": "The answer is polite",
@@ -26,7 +26,7 @@ BINARY = source.source_of(
         "examples": [{"input": [{"role": "user", "content": "Why?"}], "output": "Go away.", "passes": False}],
     },
 )
-EXTERNAL = source.source_of("external", {"endpoint": "my-reward"})
+EXTERNAL = kind_source.source_of("external", {"endpoint": "my-reward"})
 
 
 def judged(request: dict[str, Any]) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def replied(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def outcome_of(pool: Pool, kind: str, config: dict[str, Any]) -> Outcome:
-    grader = source.source_of(kind, {"model": "small-judge", **config})
+    grader = kind_source.source_of(kind, {"model": "small-judge", **config})
     report = proved(pool, grader, Scripted(replied))
     assert report.valid is (config.get("on_bias") != "error"), report.checks
     line = json.dumps({"prompt": "Why?", "completion": "So.", "metadata": {"documents": ["on topic", "else"]}})
@@ -143,7 +143,7 @@ def test_every_kind_of_judge_scores_in_a_sandbox(
 
 def test_contests_that_the_order_decides_are_counted_though_they_give_no_score(pool: Pool) -> None:
     config = {"criterion": "Is it short?", "check_positional_bias": True, "on_bias": "error"}
-    grader = source.source_of("pairwise_judge", {"model": "small-judge", **config})
+    grader = kind_source.source_of("pairwise_judge", {"model": "small-judge", **config})
     scorer = AskingScorer(partial(pool.grading, GraderSource(grader, project="p")), Scripted(replied), CONTEXT)
     line = json.dumps({"prompt": "Why?", "completions": ["So.", "Thus.", "Hence."]})
     (outcome,) = scorer.score(line.encode(), 0, "g@1")
@@ -153,7 +153,7 @@ def test_contests_that_the_order_decides_are_counted_though_they_give_no_score(p
 
 
 def test_a_criterion_that_a_thread_lacks_is_an_error_of_that_thread(pool: Pool) -> None:
-    grader = source.source_of("judge", {"model": "small-judge", "criterion": {"field": "metadata.rule"}})
+    grader = kind_source.source_of("judge", {"model": "small-judge", "criterion": {"field": "metadata.rule"}})
     (outcome,) = scored(pool, grader, Scripted(replied), "x")
     assert outcome.error is not None
     assert (outcome.error.kind, "no field 'rule'" in outcome.error.message) == ("exception", True)

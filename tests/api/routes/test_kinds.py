@@ -15,7 +15,7 @@ from examples.model_server import ModelServer, Script
 from gradebox import AsyncClient, Client
 from gradebox.cli import app
 from gradebox.errors import GraderWarning
-from gradebox.judges.source import source_of
+from gradebox.judges.kind_source import source_of
 from models.scoring import scoring
 from tests.api.conftest import GOOD, PROJECT, Service, answer_of, create, problem
 

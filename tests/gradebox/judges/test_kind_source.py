@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradebox import judges
-from gradebox.judges import source
+from gradebox.judges import kind_source
 
 FULL: dict[str, Any] = {
     "criteria": "The answer is polite",
@@ -31,7 +31,7 @@ def settings_in(text: str) -> dict[str, Any]:
 
 def test_it_is_a_few_lines_that_can_be_read() -> None:
     config = {"criteria": "The answer is polite", "model": "small-judge", "user_template": "{{{completion}}}\nPolite?"}
-    assert source.source_of("binary_judge", config) == (
+    assert kind_source.source_of("binary_judge", config) == (
         "from gradebox import StringThread\n"
         "from gradebox.judges import BinaryJudge\n"
         "\n"
@@ -46,28 +46,30 @@ def test_it_is_a_few_lines_that_can_be_read() -> None:
         "async def grade(thread: StringThread) -> float:\n"
         "    return await judge(thread)\n"
     )
-    assert 'ExternalEndpoint(\n    endpoint="my-reward",\n)' in source.source_of("external", {"endpoint": "my-reward"})
+    assert 'ExternalEndpoint(\n    endpoint="my-reward",\n)' in kind_source.source_of(
+        "external", {"endpoint": "my-reward"}
+    )
 
 
 def test_checks_come_from_a_room_of_their_own() -> None:
     config = {"checks": [{"check": "contains", "text": "x"}, {"check": "equals", "value": None}]}
-    written = source.source_of("checks", config)
+    written = kind_source.source_of("checks", config)
     assert "from gradebox.checks import Checks\n" in written
     assert settings_in(written) == config
 
 
 def test_a_combination_is_written_with_its_parts() -> None:
     config = {"parts": {"a": {"grader": "one@3", "required": True}, "b": "two"}, "formula": "a + b"}
-    written = source.source_of("combine", config)
+    written = kind_source.source_of("combine", config)
     assert settings_in(written) == config
     assert "combined = Combine(\n" in written
     with pytest.raises(ValueError, match=r"config\.parts is missing"):
-        source.source_of("combine", {"parts": []})
+        kind_source.source_of("combine", {"parts": []})
 
 
 def test_a_judge_of_groups_takes_and_gives_lists() -> None:
     config = {"criterion": "funny_joke", "model": "m", "contests": "at_once", "allow_ties": True}
-    written = source.source_of("pairwise_judge", config)
+    written = kind_source.source_of("pairwise_judge", config)
     assert settings_in(written) == config
     assert "from gradebox import Score, StringThread\n" in written
     assert written.endswith(
@@ -78,22 +80,25 @@ def test_a_judge_of_groups_takes_and_gives_lists() -> None:
 def test_it_holds_every_setting() -> None:
     criterion = {"description": "d", "options": [{"name": "a", "score": 1.0}, {"name": "b", "score": 0}]}
     judge = {"criterion": criterion, "model": "m", "steps": 2, "check_positional_bias": False, "context_fields": []}
-    assert settings_in(source.source_of("judge", judge | {"self_consistency": True})) == judge | {
+    assert settings_in(kind_source.source_of("judge", judge | {"self_consistency": True})) == judge | {
         "self_consistency": True
     }
     for kind in ("faithfulness", "context_relevancy"):
-        assert settings_in(source.source_of(kind, {"model": "m", "documents": "x"})) == {"model": "m", "documents": "x"}
-    assert settings_in(source.source_of("answer_relevancy", {"judge_model": "m"})) == {"model": "m"}
-    assert settings_in(source.source_of("binary_judge", FULL)) == FULL
+        assert settings_in(kind_source.source_of(kind, {"model": "m", "documents": "x"})) == {
+            "model": "m",
+            "documents": "x",
+        }
+    assert settings_in(kind_source.source_of("answer_relevancy", {"judge_model": "m"})) == {"model": "m"}
+    assert settings_in(kind_source.source_of("binary_judge", FULL)) == FULL
     defaults = FULL | {"examples": None, "user_template": None}
     kept = {name: value for name, value in FULL.items() if name not in ("examples", "user_template")}
-    assert source.settled("binary_judge", defaults) == kept
+    assert kind_source.settled("binary_judge", defaults) == kept
 
 
 @given(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=8))
 def test_no_text_gets_out_of_its_quotes(text: str, value: object) -> None:
     config = {"criteria": f"x{text}", "model": "m", "system_template": text, "template_variables": {text: [value]}}
-    assert settings_in(source.source_of("binary_judge", config)) == config
+    assert settings_in(kind_source.source_of("binary_judge", config)) == config
 
 
 @pytest.mark.parametrize(
@@ -102,7 +107,7 @@ def test_no_text_gets_out_of_its_quotes(text: str, value: object) -> None:
 )
 def test_what_looks_like_code_stays_a_text(text: str) -> None:
     config = {"criteria": f"x{text}", "model": "m", "system_template": text}
-    assert settings_in(source.source_of("binary_judge", config)) == config
+    assert settings_in(kind_source.source_of("binary_judge", config)) == config
 
 
 @pytest.mark.parametrize(
@@ -124,7 +129,7 @@ def test_what_looks_like_code_stays_a_text(text: str) -> None:
 )
 def test_settings_that_are_not_its_own_are_named(kind: str, config: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        source.source_of(kind, config)
+        kind_source.source_of(kind, config)
 
 
 def test_depth_is_bounded() -> None:
@@ -132,4 +137,4 @@ def test_depth_is_bounded() -> None:
     for _ in range(5000):
         deep = [deep]
     with pytest.raises(ValueError, match="nested more than 20"):
-        source.source_of("binary_judge", {"criteria": "c", "model": "m", "template_variables": {"x": deep}})
+        kind_source.source_of("binary_judge", {"criteria": "c", "model": "m", "template_variables": {"x": deep}})
