@@ -11,7 +11,7 @@ from starlette.datastructures import UploadFile
 
 from api.access.callers import Caller
 from api.http.problems import invalid
-from api.intake import bodies, json_cut, python_version, sources
+from api.intake import bodies, json_cut, python_version, source_json
 from api.intake.environment import Chosen, default_memory_mb
 from api.services import Services
 from gradebox.judges.kind_source import settled, source_of
@@ -96,7 +96,7 @@ class Sent:
 
     def text(self) -> str:
         """The decoded source. Raises SourceRefused."""
-        return sources.from_json(self.source) if self.is_json else from_bytes(self.source)
+        return source_json.from_json(self.source) if self.is_json else from_bytes(self.source)
 
 
 async def receive(

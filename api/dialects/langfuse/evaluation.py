@@ -11,7 +11,7 @@ import msgspec
 from api.access.callers import Caller
 from api.dialects.langfuse.request import BODY_BYTES, SOURCE_BYTES, EvaluationRequest
 from api.dialects.langfuse.scores import InvalidScore, WireScore, check
-from api.intake import sources
+from api.intake import source_json
 from api.services import Services
 from gradebox import langfuse
 from gradebox.outcome import Outcome, OutcomeError, details_of
@@ -83,7 +83,7 @@ def _evaluate(
     if language != "PYTHON":
         return _failed("UNSUPPORTED_RUNTIME", f"this executor runs Python, and the evaluator is in {language}"), 0.0
     try:
-        text = sources.from_json(request.source, SOURCE_BYTES)
+        text = source_json.from_json(request.source, SOURCE_BYTES)
     except SourceTooLong:
         return _failed("SOURCE_TOO_LARGE", f"the source is longer than {SOURCE_BYTES} bytes: shorten it"), 0.0
     except SourceRefused as unreadable:
