@@ -7,7 +7,7 @@ from math import fsum, inf, isfinite
 from typing import Any
 
 from gradebox.asks.errors import ModelError
-from gradebox.judges.bounded import bounded
+from gradebox.judges.bounded_details import bounded
 from gradebox.judges.combined_part import Judge, Part, PartConfig, read_parts
 from gradebox.judges.failures import as_detail, no_score
 from gradebox.judges.formula import FUNCTIONS, Formula, Undefined

@@ -12,7 +12,7 @@ from gradebox.asks.model import Model
 from gradebox.asks.schema import object_of
 from gradebox.judges import direct_prompts as prompts
 from gradebox.judges import fields
-from gradebox.judges.bounded import bounded
+from gradebox.judges.bounded_details import bounded
 from gradebox.judges.criterion import ContextFields, Criterion, Option, read
 from gradebox.judges.means import mean
 from gradebox.judges.together import together

@@ -5,7 +5,7 @@ from typing import Any
 from gradebox.asks.schema import object_of
 from gradebox.judges import claim_prompts as prompts
 from gradebox.judges import fields
-from gradebox.judges.bounded import bounded
+from gradebox.judges.bounded_details import bounded
 from gradebox.judges.documents import DocumentsJudge, context_of
 from gradebox.score import NotApplicable, Score
 from gradebox.thread import StringThread

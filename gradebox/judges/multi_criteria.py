@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from gradebox.asks.asking import MOST_ASKS
 from gradebox.asks.errors import ModelError
-from gradebox.judges.bounded import bounded
+from gradebox.judges.bounded_details import bounded
 from gradebox.judges.criterion import Criterion, read
 from gradebox.judges.direct_judge import DirectJudge, PositionalBias
 from gradebox.judges.failures import as_detail, no_score

@@ -10,7 +10,7 @@ from gradebox.asks.errors import ModelError
 from gradebox.asks.model import Model
 from gradebox.judges import fields
 from gradebox.judges import pairwise_prompts as prompts
-from gradebox.judges.bounded import bounded
+from gradebox.judges.bounded_details import bounded
 from gradebox.judges.criterion import ContextFields, Criterion
 from gradebox.judges.direct_judge import OnBias
 from gradebox.judges.together import together

@@ -8,7 +8,7 @@ from gradebox.asks.model import Model
 from gradebox.asks.schema import object_of
 from gradebox.judges import claim_prompts as prompts
 from gradebox.judges import fields
-from gradebox.judges.bounded import bounded
+from gradebox.judges.bounded_details import bounded
 from gradebox.judges.documents import DocumentsJudge, documents_of
 from gradebox.judges.together import together
 from gradebox.score import NotApplicable, Score
