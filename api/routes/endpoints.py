@@ -11,7 +11,7 @@ from api.access.callers import watched
 from api.http import openapi
 from api.http.routers import project_router
 from api.intake import bodies
-from api.routes.registered import NewServer, ServerChanges, Url, allowed, given, trials
+from api.routes.registered_servers import NewServer, ServerChanges, Url, allowed, given, trials
 from api.services import Served
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
 from storage.models.endpoints import EndpointChanges

@@ -14,7 +14,7 @@ from api.http import openapi
 from api.http.routers import project_router
 from api.intake import bodies
 from api.intake.budget_fields import Currency
-from api.routes.registered import NewServer, PerMinute, ServerChanges, Url, allowed, given, trials
+from api.routes.registered_servers import NewServer, PerMinute, ServerChanges, Url, allowed, given, trials
 from api.services import Served
 from gradebox.schemas import ModelDefaults, ModelFault, ModelTrial, Price, ProjectModel
 from storage.models.models import Changes

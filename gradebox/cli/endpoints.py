@@ -6,7 +6,7 @@ import typer
 
 from gradebox.cli.command import Invocation, Yes, client_command, confirm_deletion
 from gradebox.cli.output import as_json, say
-from gradebox.cli.registered import Concurrency, KeyEnv, Requests, Timeout, secret
+from gradebox.cli.registered_servers import Concurrency, KeyEnv, Requests, Timeout, secret
 
 if TYPE_CHECKING:
     from gradebox.schemas import ProjectEndpoint

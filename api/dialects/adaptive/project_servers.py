@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 
-from api.routes.registered import TIMEOUT_S, allowed
+from api.routes.registered_servers import TIMEOUT_S, allowed
 from api.services import Services
 from storage.store import Store
 
