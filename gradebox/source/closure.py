@@ -1,4 +1,4 @@
-"""The statements of a module that a grader needs."""
+"""A closure: the statements of a module that a grader needs, and what was found about them."""
 
 from __future__ import annotations
 

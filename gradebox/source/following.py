@@ -1,4 +1,4 @@
-"""Finds the statements of a module that a grader needs."""
+"""Follows the names that a grader uses to the statements that bind them, and adds these to its closure."""
 
 from __future__ import annotations
 
