@@ -5,6 +5,8 @@
 cancelled retry ended.
 """
 
+from collections.abc import Callable
+
 FORMAT = "gradebox:format"
 """The version of this layout."""
 PROJECTS = "gradebox:projects"
@@ -67,34 +69,96 @@ ENDINGS = "gradebox:endings"
 """The channel that receives the id of each batch that ends, and `project/key` of each environment that changes."""
 
 
-def graders(project: str) -> str:
-    """The set of a project's grader keys."""
-    return f"gradebox:graders:{project}"
+def _of(kind: str) -> Callable[[str], str]:
+    return lambda owner: f"gradebox:{kind}:{owner}"
 
 
-def grader(project: str, key: str) -> str:
-    """One grader, as JSON."""
-    return f"gradebox:grader:{project}:{key}"
+def _of_item(kind: str) -> Callable[[str, str], str]:
+    return lambda project, key: f"gradebox:{kind}:{project}:{key}"
 
 
-def versions(project: str, key: str) -> str:
-    """The versions of a grader: number to JSON."""
-    return f"gradebox:versions:{project}:{key}"
+def _of_batch(part: str) -> Callable[[str], str]:
+    return lambda batch_id: f"gradebox:batch:{batch_id}:{part}"
 
 
-def proof_threads(project: str) -> str:
-    """The threads that each grader of a project was checked on, packed."""
-    return f"gradebox:proof-threads:{project}"
+# By project.
+graders = _of("graders")
+"""The set of a project's grader keys."""
+proof_threads = _of("proof-threads")
+"""The threads that each grader of a project was checked on, packed."""
+numbers = _of("numbers")
+"""The last version number of each key that a project has ever used."""
+audit = _of("audit")
+"""The stream of a project's changes; "*" is the stream of changes of keys and projects."""
+version_bytes = _of("version-bytes")
+"""The number of bytes that the versions of each grader take."""
+answers = _of("answers")
+"""The digests of the requests whose answers are stored for a project, oldest first."""
+batches = _of("batches")
+"""The batches of a project, sorted by their ids, which begin with the time."""
+environments = _of("environments")
+"""The environments of a project: key to JSON."""
+environment_data = _of("environment-data")
+"""The data of a project that is provided beside packages: SHA-256 to its place in the spool, as JSON."""
+deleted_builds = _of("environment-deleted")
+"""Builds whose contents may still be in the spool, by the time of their environment's deletion."""
+build_numbers = _of("environment-numbers")
+"""The last build number of each deleted environment; under the empty key, the highest of those no longer stored."""
+environment_uses = _of("environment-uses")
+"""A set of `environment/grader`: the graders that have a version that names the environment."""
+models = _of("models")
+"""The models of a project: key to JSON, API keys encrypted."""
+kept_replies = _of("kept-replies")
+"""The stored replies of a project: digest to time and reply, packed; and the bytes that they take."""
+kept_order = _of("kept-order")
+"""The digests of a project's stored replies, oldest first."""
+endpoints = _of("endpoints")
+"""The endpoints of a project: key to JSON, API keys encrypted."""
 
+# By project and key.
+grader = _of_item("grader")
+"""One grader, as JSON."""
+versions = _of_item("versions")
+"""The versions of a grader: number to JSON."""
+rewards = _of_item("rewards")
+"""The results of a grader in its last finished batches, as `version:scored:mean:m2`."""
+builds = _of_item("environment-builds")
+"""The builds of an environment: number to JSON."""
 
-def numbers(project: str) -> str:
-    """The last version number of each key that a project has ever used."""
-    return f"gradebox:numbers:{project}"
+# By the id of a batch.
+batch = _of("batch")
+"""The state and counts of one batch."""
+chunks = _of_batch("chunks")
+"""The chunk table of one batch, packed."""
+done = _of_batch("done")
+"""The attempt that counts of each unit, packed; 0 if none does yet."""
+underway = _of_batch("underway")
+"""The number of outcomes of each unit that is not done: unit to count."""
+attempts = _of_batch("attempts")
+"""How often each unit was leased that is not done or is scored again: unit to count."""
+parts = _of_batch("parts")
+"""The stored outcomes of units that are not done: unit to `attempt:count`."""
+returned = _of_batch("returned")
+"""The units of one batch that were given back."""
+spent_by_batch = _of("spent-batch")
+"""The costs of a batch's asks."""
+intervals = _of("intervals")
+"""The bootstrap confidence intervals of one batch, packed."""
+recorded = _of("recorded")
+"""The scores recorded for a batch from outside: label of a grader to its file and tally; and the bytes of all
+files."""
 
-
-def audit(project: str) -> str:
-    """The stream of a project's changes; "*" is the stream of changes of keys and projects."""
-    return f"gradebox:audit:{project}"
+# By a digest, or by the id of an API key.
+answer = _of("answer")
+"""The answer to one request with an Idempotency-Key."""
+session = _of("session")
+"""The id of the API key that a browser is signed in with."""
+sign_in = _of("sign-in")
+"""The id of the API key that a link signs in with, once."""
+sessions = _of("sessions")
+"""The names of the newest sessions of an API key, oldest first."""
+sign_ins = _of("sign-ins")
+"""The names of the newest links of an API key, oldest first."""
 
 
 def audit_of_batches(project: str) -> str:
@@ -104,64 +168,9 @@ def audit_of_batches(project: str) -> str:
     return f"gradebox:audit:{project}:batches"
 
 
-def version_bytes(project: str) -> str:
-    """The number of bytes that the versions of each grader take."""
-    return f"gradebox:version-bytes:{project}"
-
-
-def answers(project: str) -> str:
-    """The digests of the requests whose answers are stored for a project, oldest first."""
-    return f"gradebox:answers:{project}"
-
-
-def answer(digest: str) -> str:
-    """The answer to one request with an Idempotency-Key."""
-    return f"gradebox:answer:{digest}"
-
-
-def batches(project: str) -> str:
-    """The batches of a project, sorted by their ids, which begin with the time."""
-    return f"gradebox:batches:{project}"
-
-
-def batch(batch_id: str) -> str:
-    """The state and counts of one batch."""
-    return f"gradebox:batch:{batch_id}"
-
-
-def chunks(batch_id: str) -> str:
-    """The chunk table of one batch, packed."""
-    return f"gradebox:batch:{batch_id}:chunks"
-
-
-def done(batch_id: str) -> str:
-    """The attempt that counts of each unit, packed; 0 if none does yet."""
-    return f"gradebox:batch:{batch_id}:done"
-
-
-def underway(batch_id: str) -> str:
-    """The number of outcomes of each unit that is not done: unit to count."""
-    return f"gradebox:batch:{batch_id}:underway"
-
-
 def tallies(batch_id: str, grader_number: int) -> str:
     """The tallies of one grader's units in a batch, packed; the first ones are merged into one."""
     return f"gradebox:batch:{batch_id}:tallies:{grader_number}"
-
-
-def attempts(batch_id: str) -> str:
-    """How often each unit was leased that is not done or is scored again: unit to count."""
-    return f"gradebox:batch:{batch_id}:attempts"
-
-
-def parts(batch_id: str) -> str:
-    """The stored outcomes of units that are not done: unit to `attempt:count`."""
-    return f"gradebox:batch:{batch_id}:parts"
-
-
-def returned(batch_id: str) -> str:
-    """The units of one batch that were given back."""
-    return f"gradebox:batch:{batch_id}:returned"
 
 
 def turns(lane: str) -> str:
@@ -169,103 +178,11 @@ def turns(lane: str) -> str:
     return f"{TURNS}-{lane}" if lane else TURNS
 
 
-def rewards(project: str, key: str) -> str:
-    """The results of a grader in its last finished batches, as `version:scored:mean:m2`."""
-    return f"gradebox:rewards:{project}:{key}"
-
-
-def environments(project: str) -> str:
-    """The environments of a project: key to JSON."""
-    return f"gradebox:environments:{project}"
-
-
-def builds(project: str, key: str) -> str:
-    """The builds of an environment: number to JSON."""
-    return f"gradebox:environment-builds:{project}:{key}"
-
-
-def environment_data(project: str) -> str:
-    """The data of a project that is provided beside packages: SHA-256 to its place in the spool, as JSON."""
-    return f"gradebox:environment-data:{project}"
-
-
-def deleted_builds(project: str) -> str:
-    """Builds whose contents may still be in the spool, by the time of their environment's deletion."""
-    return f"gradebox:environment-deleted:{project}"
-
-
-def build_numbers(project: str) -> str:
-    """The last build number of each deleted environment; under the empty key, the highest of those no longer stored."""
-    return f"gradebox:environment-numbers:{project}"
-
-
-def environment_uses(project: str) -> str:
-    """A set of `environment/grader`: the graders that have a version that names the environment."""
-    return f"gradebox:environment-uses:{project}"
-
-
-def models(project: str) -> str:
-    """The models of a project: key to JSON, API keys encrypted."""
-    return f"gradebox:models:{project}"
-
-
 def spent(project: str, period: str = "") -> str:
     """The costs of a project's asks, in all or in a day or month."""
     return f"gradebox:spent:{project}:{period}" if period else f"gradebox:spent:{project}"
 
 
-def spent_by_batch(batch_id: str) -> str:
-    """The costs of a batch's asks."""
-    return f"gradebox:spent-batch:{batch_id}"
-
-
-def intervals(batch_id: str) -> str:
-    """The bootstrap confidence intervals of one batch, packed."""
-    return f"gradebox:intervals:{batch_id}"
-
-
-def recorded(batch_id: str) -> str:
-    """The scores recorded for a batch from outside: label of a grader to its file and tally; and the bytes of all
-    files.
-    """
-    return f"gradebox:recorded:{batch_id}"
-
-
-def session(digest: str) -> str:
-    """The id of the API key that a browser is signed in with."""
-    return f"gradebox:session:{digest}"
-
-
-def sign_in(digest: str) -> str:
-    """The id of the API key that a link signs in with, once."""
-    return f"gradebox:sign-in:{digest}"
-
-
-def sessions(key_id: str) -> str:
-    """The names of the newest sessions of an API key, oldest first."""
-    return f"gradebox:sessions:{key_id}"
-
-
-def sign_ins(key_id: str) -> str:
-    """The names of the newest links of an API key, oldest first."""
-    return f"gradebox:sign-ins:{key_id}"
-
-
-def kept_replies(project: str) -> str:
-    """The stored replies of a project: digest to time and reply, packed; and the bytes that they take."""
-    return f"gradebox:kept-replies:{project}"
-
-
-def kept_order(project: str) -> str:
-    """The digests of a project's stored replies, oldest first."""
-    return f"gradebox:kept-order:{project}"
-
-
 def limits(project: str, asked: str, account: int) -> str:
     """The processes that ask a model or endpoint, and how much may be asked of it while it has this account."""
     return f"gradebox:limits:{project}:{asked}:{account}"
-
-
-def endpoints(project: str) -> str:
-    """The endpoints of a project: key to JSON, API keys encrypted."""
-    return f"gradebox:endpoints:{project}"
