@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import TypedDict, Unpack
 
-from gradebox.schemas import EndpointTrial, ProjectEndpoint
+from gradebox.schemas import ProjectEndpoint
 from storage import redis_keys
 from storage.models.registry import RegisteredServer, Registry
 
@@ -53,10 +53,6 @@ class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
             SecretKeyError: the API key cannot be encrypted.
         """
         return self._update(project, key, changes)
-
-    def note_trial(self, project: str, key: str, revision: int, trial: EndpointTrial) -> None:
-        """Records the time of a passed test, unless the endpoint was changed meanwhile."""
-        self._note_trial(project, key, revision, trial.passed, {})
 
     def _name(self, project: str) -> str:
         return redis_keys.endpoints(project)

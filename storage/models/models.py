@@ -5,7 +5,7 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from gradebox.schemas import ModelDefaults, ModelTrial, Price, ProjectModel
+from gradebox.schemas import ModelDefaults, Price, ProjectModel
 from storage import redis_keys
 from storage.models.registry import RegisteredServer, Registry
 
@@ -49,6 +49,7 @@ class Models(Registry[RegisteredModel, ProjectModel]):
     noun = "model"
     asked_with = Registry.asked_with | {"model", "defaults"}
     limited_by = Registry.limited_by | {"model"}
+    tested = ("structured_output", "logprobs")
     record = RegisteredModel
 
     def create(
@@ -101,19 +102,11 @@ class Models(Registry[RegisteredModel, ProjectModel]):
         """The keys of the models without a price in this currency, in alphabetical order."""
         return sorted(one.key for one in self.all(project) if one.price is None or one.price.currency != currency)
 
-    def note_trial(self, project: str, key: str, revision: int, trial: ModelTrial) -> None:
-        """Records the capabilities of a server, unless the model was changed meanwhile or the test failed."""
-        found = {"structured_output": trial.structured_output, "logprobs": trial.logprobs}
-        self._note_trial(project, key, revision, trial.passed, found)
-
     def _name(self, project: str) -> str:
         return redis_keys.models(project)
 
     def _context(self, project: str, key: str, url: str) -> str:
         return f"{project} {key} {url}"
-
-    def _untested(self) -> dict[str, Any]:
-        return {"structured_output": None, "logprobs": None}
 
     def _shown(self, project: str, record: RegisteredModel) -> ProjectModel:
         return ProjectModel(**self._public(project, record, ProjectModel), base_url=record.url)

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from redis import Redis
 from redis.client import Pipeline
 
+from gradebox.schemas import EndpointTrial, ModelTrial
 from storage.access.audit import Audit
 from storage.access.quotas import Quotas
 from storage.connection import text, transaction
@@ -64,6 +65,8 @@ class Registry(ABC, Generic[Record, Shown]):
     """Members that requests use. A change of one makes a new revision and discards the results of the last test."""
     limited_by = frozenset(("url", "api_key"))
     """Members that the server's own limits depend on. A change of one makes a new `account`."""
+    tested: tuple[str, ...] = ()
+    """Members that a test determines. They are None before a test."""
     record: type[Record]
 
     def __init__(self, redis: Redis, audit: Audit, quotas: Quotas, secret_key: SecretKey) -> None:
@@ -147,7 +150,7 @@ class Registry(ABC, Generic[Record, Shown]):
             if "api_key" in changes:
                 updates["sealed_key"] = self._seal(project, key, url, changes["api_key"])
             if not self.asked_with.isdisjoint(changed_names):
-                updates |= {"revision": _new_revision(), "tested_at": None, **self._untested()}
+                updates |= {"revision": _new_revision(), "tested_at": None, **dict.fromkeys(self.tested)}
             elif "max_concurrency" in changed_names:  # clients size their connection pools by it
                 updates["revision"] = _new_revision()
             if not self.limited_by.isdisjoint(changed_names):
@@ -160,18 +163,19 @@ class Registry(ABC, Generic[Record, Shown]):
 
         return self._transaction(project, update)
 
-    def _note_trial(self, project: str, key: str, revision: int, passed: bool, found: Mapping[str, Any]) -> None:
+    def note_trial(self, project: str, key: str, revision: int, trial: ModelTrial | EndpointTrial) -> None:
         """Stores the results of a passed test, if the tested revision is current. Audits passed and failed tests."""
+        found = {name: getattr(trial, name) for name in self.tested}
 
         def note(pipe: Pipeline) -> None:
             value = pipe.hget(self._name(project), key)
             record = msgspec.json.decode(value, type=self.record) if value is not None else None
             pipe.multi()
-            if record is not None and record.revision == revision and passed:
+            if record is not None and record.revision == revision and trial.passed:
                 tested = msgspec.structs.replace(record, **found, tested_at=datetime.now(UTC))
                 pipe.hset(self._name(project), key, msgspec.json.encode(tested))
             if record is not None:
-                self._audit.write(pipe, project, f"{self.noun}.test", key, "passed" if passed else "failed")
+                self._audit.write(pipe, project, f"{self.noun}.test", key, "passed" if trial.passed else "failed")
 
         self._transaction(project, note)
 
@@ -219,10 +223,6 @@ class Registry(ABC, Generic[Record, Shown]):
         """The members of a record that the schema names; of its API key, only whether there is one."""
         members = {**asdict(record), "project": project, "has_api_key": bool(record.sealed_key)}
         return {name: members[name] for name in schema.model_fields if name in members}
-
-    def _untested(self) -> dict[str, Any]:
-        """The members that a test determines, with their values before a test."""
-        return {}
 
 
 def _new_revision() -> int:
