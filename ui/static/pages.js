@@ -152,14 +152,6 @@ document.addEventListener("edited", (event) => {
   if (form && event.target === written) note();
   if (event.target === config) fill();
 });
-document.querySelector("#discard")?.addEventListener("click", () => {
-  written.value = kept.text;
-  follow(kept);
-  document.querySelector("#draft").hidden = true;
-});
-document.addEventListener("htmx:before:request", (event) => {
-  if (event.detail.ctx.sourceElement.id === "keep") sent = written.value;
-});
 
 document.addEventListener("keep", () => { isWantedAgain = sent !== undefined; }, true);
 document.addEventListener("htmx:finally:request", (event) => {
@@ -167,15 +159,6 @@ document.addEventListener("htmx:finally:request", (event) => {
   sent = undefined;
   if (isWantedAgain && !dialog.open) setTimeout(() => form.dispatchEvent(new CustomEvent("keep")));
   isWantedAgain = false;
-});
-
-// The service has saved the sent text as a version. Text typed since is a draft of that version.
-document.addEventListener("kept", (event) => {
-  localStorage.removeItem(draftKey());
-  document.querySelector("#draft").hidden = true;
-  kept = { text: sent, draft: event.detail.draft, version: event.detail.version };
-  follow(kept);
-  if (form.elements.grader.value) note();
 });
 
 // --- The samples, the key and the limits are a draft too. Those of a version that cannot be changed are none.
@@ -217,19 +200,6 @@ function restoreInputs() {
 for (const name of ["edited", "input", "change"]) document.addEventListener(name, (event) => {
   if (inputs.includes(event.target)) noteInputs();
 });
-document.querySelector("#discard")?.addEventListener("click", () => {
-  writeInputs(keptInputs);
-  began = form.elements.stored_samples.value;
-  noteInputs();
-});
-document.addEventListener("htmx:before:request", (event) => {
-  if (event.detail.ctx.sourceElement.id === "keep") sentInputs = inputValues();
-});
-document.addEventListener("kept", (event) => {
-  began = event.detail.samples ?? began;
-  keptInputs = form.elements.are_long ? { ...sentInputs, samples: keptInputs.samples } : sentInputs;
-  noteInputs();
-});
 
 window.addEventListener("storage", (event) => { // of another tab
   if (!form || event.newValue === null || ![draftKey(), inputsKey].includes(event.key)) return;
@@ -241,16 +211,36 @@ window.addEventListener("storage", (event) => { // of another tab
 // --- Samples that are not changed here are not saved: another client may have stored others since.
 const samples = document.querySelector("code-editor#samples");
 let storedSamples = number && !new URLSearchParams(location.search).has("sample") ? samples.value : undefined;
-let sentSamples;
 document.addEventListener("htmx:config:request", (event) => {
   const { sourceElement, request } = event.detail.ctx;
-  if (sourceElement.id !== "keep") return;
-  sentSamples = samples.value;
-  if (sentSamples === storedSamples) request.body.delete("samples");
+  if (sourceElement.id === "keep" && samples.value === storedSamples) request.body.delete("samples");
+});
+
+// --- The service saves what was sent as a version. What is typed since is a draft of that version.
+document.addEventListener("htmx:before:request", (event) => {
+  if (event.detail.ctx.sourceElement.id !== "keep") return;
+  sent = written.value;
+  sentInputs = inputValues();
 });
 document.addEventListener("kept", (event) => {
-  storedSamples = sentSamples;
+  localStorage.removeItem(draftKey());
+  document.querySelector("#draft").hidden = true;
+  kept = { text: sent, draft: event.detail.draft, version: event.detail.version };
+  follow(kept);
+  if (form.elements.grader.value) note();
+  began = event.detail.samples ?? began;
+  keptInputs = form.elements.are_long ? { ...sentInputs, samples: keptInputs.samples } : sentInputs;
+  noteInputs();
+  storedSamples = sentInputs.samples;
   if (event.detail.samples) form.elements.stored_samples.value = event.detail.samples;
+});
+document.querySelector("#discard")?.addEventListener("click", () => {
+  written.value = kept.text;
+  follow(kept);
+  document.querySelector("#draft").hidden = true;
+  writeInputs(keptInputs);
+  began = form.elements.stored_samples.value;
+  noteInputs();
 });
 
 // --- Dialogs: the dialog is open while it has content.
