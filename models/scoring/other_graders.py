@@ -27,7 +27,7 @@ def score_other(
     count = len(threads)
     try:
         version = store.graders.runnable(context.project, key, int(number))
-        with scoring(store, pool, asker, context.project, key, version, context.batch, context) as scorer:
+        with scoring(store, pool, asker, context.project, key, version, context) as scorer:
             outcomes = scorer.score(b"\n".join(threads), 0, label, count, stop=lambda _: not wanted())
     except (NotFound, NotRunnable) as error:
         return [failed("unknown", str(error))] * count

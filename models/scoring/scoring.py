@@ -29,27 +29,19 @@ def scoring(
     project: str,
     key: str,
     version: Version,
-    batch: str = "",
     asked_by: AskContext | None = None,
 ) -> Iterator[Scorer]:
-    """Yield a scorer for this version. `batch` is "" outside batches. If another grader asks this one, `asked_by`
-    passes on its settings for asks.
+    """Yield a scorer for this version. If another grader asks this one, `asked_by` passes on its batch and its settings
+    for asks.
     """
     source = GraderSource.of_version(project, version)
     if (combined := combined_scorer(store, pool, project, version)) is not None:
         yield combined
         return
     if version.asks:
-        asking = ask_context(project, key, version, batch)
+        asking = ask_context(project, key, version, "")
         if asked_by is not None:
-            asking = asking._replace(
-                stand_in=asked_by.stand_in,
-                timeouts=asked_by.timeouts,
-                budget=asked_by.budget,
-                keep=asked_by.keep,
-                number=asked_by.number,
-                has_asked=asked_by.has_asked,
-            )
+            asking = asked_by._replace(grader=key, label=asking.label, asks=asking.asks)
         yield AskingScorer(partial(pool.grading, source), asker, asking)
         return
     with pool.grading(source) as grading:
