@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from gradebox.outcome import AskFailure, ErrorKind, Outcome, OutcomeError, encoded
 from gradebox.score import is_too_deep
@@ -141,22 +142,17 @@ class Decoder:
         self, index: int, identity: str | int | None, kind: int, micros: int, score: float, fields: dict[int, bytes]
     ) -> Outcome:
         reported, kind, unanswered = kind, kind & ~NO_COMPLETION, bool(kind & NO_COMPLETION)
-        reason = fields.get(REASON)
-        printed = fields.get(STDOUT)
-        stdout = None if printed is None else printed.decode("utf-8", "replace")
+        stdout = _text(fields.get(STDOUT))
         if (SCORES in fields) != (kind == SCORED and self._group_size is not None):
             raise Malformed("scores of a group that there are not to be, or none where there are")
+        found = Outcome(index, self._label, None, micros / 1000, identity, None, None, stdout, None, unanswered)
         if self._group_size is not None and kind == SCORED:
-            return self._of_group(index, identity, micros, fields, stdout, unanswered)
+            return self._of_group(found, self._group_size(index), fields)
         if kind == SCORED and -_INFINITY < score < _INFINITY:
-            text = None if reason is None else reason.decode("utf-8", "replace")
             values = unpack_values(fields[VALUES]) if VALUES in fields else None
-            found = Outcome(index, self._label, score, micros / 1000, identity, text, None, stdout, values, unanswered)
-            return _with_details(found, fields)
+            return _with_details(replace(found, score=score, reason=_text(fields.get(REASON)), values=values), fields)
         if kind == NOT_APPLICABLE:
-            why = _text(fields.get(MESSAGE)) or ""
-            found = Outcome(index, self._label, None, micros / 1000, identity, None, None, stdout, None, unanswered)
-            return _with_details(msgspec.structs.replace(found, not_applicable=why), fields)
+            return _with_details(replace(found, not_applicable=_text(fields.get(MESSAGE)) or ""), fields)
         if kind == SCORED:
             error = _NOT_FINITE
         elif kind in KINDS:
@@ -165,28 +161,18 @@ class Decoder:
                 self.traces[index] = trace
         else:
             raise Malformed(f"a record of kind {reported}")
-        failed = Outcome(index, self._label, None, micros / 1000, identity, None, error, stdout, None, unanswered)
+        failed = replace(found, error=error)
         return _with_details(failed, fields) if kind == MODEL else failed
 
-    def _of_group(
-        self,
-        index: int,
-        identity: str | int | None,
-        micros: int,
-        fields: dict[int, bytes],
-        stdout: str | None,
-        unanswered: bool,
-    ) -> Outcome:
-        assert self._group_size is not None
+    def _of_group(self, found: Outcome, size: int, fields: dict[int, bytes]) -> Outcome:
         most = self._most[MESSAGE]
-        scores = read_scores(fields[SCORES], self._group_size(index), most)
+        scores = read_scores(fields[SCORES], size, most)
         result = result_of(scores, most)
         if result.error is not None and (trace := _text(fields.get(TRACE))):
-            self.traces[index] = trace
-        found = Outcome(
-            index, self._label, result.score, micros / 1000, identity, None, result.error, stdout, None, unanswered
+            self.traces[found.index] = trace
+        return replace(
+            found, score=result.score, error=result.error, not_applicable=result.not_applicable, scores=scores
         )
-        return msgspec.structs.replace(found, not_applicable=result.not_applicable, scores=scores)
 
     def _error(self, kind: int, message: str) -> OutcomeError:
         if kind == CRASH and self._ran_out_of_memory():
@@ -203,7 +189,7 @@ def _of_ask(fields: dict[int, bytes]) -> OutcomeError:
 
 
 def _with_details(outcome: Outcome, fields: dict[int, bytes]) -> Outcome:
-    return msgspec.structs.replace(outcome, details=_details(fields[DETAILS])) if DETAILS in fields else outcome
+    return replace(outcome, details=_details(fields[DETAILS])) if DETAILS in fields else outcome
 
 
 def _details(data: bytes) -> dict[str, Any]:
