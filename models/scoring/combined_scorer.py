@@ -20,7 +20,7 @@ from models.replies.answer_json import MESSAGE_CHARACTERS
 from models.scoring.asking_scorer import lines_of
 from sandbox.errors import InfrastructureError
 from sandbox.grading.five_checks import Scorer
-from sandbox.grading.grading import NO_SANDBOX, Grading
+from sandbox.grading.grading import NO_SANDBOX
 from sandbox.grading.grading_call import Stop
 from sandbox.grading.session import count_lines
 from sandbox.grading.slice_size import SliceSize
@@ -85,8 +85,6 @@ class _InTurns(ExitStack):
             if found or self._scorer is None:
                 self.close()
                 self._scorer = self.enter_context(part.lend())
-                if isinstance(self._scorer, Grading):
-                    self._scorer.reads_ids = number == 0  # the combined outcome uses the ids of the first part
             found[number] = self._scorer.score(payload, 0, part.label, len(threads), stop=stop)
         self._parts.reverse()
         return [found[number] for number in range(len(found))]

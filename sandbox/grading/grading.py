@@ -24,12 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Grading:
-    """One loaded grader. `take` returns a session that has loaded it; `drop` ends a session and receives the reason.
-
-    Attributes:
-        reads_ids: whether outcomes get the ids of their threads; reading them is a waste of time if the caller has
-            them.
-    """
+    """One loaded grader. `take` returns a session that has loaded it; `drop` ends a session and receives the reason."""
 
     def __init__(self, take: Callable[[Stopping | None], Session], drop: Callable[[Session, str], None]) -> None:
         self._take = take
@@ -37,7 +32,6 @@ class Grading:
         self._session: Session | None = None
         self._refusal: OutcomeError | None = None
         self.traces: dict[int, str] = {}
-        self.reads_ids = True
 
     @property
     def session(self) -> Session:
@@ -88,7 +82,7 @@ class Grading:
                 `infrastructure`.
         """
         count = count_lines(payload) if lines is None else lines
-        call = GradingCall(payload, count, first_index, label, stop, reads_ids=self.reads_ids)
+        call = GradingCall(payload, count, first_index, label, stop)
         self._run(call)
         return [_unanswered(each, label) if isinstance(each, Asked) else each for each in call.outcomes]
 

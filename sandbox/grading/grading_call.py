@@ -35,10 +35,8 @@ class GradingCall:
         label: str,
         stop: Stop | None,
         has_answers: bool = False,
-        reads_ids: bool = True,
     ) -> None:
         self._payload = payload
-        self._reads_ids = reads_ids
         self._has_answers = has_answers  # answers precede each line, and no ids are read
         self._lines = lines
         self._first_index = first_index
@@ -149,8 +147,7 @@ class GradingCall:
     def _ids_of(self, first: int, number: int) -> list[str | int | None]:
         """The ids of these lines. The first call reads all ids, while the sandbox is already working."""
         if not self._ids:
-            has_none = self._has_answers or not self._reads_ids
-            self._ids = [None] * self._lines if has_none else read_ids(self._payload, self._lines)
+            self._ids = [None] * self._lines if self._has_answers else read_ids(self._payload, self._lines)
         return self._ids[first : first + number]
 
 
