@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 ASK_S = 120.0
 _NESTED = 4  # levels of graders that ask graders
 _GRADERS = 16  # asked graders that run at once, per level
-_OF_ONE = 8  # the same, per project
 _TOGETHER = 64  # threads that one grader's sandbox scores together
 _AHEAD = 64  # asks beyond one per place, so that no place is idle until more are made
 _NOTHING = Spent()
@@ -232,7 +231,7 @@ class Asker:
             else:
                 graders = self._graders.get(level)
                 if graders is None:
-                    graders = self._graders[level] = FairThreads(f"asked-graders-{level}", _GRADERS, _OF_ONE)
+                    graders = self._graders[level] = FairThreads(f"asked-graders-{level}", _GRADERS)
                 scored = graders.submit(asks[0].context.project, partial(self._score_others, asks))
         scored.add_done_callback(partial(_end_asks, asks))
 

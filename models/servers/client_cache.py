@@ -22,7 +22,6 @@ from storage.models.registry import Access, Record
 _FRESH_S = 2.0  # maximum delay until a change of a model takes effect in a call that scores already
 _IDLE_S = 60.0
 _LOOK_UPS = 16  # concurrent name look-ups
-_OF_ONE = 4  # the same, per project
 _NAME_S = 10.0  # lifetime of a name's addresses; they are checked at each use
 
 _log = logging.getLogger(__name__)
@@ -37,7 +36,7 @@ class AddressCache:
 
     def __init__(self, find: Callable[[str, int], Sequence[str]] = find) -> None:
         self._find = find
-        self._threads: FairThreads[Sequence[str]] = FairThreads("names", _LOOK_UPS, _OF_ONE)
+        self._threads: FairThreads[Sequence[str]] = FairThreads("names", _LOOK_UPS)
         self._found: dict[tuple[str, str, int], tuple[float, asyncio.Task[list[str]]]] = {}
 
     async def resolve(self, project: str, host: str, port: int) -> list[str]:

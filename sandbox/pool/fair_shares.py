@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sandbox.errors import Busy
 
-Grant = Callable[[], None]
+Grant = Callable[[], object]
 _LOOK_S = 0.2  # between two calls of `look` while a caller waits
 _PATIENCE_S = 10.0  # how long a project that holds no place is passed over for requests of fewer places
 

@@ -12,7 +12,7 @@ from models.fair_threads import FairThreads
 
 @pytest.fixture
 def threads() -> Iterator[FairThreads[str]]:
-    threads: FairThreads[str] = FairThreads("test", 3, 2)
+    threads: FairThreads[str] = FairThreads("test", 3)
     yield threads
     threads.close()
 
@@ -27,7 +27,7 @@ def test_a_project_that_waits_for_long_leaves_others_their_threads(threads: Fair
 
 
 def test_projects_take_turns() -> None:
-    threads: FairThreads[str] = FairThreads("test", 1, 1)
+    threads: FairThreads[str] = FairThreads("test", 1)
     begin, order = threading.Event(), []
 
     def run(name: str) -> str:
@@ -52,7 +52,7 @@ def test_a_failure_is_that_of_its_own_call(threads: FairThreads[str]) -> None:
 
 
 def test_what_waits_is_cancelled_when_it_is_closed() -> None:
-    threads: FairThreads[str] = FairThreads("test", 1, 1)
+    threads: FairThreads[str] = FairThreads("test", 1)
     began, over = threading.Event(), threading.Event()
 
     def run() -> str:
@@ -77,6 +77,6 @@ def test_what_is_cancelled_is_passed_over(threads: FairThreads[str]) -> None:
     over.set()
     assert last.result(5) == "last"
     began = monotonic()
-    while threads._running.total() and monotonic() - began < 5:
+    while threads._shares.held and monotonic() - began < 5:
         sleep(0.01)
-    assert threads._running.total() == 0
+    assert threads._shares.held == 0
