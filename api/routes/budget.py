@@ -1,6 +1,5 @@
 """The budget of a project for asking models."""
 
-import msgspec
 from anyio.to_thread import run_sync
 from fastapi import Request
 
@@ -9,7 +8,7 @@ from api.http import openapi
 from api.http.problems import invalid
 from api.http.routers import project_router
 from api.intake import bodies
-from api.intake.budget_fields import Cost, Currency, Tokens
+from api.intake.batch_upload import BudgetOfBatch
 from api.services import Served
 from gradebox.schemas import BudgetPeriod, ProjectBudget
 from storage.models.spending import Budget
@@ -18,12 +17,9 @@ from storage.store import Store
 router = project_router("budget", "/budget")
 
 
-class NewBudget(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class NewBudget(BudgetOfBatch, kw_only=True, forbid_unknown_fields=True):
     """The limit of spending in each period: cost, tokens or both. What is not given is not limited."""
 
-    cost: Cost | None = None
-    tokens: Tokens | None = None
-    currency: Currency = "USD"
     period: BudgetPeriod = "month"
 
 

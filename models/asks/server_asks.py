@@ -25,8 +25,8 @@ from models.asks.server_connections import ServerConnections
 from models.errors import AskFailed, TokenUsage
 from models.parse_ask import EndpointRequest, ModelRequest, RequestError, read_thread
 from models.replies.answer_json import Answer, failed, failed_by, replied
-from models.replies.ask_cost import spent_by
 from models.replies.fitting_reply import fits
+from models.replies.token_counts import spent_by
 from models.servers.chat import chat
 from models.servers.client import ModelClient
 from models.servers.client_cache import AddressCache, Clients, Used

@@ -1,9 +1,13 @@
-"""The token counts that a server reports. They are read whatever else is wrong: a budget limits what is known."""
+"""The token counts that a server reports, and their cost. They are read whatever else is wrong: a budget limits what is
+known.
+"""
 
 import re
 
 import msgspec
 
+from gradebox.outcome import Spent
+from gradebox.schemas import Price
 from models.errors import TokenUsage
 from models.replies.error_answers import NOT_DECODED
 
@@ -55,3 +59,12 @@ def _tokens(count: msgspec.Raw) -> int:
     except NOT_DECODED:
         return 0
     return int(min(tokens, MOST_TOKENS)) if tokens >= 0 and tokens % 1 == 0 else 0
+
+
+def spent_by(price: Price | None, usage: TokenUsage) -> Spent:
+    """Return the cost of one ask. Without a price it is 0."""
+    spent = Spent(1, 0, usage.input_tokens, usage.output_tokens)
+    if price is None:
+        return spent
+    cost = (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1e6
+    return msgspec.structs.replace(spent, cost=cost, currency=price.currency)

@@ -14,8 +14,8 @@ from gradebox.outcome import Spent
 from gradebox.schemas import EndpointTrial, ModelTrial, Price
 from models.errors import AskFailed
 from models.parse_ask import Message, Thread
-from models.replies.ask_cost import spent_by
 from models.replies.chat_completion import ServerReply
+from models.replies.token_counts import spent_by
 from models.servers.client import ModelClient
 from models.servers.endpoint_client import EndpointClient
 from models.settings import ModelSettings
