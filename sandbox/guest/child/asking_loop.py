@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from sandbox.guest.child.asking_run import Replay, WaitsForAnswers
-from sandbox.guest.child.completion_loop import CompletionLoop, cancel
+from sandbox.guest.child.completion_loop import TURNS, CompletionLoop, cancel
 
 
 class _IdleSelector(selectors.SelectSelector):
@@ -53,21 +53,29 @@ class AskingLoop:
         return self._loop.run_until_complete(coroutine)
 
     def end_tasks(self) -> bool:
-        """Cancels the remaining tasks, and ends timers. Returns whether all end without waiting for anything."""
-        self._loop.end_timers()
+        """Ends what the run has set in the loop, and cancels its tasks.
+
+        Returns whether all tasks and callbacks end without waiting for anything.
+        """
+        loop = self._loop
+        loop.end_completion()
         self._selector.replay = None
         try:
-            self._loop.run_until_complete(_end_others())
+            loop.run_until_complete(self._end_others())
         except BaseException:  # noqa: BLE001  # a `finally` of the grader may raise or wait
             return False
-        return not asyncio.all_tasks(self._loop)
+        loop.end_completion()  # of what was set meanwhile
+        return not asyncio.all_tasks(loop) and not loop.has_callbacks
 
-
-async def _end_others() -> None:
-    own = asyncio.current_task()
-    left = asyncio.all_tasks() - {own}
-    cancel(left)
-    await asyncio.gather(*left, return_exceptions=True)
-    await asyncio.sleep(0)
-    if started := asyncio.all_tasks() - {own}:  # in which generators that were left end
-        await asyncio.wait(started)
+    async def _end_others(self) -> None:
+        own = asyncio.current_task()
+        left = asyncio.all_tasks() - {own}
+        cancel(left)
+        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.sleep(0)
+        if started := asyncio.all_tasks() - {own}:  # in which generators that were left end
+            await asyncio.wait(started)
+        for _ in range(TURNS):
+            if not self._loop.has_callbacks:
+                break
+            await asyncio.sleep(0)

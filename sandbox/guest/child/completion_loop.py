@@ -6,22 +6,44 @@ There is only one loop, because objects that a module creates may belong to a lo
 import asyncio
 import os
 from asyncio import all_tasks
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable
+from contextlib import suppress
 from contextvars import Context
 from os import getpid
+from selectors import BaseSelector
 from types import CoroutineType
-from typing import Any, TypeVarTuple
+from typing import TYPE_CHECKING, Any, TypeVarTuple
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from _typeshed import FileDescriptorLike
 
 _Arguments = TypeVarTuple("_Arguments")
-_TURNS = 10  # of the loop, for tasks to end, besides one for each: a `finally` may await something
+TURNS = 10  # of the loop, for tasks to end, besides one for each: a `finally` may await something
 
 Grade = Callable[[Any], Coroutine[Any, Any, object]]
 
 
 class CompletionLoop(asyncio.SelectorEventLoop):
-    """An event loop whose timers do nothing once their completion has ended."""
+    """An event loop in which a completion finds no timer, no watched descriptor and no setting of an earlier one.
+
+    Connections and the executor that the loop creates stay, because a grader may use them in all completions.
+    """
 
     _completion = 0
+    _has_set_executor = False
+    _ready: deque[asyncio.Handle]
+    _task_factory: object
+    _exception_handler: object
+    _debug: bool
+    _default_executor: object
+    _executor_shutdown_called: bool
+
+    def __init__(self, selector: BaseSelector | None = None) -> None:
+        super().__init__(selector)
+        self._watched: set[int] = set()
 
     def call_at(
         self,
@@ -39,9 +61,45 @@ class CompletionLoop(asyncio.SelectorEventLoop):
 
         return super().call_at(when, call, *args, context=context)
 
-    def end_timers(self) -> None:
-        """Ends the timers that are set."""
+    def add_reader(
+        self, fd: "FileDescriptorLike", callback: Callable[[*_Arguments], object], *args: *_Arguments
+    ) -> None:
+        """Watches a descriptor for the current completion. asyncio's connections do not use this method."""
+        super().add_reader(fd, callback, *args)
+        self._watched.add(fd if isinstance(fd, int) else fd.fileno())
+
+    def add_writer(
+        self, fd: "FileDescriptorLike", callback: Callable[[*_Arguments], object], *args: *_Arguments
+    ) -> None:
+        """The same as `add_reader`, for writing."""
+        super().add_writer(fd, callback, *args)
+        self._watched.add(fd if isinstance(fd, int) else fd.fileno())
+
+    def set_default_executor(self, executor: "ThreadPoolExecutor") -> None:  # type: ignore[override]  # as in asyncio
+        """Sets the executor of the current completion. One that the loop creates serves all."""
+        super().set_default_executor(executor)
+        self._has_set_executor = True
+
+    def end_completion(self) -> None:
+        """Ends the timers, and what else the completion has set."""
         self._completion += 1
+        while self._watched:
+            descriptor = self._watched.pop()
+            with suppress(RuntimeError):  # it was closed, and its number is now that of a connection
+                self.remove_reader(descriptor)
+                self.remove_writer(descriptor)
+        if self._debug or self._task_factory is not None or self._exception_handler is not None:
+            self.set_task_factory(None)
+            self.set_exception_handler(None)
+            self.set_debug(False)
+        if self._has_set_executor or self._executor_shutdown_called:
+            self._default_executor = None
+            self._has_set_executor = self._executor_shutdown_called = False
+
+    @property
+    def has_callbacks(self) -> bool:
+        """Whether a callback is about to be called: one that schedules itself again always is."""
+        return bool(self._ready)
 
 
 class CompletionRunner:
@@ -98,26 +156,27 @@ class CompletionRunner:
             del error, result  # its traceback has this frame: it would keep itself and the objects of `grade`
 
     async def end_completion(self, is_plain: bool) -> bool:
-        """Cancels the tasks that a completion left, and gives them a chance to end. Ends its timers.
+        """Ends what a completion has set in the loop. Cancels the tasks that it left, and gives them a chance to end.
 
         Args:
             is_plain: whether it ended with a number: no generator can have been left by the end of an exception since.
 
         Returns:
-            whether all tasks have ended.
+            whether all tasks and callbacks have ended.
         """
-        left = all_tasks(self._loop)
-        if is_plain and not left:
-            self._loop.end_timers()
+        loop = self._loop
+        loop.end_completion()
+        left = all_tasks(loop)
+        if is_plain and not left and not loop.has_callbacks:
             return True
         cancel(left)
-        for _ in range(_TURNS + len(left)):  # a task may wait for another; a generator that was left ends in a new one
+        for _ in range(TURNS + len(left)):  # a task may wait for another; a generator that was left ends in a new one
             await asyncio.sleep(0)
-            rest = all_tasks(self._loop)
-            if not rest:
+            left = all_tasks(loop)
+            if not left and not loop.has_callbacks:
                 break
-        self._loop.end_timers()
-        return not rest
+        loop.end_completion()  # of what was set meanwhile
+        return not left and not loop.has_callbacks
 
 
 def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:

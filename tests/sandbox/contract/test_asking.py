@@ -192,6 +192,44 @@ async def grade(thread):
     return await judged(thread)
 """
 
+CHANGES_THE_LOOP = """
+import asyncio, time
+
+def late(number):
+    if ran[-1] != number:
+        ran.append("late")
+
+async def grade(thread):
+    number = thread.metadata["number"]
+    ran.append(number)
+    time.sleep(0.02)
+    await asyncio.create_task(asyncio.sleep(0))
+    loop = asyncio.get_running_loop()
+    try:
+        score = await judged(thread)
+        loop.add_writer(1, late, number)
+        return score
+    finally:
+        loop.call_later(0.01, late, number)
+        loop.set_task_factory(lambda *_, **__: None)
+"""
+
+SCHEDULES_A_CALLBACK_AGAIN_AND_AGAIN = """
+import asyncio
+
+def again():
+    asyncio.get_running_loop().call_soon(again)
+    if len(ran) < 100:
+        ran.append("again")
+
+async def grade(thread):
+    ran.append(thread.metadata["number"])
+    try:
+        return await judged(thread)
+    finally:
+        again()
+"""
+
 NEVER_ENDS_ITS_TASKS = """
 import asyncio
 
@@ -242,6 +280,8 @@ def test_in_completion_isolation_each_run_has_its_own(session: Session) -> None:
         pytest.param(HOLDS_A_LOCK, [[0, 1, 2, 0], [0, 1, 2, 0, 1], [0, 1, 2, 0, 1, 2]], id="holds a lock"),
         pytest.param(SETS_CONTEXT_VARIABLES, [[28] * 4, [28] * 5, [28] * 6], id="context variables"),
         pytest.param(LEAVES_A_TIMER, [[0, 1, 2, 0], [0, 1, 2, 0, 1], [0, 1, 2, 0, 1, 2]], id="leaves a timer"),
+        pytest.param(CHANGES_THE_LOOP, [[0, 1, 2, 0], [0, 1, 2, 0, 1], [0, 1, 2, 0, 1, 2]], id="changes the loop"),
+        pytest.param(SCHEDULES_A_CALLBACK_AGAIN_AND_AGAIN, [[0], [1], [2]], id="schedules a callback again and again"),
         pytest.param(LEAVES_A_TASK, [[1] * 4, [1] * 5, [1] * 6], id="leaves a task"),
     ],
 )

@@ -335,13 +335,21 @@ async def grade(thread):
         ("raise SystemExit", ["exception", 0.0, 0.0]),
         ("kept.set(1.0)", [0.5, 0.0, 0.0]),
         ("async for _ in borrowed():\n            break", [0.5, 0.0, 0.0]),
+        ("loop.add_writer(1, print, 'late')", [0.5, 0.0, 0.0]),
+        ("await connected_after_watching(loop)", [0.5, 0.0, 0.0]),
+        ("again()", [0.5, 0.0, 0.0]),
+        ("loop.set_task_factory(lambda *_, **__: None)", [0.5, 0.0, 0.0]),
+        ("loop.set_exception_handler(print); loop.set_debug(True)", [0.5, 0.0, 0.0]),
+        ("executor = ThreadPoolExecutor(); loop.set_default_executor(executor); executor.shutdown()", [0.5, 0.0, 0.0]),
+        ("await loop.shutdown_default_executor()", [0.5, 0.0, 0.0]),
     ],
 )
 def test_what_one_completion_does_in_the_event_loop_costs_no_other_its_score(
     does: str, scores: list[Any], pool: Pool
 ) -> None:
     source = f"""
-import asyncio, contextvars, threading
+import asyncio, contextvars, socket, threading
+from concurrent.futures import ThreadPoolExecutor
 kept = contextvars.ContextVar("kept", default=0.0)
 free = [1]
 async def borrowed():
@@ -357,13 +365,30 @@ async def stubborn():
             print("late")
         except asyncio.CancelledError:
             pass
+turns, connected = [], []
+def again():
+    asyncio.get_running_loop().call_soon(again)
+    turns.append(1)
+    if len(turns) > 100:
+        print("late")
+async def connected_after_watching(loop):
+    one, other = socket.socketpair()
+    loop.add_reader(one, print, "late")
+    loop.remove_reader(one)
+    connected.extend([*await asyncio.open_connection(sock=one), other])
 async def grade(thread):
     loop, own = asyncio.get_running_loop(), asyncio.current_task()
     if thread.completion() == "leaves":
         {does}
         return 0.5
-    await asyncio.sleep(0.03)
-    return own.cancelling() + kept.get() + 1 - len(free)
+    await asyncio.create_task(asyncio.sleep(0.03))
+    await asyncio.to_thread(int)
+    if connected:
+        reader, _, other = connected
+        other.send(b"x")
+        await reader.readexactly(1)
+    changed = own.cancelling() or loop.get_debug() or loop.get_exception_handler()
+    return bool(changed) + kept.get() + 1 - len(free)
 """
     outcomes = score(pool, GraderSource(source, "batch"), [line("leaves"), line("waits"), line("waits")])
     assert kinds(outcomes) == scores
