@@ -177,6 +177,8 @@ class GradingLoop:
             if self._grader.touches_system:
                 end_alarms()  # an alarm that it left would raise in another run
             is_over = self._asking.end()  # before its record is written: its cost then counts for its completion
+            if self._grader.touches_system and not self._output.restore_streams():
+                is_over = False
             if getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the forked process
             if self._has_run and not self._asking.has_repeated:
@@ -252,7 +254,7 @@ class GradingLoop:
         if runner is not None:
             grade = partial(runner.grade, grade)
         read, readline, next_one = self._reader.read, self._readline, self._next_one
-        slots, may_hold = self._slots, self._output.may_hold
+        slots, may_hold, restore_streams = self._slots, self._output.may_hold, self._output.restore_streams
         report_at = perf_counter_ns() + _REPORT_NS
         modules, clock, careful = sys.modules, perf_counter_ns, self._grader.touches_system
         last, leave, pack, groups = self._last, os._exit, RECORD.pack, self._grader.groups
@@ -303,6 +305,8 @@ class GradingLoop:
                     end_alarms()  # an alarm that it left would raise in another completion
                 if runner is not None and (not careful or getpid() == self._pid):
                     is_over = await runner.end_completion(is_plain=not fields)
+                if careful and not restore_streams():
+                    is_over = False
             if careful and getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the forked process: it has no completion
             if asked and runner is None:  # `grade` may have caught the error, and returned 0.0

@@ -27,16 +27,16 @@ PLACE = re.compile(rb"(?:Current thread|Thread) 0x[0-9a-f]{1,16}(?: \[.{0,100}\]
 _FRAMES = rb"(?:  (?:File .{1,1200}|\.\.\.|<.{1,100}>|Garbage-collecting)\n)*"
 _PLACES = re.compile(PLACE.pattern + _FRAMES + rb"(?:\n" + PLACE.pattern + _FRAMES + rb")*")
 
-# A source without any of these words prints only through sys.stdout, whose state can be read without a system call, and
-# forks no process.
+# A source without any of these words prints only through sys.stdout, whose state can be read without a system call,
+# does not replace it, and forks no process.
 _SYSTEM_WORDS = (
     "__import__", "builtins", "ctypes", "eval", "exec", "fileno", "fork", "import_module", "modules", "multiprocessing",
-    "os", "pty", "signal", "socket", "subprocess", "test", "venv",
+    "os", "pty", "signal", "socket", "stderr", "stdout", "subprocess", "test", "venv",
 )  # fmt: skip
 
 
 def may_touch_system(text: str) -> bool:
-    """Whether a source might print by other means than `sys.stdout`, or fork."""
+    """Whether a source might print by other means than `sys.stdout`, replace it, or fork."""
     return any(word in text for word in _SYSTEM_WORDS)
 
 
@@ -90,9 +90,13 @@ def own(printed: bytes, micros: int, timeout_ms: int) -> bytes:
 
 
 class _Allowance:
-    """The number of bytes of a completion that may still be printed, on both streams together."""
+    """The number of bytes of a completion that may still be printed, on both streams together.
+
+    `is_closed` is whether one has been closed.
+    """
 
     left = 0
+    is_closed = False
 
 
 class _Capped(io.FileIO):
@@ -101,6 +105,10 @@ class _Capped(io.FileIO):
     def __init__(self, descriptor: int, allowance: _Allowance) -> None:
         super().__init__(descriptor, "w", closefd=False)
         self._allowance = allowance
+
+    def close(self) -> None:
+        self._allowance.is_closed = True
+        super().close()
 
     def seekable(self) -> bool:
         return False  # a pipe from the first completion on. `reconfigure` would ask for a position in it
@@ -136,6 +144,13 @@ class ChildOutput:
         os.dup2(writing, 1)
         os.dup2(writing, 2)
         os.close(writing)
+        self._streams = sys.stdout, sys.stderr  # the module body may have replaced them
+        self._allowance.is_closed = False
+
+    def restore_streams(self) -> bool:
+        """Undoes what a completion did to `sys.stdout` and `sys.stderr`. Returns false if it closed one."""
+        sys.stdout, sys.stderr = self._streams
+        return not self._allowance.is_closed
 
     def leave_to_supervisor(self, most: int) -> None:
         """Directs output from now on, at most `most` bytes, to descriptors 1 and 2. `take` returns nothing of it."""

@@ -475,6 +475,25 @@ async def grade(thread):
     assert [(outcome.score, outcome.stdout) for outcome in outcomes] == [(1.0, "its own\n")] * len(lines)
 
 
+@pytest.mark.parametrize("does", ["sys.stdout = io.StringIO()", "sys.stderr.close()"])
+def test_a_stream_that_one_completion_replaces_or_closes_is_there_for_the_next(does: str, pool: Pool) -> None:
+    source = f"""
+import io, sys
+class Both(io.StringIO):
+    def write(self, text):
+        return sys.__stdout__.write(text.upper())
+sys.stdout = Both()
+async def grade(thread):
+    print("own")
+    print("error", file=sys.stderr)
+    if thread.completion() == "leaves":
+        {does}
+    return 1.0
+"""
+    outcomes = score(pool, GraderSource(source, "batch"), [line("leaves"), line("prints")])
+    assert [(outcome.score, outcome.stdout) for outcome in outcomes] == [(1.0, "OWN\nerror\n")] * 2
+
+
 @pytest.mark.parametrize("kind", ["ALRM ITIMER_REAL", "VTALRM ITIMER_VIRTUAL", "PROF ITIMER_PROF"])
 def test_an_alarm_that_one_completion_leaves_is_raised_in_no_other(kind: str, pool: Pool) -> None:
     name, timer = kind.split()
