@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from sandbox.guest.child.asking_run import Replay, WaitsForAnswers
-from sandbox.guest.child.completion_loop import TURNS, CompletionLoop, cancel
+from sandbox.guest.child.completion_loop import TURNS, CompletionLoop, cancel, note_end, result_of
 
 
 class _IdleSelector(selectors.SelectSelector):
@@ -50,7 +50,9 @@ class AskingLoop:
         """
         self._selector.replay = replay
         replay.loop = self._loop
-        return self._loop.run_until_complete(coroutine)
+        ended: list[tuple[bool, Any]] = []
+        self._loop.run_until_complete(note_end(lambda _: coroutine, None, ended))
+        return result_of(ended)
 
     def end_tasks(self) -> bool:
         """Ends what the run has set in the loop, and cancels its tasks.

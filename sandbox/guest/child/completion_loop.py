@@ -142,18 +142,9 @@ class CompletionRunner:
     async def grade(self, grade: Grade, thread: object) -> object:
         """Returns what `grade` returns, or raises what it raises. It runs in a new task."""
         ended: list[tuple[bool, Any]] = []
-        task = asyncio.Task(_note_end(grade, thread, ended), loop=self._loop)
+        task = asyncio.Task(note_end(grade, thread, ended), loop=self._loop)
         await _Ended(task)
-        if not ended:  # cancelled before it began
-            raise asyncio.CancelledError
-        has_returned, result = ended.pop()
-        if has_returned:
-            return result
-        error: BaseException = result
-        try:
-            raise error
-        finally:
-            del error, result  # its traceback has this frame: it would keep itself and the objects of `grade`
+        return result_of(ended)
 
     async def end_completion(self, is_plain: bool) -> bool:
         """Ends what a completion has set in the loop. Cancels the tasks that it left, and gives them a chance to end.
@@ -196,9 +187,23 @@ class _Ended:
         yield self._task
 
 
-async def _note_end(grade: Grade, thread: object, ended: list[tuple[bool, Any]]) -> None:
+def result_of(ended: list[tuple[bool, Any]]) -> object:
+    """Returns or raises what `note_end` has put into `ended`."""
+    if not ended:  # cancelled before it began
+        raise asyncio.CancelledError
+    has_returned, result = ended.pop()
+    if has_returned:
+        return result
+    error: BaseException = result
+    try:
+        raise error
+    finally:
+        del error, result  # its traceback has this frame: it would keep itself and the objects of `grade`
+
+
+async def note_end(grade: Grade, thread: object, ended: list[tuple[bool, Any]]) -> None:
     """Puts the result of `grade` into `ended`. As the result of the task, it is lost if the task is being cancelled,
-    and SystemExit would end the loop.
+    SystemExit would end the loop, and the traceback of an exception would keep it.
     """
     pid = getpid()
     try:

@@ -299,6 +299,30 @@ def test_what_a_run_leaves_half_done_is_in_no_later_run(session: Session, grader
     assert scored(Asking(session, HEAD + grader)) == [*zip((0.25, 0.5, 0.75), reasons, strict=True)]
 
 
+def test_a_generator_that_a_run_leaves_by_an_exception_ends_in_that_run(session: Session) -> None:
+    grader = """
+import asyncio
+
+free = [1]
+
+async def borrowed():
+    try:
+        yield free.pop()
+    finally:
+        await asyncio.sleep(0)
+        free.append(1)
+
+async def grade(thread):
+    score = await judged(thread)
+    generator = borrowed()
+    await anext(generator)
+    if thread.metadata["number"] == 0:
+        raise ValueError
+    return score
+"""
+    assert scored(Asking(session, HEAD + grader)) == [(None, None), (0.5, []), (0.75, [])]
+
+
 def test_what_earlier_runs_leave_keeps_none_from_asking_again(session: Session) -> None:
     """The run is repeated in a process without traces of the first. Completions of one step may still share state, if
     the grader's module keeps any.
