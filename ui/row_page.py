@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.http.problems import invalid, too_large
+from api.intake.grader_of_batch import refuse_feedback
 from api.services import Services
 from gradebox import group_forms, thread_forms
 from gradebox.outcome import Outcome
@@ -170,16 +171,17 @@ def samples(services: Services, project: str, place: str) -> str:
         NotFound, Refused: the batch or a thread does not exist.
     """
     batch_id, _, listed = place.partition(":")
+    store = services.store
+    batch = store.batches.get(project, batch_id, summary=False)
+    refuse_feedback(batch)
     if listed == "random":
-        threads = services.store.batches.get(project, batch_id, summary=False).threads
-        listed = ",".join(map(str, sorted(random.sample(range(threads), min(threads, RANDOM)))))
+        picked = random.sample(range(batch.threads), min(batch.threads, RANDOM))
+        listed = ",".join(map(str, sorted(picked)))
     indices = listed.split(",")
     if not all(index.isascii() and index.isdigit() and len(index) < 8 for index in indices):
         raise invalid(f"{place!r:.60} does not name threads: write BATCH:INDEX, or BATCH:INDEX,INDEX")
     if len(indices) > MOST_PICKED:
         raise invalid(f"there are {len(indices)} threads, and at most {MOST_PICKED} can be taken at once")
-    store = services.store
-    batch = store.batches.get(project, batch_id, summary=False)
     blocks = batch_threads.read_picked(store.batches, store.spool, batch.id, [int(index) for index in indices])
     taken: list[str] = []
     size = 0

@@ -14,6 +14,7 @@ from api.access.callers import gone, watched
 from api.http.problems import RETRY, ProblemError, invalid, too_large
 from api.intake import bodies
 from api.intake.budget_fields import Cost, Currency, Tokens
+from api.intake.grader_of_batch import refuse_feedback
 from api.intake.idempotency import Repeat
 from api.intake.source_upload import VersionNumber
 from api.services import Services
@@ -234,7 +235,7 @@ class Arrival(NamedTuple):
 
     def _begin_copy(self, new: NewBatch) -> tuple[Iterator[bytes], list[Wanted], Upload]:
         store, source = self.services.store, new.threads_of or ""
-        store.batches.get(self.project, source, summary=False)
+        refuse_feedback(store.batches.get(self.project, source, summary=False))
         blocks = batch_threads.read(store.batches, store.spool, source)
         wanted, upload = self._begin(new.graders, terms_of(new.budget, new.keep_replies))
         return blocks, wanted, upload

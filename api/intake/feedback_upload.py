@@ -11,7 +11,7 @@ from fastapi import Request
 from api.http.problems import ProblemError, invalid
 from api.intake import bodies
 from api.intake.batch_upload import Arrival, BudgetOfBatch, refuse_unlimited, terms_of
-from api.intake.grader_of_batch import label_of, label_source_of
+from api.intake.grader_of_batch import label_of, label_source_of, refuse_feedback
 from api.services import Services
 from gradebox.schemas import ENDED, Batch, FeedbackOf, FeedbackOn, FeedbackTarget
 from storage.batch_plan import AskTerms, Wanted
@@ -67,8 +67,7 @@ def _settled(services: Services, project: str, batch_id: str, new: NewFeedback) 
     batch = store.batches.get(project, batch_id)
     if batch.state not in ENDED:
         raise Conflict(f"batch {batch_id} is {batch.state}: feedback is given on its outcomes once it is over")
-    if batch.feedback_of is not None:
-        raise invalid(f"batch {batch_id} contains feedback itself: request feedback on {batch.feedback_of.batch}")
+    refuse_feedback(batch)
     grader = label_of(batch, new.grader)
     key, _, number = grader.partition("@")
     if store.graders.version(project, key, int(number)).groups:

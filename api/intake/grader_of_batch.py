@@ -1,8 +1,17 @@
-"""Resolves a grader of a batch."""
+"""Resolves a grader of a batch, and refuses batches whose threads are no completions."""
 
 from api.http.problems import invalid
 from gradebox.schemas import Batch
 from gradebox.thread_forms import METADATA
+
+
+def refuse_feedback(batch: Batch) -> None:
+    """Raises ProblemError for a batch of feedback: its threads hold outcomes instead of completions."""
+    if (of := batch.feedback_of) is not None:
+        raise invalid(
+            f"batch {batch.id} contains feedback: its threads hold outcomes of batch {of.batch}, and its scores are "
+            f"copies of theirs; name batch {of.batch} instead"
+        )
 
 
 def label_of(batch: Batch, named: str | None, advice: str = "") -> str:

@@ -6,7 +6,7 @@ from fastapi import Query, Request, Response
 
 from api.access.auth import InProject
 from api.http.routers import project_router
-from api.intake.grader_of_batch import label_of, label_source_of
+from api.intake.grader_of_batch import label_of, label_source_of, refuse_feedback
 from api.numbers import run_job
 from api.numbers.jobs import AgreementJob, ComparisonJob, Job, Side
 from api.services import Served, Services
@@ -75,6 +75,7 @@ async def agreement(
 
 def _over(services: Services, project: str, batch_id: str) -> Batch:
     batch = services.store.batches.get(project, batch_id)
+    refuse_feedback(batch)
     if batch.state not in ENDED:
         raise Conflict(f"batch {batch_id} is {batch.state}: its statistics are computed once it is over")
     return batch

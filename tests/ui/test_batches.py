@@ -687,6 +687,8 @@ def test_a_batch_of_feedback_says_what_it_is_of(
         assert "/graders/feedback" not in page
         assert "sample=" not in page
     assert "/again" not in shown
+    taken = browse.get("/ui/projects/default/new", params={"sample": f"{feedback}:0"})
+    assert (taken.status_code, f"batch {feedback} contains feedback" in taken.text) == (422, True)
     client.post(f"{PROJECT}/batches/{feedback}/cancel").raise_for_status()
     assert "agreement" not in browse.get(f"{BATCHES}/{feedback}").text
 

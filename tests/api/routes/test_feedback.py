@@ -1,6 +1,6 @@
 """Tests of feedback over HTTP without answers of a model: refused requests leave nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -52,6 +52,27 @@ def test_it_is_a_batch_that_waits_for_a_worker(service: Service, client: httpx.C
     lane = service.store.batches.plan(found["id"])
     assert lane is not None and service.store.leases.claim() is None
     assert service.store.leases.claim(lane="asking") is not None
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda client, of: client.post(f"{PROJECT}/batches", json={"graders": [{"key": "exact"}], "threads_of": of}),
+        lambda client, of: client.get(f"{PROJECT}/compare", params={"a": of, "b": of}),
+        lambda client, of: client.get(f"{PROJECT}/batches/{of}/agreement", params={"label": "metadata.gold"}),
+    ],
+    ids=["threads_of", "compare", "agreement"],
+)
+def test_it_is_not_taken_for_a_batch_of_completions(
+    service: Service, client: httpx.Client, batch: Batch, use: Callable[[httpx.Client, str], httpx.Response]
+) -> None:
+    feedback = str(ask(client, batch, threshold=10.0).json()["id"])
+    service.store.batches.cancel("default", feedback)
+    before = left(client, service)
+    said = problem(use(client, feedback), 422, "invalid-request")
+    assert f"batch {feedback} contains feedback" in said
+    assert f"name batch {batch.id}" in said
+    assert left(client, service) == before
 
 
 def test_a_budget_that_would_not_limit_the_model_is_refused(client: httpx.Client, batch: Batch) -> None:

@@ -263,7 +263,7 @@ def test_what_cannot_be_is_refused_with_why(client: Client, service: Service) ->
     feedback = batch.feedback("m", grader="polite")
     given(feedback)
     assert feedback is not None
-    with pytest.raises(ApiError, match="feedback itself"):
+    with pytest.raises(ApiError, match="contains feedback"):
         feedback.feedback("m")
     secret = client.keys.create("reads", [client.project], "read").secret
     with Client(service.url, secret, client.project) as reader, pytest.raises(NotAllowed, match="score"):
