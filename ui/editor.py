@@ -1,6 +1,5 @@
 """The editor of a grader: its page, the checks while typing, and saving."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,6 +24,7 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import Environment, GraderRecord, Report, Version, WrittenKind
 from sandbox.errors import SandboxError
 from storage.errors import Conflict, NotFound, VersionChanged
+from storage.graders import check_threads
 from ui import query, samples
 from ui.examples import EXAMPLES
 from ui.forms import read_form
@@ -131,11 +131,7 @@ def _read(
     lines = graders.threads(project, key)
     threads = b"\n".join(lines)
     shown = threads.decode("utf-8", "replace") if len(threads) <= samples.SAMPLES_SHOWN else None
-    return graders.get(project, key), graders.version(project, key, number), shown, _digest(lines)
-
-
-def _digest(threads: Sequence[bytes]) -> str:
-    return hashlib.sha256(b"\n".join(threads)).hexdigest()
+    return graders.get(project, key), graders.version(project, key, number), shown, check_threads.digest(lines)
 
 
 async def check(request: Request) -> Response:
@@ -207,11 +203,12 @@ async def keep(request: Request) -> Response:
             grader = await who.services.grade(request, who.project, create_function, who.services, sent, created)
             there = f"/ui/projects/{who.project}/graders/{grader.key}"
             return HTMLResponse("", headers={"HX-Redirect": there, "HX-Trigger": _kept(who.project, grader)})
+        stored = fields.get("stored_samples", "")
         if sent.threads is not None:
-            await _check_samples(request, who, key, sent.threads, fields.get("stored_samples", ""))
+            await _check_samples(request, who, key, sent.threads, stored)
         began = _number(fields.get("version"))
         changes = _options(fields, NewVersion)
-        update = partial(update_function, expected=began)
+        update = partial(update_function, expected=began, stored_threads=stored)
         grader = await who.services.grade(request, who.project, update, who.services, key, sent, changes)
     except VersionChanged:
         theirs = await who.services.read(request, who.services.store.graders.version, who.project, key)
@@ -225,13 +222,15 @@ async def keep(request: Request) -> Response:
     except ValidationFailed as error:
         return await _shown(request, error.report, None, None, 422, {"HX-Retarget": "#report"}, is_quick=False)
     said = "Already saved" if grader.version == began else "Saved"
-    return _said(said, who.project, grader, None if sent.threads is None else _digest(sent.threads))
+    return _said(said, who.project, grader, None if sent.threads is None else check_threads.digest(sent.threads))
 
 
 async def _check_samples(request: Request, who: Visit, key: str, mine: Sequence[bytes], began: str) -> None:
     """Raise ProblemError if others than `began`, the digest of those that the page showed, were stored meanwhile."""
-    theirs = _digest(await who.services.read(request, who.services.store.graders.threads, who.project, key))
-    if theirs not in (began, _digest(mine)):
+    theirs = check_threads.digest(
+        await who.services.read(request, who.services.store.graders.threads, who.project, key)
+    )
+    if theirs not in (began, check_threads.digest(mine)):
         raise ProblemError(
             409,
             "conflict",

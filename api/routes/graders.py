@@ -24,6 +24,7 @@ from models.scoring.scoring import is_of_graders
 from sandbox.grading.source_bytes import SourceRefused
 from sandbox.limits import MEMORY_MB
 from storage.errors import Conflict, NotFound
+from storage.graders import check_threads
 from storage.graders.grader_content import CUSTOM, Proved
 from storage.idempotency import Once
 
@@ -226,9 +227,10 @@ def update_function(
     new: NewVersion,
     once: Once | None = None,
     expected: int | None = None,
+    stored_threads: str | None = None,
 ) -> GraderRecord:
-    """Proves a source, or the newest version's if none was sent, and stores it as the next version. Raises as
-    `create_function` does.
+    """Proves a source, or the newest version's if none was sent, and stores it as the next version. If threads were
+    sent, they replace those with the digest `stored_threads`, or any if it is None. Raises as `create_function` does.
     """
     graders, project = services.store.graders, caller.project
     if answered := graders.answered(once):
@@ -248,14 +250,28 @@ def update_function(
         memory_mb=new.memory_mb or _memory_mb(newest, environment),
         ask=new.ask,
     )
-    proved = _proved(caller, services, sent.or_kept(graders.threads(project, key)), options, environment)
+    kept = graders.threads(project, key)
+    if sent.threads is None:
+        stored_threads = check_threads.digest(kept)
+    proved = _proved(caller, services, sent.or_kept(kept), options, environment)
     if sent.kind == "function" and newest.kind != "function":
         proved = proved.warned(
             f"the grader was of kind {newest.kind!r}, and this source makes a function of it: the settings of the kind "
             f"stay with version {newest.number}"
         )
-    follows = newest.number if sent.is_newest else None
-    return graders.update(project, key, proved, given, once, follows, expected)
+    return graders.update(project, key, proved, given, once, expected, _taken(newest, sent, new), stored_threads)
+
+
+def _taken(newest: Version, sent: Sent, new: NewVersion) -> dict[str, object]:
+    """The fields of the newest version that were not sent, and so are those of the next one too."""
+    sent_fields = {
+        "isolation_asked": new.isolation,
+        "timeout_s": new.timeout_s,
+        "memory_mb": new.memory_mb,
+        "environment": new.environment,
+        **dict.fromkeys(("kind", "config", "source"), None if sent.is_newest else sent),
+    }
+    return {name: getattr(newest, name) for name, value in sent_fields.items() if value is None}
 
 
 def _put_function(

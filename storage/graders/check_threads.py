@@ -1,5 +1,6 @@
 """The threads that a grader was checked on. They are stored with it, and later checks use them."""
 
+import hashlib
 import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -26,6 +27,11 @@ def pack(lines: Sequence[bytes]) -> Packed:
     return Packed(zlib.compress(b"\n".join(lines[:number]), _LEVEL), number)
 
 
+def digest(lines: Sequence[bytes]) -> str:
+    """The SHA-256 of threads."""
+    return hashlib.sha256(b"\n".join(lines)).hexdigest()
+
+
 def unpack(data: bytes) -> list[bytes]:
-    """The lines that `pack` stored."""
-    return zlib.decompress(data).split(b"\n")
+    """The lines that `pack` stored; none if nothing was stored."""
+    return zlib.decompress(data).split(b"\n") if data else []

@@ -1,13 +1,15 @@
 """Reads the records of graders, and refuses changes of them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from redis import Redis
 
-from gradebox.schemas import GraderRecord, Kind
+from gradebox.schemas import GraderRecord, Kind, Version
 from storage import redis_keys
 from storage.connection import text
 from storage.errors import MOST_COMPARED, Conflict, Locked, NotFound, VersionChanged, no_key
+from storage.graders import check_threads
 from storage.graders.grader_content import Custom, Proved
 
 
@@ -62,6 +64,25 @@ def check_update(grader: GraderRecord, kind: Kind, expected: int | None) -> None
         raise Conflict(
             f"grader {grader.key!r} is of kind {grader.kind!r} and stays so: "
             f"make one of kind {kind!r} under another key, or delete it first"
+        )
+
+
+def check_taken(newest: Version, key: str, taken: Mapping[str, object]) -> None:
+    """Raises Conflict if a field of the newest version has another value than `taken`."""
+    changed = [name.removesuffix("_asked") for name, value in taken.items() if getattr(newest, name) != value]
+    if changed:
+        raise Conflict(
+            f"the {', '.join(changed)} of grader {key!r} was changed by version {newest.number} while this was proved "
+            "with what was stored before: nothing was saved; send it again"
+        )
+
+
+def check_stored_threads(key: str, stored: bytes, expected: str | None) -> None:
+    """Raises Conflict if the digest of the stored threads, which are packed, is not `expected`."""
+    if expected is not None and check_threads.digest(check_threads.unpack(stored)) != expected:
+        raise Conflict(
+            f"other test threads were stored with grader {key!r} while this was proved: nothing was saved; send it "
+            "again"
         )
 
 

@@ -1,6 +1,6 @@
 """Graders and their versions. A version is written once and never changed, and its number is never reused."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -85,20 +85,22 @@ class Graders:
         content: Proved | Custom,
         texts: dict[str, str] | None = None,
         once: Once | None = None,
-        follows: int | None = None,
         expected: int | None = None,
+        taken: Mapping[str, object] | None = None,
+        stored_threads: str | None = None,
     ) -> GraderRecord:
         """Stores a new version, unless it is identical to the newest one.
 
         Args:
             texts: a new name or description.
-            follows: the version that it was derived from, if it was derived from one.
             expected: the version that its author looked at.
+            taken: the fields of the newest version that the content was given because it was sent without them.
+            stored_threads: the digest of the stored threads that it was proved on, or replaces.
 
         Raises:
             NotFound: there is no such grader.
             Locked: it may not be changed.
-            Conflict: it is of another kind, or its newest version is not `follows`.
+            Conflict: it is of another kind, or other values than `taken` or `stored_threads` were stored meanwhile.
             VersionChanged: its newest version is not `expected`.
             QuotaExceeded: the grader has reached its quota of versions, or its project that of bytes of versions.
             KeyReused: `once` was used with another request.
@@ -107,26 +109,26 @@ class Graders:
         def update(pipe: Pipeline) -> GraderRecord:
             grader = records.read(pipe, project, key)
             records.check_update(grader, content.kind, expected)
-            if follows is not None and grader.version != follows:
-                raise Conflict(
-                    f"grader {key!r} was given version {grader.version} while version {follows} was proved with other "
-                    "settings: nothing was saved; update it again"
-                )
             stored = pipe.hget(redis_keys.versions(project, key), str(grader.version))
             if stored is None:
                 raise NotFound("the grader was deleted meanwhile: nothing was changed")
             newest = Version.model_validate_json(stored)
             changes: dict[str, Any] = {name: new for name, new in (texts or {}).items() if new != getattr(grader, name)}
-            kept, before = check_threads.pack(content.threads), pipe.hget(redis_keys.proof_threads(project), key) or b""
+            kept = check_threads.pack(content.threads)
+            before = cast(bytes, pipe.hget(redis_keys.proof_threads(project), key) or b"")
             if kept.number and kept.data != before:
                 changes["test_threads"] = kept.number
             more = len(kept.data) - len(before) if "test_threads" in changes else 0
-            if content.is_version(newest):
+            is_same = content.is_version(newest)
+            if "test_threads" in changes or not (kept.number or is_same):
+                records.check_stored_threads(key, before, stored_threads)
+            if is_same:
                 self._check_size(pipe, project, None, more)
                 pipe.multi()
                 self._write_threads(pipe, grader, kept, more)
                 same = self._describe(pipe, grader, changes) if changes else grader
                 return same.model_copy(update={"warnings": content.warnings})
+            records.check_taken(newest, key, taken or {})
             self._quotas.check_versions(key, pipe.hlen(redis_keys.versions(project, key)))
             records.check_environment(pipe, project, content)
             version = self._next_version(pipe, project, key, content)
@@ -253,7 +255,7 @@ class Graders:
         """The threads that the grader was checked on, as JSON lines. Empty if none were sent. Raises NotFound."""
         self.get(project, key)
         kept = self._redis.hget(redis_keys.proof_threads(project), key)
-        return [] if kept is None else check_threads.unpack(cast(bytes, kept))
+        return check_threads.unpack(cast(bytes, kept or b""))
 
     def answered(self, once: Once | None) -> GraderRecord | None:
         """The earlier answer to the same request, if there is one. Raises KeyReused."""

@@ -3,13 +3,16 @@
 import json
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import msgspec
 import pytest
 from playwright.sync_api import Page, expect
 
 from examples.model_server import ModelServer
 from sandbox.errors import InfrastructureError
+from storage.graders.check_threads import digest
 from tests.api.conftest import GOOD, PROJECT, Service, create
 from tests.api.routes.conftest import here
 from tests.api.routes.test_asking import JUDGE, register, server
@@ -135,6 +138,24 @@ def test_two_people_save_the_same_grader(page: Page, client: httpx.Client) -> No
     write(page, "# on theirs\n")
     page.keyboard.press("Control+s")
     expect(page.locator("#kept")).to_have_text("Saved: version 6")
+
+
+def test_samples_that_somebody_else_stores_during_the_proof_stay(
+    browse: httpx.Client, client: httpx.Client, service: Service
+) -> None:
+    create(client)
+    slow = f"import time\n\ntime.sleep(0.4)\n{GOOD}# samples\n"
+    fields = {"grader": "exact", "version": "1", "source": slow, "samples": "mine", "stored_samples": digest([])}
+    with ThreadPoolExecutor(1) as threads:
+        sent = threads.submit(browse.post, "/ui/projects/default/keep", data=fields)
+        time.sleep(0.2)
+        theirs = msgspec.structs.replace(proved(GOOD), threads=[b'{"completion":"theirs"}'])
+        service.store.graders.update("default", "exact", theirs)
+        assert not sent.done(), sent.result().text
+    assert (sent.result().status_code, "other test threads" in sent.result().text) == (409, True)
+    assert client.get(f"{PROJECT}/graders/exact").json()["version"] == 1
+    assert client.get(f"{PROJECT}/graders/exact/threads").json() == {"completion": "theirs"}
+    assert "Reload the page" in browse.post("/ui/projects/default/keep", data=fields).text
 
 
 def test_samples_that_somebody_else_stores_stay(page: Page, client: httpx.Client) -> None:

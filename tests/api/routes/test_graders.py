@@ -1,10 +1,15 @@
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from storage.access.quotas import Quotas
+from storage.graders.grader_content import Proved
 from tests.api.conftest import GOOD, PROJECT, Service, answer_of, create, problem
+from tests.storage.making import proved
 
 pytestmark = pytest.mark.sandbox
 URL = f"{PROJECT}/graders"
@@ -175,6 +180,34 @@ def test_test_threads_stay_with_the_grader_and_prove_what_comes_later(client: ht
     problem(refused, 422, "validation-failed")
     kept = client.get(f"{URL}/reads").json()
     assert (kept["version"], kept["test_threads"]) == (4, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (replace(proved(GOOD), threads=[b'{"completion": "5"}']), "other test threads were stored with grader 'exact'"),
+        (proved(GOOD, timeout_s=3.0), "the timeout_s of grader 'exact' was changed"),
+        (proved(GOOD + "# theirs\n"), '"version":3'),
+    ],
+    ids=["threads", "timeout_s", "source"],
+)
+def test_what_changes_during_a_proof_was_not_proved(
+    client: httpx.Client, service: Service, change: Proved, said: str
+) -> None:
+    create(client)
+    slow = {"source": f"# {said}\nimport time\n\ntime.sleep(0.4)\n" + GOOD}
+    with ThreadPoolExecutor(1) as threads:
+        sent = threads.submit(client.put, f"{URL}/exact", json=slow)
+        time.sleep(0.2)
+        theirs = service.store.graders.update("default", "exact", change)
+        assert not sent.done(), sent.result().text
+    answer = sent.result()
+    if theirs.version == 2 and theirs.timeout_s == 5.0:  # the source was sent, so the last one counts
+        assert said in answer.text
+    else:
+        assert said in problem(answer, 409, "conflict")
+        assert client.get(f"{URL}/exact").json()["version"] == theirs.version
+        assert client.put(f"{URL}/exact", json=slow).json()["version"] == theirs.version + 1
 
 
 def test_a_source_is_checked_on_the_test_threads_of_a_grader(client: httpx.Client) -> None:

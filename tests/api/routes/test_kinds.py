@@ -235,7 +235,7 @@ def test_what_is_proved_with_other_settings_does_not_undo_a_version_of_meanwhile
 
     monkeypatch.setattr(graders, "threads", threads)
     refused = problem(client.put(f"{URL}/exact", json={"timeout_s": 2}), 409, "conflict")
-    assert "was given version 2 while version 1 was proved" in refused
+    assert "the source of grader 'exact' was changed by version 2 while this was proved" in refused
     assert client.put(f"{URL}/exact", json={"timeout_s": 2}).json()["version"] == 3
     assert client.get(f"{URL}/exact/versions/3").json()["source"].startswith("# 2")
 
