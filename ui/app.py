@@ -81,6 +81,7 @@ def pages(services: Services) -> ASGIApp:
             Route(f"{project}/batches/{{batch}}/agreement", numbers.agreement),
             Route(f"{project}/compare", numbers.compare),
             Route(f"{project}/models", models.listed),
+            Route(f"{project}/environments", models.environments),
             Route(f"{project}/audit", operations.audit),
             Route(f"{project}/service", operations.service),
             Route(f"{project}/doctor", operations.doctor),

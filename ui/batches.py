@@ -1,5 +1,6 @@
 """The list of batches, and the page of one batch with its table."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from secrets import token_hex
@@ -96,12 +97,20 @@ async def show(request: Request) -> Response:
         table=table,
         errors=errors,
         **_summary(batch, view.grader),
+        unit="group" if await who.services.read(request, _are_groups, who.services.store, batch) else "thread",
         graders=[grader.key for grader in graders[:_SUGGESTED]],
         same=[one for one in recent if one.threads == batch.threads and one.state in ENDED and one.id != batch.id],
         last_page=last_page,
         once=token_hex(8),
         link=lambda **changes: "?" + query.with_changes(request, changes),
     )
+
+
+def _are_groups(store: Store, batch: Batch) -> bool:
+    """Whether the batch's threads are groups. False if the grader was deleted, which knew."""
+    with suppress(NotFound):
+        return store.graders.version(batch.project, batch.graders[0].key, batch.graders[0].version).groups
+    return False
 
 
 def _view(request: Request, batch: Batch) -> _View:

@@ -1,4 +1,4 @@
-"""The list of models that graders ask, with their costs."""
+"""The lists of models that graders ask, with their costs, and of environments that they run in."""
 
 from typing import Any
 
@@ -16,6 +16,13 @@ async def listed(request: Request) -> Response:
     who = await visit(request)
     found = await who.services.read(request, _listed, who.services.store, who.project)
     return await long_page(request, "models.html", visit=who, here="models", **found)
+
+
+async def environments(request: Request) -> Response:
+    """List the environments of the project, with their newest builds."""
+    who = await visit(request)
+    found = await who.services.read(request, who.services.store.environments.all, who.project)
+    return await long_page(request, "environments.html", visit=who, here="environments", environments=found)
 
 
 def _listed(store: Store, project: str) -> dict[str, Any]:

@@ -26,6 +26,11 @@ def _number(value: float | None, digits: int = 4) -> str:
     return "–" if value is None else number_text(value, digits)
 
 
+def _counted(count: int, noun: str) -> str:
+    """Format a number of things: `1 thread`, `1,234 threads`."""
+    return f"{_number(count)} {noun}" + "s" * (count != 1)
+
+
 def as_json(value: object, most: int = MOST_SHOWN) -> str:
     """Format a value as indented JSON, cut at `most` characters: deeply nested values are mostly indentation."""
     pieces, size = [], 0
@@ -70,6 +75,7 @@ _environment = Environment(
 _environment.globals["static"] = static
 _environment.filters |= {
     "number": _number,
+    "counted": _counted,
     "money": money_text,
     "cost": cost_text,
     "time": _time,

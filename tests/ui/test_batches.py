@@ -91,6 +91,10 @@ def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
     expect(page.locator(".bar .quiet").first).to_contain_text("s after its start")
     expect(page.locator("dl.facts")).to_contain_text("pass (at least 1)")
     fits_phone(page, "batch")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.click("h1 button:text-is('copy')")
+    expect(page.locator("h1 button")).to_have_text("copied")
+    assert page.evaluate("navigator.clipboard.readText()") == batch
     page.locator("svg.histogram a").last.click()
     expect(page.locator("form.bar .quiet").first).to_contain_text("30 outcomes in bar 10, 0.81 to 0.9")
     expect(page.locator("svg.histogram a[aria-current]")).to_have_count(1)

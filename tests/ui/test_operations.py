@@ -1,8 +1,25 @@
 import httpx
 
-from tests.api.conftest import PROJECT, create
+from tests.api.conftest import PROJECT, Service, create
 
 HOSTILE = "<img src=x onerror='window.hacked=1'>"
+
+
+def test_environments_are_listed_with_their_newest_builds(
+    browse: httpx.Client, client: httpx.Client, service: Service
+) -> None:
+    assert "gradebox environments create" in browse.get("/ui/projects/default/environments").text
+    service.store.environments.create("default", "math", ["sympy", HOSTILE])
+    shown = browse.get("/ui/projects/default/environments").text
+    assert HOSTILE not in shown
+    assert '<td class="name">math</td><td class="number">1</td>' in shown
+    assert "building" in shown
+    claim = service.store.builds.claim()
+    assert claim is not None
+    service.store.builds.fail(claim, f"no such package: {HOSTILE}")
+    shown = browse.get("/ui/projects/default/environments").text
+    assert '<span class="bad">failed</span> no such package: &lt;img' in shown
+    assert 'href="/ui/projects/default/environments"' in browse.get("/ui/projects/default/models").text
 
 
 def test_changes_and_keys_are_listed_for_those_who_manage(browse: httpx.Client, client: httpx.Client) -> None:

@@ -191,7 +191,9 @@ def test_groups_are_shown_and_tried(browse: httpx.Client, client: httpx.Client) 
     assert ">Say<" in row.text
     assert "&#34;&lt;b&gt;&#34;: 2" in row.text
     assert "data-close" not in row.text  # a page is not closed
-    assert ">3 completions<" in browse.get(f"{BATCHES}/{batch}").text
+    shown = browse.get(f"{BATCHES}/{batch}").text
+    assert ">3 completions<" in shown
+    assert (">1 group, created" in shown, "order of groups" in shown, ">1 outcome<" in shown) == (True, True, True)
     assert browse.get(f"{GRADERS}/group?sample={batch}:0").status_code == 200
     fields = {"grader": "group", "version": "1", "samples": json.dumps(group), "isolation": "auto", "source": source}
     checked = browse.post("/ui/projects/default/check?full=true", data=fields)

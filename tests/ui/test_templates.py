@@ -24,8 +24,8 @@ def test_costs_have_no_exponent() -> None:
         {"total": total, "budget": budget, "models": [], "endpoints": [], "visit": {"project": "p"}}
     )
     shown = "".join(main(context))
-    assert "1 asks, 0 answered with kept replies, 0.000015 USD" in shown
-    assert "Budget: 0.00002 USD in all; 0.000015 USD and 1 tokens are spent." in shown
+    assert "1 ask, 0 answered with kept replies, 0.000015 USD" in shown
+    assert "Budget: 0.00002 USD in all; 0.000015 USD and 1 token is spent." in shown
 
 
 def test_what_is_nested_deeply_is_shown_in_part() -> None:

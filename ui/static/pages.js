@@ -382,3 +382,14 @@ const line = location.hash.match(/^#line-(\d{1,6})$/);
 if (line && source) source.go(Number(line[1]));
 // The editors are form elements only from now on: a request that htmx sent when it started would lack them.
 document.addEventListener("DOMContentLoaded", () => setTimeout(() => document.dispatchEvent(new CustomEvent("ready"))));
+
+// --- Commands and ids can be copied. Browsers have a clipboard under https and on localhost alone.
+for (const element of navigator.clipboard ? document.querySelectorAll("[data-copy]") : []) {
+  const button = document.createElement("button");
+  Object.assign(button, { type: "button", className: "copy", textContent: "copy" });
+  button.addEventListener("click", () => navigator.clipboard.writeText(element.textContent).then(
+    () => { button.textContent = "copied"; },
+    () => { button.textContent = "not allowed by the browser"; },
+  ));
+  element.after(button);
+}
