@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 from gradebox.schemas import Batch, BatchGrader, BatchState
 
+JSON_LINES = {"Content-Type": "application/x-ndjson"}
+
 
 def batch(done: int = 0, state: BatchState = "running", total: int = 1_000, **errors: int) -> Batch:
     """A batch of one grader."""

@@ -116,8 +116,11 @@ def encode(value: Mapping[str, Any]) -> bytes:
 
 
 def is_answer(response: httpx.Response) -> bool:
-    """Whether this is an answer to a request, and neither an error nor a proxy's page to sign in."""
-    return response.is_success and not response.headers.get("Content-Type", "").startswith("text/html")
+    """Whether this is an answer to a request, and neither an error nor a proxy's page to sign in. The service names the
+    type of each body, which is JSON or lines of it: a thread may be any text, so that a page could be read as threads.
+    """
+    has_body = response.status_code != httpx.codes.NO_CONTENT
+    return response.is_success and (not has_body or "json" in response.headers.get("Content-Type", ""))
 
 
 def refusal(response: httpx.Response) -> GradeboxError:

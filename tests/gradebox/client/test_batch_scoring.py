@@ -21,7 +21,7 @@ def test_an_interrupt_stays_one_while_the_service_is_away(caplog: pytest.LogCapt
     def answer(request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
             raise KeyboardInterrupt
-        return httpx.Response(200, text=batch().model_dump_json())
+        return httpx.Response(200, json=batch().model_dump(mode="json"))
 
     sender = Transport(Rules("http://127.0.0.1:1", "k", 5.0, retry_s=0), httpx.MockTransport(answer))
     with pytest.raises(KeyboardInterrupt):
@@ -35,7 +35,7 @@ def test_a_batch_is_cancelled_if_another_thread_closes_the_client(caplog: pytest
         if request.method == "GET":
             sender.close()
             raise httpx.ReadError("")
-        return httpx.Response(200, text=batch().model_dump_json())
+        return httpx.Response(200, json=batch().model_dump(mode="json"))
 
     sender = Transport(Rules("http://127.0.0.1:1", "k", 5.0, retry_s=0), httpx.MockTransport(answer))
     with pytest.raises(ClientClosed):

@@ -17,6 +17,7 @@ from gradebox.client.rules import Rules
 from gradebox.errors import ConnectionFailed, GradeboxError
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch, BatchGrader
+from tests.gradebox.making import JSON_LINES
 
 GRADERS = ("a@1", "b@2")
 OUTCOMES = [Outcome(index, grader, index / 2, 0.1) for index in range(5) for grader in GRADERS]
@@ -85,7 +86,7 @@ def batch(threads: int, *graders: BatchGrader) -> Batch:
 def test_threads_that_are_cut_off_are_an_error(threads: bytes) -> None:
     def handler(request: httpx.Request) -> httpx.Response:
         is_threads = request.url.path.endswith("/threads")
-        return httpx.Response(200, content=threads if is_threads else stream(OUTCOMES[::2][:2]))
+        return httpx.Response(200, headers=JSON_LINES, content=threads if is_threads else stream(OUTCOMES[::2][:2]))
 
     known = Rules("http://127.0.0.1:8000", "k", 5.0)
     handle = BatchHandle(Transport(known, httpx.MockTransport(handler)), batch(2, BatchGrader(key="a", version=1)))
@@ -151,7 +152,7 @@ def test_outcomes_that_are_missing_are_an_error_and_recorded_scores_count_for_no
     """Those of a batch that is scored again end early, and a proxy may cut off a stream."""
     sent = [*OUTCOMES, Outcome(4, "human@1", 1.0, 0.0)]
     whole = batch(5, BatchGrader(key="a", version=1, weight=1.0), BatchGrader(key="b", version=2, weight=1.0))
-    answers = httpx.MockTransport(lambda _: httpx.Response(200, content=stream(sent)))
+    answers = httpx.MockTransport(lambda _: httpx.Response(200, headers=JSON_LINES, content=stream(sent)))
     handle = BatchHandle(Transport(Rules("http://127.0.0.1:8000", "k", 5.0), answers), whole)
     assert list(handle.outcomes()) == sent
     del sent[7:9]

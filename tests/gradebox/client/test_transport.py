@@ -37,6 +37,7 @@ from gradebox.errors import (
     TooLarge,
     ValidationError,
 )
+from tests.gradebox.making import JSON_LINES
 
 PROJECT = b'{"key": "default", "created_at": "2026-01-01T00:00:00Z"}'
 LIST = grader_calls.list_graders("default")
@@ -112,7 +113,9 @@ def test_an_answer_that_is_not_gradeboxs_says_so(answer: httpx.Response, advice:
         transport(lambda _: answer).send(LIST)
 
 
-SIGN_IN = httpx.Response(200, html="<html>\n<body>Sign in\n")
+_PAGE = "<html>\n<body>Sign in\n"
+SIGN_IN = httpx.Response(200, html=_PAGE)
+UNTYPED, PLAIN = httpx.Response(200, content=_PAGE.encode()), httpx.Response(200, text=_PAGE)
 REVOKE, TWO = access_calls.revoke_key("k"), batch_calls.threads_at("default", "b", [0, 1])
 
 
@@ -120,9 +123,10 @@ REVOKE, TWO = access_calls.revoke_key("k"), batch_calls.threads_at("default", "b
     ("call", "answer"),
     [
         *((call, SIGN_IN) for call in (REVOKE, collection.graders.delete("default", "g"), TWO)),
+        *((TWO, page) for page in (UNTYPED, PLAIN)),  # two lines, as of two threads
         *((REVOKE, httpx.Response(200, content=body)) for body in (b'{"login": true}', b"")),  # as nginx's `return 200`
         *(
-            (TWO, httpx.Response(200, content=body))
+            (TWO, httpx.Response(200, headers=JSON_LINES, content=body))
             for body in (b"", b'{"id":', b'{"id": 1}\n', b'{"id": 1}\n{"id"', b"{}\n{}\n{}\n")
         ),
     ],
@@ -134,8 +138,9 @@ def test_a_page_to_sign_in_or_other_threads_than_were_asked_for_are_no_answer(
         transport(lambda _: answer).send(call)
 
 
-def test_a_page_to_sign_in_has_no_threads() -> None:
-    sender = transport(lambda _: SIGN_IN)
+@pytest.mark.parametrize("page", [SIGN_IN, UNTYPED, PLAIN])
+def test_a_page_to_sign_in_has_no_threads(page: httpx.Response) -> None:
+    sender = transport(lambda _: page)
     with pytest.raises(ConnectionFailed, match="answered 200, but not as gradebox does"):
         next(sender.lines("/threads", SentThreadReader(None)))
 
@@ -184,7 +189,7 @@ def test_compression_is_asked_for_only_across_machines() -> None:
 
         def handler(request: httpx.Request, seen: list[str] = seen) -> httpx.Response:
             seen.append(request.headers["Accept-Encoding"])
-            return httpx.Response(200, content=b"[]")
+            return httpx.Response(200, json=[])
 
         transport(handler, url).send(LIST)
         assert seen[0].startswith(encoding)
@@ -205,12 +210,12 @@ def test_threads_join_the_other_members_of_a_body() -> None:
 
 def failing(*failures: httpx.Response | Exception) -> tuple[Handler, list[int]]:
     """A handler that answers once, fails in these ways, then answers; and a list that grows with each request."""
-    plan: list[httpx.Response | Exception] = [httpx.Response(200, content=b"[]"), *failures]
+    plan: list[httpx.Response | Exception] = [httpx.Response(200, json=[]), *failures]
     count = list[int]()
 
     def handler(_: httpx.Request) -> httpx.Response:
         count.append(1)
-        step = plan[len(count) - 1] if len(count) <= len(plan) else httpx.Response(200, content=b"[]")
+        step = plan[len(count) - 1] if len(count) <= len(plan) else httpx.Response(200, json=[])
         if isinstance(step, Exception):
             raise step
         return step
@@ -407,7 +412,7 @@ def test_the_tries_of_a_stream_that_brings_no_whole_line_have_an_end(pauses: lis
         yield b'{"index":'
         raise httpx.ReadError("reset")
 
-    sender = transport(lambda _: httpx.Response(200, content=part()))
+    sender = transport(lambda _: httpx.Response(200, headers=JSON_LINES, content=part()))
     with pytest.raises(ConnectionFailed, match="broke"):
         next(sender.lines("/outcomes", OutcomeReader(None)))
 
@@ -509,7 +514,7 @@ def test_a_key_that_cannot_be_sent_is_refused_without_being_shown(key: str) -> N
 
 
 def test_a_closed_client_says_that_it_is() -> None:
-    sender = transport(lambda _: httpx.Response(200, content=b"[]"))
+    sender = transport(lambda _: httpx.Response(200, json=[]))
     sender.send(LIST)
     sender.close()
 
@@ -541,7 +546,7 @@ def test_after_an_interrupt_the_next_call_has_new_connections() -> None:
         clients.append(sender._connections.http)
         if len(clients) < 3:
             raise KeyboardInterrupt
-        return httpx.Response(200, content=b"[]")
+        return httpx.Response(200, json=[])
 
     sender = transport(handler)
     with pytest.raises(KeyboardInterrupt):
@@ -553,7 +558,7 @@ def test_after_an_interrupt_the_next_call_has_new_connections() -> None:
 
 
 def test_a_closed_client_that_awaits_says_that_it_is() -> None:
-    sender = AsyncTransport(Rules(URL, "k", 5.0), httpx.MockTransport(lambda _: httpx.Response(200, content=b"[]")))
+    sender = AsyncTransport(Rules(URL, "k", 5.0), httpx.MockTransport(lambda _: httpx.Response(200, json=[])))
 
     async def run() -> None:
         await sender.send(LIST)
@@ -603,7 +608,7 @@ class _Grows(httpx.MockTransport):
 
     def _answered(self, request: httpx.Request) -> httpx.Response:
         self.bodies.append((request.headers["Content-Length"], request.content))
-        return problem(503, "unavailable") if len(self.bodies) == 1 else httpx.Response(200, content=b"{}")
+        return problem(503, "unavailable") if len(self.bodies) == 1 else httpx.Response(200, json={})
 
 
 @pytest.mark.parametrize("awaits", [False, True])
