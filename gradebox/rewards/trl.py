@@ -129,7 +129,8 @@ class RewardPolicy:
 
         Raises:
             ScoreMissing: a score is missing and `missing` is "raise", or all scores are missing. If the grader applies
-                to no completion, this is raised only if it is the trainer's only reward function.
+                to no completion, this is raised only if it is the only reward function of a trainer that may count None
+                as 0.0: to others, it may apply in another process.
         """
         log_metric, log_extra = trainer.get("log_metric"), trainer.get("log_extra")
         for outcome in outcomes:
@@ -147,11 +148,14 @@ class RewardPolicy:
         ]
         if outcomes and all(outcome.score is None for outcome in outcomes):
             failed = next((row for row, outcome in enumerate(outcomes) if outcome.not_applicable is None), None)
-            if failed is not None or _is_alone(log_metric):
+            is_alone, leaves_out = _is_alone(log_metric), _leaves_out(log_metric)
+            if failed is not None or (is_alone and not leaves_out):
                 row = failed or 0
                 error = ScoreMissing(outcomes[row], row)
                 error.add_note("no completion of this step has a score: missing= decides only where another has one")
                 raise error
+            if is_alone:
+                self._log_no_use(outcomes)
         return rewards
 
     def _metrics(self, outcomes: Sequence[Outcome]) -> Iterator[tuple[str, float]]:
@@ -174,6 +178,17 @@ class RewardPolicy:
         for name, values in found.items():
             if values:
                 yield name, sum(values) / len(values)
+
+    def _log_no_use(self, outcomes: Sequence[Outcome]) -> None:
+        if "not_applicable" not in self._reported:
+            self._reported.add("not_applicable")
+            _log.warning(
+                "grader %s applies to none of the %d completions of this process in a step, which then have no reward: "
+                "the trainer leaves them out. Further such steps are not logged; %s/not_applicable_rate counts them",
+                outcomes[0].grader,
+                len(outcomes),
+                self._key,
+            )
 
     def _log_first_of_kind(self, outcome: Outcome) -> None:
         error = outcome.error

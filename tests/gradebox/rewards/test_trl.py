@@ -243,16 +243,24 @@ def test_what_a_grader_does_not_apply_to_has_the_reward_none_where_that_is_no_ze
                 ask(grader.as_trl_reward(missing=missing), "4", "off", **named)
 
 
-def test_a_step_that_a_grader_does_not_apply_to_is_left_to_the_other_rewards(
-    monkeypatch: pytest.MonkeyPatch, grader: GraderHandle
+def test_a_step_that_a_grader_does_not_apply_to_is_left_to_the_other_rewards_and_processes(
+    monkeypatch: pytest.MonkeyPatch, grader: GraderHandle, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(trl, "version", lambda _name: "1.16.0")
     alone, beside = (trainer("trl.trainer.grpo_trainer", number).log_metric for number in (1, 2))
     assert ask(grader.as_trl_reward(), "off", "off", log_metric=beside) == [None, None]
+    assert not caplog.messages
+    reward = grader.as_trl_reward()
+    for _ in range(2):
+        assert ask(reward, "off", "off", log_metric=alone) == [None, None]
+    (said,) = caplog.messages
+    assert f"grader {grader.key}@1 applies to none of the 2 completions" in said
+    for log_metric in (alone, beside):
+        with pytest.raises(gradebox.ScoreMissing, match="no answer at all"):
+            ask(grader.as_trl_reward(missing="none"), "off", "bad", log_metric=log_metric)
+    monkeypatch.setattr(trl, "version", lambda _name: "1.5.0")  # None counts as 0.0
     with pytest.raises(gradebox.ScoreMissing, match="it does not apply: nothing to compare"):
-        ask(grader.as_trl_reward(), "off", "off", log_metric=alone)
-    with pytest.raises(gradebox.ScoreMissing, match="no answer at all"):
-        ask(grader.as_trl_reward(missing="none"), "off", "bad", log_metric=beside)
+        ask(grader.as_trl_reward(missing="none"), "off", "off", log_metric=alone)
 
 
 def test_what_a_grader_does_not_apply_to_is_no_error_in_the_metrics(grader: GraderHandle) -> None:
