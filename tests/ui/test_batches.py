@@ -501,6 +501,22 @@ def test_rows_that_are_left_out_of_numbers_are_counted(browse: httpx.Client, cli
     assert errors.partition("<h2>Outcomes")[0].count("&#39;missing&#39;") == 1
 
 
+def test_batches_of_other_threads_are_not_compared(browse: httpx.Client, client: httpx.Client) -> None:
+    create(client, "exact")
+    a, b = (
+        client.post(
+            f"{PROJECT}/batches", json={"graders": [{"key": "exact"}], "threads": [{"id": name, "completion": "4"}]}
+        ).json()["id"]
+        for name in ("x", "y")
+    )
+    finished(client, a)
+    finished(client, b)
+    shown = browse.get(f"/ui/projects/default/compare?a={a}&b={b}").text
+    assert f"Nothing is compared: the rows of batch {a} have other ids than those of {b}" in shown
+    for claim in ("The mean of the second", "0 the same", "flipped"):
+        assert claim not in shown
+
+
 def test_a_weighted_sum_of_means_of_other_completions_says_so(browse: httpx.Client, client: httpx.Client) -> None:
     create(client, "mixed", MIXED)
     create(client, "long", "async def grade(thread):\n    return len(thread.completion())\n")
