@@ -45,5 +45,6 @@ class StartTrouble:
         if self._ended_by:
             return f"the thread that starts sandboxes has ended: {self._ended_by}"
         if self._why:
-            return f"no sandbox could be started for {monotonic() - self._since:.0f} s: {self._why}"
+            seconds = round(monotonic() - self._since)
+            return f"no sandbox could be started{f' for {seconds} s' if seconds else ''}: {self._why}"
         return None

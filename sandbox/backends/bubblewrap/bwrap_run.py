@@ -25,6 +25,7 @@ from sandbox.image import Image
 START_S = 10.0  # for any process that is started here
 _START_MS = START_S * 1000
 _LAST_S = 1.0  # for bubblewrap to exit once it has nothing left to wait for
+_EXIT_S = 0.05  # from the end of bubblewrap's pipes to its exit
 _LOOK_S = 0.0003  # between two checks of a step that takes about 1 ms
 _MOUNT_NULL = 'mount --bind /dev/null /dev/null && mount -o remount,bind,ro /dev/null && exec "$@"'
 _NO_CAPABILITIES = f"\nCapEff:\t{0:016x}\n"
@@ -132,9 +133,24 @@ class BwrapRun(FirstProcess):
 
     def failed(self) -> InfrastructureError:
         """Ends everything. Returns an error with bubblewrap's error output and advice on it."""
+        how = self._how_it_ended()  # before it is ended here
         text = self._end().decode("utf-8", "replace").strip()[:500]
-        complaint = f"{text}.{_advice(text)}" if text else "bubblewrap did not answer in time"
+        complaint = f"{text}.{_advice(text)}" if text else f"bubblewrap {how}"
         return InfrastructureError(f"a sandbox could not be started: {complaint}")
+
+    def _how_it_ended(self) -> str:
+        """What ended bubblewrap, which exits with 128 and the number of the signal that ended its first process."""
+        until = time.monotonic() + _EXIT_S
+        while (found := os.waitid(os.P_PID, self.bubblewrap.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is None:
+            if time.monotonic() > until:
+                return "did not answer in time"
+            time.sleep(_LOOK_S)
+        number = found.si_status if found.si_code != os.CLD_EXITED else found.si_status - 128
+        if number <= 0:
+            return f"ended with status {found.si_status}, and did not say why"
+        if number != signal.SIGKILL:
+            return f"was ended by signal {number}"
+        return "was ended by SIGKILL, as by the kernel if memory runs out: see the kernel's log (`dmesg`)"
 
     def end(self) -> None:
         """Ends the first process, all others in its namespace, and bubblewrap. May be called twice."""

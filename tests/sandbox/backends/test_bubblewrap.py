@@ -658,7 +658,7 @@ def test_one_that_cannot_be_held_is_not_left(has_ended: bool, zygote: bool, monk
         with monkeypatch.context() as patch:
             patch.setattr(os, "pidfd_open", opened)
             for _ in range(3):
-                with pytest.raises(InfrastructureError, match="bubblewrap did not answer" if has_ended else "no room"):
+                with pytest.raises(InfrastructureError, match="ended by SIGKILL" if has_ended else "no room"):
                     made.start()
         assert _open_here() == before
         eventually(lambda: _using(size) == [], 8.0)
@@ -671,10 +671,22 @@ def test_one_that_was_never_reported_is_not_left(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(bwrap_run, "_LAST_S", 0.05)
     ours, stdin = socket.socketpair()
     with ours:
-        with stdin, pytest.raises(InfrastructureError, match="did not answer"):
+        with stdin, pytest.raises(InfrastructureError, match="bubblewrap was ended by SIGKILL, as by the kernel"):
             BwrapRun([sys.executable, "-c", killed], (), stdin)
         ours.settimeout(5.0)
         assert ours.recv(1) == b""  # whatever had the other end has ended
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("exit 3", "ended with status 3"), ("exec sleep 60", "did not answer in time"), ("echo why >&2", "why\\.")],
+)
+def test_what_ended_one_at_its_start_is_told(command: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bwrap_run, "_START_MS", 50)
+    monkeypatch.setattr(bwrap_run, "_LAST_S", 0.05)
+    ours, stdin = socket.socketpair()
+    with ours, stdin, pytest.raises(InfrastructureError, match=said):
+        BwrapRun(["sh", "-c", command], (), stdin)
 
 
 def test_one_whose_service_was_killed_before_the_report_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -222,7 +222,7 @@ def test_closing_leaves_no_process() -> None:
 def test_a_backend_that_starts_nothing_is_told_and_heals(error: Exception, warm: int) -> None:
     with counted(error, warm_sandboxes=warm, most_sandboxes=2) as (backend, pool):
         began = time.monotonic()
-        with pytest.raises(InfrastructureError, match=r"no sandbox could be started for 0 s: .*no more processes"):
+        with pytest.raises(InfrastructureError, match=r"no sandbox could be started: .*no more processes"):
             grade(pool, source(1))
         assert time.monotonic() - began < 20  # a pool waits for a sandbox for up to a minute
         assert "no more processes" in str(pool.trouble())
