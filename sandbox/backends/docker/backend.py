@@ -120,9 +120,22 @@ class DockerSandbox:
 
     def _kills_reported(self) -> int:
         time.sleep(_TOLD_S)
-        wanted = {"container": self.name, "event": "oom"}
+        return len(self._events("oom"))
+
+    def _events(self, kind: str) -> list[dict[str, Any]]:
+        wanted = {"container": self.name, "event": kind}
         until: Any = f"{time.time():.9f}"  # not whole seconds as in the stubs: the engine would wait for those
-        return sum(1 for _ in self._client.events(since=self._since, until=until, filters=wanted))
+        return list(self._client.events(since=self._since, until=until, filters=wanted, decode=True))
+
+    def how_it_ended(self) -> str:
+        """A sentence to be added to a message. Empty if it runs, or the engine does not answer. The engine has removed
+        a container that ended, but has the event.
+        """
+        with suppress(DockerException, RequestException):
+            for event in self._events("die"):
+                status = int(event["Actor"]["Attributes"]["exitCode"])
+                return f". It ended with status {status}" + (f", by signal {status - 128}" if status > 128 else "")
+        return ""
 
     def end(self) -> None:
         """Kills everything inside, and has the container removed."""
@@ -239,6 +252,10 @@ class Docker:
                 sandbox.take_channel(listener.accept(sandbox.pid, _CONNECT_S))
             elif stream is not None:
                 sandbox.take_channel(stream)
+        except InfrastructureError as error:
+            how = sandbox.how_it_ended()
+            sandbox.end()
+            raise InfrastructureError(f"{error}{how}") from error
         except BaseException:
             sandbox.end()
             raise

@@ -21,6 +21,7 @@ from requests.exceptions import ReadTimeout
 from sandbox import image
 from sandbox.backend_choice import prove
 from sandbox.backends.docker import Docker, backend, channel, images, leftovers, policy
+from sandbox.backends.docker.backend import DockerSandbox
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.grading.session import Session
 from sandbox.kernel import hard_limits
@@ -43,6 +44,18 @@ def made() -> Iterator[Docker]:
 def _known(made: Docker, **filters: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = made.client.containers(all=True, filters=filters)
     return found
+
+
+def test_a_container_that_is_killed_at_its_start_is_told(made: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(sandbox: DockerSandbox, _container: str, _pid: int) -> None:
+        made.client.kill(sandbox.name)
+        made.client.wait(sandbox.name)
+
+    monkeypatch.setattr(backend, "_CONNECT_S", 0.1)
+    monkeypatch.setattr(DockerSandbox, "hold", killed)
+    with pytest.raises(InfrastructureError, match=r"did not connect .*\. It ended with status 137, by signal 9$"):
+        made.start()
+    assert not _known(made, label=f"{leftovers.OWNER}={leftovers.labels()[leftovers.OWNER]}")
 
 
 def test_the_engine_is_told_of_every_layer(made: Docker) -> None:
