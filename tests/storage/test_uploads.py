@@ -1,5 +1,7 @@
 import time
+from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -59,6 +61,7 @@ def test_what_a_project_uploads_at_once_is_held_to_its_quota(
     redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("storage.uploads._CHECK_BYTES", 1)
+    monkeypatch.setattr("storage.uploads._ASK_BYTES", 1)
     monkeypatch.setattr(store.backlog, "_quotas", Quotas(spool_bytes=100))
     first, second, other = Upload(store, project="a"), Upload(store, project="a"), Upload(store, project="b")
     line = b"x" * 59 + b"\n"
@@ -75,3 +78,25 @@ def test_what_a_project_uploads_at_once_is_held_to_its_quota(
     assert store.underway.add("a", 0) == 0
     other.abandon()
     assert store.underway.add("b", 0) == 0
+
+
+def test_redis_is_asked_for_the_quota_once_in_many_pieces(
+    redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked() -> int:
+        stats: Any = redis.info("commandstats")
+        return int(stats.get("cmdstat_hget", {}).get("calls", 0))
+
+    monkeypatch.setattr("storage.uploads._CHECK_BYTES", 1)
+    monkeypatch.setattr("storage.uploads._ASK_BYTES", 100)
+    monkeypatch.setattr(store.backlog, "_quotas", Quotas(spool_bytes=1000))
+    uploads = [Upload(store, project="a") for _ in range(3)]
+    before, written = asked(), 0
+    with pytest.raises(QuotaExceeded):
+        for upload in cycle(uploads):
+            upload.write(b"{       }\n")
+            written += 10
+    assert 1000 < written < 1000 + 100 + len(uploads) * 20  # what each wrote last is counted at its next write
+    assert asked() - before <= 11
+    for upload in uploads:
+        upload.abandon()
