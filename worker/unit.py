@@ -87,7 +87,7 @@ def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: UnitW
         unit = _Unit(context.store, cache, lease, watch, scorer, chunk)
         kept, outcomes = unit.kept()
         before = len(outcomes)
-        reason = _why_given_up(context.store, lease, plan.project)
+        reason = _why_given_up(context.store, cache, lease, plan.project)
         if lease.earlier:
             rest = unit.score_again(outcomes, reason)
             if rest is None:
@@ -108,11 +108,11 @@ def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: UnitW
     return Scored(lease, number, plan.project, scorer.key, scorer.label, kept + new, done, counted, seconds, whole)
 
 
-def _why_given_up(store: Store, lease: Lease, project: str) -> str | None:
+def _why_given_up(store: Store, cache: GraderCache, lease: Lease, project: str) -> str | None:
     """The error message for the outcomes of a unit that is given up; None if the unit is to be scored."""
     if lease.tries > store.leases.attempts:
         return _TRIED.format(tries=store.leases.attempts)
-    return None if store.backlog.has_room(project) else _NO_ROOM
+    return None if cache.has_room(project) else _NO_ROOM
 
 
 @dataclass(frozen=True)

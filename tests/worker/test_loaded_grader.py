@@ -1,13 +1,16 @@
 """Tests of what a worker keeps between units."""
 
+import time
 from typing import cast
 
 import pytest
+from redis import Redis
 
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import FeedbackOf
 from models.asks.asker import Asker
 from sandbox.pool.pool import Pool
+from storage import redis_keys
 from storage.batches import feedback
 from storage.store import Store
 from tests.storage.making import accept, claim, finish_all
@@ -43,3 +46,17 @@ def test_feedback_that_is_retried_is_scored_by_a_worker_that_knows_the_first_pla
             loaded = cache.load(lease, plan.scorers[0])
             store.leases.release(lease)
         assert loaded is not None and loaded.asks
+
+
+def test_whether_a_project_has_room_is_asked_once_a_second(
+    store: Store, context: WorkerContext, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with GraderCache(store, context.pool) as cache:
+        for stored, found in ((1 << 60, False), (0, True), (1 << 60, True)):  # only that there is room is kept
+            redis.hset(redis_keys.STORED, "default", stored)
+            assert cache.has_room("default") == found
+        redis.hset(redis_keys.STORED, "other", 1 << 60)
+        assert not cache.has_room("other")
+        later = time.monotonic() + 1
+        monkeypatch.setattr("worker.loaded_grader.monotonic", lambda: later)
+        assert not cache.has_room("default")
