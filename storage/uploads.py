@@ -16,6 +16,8 @@ from storage.spool.chunks import (
     ASKING_CHUNK_LINES,
     ASKING_GROUP_CHUNK_LINES,
     CHUNK_LINES,
+    FAST_CHUNK_LINES,
+    FAST_LINE_MS,
     GROUP_CHUNK_LINES,
     Chunk,
     Cutter,
@@ -155,8 +157,10 @@ class Upload(SpoolUpload):
         self.batch_id = self.id
         if lane == "asking":
             chunk_lines = ASKING_GROUP_CHUNK_LINES if groups else ASKING_CHUNK_LINES
+        elif groups:
+            chunk_lines = GROUP_CHUNK_LINES
         else:
-            chunk_lines = GROUP_CHUNK_LINES if groups else CHUNK_LINES
+            chunk_lines = FAST_CHUNK_LINES if 0 < line_ms <= FAST_LINE_MS else CHUNK_LINES
         self._cutter = Cutter(line_bytes=line_bytes, chunk_lines=chunk_lines, line_ms=line_ms)
 
     def write(self, *pieces: bytes | bytearray) -> None:

@@ -8,6 +8,8 @@ from gradebox.limits import LINE_BYTES
 from storage.errors import Refused, TooLarge
 
 CHUNK_LINES = 1000
+FAST_CHUNK_LINES = 2000  # for graders that probably take at most FAST_LINE_MS: each chunk costs 0.5 ms of CPU
+FAST_LINE_MS = 1.0
 FIRST_CHUNK_LINES = 200  # chunks grow with the batch, so that a few hundred threads keep several workers busy
 FAST_PART = 4  # a later chunk is at most this part of the lines before it
 SLOW_PART = 16
@@ -15,7 +17,7 @@ SLOW_CHUNK_MS = 2000.0  # what a first chunk may take in the test run's time: mo
 ASKING_CHUNK_LINES = 100  # for graders that ask: each line may wait for a model for minutes
 GROUP_CHUNK_LINES = 100  # for groups: each line has many completions, and its outcome contains their scores
 ASKING_GROUP_CHUNK_LINES = 20  # for both: a worker holds the outcomes of many such chunks, of up to 4 MB each
-CHUNK_BYTES = 2 * 1024 * 1024  # a chunk ends with the first line that reaches this size
+CHUNK_BYTES = 7 * 512 * 1024  # a chunk ends with the first line that reaches this size; sandboxes share 4 MiB
 BATCH_LINES = 1_000_000
 BATCH_BYTES = 4 * 1024**3
 

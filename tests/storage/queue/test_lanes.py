@@ -60,19 +60,21 @@ def test_nothing_is_left_of_a_batch_that_ends(store: Store, redis: Redis, end: s
     assert not redis.exists(redis_keys.WAITING, redis_keys.ACTIVE, redis_keys.SOURCES)
 
 
-def test_chunks_of_graders_that_ask_and_of_groups_are_small(store: Store) -> None:
-    cases: list[tuple[Lane, bool, int]] = [
-        ("asking", False, ASKING_CHUNK_LINES),
-        ("", True, GROUP_CHUNK_LINES),
-        ("asking", True, ASKING_GROUP_CHUNK_LINES),
-        ("", False, 1000),
+def test_chunks_are_large_for_fast_graders_and_small_for_those_that_ask_or_take_groups(store: Store) -> None:
+    cases: list[tuple[Lane, bool, float, int]] = [
+        ("asking", False, 0.0, ASKING_CHUNK_LINES),
+        ("", True, 0.1, GROUP_CHUNK_LINES),
+        ("asking", True, 0.0, ASKING_GROUP_CHUNK_LINES),
+        ("", False, 0.0, 1000),
+        ("", False, 1.1, 1000),
+        ("", False, 0.1, 2000),
     ]
-    for lane, groups, most in cases:
-        upload = Upload(store, project="default", lane=lane, groups=groups)
-        upload.write(b"".join(map(line, range(5000))))
+    for lane, groups, line_ms, most in cases:
+        upload = Upload(store, project="default", lane=lane, groups=groups, line_ms=line_ms)
+        upload.write(b"".join(map(line, range(12_000))))
         chunks = upload.finish()
-        assert max(chunk.lines for chunk in chunks) <= most
-        assert sum(chunk.lines for chunk in chunks) == 5000
+        assert max(chunk.lines for chunk in chunks) == most
+        assert sum(chunk.lines for chunk in chunks) == 12_000
         store.orphan_files.condemn(upload.batch_id)
 
 

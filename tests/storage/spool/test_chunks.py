@@ -5,6 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sandbox.guest.child import shared_records
+from sandbox.guest.protocol.chunk import SHARED_BYTES
 from storage.errors import Refused, TooLarge
 from storage.spool import chunks
 from storage.spool.chunks import Chunk, Cutter, holding, pack, unpack
@@ -40,6 +42,11 @@ def test_lines_that_take_long_are_in_small_chunks(line_ms: float, first: int) ->
     assert max(found) == 1000
     assert sum(found) == 20_000
     assert len(found) < 250
+
+
+def test_a_chunk_fits_into_the_memory_that_sandboxes_share() -> None:
+    assert chunks.CHUNK_BYTES + 512 * 1024 <= SHARED_BYTES  # its last line may pass the bound
+    assert chunks.FAST_CHUNK_LINES <= shared_records.MOST
 
 
 def test_a_line_that_is_too_long_is_named_before_it_ends() -> None:
