@@ -11,9 +11,10 @@ from api.access.callers import watched
 from api.http import openapi
 from api.http.routers import project_router
 from api.intake import bodies
-from api.routes.registered_servers import NewServer, ServerChanges, Url, allowed, given, trials
-from api.services import Served
+from api.routes.registered_servers import NewServer, ServerChanges, Url, allowed, as_new, given, trials
+from api.services import Served, Services
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
+from storage.errors import NotFound
 from storage.models.endpoints import EndpointChanges
 
 router = project_router("endpoints", "/endpoints")
@@ -34,9 +35,7 @@ class ChangesOfEndpoint(ServerChanges, kw_only=True, forbid_unknown_fields=True)
 @router.post("", status_code=201, openapi_extra=openapi.body(NewEndpoint))
 async def create(request: Request, services: Served, project: ManagesIn) -> ProjectEndpoint:
     """Create an endpoint. It is not contacted yet: use the test. Its API key is stored encrypted and never returned."""
-    new = given(await bodies.read_json(request, NewEndpoint))
-    new["url"] = await run_sync(allowed, services, new["url"])
-    return await run_sync(partial(services.store.endpoints.create, project, **new))
+    return await _create(services, project, await bodies.read_json(request, NewEndpoint))
 
 
 @router.get("")
@@ -54,7 +53,26 @@ def get(services: Served, project: InProject, key: str) -> ProjectEndpoint:
 @router.patch("/{key}", openapi_extra=openapi.body(ChangesOfEndpoint))
 async def update(request: Request, services: Served, project: ManagesIn, key: str) -> ProjectEndpoint:
     """Change the given fields. A new URL needs the API key again, because the key was given for the old URL."""
+    return await _update(services, project, key, await bodies.read_json(request, ChangesOfEndpoint))
+
+
+@router.put("/{key}", openapi_extra=openapi.body(ChangesOfEndpoint))
+async def put(request: Request, services: Served, project: ManagesIn, key: str) -> ProjectEndpoint:
+    """Change the given fields of an endpoint, or create it if there is none."""
     new = await bodies.read_json(request, ChangesOfEndpoint)
+    try:
+        return await _update(services, project, key, new)
+    except NotFound:
+        return await _create(services, project, as_new(key, new, NewEndpoint))
+
+
+async def _create(services: Services, project: str, new: NewEndpoint) -> ProjectEndpoint:
+    fields = given(new)
+    fields["url"] = await run_sync(allowed, services, new.url)
+    return await run_sync(partial(services.store.endpoints.create, project, **fields))
+
+
+async def _update(services: Services, project: str, key: str, new: ChangesOfEndpoint) -> ProjectEndpoint:
     await run_sync(services.store.endpoints.get, project, key)  # a missing endpoint is a 404, whatever the changes
     changes = cast(EndpointChanges, given(new))
     if "url" in changes:

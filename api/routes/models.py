@@ -14,9 +14,10 @@ from api.http import openapi
 from api.http.routers import project_router
 from api.intake import bodies
 from api.intake.budget_fields import Currency
-from api.routes.registered_servers import NewServer, PerMinute, ServerChanges, Url, allowed, given, trials
-from api.services import Served
+from api.routes.registered_servers import NewServer, PerMinute, ServerChanges, Url, allowed, as_new, given, trials
+from api.services import Served, Services
 from gradebox.schemas import ModelDefaults, ModelFault, ModelTrial, Price, ProjectModel
+from storage.errors import NotFound
 from storage.models.models import Changes
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
@@ -67,9 +68,7 @@ class ModelChanges(ServerChanges, kw_only=True, forbid_unknown_fields=True):
 @router.post("", status_code=201, openapi_extra=openapi.body(NewModel))
 async def create(request: Request, services: Served, project: ManagesIn) -> ProjectModel:
     """Create a model. It is not contacted yet: use the test. Its API key is stored encrypted and never returned."""
-    new = _given(await bodies.read_json(request, NewModel))
-    new["base_url"] = await run_sync(allowed, services, new["base_url"])
-    return await run_sync(partial(services.store.models.create, project, **new))
+    return await _create(services, project, await bodies.read_json(request, NewModel))
 
 
 @router.get("")
@@ -87,7 +86,26 @@ def get(services: Served, project: InProject, key: str) -> ProjectModel:
 @router.patch("/{key}", openapi_extra=openapi.body(ModelChanges))
 async def update(request: Request, services: Served, project: ManagesIn, key: str) -> ProjectModel:
     """Change the given fields. A new base URL needs the API key again, because the key was given for the old one."""
+    return await _update(services, project, key, await bodies.read_json(request, ModelChanges))
+
+
+@router.put("/{key}", openapi_extra=openapi.body(ModelChanges))
+async def put(request: Request, services: Served, project: ManagesIn, key: str) -> ProjectModel:
+    """Change the given fields of a model, or create it if there is none."""
     new = await bodies.read_json(request, ModelChanges)
+    try:
+        return await _update(services, project, key, new)
+    except NotFound:
+        return await _create(services, project, as_new(key, new, NewModel))
+
+
+async def _create(services: Services, project: str, new: NewModel) -> ProjectModel:
+    fields = _given(new)
+    fields["base_url"] = await run_sync(allowed, services, new.base_url)
+    return await run_sync(partial(services.store.models.create, project, **fields))
+
+
+async def _update(services: Services, project: str, key: str, new: ModelChanges) -> ProjectModel:
     await run_sync(services.store.models.get, project, key)  # a missing model is a 404, whatever the changes
     changes = cast(Changes, _given(new))
     if "base_url" in changes:

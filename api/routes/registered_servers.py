@@ -2,13 +2,14 @@
 
 from importlib import import_module
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from anyio.to_thread import run_sync
 from msgspec.structs import asdict
 
 from api.http.problems import ProblemError, invalid
+from api.intake import bodies
 from api.intake.source_upload import Key
 from api.services import Services
 from models.errors import AddressError
@@ -17,6 +18,7 @@ from storage.models.registry import MAX_CONCURRENCY
 
 TIMEOUT_S = 120.0
 
+New = TypeVar("New", bound="NewServer")
 Url = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 Secret = Annotated[
     str,
@@ -50,6 +52,11 @@ def given(new: NewServer | ServerChanges) -> dict[str, Any]:
     """Returns the members that are not None. A limit of 0 a minute becomes None."""
     found = {name: value for name, value in asdict(new).items() if value is not None}
     return {name: value or None if name.endswith("_per_minute") else value for name, value in found.items()}
+
+
+def as_new(key: str, new: ServerChanges, kind: type[New]) -> New:
+    """Returns the changes as a new server. Raises ProblemError if they lack something, or the key is invalid."""
+    return bodies.convert({"key": key, **{name: of for name, of in asdict(new).items() if of is not None}}, kind)
 
 
 def allowed(services: Services, url: str) -> str:

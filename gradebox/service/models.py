@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gradebox.errors import CannotServe, Conflict, GradeboxError
+from gradebox.errors import CannotServe, GradeboxError
 from gradebox.key_file import KEY_FILE
 
 if TYPE_CHECKING:
@@ -31,10 +31,7 @@ class Served:
     def register(self, client: "Client") -> None:
         """Registers it, or updates the existing one with its key."""
         registered: Any = client.models if self.kind == "model" else client.endpoints
-        try:
-            registered.create(self.key, api_key=self.api_key, **self.settings)
-        except Conflict:
-            registered.update(self.key, api_key=self.api_key, **self.settings)
+        registered.put(self.key, api_key=self.api_key, **self.settings)
 
 
 def read_model(text: str, environment: Mapping[str, str]) -> Served:

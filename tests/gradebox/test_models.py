@@ -27,7 +27,7 @@ def test_models_of_a_service(tmp_path: Path) -> None:
             trial = client.models.test("small-judge")
             assert (trial.passed, trial.structured_output, trial.logprobs) == (True, True, True), trial
 
-            client.models.create(
+            client.models.put(
                 "echo", base_url=echo.base_url, model="m", api_key=OTHER, defaults=ModelDefaults(temperature=0)
             )
             error = client.models.test("echo").error
@@ -46,8 +46,9 @@ def test_models_of_a_service(tmp_path: Path) -> None:
             endpoint = client.endpoints.get("my-reward")
             assert (endpoint.url, endpoint.has_api_key, endpoint.max_concurrency) == (server.base_url, True, 16)
             assert client.endpoints.test("my-reward").reward == 0.5
-            refused = client.endpoints.create("echo", url=echo.base_url, api_key=OTHER, requests_per_minute=60)
+            refused = client.endpoints.put("echo", url=echo.base_url, api_key=OTHER, requests_per_minute=60)
             assert refused.requests_per_minute == 60
+            assert client.endpoints.put("echo", url=echo.base_url).has_api_key
             fault = client.endpoints.test("echo").error
             assert fault is not None and OTHER not in fault.message
             with pytest.raises(Conflict):

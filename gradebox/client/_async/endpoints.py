@@ -1,7 +1,10 @@
 """The endpoints of a project: reward servers that a user registers."""
 
+from typing import Unpack
+
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.calls import collection, server_calls
+from gradebox.client.calls.server_calls import EndpointFields, EndpointOptions
 from gradebox.client.versions import check_key
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
 
@@ -13,50 +16,37 @@ class AsyncEndpoints:
         self._transport = transport
         self._project = project
 
-    async def create(
-        self,
-        key: str,
-        *,
-        url: str,
-        api_key: str | None = None,
-        timeout_s: float | None = None,
-        max_concurrency: int | None = None,
-        requests_per_minute: int | None = None,
-    ) -> ProjectEndpoint:
+    async def create(self, key: str, *, url: str, **options: Unpack[EndpointOptions]) -> ProjectEndpoint:
         """Registers a reward server that answers `POST {url}/score`. The service sends it no request yet.
 
         Args:
             key: the key of the endpoint in the project.
             url: the URL of the server.
-            api_key: the API key to send. The service stores it encrypted and never returns it.
-            timeout_s: seconds for one whole reply.
-            max_concurrency: how many requests may run at once, 16 by default.
-            requests_per_minute: a limit on the request rate.
+            options: `api_key` is stored encrypted and never returned. `timeout_s` seconds for one whole reply.
+                `max_concurrency` requests may run at once, 16 by default. `requests_per_minute` limits the rate.
 
         Raises:
             Conflict: the key is taken.
             NotAllowed: the operator does not allow this host.
         """
         check_key(key)
-        fields = server_calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
-        return await self._transport.send(collection.endpoints.create(self._project, {"key": key, **fields}))
+        return await self._transport.send(
+            collection.endpoints.create(self._project, {"key": key, "url": url, **options})
+        )
 
-    async def update(
-        self,
-        key: str,
-        *,
-        url: str | None = None,
-        api_key: str | None = None,
-        timeout_s: float | None = None,
-        max_concurrency: int | None = None,
-        requests_per_minute: int | None = None,
-    ) -> ProjectEndpoint:
+    async def put(self, key: str, *, url: str, **options: Unpack[EndpointOptions]) -> ProjectEndpoint:
+        """Registers an endpoint, or changes the settings that are given if there is one with this key: for code that
+        runs again. Arguments and errors are those of `create` and `update`.
+        """
+        check_key(key)
+        return await self._transport.send(collection.endpoints.put(self._project, key, {"url": url, **options}))
+
+    async def update(self, key: str, **fields: Unpack[EndpointFields]) -> ProjectEndpoint:
         """Changes the given settings. An empty `api_key` removes the key, and a rate of 0 removes the limit.
 
         Raises:
             Conflict: the URL changes, and the API key is not given again.
         """
-        fields = server_calls.endpoint_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
         return await self._transport.send(collection.endpoints.patch(self._project, key, fields))
 
     async def test(self, key: str) -> EndpointTrial:

@@ -1,12 +1,12 @@
 """The models of a project: servers of chat completions that a user registers."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Unpack
 
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.calls import collection, server_calls
+from gradebox.client.calls.server_calls import ModelFields, ModelOptions, model_body
 from gradebox.client.versions import check_key
-from gradebox.schemas import ModelDefaults, ModelTrial, Price, ProjectModel
+from gradebox.schemas import ModelTrial, ProjectModel
 
 
 class AsyncModels:
@@ -16,60 +16,35 @@ class AsyncModels:
         self._transport = transport
         self._project = project
 
-    async def create(
-        self,
-        key: str,
-        *,
-        base_url: str,
-        model: str,
-        api_key: str | None = None,
-        defaults: ModelDefaults | Mapping[str, Any] | None = None,
-        timeout_s: float | None = None,
-        max_concurrency: int | None = None,
-        requests_per_minute: int | None = None,
-        tokens_per_minute: int | None = None,
-        price: Price | Mapping[str, Any] | None = None,
-        keep_replies: bool | None = None,
-    ) -> ProjectModel:
+    async def create(self, key: str, *, base_url: str, model: str, **options: Unpack[ModelOptions]) -> ProjectModel:
         """Registers a model of an OpenAI-compatible server. The service sends it no request yet.
 
         Args:
             key: the key of the model in the project.
             base_url: the base URL of the server, such as `https://api.openai.com/v1`.
             model: the name of the model on that server.
-            api_key: the API key to send. The service stores it encrypted and never returns it.
-            defaults: parameters that are sent with each request.
-            timeout_s: seconds for one whole reply.
-            max_concurrency: how many requests may run at once, 16 by default.
-            requests_per_minute: a limit on the request rate.
-            tokens_per_minute: a limit on the rate of input and output tokens.
-            price: the price of a million tokens.
-            keep_replies: whether replies are kept and reused for equal requests.
+            options: `api_key` is stored encrypted and never returned. `timeout_s` seconds for one whole reply.
+                `max_concurrency` requests may run at once, 16 by default. `requests_per_minute` and
+                `tokens_per_minute` limit the rates. `defaults` are sent with each request. `price` is that of a million
+                tokens. `keep_replies` says whether replies are kept and reused for equal requests.
 
         Raises:
             Conflict: the key is taken.
             NotAllowed: the operator does not allow this host.
         """
         check_key(key)
-        limits = server_calls.model_limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
-        fields = {"key": key, **server_calls.model_fields(base_url, model, api_key, defaults, timeout_s), **limits}
+        fields = {"key": key, **model_body({"base_url": base_url, "model": model, **options})}
         return await self._transport.send(collection.models.create(self._project, fields))
 
-    async def update(
-        self,
-        key: str,
-        *,
-        base_url: str | None = None,
-        model: str | None = None,
-        api_key: str | None = None,
-        defaults: ModelDefaults | Mapping[str, Any] | None = None,
-        timeout_s: float | None = None,
-        max_concurrency: int | None = None,
-        requests_per_minute: int | None = None,
-        tokens_per_minute: int | None = None,
-        price: Price | Mapping[str, Any] | None = None,
-        keep_replies: bool | None = None,
-    ) -> ProjectModel:
+    async def put(self, key: str, *, base_url: str, model: str, **options: Unpack[ModelOptions]) -> ProjectModel:
+        """Registers a model, or changes the settings that are given if there is one with this key: for code that runs
+        again. Arguments and errors are those of `create` and `update`.
+        """
+        check_key(key)
+        fields = model_body({"base_url": base_url, "model": model, **options})
+        return await self._transport.send(collection.models.put(self._project, key, fields))
+
+    async def update(self, key: str, **fields: Unpack[ModelFields]) -> ProjectModel:
         """Changes the given settings. An empty `api_key` removes the key, and a rate of 0 removes the limit.
 
         `defaults` replace all current defaults.
@@ -77,9 +52,7 @@ class AsyncModels:
         Raises:
             Conflict: the base URL changes, and the API key is not given again.
         """
-        limits = server_calls.model_limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
-        fields = {**server_calls.model_fields(base_url, model, api_key, defaults, timeout_s), **limits}
-        return await self._transport.send(collection.models.patch(self._project, key, fields))
+        return await self._transport.send(collection.models.patch(self._project, key, model_body(fields)))
 
     async def test(self, key: str) -> ModelTrial:
         """Tests with three small requests whether the model answers and what its server supports.

@@ -27,6 +27,10 @@ class Collection(Generic[T]):
         """Creates one."""
         return Call("POST", path_of(project, self._name), self._read, body=encode(fields), idempotent=False)
 
+    def put(self, project: str, key: str, fields: Mapping[str, Any]) -> Call[T]:
+        """Changes fields of one, or creates it."""
+        return Call("PUT", path_of(project, self._name, key), self._read, body=encode(fields))
+
     def patch(self, project: str, key: str, fields: Mapping[str, Any]) -> Call[T]:
         """Changes fields of one."""
         return Call("PATCH", path_of(project, self._name, key), self._read, body=encode(fields))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypedDict
 
 from gradebox.client.calls.call import Call, encode, nothing
 from gradebox.client.calls.paths import path_of, query
@@ -19,6 +19,48 @@ from gradebox.schemas import (
 
 DATA_S = 60.0  # to inspect a zip file, including the wait for other requests
 _MODEL_WAIT_S = 60.0  # to wait for other requests before the test of a model or endpoint
+
+
+class EndpointOptions(TypedDict, total=False):
+    """The settings of an endpoint or a model that have a default. Those that are None are not sent."""
+
+    api_key: str | None
+    """The API key to send. The service stores it encrypted and never returns it; an empty one removes it."""
+    timeout_s: float | None
+    """Seconds for one whole reply."""
+    max_concurrency: int | None
+    """How many requests may run at once, 16 by default."""
+    requests_per_minute: int | None
+    """A limit on the request rate; 0 removes it."""
+
+
+class EndpointFields(EndpointOptions, total=False):
+    """All settings of an endpoint."""
+
+    url: str | None
+    """The URL of the server."""
+
+
+class ModelOptions(EndpointOptions, total=False):
+    """The settings of a model that have a default. Those that are None are not sent."""
+
+    defaults: ModelDefaults | Mapping[str, Any] | None
+    """Parameters that are sent with each request."""
+    tokens_per_minute: int | None
+    """A limit on the rate of input and output tokens; 0 removes it."""
+    price: Price | Mapping[str, Any] | None
+    """The price of a million tokens."""
+    keep_replies: bool | None
+    """Whether replies are kept and reused for equal requests."""
+
+
+class ModelFields(ModelOptions, total=False):
+    """All settings of a model."""
+
+    base_url: str | None
+    """The base URL of the server, such as `https://api.openai.com/v1`."""
+    model: str | None
+    """The name of the model on that server."""
 
 
 def put_environment(project: str, key: str, fields: Mapping[str, Any]) -> Call[Environment]:
@@ -45,55 +87,14 @@ def test_model(project: str, key: str, timeout_s: float) -> Call[ModelTrial]:
     return Call("POST", path, ModelTrial.model_validate_json, idempotent=False, work_s=work_s)
 
 
-def model_fields(
-    base_url: str | None,
-    model: str | None,
-    api_key: str | None,
-    defaults: ModelDefaults | Mapping[str, Any] | None,
-    timeout_s: float | None,
-) -> dict[str, object]:
-    """The fields of a request for a model that say what is asked."""
-    return {
-        "base_url": base_url,
-        "model": model,
-        "api_key": api_key,
-        "defaults": None if defaults is None else ModelDefaults.model_validate(defaults).model_dump(exclude_none=True),
-        "timeout_s": timeout_s,
-    }
-
-
-def model_limits(
-    max_concurrency: int | None,
-    requests_per_minute: int | None,
-    tokens_per_minute: int | None,
-    price: Price | Mapping[str, Any] | None,
-    keep_replies: bool | None,
-) -> dict[str, object]:
-    """The fields of a request for a model that say how often it is asked, and what that costs."""
-    return {
-        "max_concurrency": max_concurrency,
-        "requests_per_minute": requests_per_minute,
-        "tokens_per_minute": tokens_per_minute,
-        "price": None if price is None else asdict(Price(**price) if isinstance(price, Mapping) else price),
-        "keep_replies": keep_replies,
-    }
-
-
-def endpoint_fields(
-    url: str | None,
-    api_key: str | None,
-    timeout_s: float | None,
-    max_concurrency: int | None,
-    requests_per_minute: int | None,
-) -> dict[str, object]:
-    """The fields of a request for an endpoint."""
-    return {
-        "url": url,
-        "api_key": api_key,
-        "timeout_s": timeout_s,
-        "max_concurrency": max_concurrency,
-        "requests_per_minute": requests_per_minute,
-    }
+def model_body(fields: ModelFields) -> dict[str, Any]:
+    """The body of a request for a model."""
+    body: dict[str, Any] = {**fields}
+    if (defaults := fields.get("defaults")) is not None:
+        body["defaults"] = ModelDefaults.model_validate(defaults).model_dump(exclude_none=True)
+    if (price := fields.get("price")) is not None:
+        body["price"] = asdict(Price(**price) if isinstance(price, Mapping) else price)
+    return body
 
 
 def get_spending(project: str, period: str) -> Call[ProjectSpending]:

@@ -51,6 +51,20 @@ def test_one_is_made_tested_changed_and_removed(client: httpx.Client, server: Mo
 
 
 @pytest.mark.usefixtures("here")
+def test_put_creates_one_or_changes_what_it_is_given(client: httpx.Client, server: ModelServer) -> None:
+    lacking = client.put(f"{PATH}/judge", json={"model": "m", "price": {"input": 1, "output": 2}})
+    assert "base_url" in problem(lacking, 422, "invalid-request")
+    misnamed = client.put(f"{PATH}/-judge", json={"base_url": "http://a/v1", "model": "m"})
+    assert "key" in problem(misnamed, 422, "invalid-request")
+    body = {"base_url": server.base_url, "model": "m", "api_key": SECRET, "defaults": {"seed": 1}, "timeout_s": 5}
+    made = answer_of(client.put(f"{PATH}/judge", json={**body, "price": {"input": 1, "output": 2}}), 200)
+    assert (made["has_api_key"], made["defaults"]["seed"], made["price"]["output"]) == (True, 1, 2)
+    again = answer_of(client.put(f"{PATH}/judge", json={"base_url": server.base_url, "model": "n"}), 200)
+    assert again == {**made, "model": "n", "updated_at": again["updated_at"]}
+    problem(client.put(f"{PATH}/judge", json={"base_url": "http://127.0.0.1:9/v1"}), 409, "api-key-needed")
+
+
+@pytest.mark.usefixtures("here")
 def test_a_test_is_spending_of_the_project_and_refused_when_the_budget_is_spent(
     client: httpx.Client, server: ModelServer
 ) -> None:
