@@ -73,8 +73,11 @@ def extract(
     source = _source(copy, statement, node)
     compared = copy.compared(node)
     found = differences(source, module.globals, compared, deadline) if compared else []
-    if compared and found is None:  # it fails here: a cell that ran again may have bound a name after its use
-        longer = new_copy(again=True)
+    # It fails here: a cell that ran again may have bound a name after its use, or `del RULES["b"]` needs what a
+    # decorator added.
+    if compared and found is None:
+        names = {"": compared.names, **compared.others}
+        longer = new_copy({module: dict.fromkeys(each, True) for module, each in names.items()}, again=True)
         if (longer_source := _longer(longer, statement, node, source)) is not None:
             found = differences(longer_source, module.globals, compared, deadline)
             source, copy = (source, copy) if found is None else (longer_source, longer)

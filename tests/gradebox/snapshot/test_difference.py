@@ -131,6 +131,11 @@ _FILLED = {
         "async def g(thread):\n  found = set()\n  for word in ALL.items:\n"
         "    if word in thread.completion(): found.add(word)\n  return len(found)"
     ),
+    "without a rule that was deleted": (
+        "RULES = {}\ndef rule(fn):\n  RULES[fn.__name__] = fn\n  return fn\n@rule\ndef four(t): return '4' in t\n"
+        "@rule\ndef old(t): return 7\ndel RULES['old']\n"
+        "async def g(thread): return sum(f(thread.completion()) for f in RULES.values())"
+    ),
     "as attributes of the standard library": (
         "import textwrap\nWRAP = textwrap.TextWrapper()\ndef narrow(): WRAP.width = 1\nnarrow()\n"
         "async def g(thread): return len(WRAP.wrap('a b ' + thread.completion()))"

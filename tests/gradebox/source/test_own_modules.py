@@ -166,6 +166,12 @@ UPLOADED = {
         "my_grader.py": "import my_words\nfrom my_registry import rules\n"
         + GRADE.format("sum(each.score(thread.completion()) for each in rules())"),
     },
+    "a registry without a function that was deleted": {
+        "my_rules.py": "RULES = {}\ndef rule(fn):\n    RULES[fn.__name__] = fn\n    return fn\n"
+        "@rule\ndef length(text):\n    return len(text)\n@rule\ndef old(text):\n    return 7\n",
+        "my_grader.py": "from my_rules import RULES\ndel RULES['old']\n"
+        + GRADE.format("sum(rule(thread.completion()) for rule in RULES.values())"),
+    },
     "a registry of functions beside the grader": {
         "my_registry.py": "RULES = {}\ndef rule(fn):\n    RULES[fn.__name__] = fn\n    return fn\n"
         "def total(text):\n    return sum(each(text) for name, each in RULES.items() if name != 'g')\n",
