@@ -257,12 +257,12 @@ class Snapshot:
         return []
 
     def _inside(self, function: FunctionType) -> Iterator[tuple[str, object]]:
-        """Of a function: what it carries, unless it is found by its name."""
-        if not self._is_own(function):
+        """Of a function: what it carries."""
+        if self._is_own(function):
+            yield from self._carried(function)
+        else:
             items = vars(function).items()
             yield from ((f".{name}", item) for name, item in items if name != "_clear_cache")  # of `singledispatch`
-        elif function.__globals__.get(function.__qualname__) is not function:
-            yield from self._carried(function)
 
     def _carried(self, function: FunctionType) -> Iterator[tuple[str, object]]:
         yield CODE, code_text(function.__code__)

@@ -170,7 +170,9 @@ class Closure:
     def compared_names(self) -> set[str]:
         """The names at module level whose values have to be equal here and in the copy."""
         names = {name for name, before in self.done if before is None and name in self.module.binders}
-        names |= {statement.node.name for statement in self.taken if isinstance(statement.node, ast.ClassDef)}
+        binders = self.module.binders
+        classes = (each for each in self.taken if isinstance(each.node, ast.ClassDef))
+        names |= {name for each in classes for name in each.names.binds if binders[name][-1] is each}
         names &= self.module.globals.keys()
         return {*names, *self.values, *([self.user] if self.grader else [])}
 

@@ -191,6 +191,18 @@ RULE = make()
 LIMIT = 10
 async def g(thread): return float(100 * RULE.limit + LIMIT)
 """,
+    "after a value holds it": """
+class Base: limit = 2
+class Rule(Base):
+    def weight(self): return self.limit
+def ten(text): return 10
+RULES = {"rule": Rule(), "ten": ten}
+class Base: limit = 3
+class Rule(Base):
+    def weight(self): return 5
+def ten(text): return 20
+async def g(thread): return RULES["rule"].weight() + RULES["ten"](thread.completion())
+""",
     "other names of the grader": "async def g(t): return 2 if len(t.completion()) > 1 else await inner(t)\n"
     "async def inner(t): return (other is g) + g.bonus\nother = g\ng.bonus = 5\n",
     "an import of all names, of which one is used before": "from cmath import sqrt\nX = sqrt(4)\nfrom math import *\n"
