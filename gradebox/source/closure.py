@@ -12,7 +12,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from gradebox.snapshot.module_settings import SETTINGS
 from gradebox.source import imports
 from gradebox.source.literal import literal, written
-from gradebox.source.live import home_of, replaced_functions
+from gradebox.source.live import home_of, replaced
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import computes_when_defined, first_line
 from gradebox.source.own_modules import Use, absolute, find, is_own, packages_of, resolved, text_of, uses
@@ -186,10 +186,11 @@ class Closure:
             left += [text_of(name) for name in homes if name in sys.modules and is_own(name)]
         calls = [name.partition(".") for name in imports.COMPARED_OF_ALL_CODE]
         used = self.imported_names()
-        replaced = {path for name in (*used, "builtins") for path in replaced_functions(name, self.module)}
+        text = "\n".join(left)
+        parts = {path for name in (*used, "builtins") for path in replaced(name, self.module, text)}
         used -= {*imports.OF_ALL_CODE}
-        used |= {module for module, _, name in calls if any(name in each for each in left)}
-        return (used & SETTINGS.keys()) - self.set_up | replaced
+        used |= {module for module, _, name in calls if name in text}
+        return (used & SETTINGS.keys()) - self.set_up | parts
 
     def left_for_texts(self) -> list[str]:
         """The modules, functions and classes that stay here although a text which `eval` runs may use them: it is run

@@ -168,13 +168,19 @@ def _changes_argument(call: ast.Call, names: set[str], module: Module) -> bool:
     return bool(_OF_PACKAGE.fullmatch(function)) and owner.partition(".")[0] == kind.partition(".")[0]
 
 
-def replaced_functions(name: str, module: Module) -> Iterator[str]:
-    """The functions of the author in a module of the standard library, as `json:JSONEncoder.default`."""
+def replaced(name: str, module: Module, text: str) -> Iterator[str]:
+    """What is not the standard library's in one of its modules, as `json:JSONEncoder.default`: functions of the author,
+    and what this text sets, as by `string.punctuation = "!?"`.
+    """
     is_standard = name.partition(".")[0] in sys.stdlib_module_names and name in sys.modules
     for key, value in list(vars(sys.modules[name]).items()) if is_standard else ():
         members = vars(value).items() if isinstance(value, type) else ()
         for path, each in ((key, value), *((f"{key}.{inner}", each) for inner, each in members)):
-            if isinstance(each, FunctionType) and (each.__globals__ is module.globals or is_own(each.__module__ or "")):
+            is_function = isinstance(each, FunctionType)
+            setting = f"{name.rpartition('.')[2]}.{path} "
+            if (is_function and (each.__globals__ is module.globals or is_own(each.__module__ or ""))) or (
+                f"{setting}=" in text or f"{setting}+=" in text
+            ):
                 yield f"{name}:{path}"
 
 

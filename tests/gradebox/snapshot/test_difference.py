@@ -7,6 +7,7 @@ import decimal
 import difflib
 import json
 import os
+import string
 import sys
 import time
 import warnings
@@ -27,7 +28,7 @@ from gradebox.thread import StringThread
 from tests.gradebox.source.extracted import load, quiet, same
 
 _RATIO, _DEFAULT = difflib.SequenceMatcher.ratio, json.JSONEncoder.default
-_LIMIT = sys.getrecursionlimit()
+_LIMIT, _MARKS = sys.getrecursionlimit(), string.punctuation
 _FILLED = {
     "by a loop": (
         "RULES = []\ndef add(fn): RULES.append((fn, 2))\n"
@@ -201,6 +202,7 @@ def _restore_settings() -> None:
     calendar.setfirstweekday(calendar.MONDAY)
     csv.field_size_limit(131072)
     json.JSONEncoder.default = _DEFAULT  # type: ignore[method-assign]
+    string.punctuation = _MARKS  # type: ignore[misc]
     decimal.getcontext().prec = decimal.DefaultContext.prec
 
 
@@ -243,6 +245,10 @@ _DIFFERENT = {
         "import json\nkept = json.JSONEncoder.default\ndef default(self, o): return str(o)\n"
         "def main():\n  print()\n  json.JSONEncoder.default = default\nmain()\n"
         "async def g(thread): return len(json.dumps(1j))"
+    ),
+    "string.punctuation is '!?' here, and ": (
+        "import string\ndef main():\n  print()\n  string.punctuation = '!?'\nmain()\n"
+        "async def g(thread): return sum(c in string.punctuation for c in thread.completion())"
     ),
     "csv.settings['field size limit'] is 10 here, and 131072": (
         "import csv\ndef main():\n  print()\n  csv.field_size_limit(10)\nmain()\n"
