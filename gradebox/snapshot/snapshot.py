@@ -187,7 +187,7 @@ class Snapshot:
             return f"function {value.__qualname__}"
         if isinstance(value, types.ModuleType):
             return f"module {value.__name__}"
-        if kind.__module__ == "numpy":
+        if kind.__module__.partition(".")[0] == "numpy":
             return _numpy(value)
         if kind.__module__.partition(".")[0] == "pandas" and hasattr(kind, "to_csv"):
             return _pandas(value)
@@ -244,6 +244,12 @@ class Snapshot:
             yield ".__self__", value.__self__
         if f"{type(value).__module__}.{type(value).__name__}" in _OF_ATTRIBUTES or self._is_own(type(value)):
             yield from ((self._attribute(value, name), item) for name, item in self._attributes(value))
+        if hasattr(type(value), "__array__") and not hasattr(type(value), "to_csv"):  # such as a tensor
+            array: Any = value.__array__()  # type: ignore[attr-defined]  # `hasattr` found it
+            if array.dtype.hasobject:
+                yield ".tolist()", array.tolist()
+            elif array is not value:
+                yield ".__array__()", array
 
     def _key(self, key: object) -> list[str]:
         """The text of a key or a member of a set; none if its text does not tell it from others."""
@@ -348,13 +354,12 @@ def _content(cell: types.CellType) -> object:
 
 
 def _numpy(value: Any) -> str:
-    if hasattr(value, "item") and type(value).__name__ != "ndarray":
-        return _short(repr(value))
-    if type(value).__name__ != "ndarray":
+    if not hasattr(value, "dtype"):
         return "an object"
-    if value.dtype.hasobject:
-        return f"array of {value.size} objects"
-    return f"array {value.shape} of {value.dtype}, {hashlib.sha256(value.tobytes()).hexdigest()[:16]}"
+    if not hasattr(value, "__setitem__"):  # a scalar
+        return _short(repr(value))
+    content = f"{value.size} objects" if value.dtype.hasobject else hashlib.sha256(value.tobytes()).hexdigest()[:16]
+    return f"array {value.shape} of {value.dtype}, {content}"
 
 
 def _pandas(value: Any) -> str:

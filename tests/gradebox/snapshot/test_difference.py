@@ -609,6 +609,9 @@ _OBJECTS = {
     "a queue of asyncio": ("import asyncio\nX = asyncio.Queue()", "X.put_nowait(1)"),
     "a context": ("import decimal\nX = decimal.Context()", "X.prec = 5"),
     "an element": ("import xml.etree.ElementTree as ET\nX = ET.Element('a')", "X.set('b', 'c')"),
+    "an array of objects": ("import numpy as np\nX = np.array([{'a': 1}])", "X[0]['a'] = 2"),
+    "an array with a mask": ("import numpy as np\nX = np.ma.array([1, 2], mask=[1, 0])", "X[0] = 3"),
+    "what gives an array": ("import pandas as pd\nX = pd.Index([1, 2])", "X = pd.Index([1, 3])"),
     "a database": ("import sqlite3\nX = sqlite3.connect(':memory:')\nX.execute('create table t (n)')",
                    "X.execute('insert into t values (1)')"),
 }  # fmt: skip
