@@ -105,9 +105,10 @@ def _is_program(used: set[str], module: Module) -> bool:
 
 
 def _calls(node: ast.stmt) -> bool:
+    """Whether this runs functions, also those of an iterator."""
     if is_definition(node):
         return bool(node.decorator_list) or (isinstance(node, ast.ClassDef) and bool(node.bases or node.keywords))
-    return any(isinstance(part, ast.Call) for part in ast.walk(node))
+    return any(isinstance(part, ast.Call | ast.For | ast.comprehension | ast.Starred) for part in ast.walk(node))
 
 
 def effects(statement: Statement, module: Module) -> tuple[set[str], set[str]]:

@@ -352,6 +352,8 @@ _ADVANCED = {
     "async def g(thread): return count()",
     "iterators that end": "W, P = map(len, ['a', 'bb']), zip('ab', [1, 2])\nTOTAL, TABLE = sum(W), dict(P)\n"
     "async def g(thread): return TOTAL + sum(W) + len(list(P))",
+    "an iterator by a loop": "LINES = iter(['a', '4', 'bb'])\nfor line in LINES:\n  if line == '4': break\n"
+    "async def g(thread): return len(next(LINES, ''))",
     "a generator": "def numbers():\n  n = 0\n  while True:\n    yield n\n    n += 1\nN = numbers()\nFIRST = next(N)\n"
     "async def g(thread): return next(N)",
     "a generator of random numbers": "import random\nR = random.Random(5)\nNOISE = [R.random()]\n"
