@@ -333,10 +333,16 @@ class _Following:
                 refuse_environment(origin(statement, need.name, self.closure), need)
         value = literal(self._module.globals[need.name])
         if value is None:
+            if need.name == "get_ipython":
+                raise SourceError(
+                    f"{need.user} uses a magic, or a command such as `!ls`, and the sandbox has no notebook: copy what "
+                    "it gave into a constant in another cell, as in names = list(files)"
+                )
             kind = type(self._module.globals[need.name]).__name__
             raise SourceError(
-                f"{need.user} uses {need.name}, which no statement of its module binds, and its value ({kind}) "
-                "is no constant that could be written down: define it by a statement at module level"
+                f"{need.user} uses {need.name}, which no statement of its module binds, but `exec`, `%run` or a "
+                f"function that declares it global, and its value ({kind}) is no constant that could be written down: "
+                "define it by a statement at module level, or import it"
             )
         refuse_secret(value, need)
         self.closure.values[need.name] = (None, value)

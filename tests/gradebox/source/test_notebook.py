@@ -140,10 +140,16 @@ def test_a_grader_that_autoreload_added_to_its_module_is_told_to_reload(tmp_path
 
 
 @pytest.mark.slow
-def test_a_grader_made_by_exec_in_a_notebook_is_refused(tmp_path: Path) -> None:
+def test_what_exec_and_commands_of_a_notebook_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("def weight(text): return 1\n")
     message = execute(
         tmp_path,
         "from gradebox.source import extract\nexec('async def g(thread): return 1')",
-        "try:\n    extract(g)\nexcept ValueError as error:\n    print(error)",
+        "files = !ls\n%run -i script.py",
+        "async def h(thread): return len(files)",
+        "async def k(thread): return weight(thread)",
+        "for fn in (g, h, k):\n    try: extract(fn)\n    except ValueError as error: print(error)",
     )
     assert "g was defined in <string>, and Python keeps no source of that" in message
+    assert "files uses a magic, or a command such as `!ls`, and the sandbox has no notebook: copy what it" in message
+    assert "k uses weight, which no statement of its module binds, but `exec`, `%run` or a function" in message
