@@ -41,6 +41,7 @@ _MOST_PARTS = 20_000  # of a name
 _LONG = 1000  # of a container with as many plain items, a digest stands for all
 _MOST_DIGESTED = 1_000_000  # items; of longer containers, only the length is compared
 _TABLE = 100_000  # cells of a table of pandas; of larger ones, only the shape is compared
+_ARRAY_BYTES = 256_000_000  # of what gives an array, which may be a large file; of larger ones, only the type is compared
 _DEPTH = 12
 _CHARS = 60
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, range, slice)
@@ -244,7 +245,8 @@ class Snapshot:
             yield ".__self__", value.__self__
         if f"{type(value).__module__}.{type(value).__name__}" in _OF_ATTRIBUTES or self._is_own(type(value)):
             yield from ((self._attribute(value, name), item) for name, item in self._attributes(value))
-        if hasattr(type(value), "__array__") and not hasattr(type(value), "to_csv"):  # such as a tensor
+        is_array = hasattr(type(value), "__array__") and not hasattr(type(value), "to_csv")  # such as a tensor
+        if is_array and getattr(value, "nbytes", 0) <= _ARRAY_BYTES:
             array: Any = value.__array__()  # type: ignore[attr-defined]  # `hasattr` found it
             if array.dtype.hasobject:
                 yield ".tolist()", array.tolist()

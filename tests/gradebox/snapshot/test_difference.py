@@ -666,6 +666,18 @@ def test_of_a_very_long_container_only_the_length_is_compared(monkeypatch: pytes
     assert len(found.texts["SHORT"]) == len("list of 1500, ") + 16
 
 
+def test_what_gives_a_very_large_array_is_not_read() -> None:
+    class File:
+        nbytes = 10**12
+
+        def __array__(self) -> None:
+            raise AssertionError
+
+    found = Snapshot({"X": File()}, {})
+    found.add("X")
+    assert "?" not in found.texts.values()
+
+
 def test_statements_that_only_try_the_grader_are_not_uploaded(tmp_path: Path) -> None:
     text = dedent("""
         import asyncio
