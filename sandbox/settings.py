@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from gradebox.limits import LINE_BYTES
-from gradebox.service.machine import memory_bytes
+from gradebox.service.machine_memory import memory_bytes
 from gradebox.service.settings_error import fault_of
 from sandbox import limits
 from sandbox.kernel.user_ids import USER_IDS

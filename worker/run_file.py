@@ -14,8 +14,8 @@ import typer
 
 from gradebox.cli import output, score, validate
 from gradebox.cli.files import columns, open_threads, opened, read_source, refuse_same_file
-from gradebox.client.data import zipped
 from gradebox.client.dataset_rows import with_columns
+from gradebox.client.environment_data import zipped
 from gradebox.client.threads import blocks
 from gradebox.errors import GradeboxError
 from gradebox.outcome import OutcomeError
@@ -31,7 +31,7 @@ from storage.spool.blocks import lines_of
 from storage.statistics.outcome_tally import Tally, merged, tally
 from storage.statistics.summary import summarise
 from worker.environments import environment_cache, requirements
-from worker.environments.known_packages import Settled, settle
+from worker.environments.package_isolation import Settled, settle
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed
 

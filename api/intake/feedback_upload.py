@@ -15,7 +15,7 @@ from api.intake.grader_of_batch import label_of, label_source_of, refuse_feedbac
 from api.services import Services
 from gradebox.schemas import ENDED, Batch, FeedbackOf, FeedbackOn, FeedbackTarget
 from storage.batch_plan import AskTerms, Wanted
-from storage.batches import feedback
+from storage.batches import feedback_grader
 from storage.errors import Conflict
 from storage.outcomes import feedback_lines
 from storage.statistics.outcome_tally import PASS
@@ -103,7 +103,7 @@ def _check(new: NewFeedback) -> None:
 
 def _labels(batch: Batch, grader: str, labels: dict[str, float] | str | None) -> str | None:
     if labels is None or isinstance(labels, dict):
-        return None if labels is None else feedback.GIVEN
+        return None if labels is None else feedback_grader.GIVEN
     return label_source_of(batch, labels, grader)
 
 
@@ -112,7 +112,7 @@ def _begin(
 ) -> tuple[Iterator[bytes], list[Wanted], Upload]:
     store = arrival.services.store
     store.backlog.check(arrival.project)
-    wanted = [feedback.wanted(store.graders, arrival.project, of)]
+    wanted = [feedback_grader.wanted(store.graders, arrival.project, of)]
     refuse_unlimited(arrival.services, arrival.project, wanted, terms.budget)
     read = feedback_lines.read(store.batches, store.spool, batch, of, labels, arrival.services.line_bytes)
     return _whole(store, of, read), wanted, arrival.upload(wanted)

@@ -22,7 +22,7 @@ from sandbox.errors import Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.grading.source_bytes import from_bytes
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB, TIMEOUT_S
-from worker.environments.known_packages import settle
+from worker.environments.package_isolation import settle
 
 FILE_BYTES = bodies.MIB  # more than any source, so that a source over 64 KiB still gets a report
 CONFIG_BYTES = 256 * 1024

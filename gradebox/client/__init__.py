@@ -9,5 +9,5 @@ from gradebox.client._async.handles import AsyncGraderHandle as AsyncGraderHandl
 from gradebox.client._sync.batch_handle import BatchHandle as BatchHandle
 from gradebox.client._sync.client import Client as Client
 from gradebox.client._sync.handles import GraderHandle as GraderHandle
-from gradebox.client.combined import AsyncReward as AsyncReward
-from gradebox.client.combined import Reward as Reward
+from gradebox.client.combined_reward import AsyncReward as AsyncReward
+from gradebox.client.combined_reward import Reward as Reward

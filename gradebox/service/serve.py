@@ -23,7 +23,7 @@ from gradebox.service import server_programs, sign_in
 from gradebox.service.console import Console
 from gradebox.service.data_folder import DataFolder, hold
 from gradebox.service.logs import LogSettings
-from gradebox.service.machine import memory_bytes
+from gradebox.service.machine_memory import memory_bytes
 from gradebox.service.models import SECRETS, Served, register
 from gradebox.service.process import ServiceProcess
 from gradebox.service.redis import redis_answers, redis_is_occupied, redis_process, redis_url

@@ -17,7 +17,7 @@ from storage.models.spending import of_grader
 from storage.spool.chunks import Chunk
 from storage.statistics import unit_tallies
 from storage.statistics.outcome_tally import error_counts
-from storage.statistics.reward_drift import Past, read_past
+from storage.statistics.reward_warnings import Past, read_past
 from storage.statistics.summary import NOT_MADE, spent, summary_of, weighted_mean
 
 _START_S = 15.0

@@ -24,7 +24,7 @@ from storage.processes import Processes
 from storage.spool.chunks import unpack
 from storage.spool.lost_files import is_lost
 from storage.spool.spool import Spool
-from storage.statistics.reward_drift import entry
+from storage.statistics.reward_warnings import entry
 from storage.statistics.unit_tallies import Tallies
 
 _log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 -- Replaces all records of an ended batch with its frozen record, unless the batch has changed since they were read: by
 -- a retry, or by a chunk that was under way when it was cancelled.
 -- ARGV: batch, the record, when the batch had ended, the SHA-1 of its attempts that counted, and for each grader whose
--- rewards are remembered (storage/statistics/reward_drift.py): its key, an entry.
+-- rewards are remembered (storage/statistics/reward_warnings.py): its key, an entry.
 run_when_full()
 local id, batch = ARGV[1], batch_key(ARGV[1])
 if redis.call('EXISTS', batch) == 1 then

@@ -72,7 +72,7 @@ class ModelLimits:
     """Shares limits between processes."""
 
     def __init__(self, redis: Redis) -> None:
-        self.share = script(redis, "share_limits")
+        self.share = script(redis, "share_model_limits")
         """The script to call with `arguments`; `Share(*…)` is its result."""
         self._redis = redis
 

@@ -16,7 +16,7 @@ from gradebox.schemas import Batch, FeedbackOf
 from gradebox.thread_forms import METADATA
 from storage.batches import batch_threads
 from storage.batches.batches import Batches
-from storage.batches.feedback import GIVEN
+from storage.batches.feedback_grader import GIVEN
 from storage.errors import Refused
 from storage.outcomes import outcomes
 from storage.spool.blocks import lines_of

@@ -19,7 +19,7 @@ from gradebox.schemas import Batch
 from storage import redis_keys
 from storage.access.audit import Audit
 from storage.batch_plan import AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of, lane_of, scorer_of
-from storage.batches import batch_record, feedback, frozen_batch
+from storage.batches import batch_record, feedback_grader, frozen_batch
 from storage.batches.batches import Batches
 from storage.batches.freezer import Freezer
 from storage.batches.frozen_batch import Frozen
@@ -157,7 +157,7 @@ class Retries:
     def _wanted(self, batch: Batch) -> list[Wanted]:
         try:
             if batch.feedback_of is not None:
-                return [feedback.wanted(self._graders, batch.project, batch.feedback_of)]
+                return [feedback_grader.wanted(self._graders, batch.project, batch.feedback_of)]
             return [
                 Wanted(one.key, self._graders.version(batch.project, one.key, one.version), one.weight)
                 for one in batch.graders

@@ -15,7 +15,7 @@ from gradebox.outcome import Spent, weighted_sum
 from gradebox.schemas import BiasCount, HistogramBin, SpentSummary, Summary, ValueSummary
 from storage.statistics.normal_interval import normal
 from storage.statistics.outcome_tally import Tally, Values
-from storage.statistics.reward_drift import Past, concerns
+from storage.statistics.reward_warnings import Past, concerns
 
 BINS = 10
 QUANTILES = {"p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}

@@ -11,7 +11,7 @@ from gradebox.schemas import FeedbackOf
 from models.asks.asker import Asker
 from sandbox.pool.pool import Pool
 from storage import redis_keys
-from storage.batches import feedback
+from storage.batches import feedback_grader
 from storage.store import Store
 from tests.storage.making import accept, claim, finish_all
 from worker.context import WorkerContext
@@ -35,7 +35,7 @@ def test_feedback_that_is_retried_is_scored_by_a_worker_that_knows_the_first_pla
 ) -> None:
     of = FeedbackOf(batch=accept(store, 1), grader="exact@1", model="m")
     finish_all(store)
-    batch = accept(store, 1, feedback.wanted(store.graders, "default", of), feedback_of=of)
+    batch = accept(store, 1, feedback_grader.wanted(store.graders, "default", of), feedback_of=of)
     with GraderCache(store, context.pool, cast(Asker, object())) as cache:
         cache.plan(batch)
         finish_all(store, away, "asking")

@@ -9,6 +9,6 @@ compiler           the grader that compiles them there
 build_steps        the steps of one build
 builder            the thread of a worker that makes builds
 environment_cache  environments of one machine, without a service
-known_packages     packages that never run text that they receive
+package_isolation  the isolation of graders with packages that never run text that they receive
 settings           whether environments may be built, from which index, and of what
 """

@@ -15,7 +15,7 @@ from gradebox.client._async.keys import AsyncKeys, AsyncProjects
 from gradebox.client._async.models import AsyncModels
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.calls import access_calls, batch_calls, server_calls
-from gradebox.client.combined import AsyncReward, part_of, weights_of_reward
+from gradebox.client.combined_reward import AsyncReward, part_of, weights_of_reward
 from gradebox.client.dataset_rows import Columns
 from gradebox.client.grader_names import GraderChoice, OneGrader
 from gradebox.client.rules import RETRY_S, Rules

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.build_watch import BuildWatch
 from gradebox.client.calls import collection, server_calls
-from gradebox.client.data import DataPath, zipped
+from gradebox.client.environment_data import DataPath, zipped
 from gradebox.client.versions import check_key
 from gradebox.schemas import Environment
 

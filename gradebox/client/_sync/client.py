@@ -16,7 +16,7 @@ from gradebox.client._sync.keys import Keys, Projects
 from gradebox.client._sync.models import Models
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import access_calls, batch_calls, server_calls
-from gradebox.client.combined import Reward, part_of, weights_of_reward
+from gradebox.client.combined_reward import Reward, part_of, weights_of_reward
 from gradebox.client.dataset_rows import Columns
 from gradebox.client.grader_names import GraderChoice, OneGrader
 from gradebox.client.rules import RETRY_S, Rules

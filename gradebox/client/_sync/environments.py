@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from gradebox.client._sync.transport import Transport
 from gradebox.client.build_watch import BuildWatch
 from gradebox.client.calls import collection, server_calls
-from gradebox.client.data import DataPath, zipped
+from gradebox.client.environment_data import DataPath, zipped
 from gradebox.client.versions import check_key
 from gradebox.schemas import Environment
 

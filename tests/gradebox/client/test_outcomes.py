@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gradebox.client._sync.batch_handle import BatchHandle
 from gradebox.client._sync.transport import Transport
 from gradebox.client.batch_rewards import Rewards
-from gradebox.client.combined import combined
+from gradebox.client.combined_reward import combined
 from gradebox.client.line_readers import OutcomeReader, SentThreadReader
 from gradebox.client.rules import Rules
 from gradebox.errors import ConnectionFailed, GradeboxError

@@ -9,7 +9,7 @@ import pytest
 
 import gradebox
 from gradebox import Client, GraderHandle, Reward
-from gradebox.client.combined import combined
+from gradebox.client.combined_reward import combined
 from gradebox.outcome import Outcome, OutcomeError, Spent
 from gradebox.schemas import BatchGrader
 from tests.gradebox.conftest import Service

@@ -5,7 +5,7 @@ import pytest
 
 from gradebox.outcome import CompletionScore, Outcome, OutcomeError, Spent
 from storage.statistics.outcome_tally import MOST_NAMES, MOST_OPTIONS, OPTION_CHARACTERS, merged, pack, tally, unpack
-from storage.statistics.reward_drift import concerns
+from storage.statistics.reward_warnings import concerns
 from storage.statistics.summary import summarise
 from tests.storage.making import failed, passed_over
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from gradebox.service.machine import memory_bytes
+from gradebox.service.machine_memory import memory_bytes
 from sandbox.kernel.cgroups import Cgroups
 
 MIB = 1 << 20
@@ -21,7 +21,7 @@ def test_a_process_in_a_bounded_group_has_what_the_group_may_take() -> None:
     group = groups.make(processes=8)
     try:
         group.allow_memory(128)
-        ask = "from gradebox.service.machine import memory_bytes; print(memory_bytes())"
+        ask = "from gradebox.service.machine_memory import memory_bytes; print(memory_bytes())"
         answer = subprocess.run(group.joined([sys.executable, "-c", ask]), capture_output=True, check=True, text=True)
         assert int(answer.stdout) == 128 * MIB
     finally:

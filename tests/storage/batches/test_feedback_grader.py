@@ -12,7 +12,7 @@ from gradebox.schemas import Batch, FeedbackOf
 from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 from storage import redis_keys
-from storage.batches import accepted_answer, feedback
+from storage.batches import accepted_answer, feedback_grader
 from storage.errors import Conflict, NotFound, Refused
 from storage.outcomes import feedback_lines
 from storage.spool.chunks import CHUNK_LINES
@@ -177,7 +177,7 @@ def given_feedback(store: Store) -> tuple[Batch, FeedbackOf]:
     """A finished batch of feedback with one retryable error."""
     batch = finished(store, wanted(store, "exact"), lines=20)
     order = of(batch, instructions="{mind} 'this'")
-    grader = feedback.wanted(store.graders, "default", order)
+    grader = feedback_grader.wanted(store.graders, "default", order)
     upload = Upload(store, LINE_BYTES, "default", "asking")
     for block in feedback_lines.read(store.batches, store.spool, batch, order, {}, LINE_BYTES):
         upload.write(block)
@@ -204,7 +204,9 @@ def test_what_feedback_is_on_is_kept_and_makes_its_grader_again(store: Store) ->
     assert (now.state, now.feedback_of) == ("running", order)
     claim(store, "asking")
     version = store.batches.source(plan_of(store, batch.id).scorers[0])
-    assert version is not None and version.source == feedback.wanted(store.graders, "default", order).version.source
+    assert (
+        version is not None and version.source == feedback_grader.wanted(store.graders, "default", order).version.source
+    )
     compile(version.source, "feedback", "exec")
     assert "instructions=\"{mind} 'this'\"" in version.source
 
@@ -215,7 +217,7 @@ def test_without_the_grader_it_is_on_it_is_not_retried(store: Store) -> None:
     with pytest.raises(Conflict, match="no longer exists"):
         store.retries.begin("default", batch.id, lambda lane, units: None)
     with pytest.raises(NotFound):
-        feedback.wanted(store.graders, "default", order)
+        feedback_grader.wanted(store.graders, "default", order)
 
 
 @pytest.mark.sandbox
@@ -224,7 +226,7 @@ def test_settings_of_any_letters_leave_a_grader_that_loads(store: Store, pool: P
     source = f"# {letter * (60_000 // len(letter.encode()))}\n{SOURCE}"
     store.graders.create("default", "exact", "exact", letter * 4000, proved(source))
     order = FeedbackOf(batch="b1", grader="exact@1", model="m", instructions=letter * 4000)
-    version = feedback.wanted(store.graders, "default", order).version
+    version = feedback_grader.wanted(store.graders, "default", order).version
     with pool.grading(GraderSource.of_version("default", version)) as grading:
         (outcome,) = grading.score(b'{"completion": ""}\n', 0, "feedback/exact@1")
     assert outcome.error is not None and "KeyError: 'outcome'" in outcome.error.message  # the thread has no outcome
@@ -234,7 +236,7 @@ def test_low_scores_are_no_warning_and_are_not_remembered(store: Store) -> None:
     batch = finished(store, wanted(store, "exact"), lines=100, outcome=lambda one: replace(one, score=0.0))
     assert batch.summary[0].warning_kinds == ["equal"]
     order = of(batch)
-    grader = feedback.wanted(store.graders, "default", order)
+    grader = feedback_grader.wanted(store.graders, "default", order)
     made = accept(store, 100, grader, feedback_of=order)
     finish_all(store, lambda one: replace(one, score=0.0), "asking")
     over = store.batches.get("default", made)

@@ -1,7 +1,7 @@
 import pytest
 
 from gradebox.schemas import Isolation, Report
-from worker.environments.known_packages import Settled, settle
+from worker.environments.package_isolation import Settled, settle
 
 LOADED = Report(valid=True, checks=[], isolation="completion", warnings=["other"])
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gradebox.client.combined import combined
+from gradebox.client.combined_reward import combined
 from gradebox.outcome import Outcome
 from gradebox.schemas import BatchGrader
 
@@ -45,7 +45,7 @@ def test_a_sum_that_is_not_finite_is_an_error(scores: tuple[float, float]) -> No
 
 _INTERRUPTED = """
 import time
-from gradebox.client.combined import Reward
+from gradebox.client.combined_reward import Reward
 from gradebox.schemas import BatchGrader
 
 class Slow:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gradebox.client.data import zipped
+from gradebox.client.environment_data import zipped
 from gradebox.errors import GradeboxError
 
 

@@ -6,7 +6,7 @@ from gradebox.outcome import Outcome, OutcomeError
 from storage import redis_keys
 from storage.connection import text
 from storage.statistics.outcome_tally import tally
-from storage.statistics.reward_drift import Concern, Past, concerns
+from storage.statistics.reward_warnings import Concern, Past, concerns
 from storage.store import Store
 from tests.storage.making import accept, claim, complete_again, failed, finish, outcomes_of, passed_over, wanted
 
