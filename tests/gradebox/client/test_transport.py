@@ -16,13 +16,14 @@ import httpx
 import pytest
 from werkzeug.serving import make_ssl_devcert
 
-from gradebox.client import rules
+from gradebox.client import key_auth, rules
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import access_calls, batch_calls, collection, grader_calls
 from gradebox.client.calls.call import Call
+from gradebox.client.key_auth import KeyAuth
 from gradebox.client.line_readers import OutcomeReader, SentThreadReader
-from gradebox.client.rules import KeyAuth, Rules
+from gradebox.client.rules import Rules
 from gradebox.client.thread_line import Thread
 from gradebox.discovery import FoundKey
 from gradebox.errors import (
@@ -648,13 +649,13 @@ def test_authorities_are_read_only_for_tls() -> None:
 def test_a_found_key_is_sent_only_with_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread may find the key between two steps of this one."""
     auth = KeyAuth("http://127.0.0.1:1", None)
-    monkeypatch.setattr(rules, "find_key", lambda _url: FoundKey("found", owner=0))
+    monkeypatch.setattr(key_auth, "find_key", lambda _url: FoundKey("found", owner=0))
 
     class Found:
         def check(self) -> bool:
             return False
 
-    monkeypatch.setattr(rules, "Listeners", lambda _url, _owner: Found())
+    monkeypatch.setattr(key_auth, "Listeners", lambda _url, _owner: Found())
     for _ in range(2):
         request = httpx.Request("GET", "http://127.0.0.1:1/")
         with pytest.raises(httpx.ConnectError, match="nothing on this machine listens"):
