@@ -210,5 +210,6 @@ async def note_end(grade: Grade, thread: object, ended: list[tuple[bool, Any]]) 
         ended.append((True, await grade(thread)))
     except BaseException as error:  # noqa: BLE001  # whatever a grader raises is its outcome
         ended.append((False, error))
+    del ended  # a list that is not read, as after an ask, would keep the traceback, which has this frame
     if getpid() != pid:
         os._exit(0)  # `grade` forked, and this is the forked process: from Python 3.14 on it cannot end the task

@@ -230,6 +230,26 @@ async def grade(thread):
         again()
 """
 
+LEAVES_A_GENERATOR = """
+import asyncio
+
+free = [1]
+
+async def borrowed():
+    try:
+        yield free.pop()
+    finally:
+        await asyncio.sleep(0)
+        free.append(1)
+
+async def grade(thread):
+    await asyncio.sleep(0)
+    ran.append(thread.metadata["number"])
+    generator = borrowed()
+    await anext(generator)
+    return await judged(thread)
+"""
+
 REPLACES_A_STREAM = """
 import io, sys
 
@@ -291,6 +311,7 @@ def test_in_completion_isolation_each_run_has_its_own(session: Session) -> None:
         pytest.param(LEAVES_A_TIMER, [[0, 1, 2, 0], [0, 1, 2, 0, 1], [0, 1, 2, 0, 1, 2]], id="leaves a timer"),
         pytest.param(CHANGES_THE_LOOP, [[0, 1, 2, 0], [0, 1, 2, 0, 1], [0, 1, 2, 0, 1, 2]], id="changes the loop"),
         pytest.param(SCHEDULES_A_CALLBACK_AGAIN_AND_AGAIN, [[0], [1], [2]], id="schedules a callback again and again"),
+        pytest.param(LEAVES_A_GENERATOR, [[0, 1, 2, 0], [0, 1, 2, 0, 1], [0, 1, 2, 0, 1, 2]], id="leaves a generator"),
         pytest.param(REPLACES_A_STREAM, [["TextIOWrapper"] * n for n in (4, 5, 6)], id="replaces a stream"),
         pytest.param(LEAVES_A_TASK, [[1] * 4, [1] * 5, [1] * 6], id="leaves a task"),
     ],
