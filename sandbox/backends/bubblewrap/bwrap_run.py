@@ -146,7 +146,7 @@ class BwrapRun(FirstProcess):
                 return "did not answer in time"
             time.sleep(_LOOK_S)
         number = found.si_status if found.si_code != os.CLD_EXITED else found.si_status - 128
-        if number <= 0:
+        if not 0 < number < signal.NSIG:
             return f"ended with status {found.si_status}, and did not say why"
         if number != signal.SIGKILL:
             return f"was ended by signal {number}"

@@ -131,10 +131,11 @@ class DockerSandbox:
         """A sentence to be added to a message. Empty if it runs, or the engine does not answer. The engine has removed
         a container that ended, but has the event.
         """
-        with suppress(DockerException, RequestException):
+        with suppress(DockerException, RequestException, KeyError):  # another engine may give no status
             for event in self._events("die"):
                 status = int(event["Actor"]["Attributes"]["exitCode"])
-                return f". It ended with status {status}" + (f", by signal {status - 128}" if status > 128 else "")
+                is_signal = 128 < status < 128 + signal.NSIG
+                return f". It ended with status {status}" + (f", by signal {status - 128}" if is_signal else "")
         return ""
 
     def end(self) -> None:
@@ -253,9 +254,10 @@ class Docker:
             elif stream is not None:
                 sandbox.take_channel(stream)
         except InfrastructureError as error:
-            how = sandbox.how_it_ended()
-            sandbox.end()
-            raise InfrastructureError(f"{error}{how}") from error
+            try:
+                raise InfrastructureError(f"{error}{sandbox.how_it_ended()}") from error
+            finally:
+                sandbox.end()
         except BaseException:
             sandbox.end()
             raise

@@ -679,7 +679,12 @@ def test_one_that_was_never_reported_is_not_left(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(
     ("command", "said"),
-    [("exit 3", "ended with status 3"), ("exec sleep 60", "did not answer in time"), ("echo why >&2", "why\\.")],
+    [
+        ("exit 3", "ended with status 3"),
+        ("exit 255", "ended with status 255"),
+        ("exec sleep 60", "did not answer in time"),
+        ("echo why >&2", "why\\."),
+    ],
 )
 def test_what_ended_one_at_its_start_is_told(command: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bwrap_run, "_START_MS", 50)

@@ -1,6 +1,7 @@
 """Tests of containers: their labels, their image, and engines that lack features."""
 
 import contextlib
+import json
 import os
 import resource
 import secrets
@@ -8,9 +9,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ from sandbox.backends.docker.backend import DockerSandbox
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.grading.session import Session
 from sandbox.kernel import hard_limits
+from sandbox.shared_folders import Seen
 from tests.backends import backend_of, settings_for
 from tests.sandbox.contract.conftest import Grader
 from tests.waiting import eventually
@@ -56,6 +60,27 @@ def test_a_container_that_is_killed_at_its_start_is_told(made: Docker, monkeypat
     with pytest.raises(InfrastructureError, match=r"did not connect .*\. It ended with status 137, by signal 9$"):
         made.start()
     assert not _known(made, label=f"{leftovers.OWNER}={leftovers.labels()[leftovers.OWNER]}")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        ({"exitCode": "139"}, ". It ended with status 139, by signal 11"),
+        ({"exitCode": "255"}, ". It ended with status 255"),
+        ({}, ""),
+    ],
+)
+def test_the_end_of_a_container_is_told_as_far_as_the_engine_knows_it(attributes: dict[str, str], said: str) -> None:
+    class Engine(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"Actor": {"Attributes": attributes}}).encode())
+
+    with HTTPServer(("127.0.0.1", 0), Engine) as engine:
+        threading.Thread(target=engine.handle_request).start()
+        client = APIClient(f"tcp://127.0.0.1:{engine.server_port}", version="1.41")
+        assert DockerSandbox(client, "gradebox-1", Seen(), lambda _name, _dead: None).how_it_ended() == said
 
 
 def test_the_engine_is_told_of_every_layer(made: Docker) -> None:
@@ -227,6 +252,7 @@ import os, signal, sys, threading
 from sandbox.backends.docker import Docker
 from sandbox.grading.session import Session
 from sandbox.kernel import hard_limits
+from sandbox.shared_folders import Seen
 from tests.backends import settings_for
 from tests.sandbox.contract.conftest import Grader
 session = Session(Docker(settings_for("docker", docker_channel=sys.argv[1])).start())
