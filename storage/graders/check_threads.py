@@ -18,18 +18,23 @@ class Packed(NamedTuple):
 
 def pack(lines: Sequence[bytes]) -> Packed:
     """Packs as many of these JSON lines, from the first on, as fit in `MOST_BYTES`."""
+    fitting = _fitting(lines)
+    return Packed(zlib.compress(b"\n".join(fitting), _LEVEL), len(fitting))
+
+
+def digest(lines: Sequence[bytes]) -> str:
+    """The SHA-256 of what `pack` stores of these lines."""
+    return hashlib.sha256(b"\n".join(_fitting(lines))).hexdigest()
+
+
+def _fitting(lines: Sequence[bytes]) -> Sequence[bytes]:
     number = size = 0
     for line in lines:
         size += len(line) + 1
         if size > MOST_BYTES:
             break
         number += 1
-    return Packed(zlib.compress(b"\n".join(lines[:number]), _LEVEL), number)
-
-
-def digest(lines: Sequence[bytes]) -> str:
-    """The SHA-256 of threads."""
-    return hashlib.sha256(b"\n".join(lines)).hexdigest()
+    return lines[:number]
 
 
 def unpack(data: bytes) -> list[bytes]:

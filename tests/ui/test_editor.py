@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 
 from examples.model_server import ModelServer
 from sandbox.errors import InfrastructureError
+from storage.graders import check_threads
 from storage.graders.check_threads import digest
 from tests.api.conftest import GOOD, PROJECT, Service, create
 from tests.api.routes.conftest import here
@@ -156,6 +157,20 @@ def test_samples_that_somebody_else_stores_during_the_proof_stay(
     assert client.get(f"{PROJECT}/graders/exact").json()["version"] == 1
     assert client.get(f"{PROJECT}/graders/exact/threads").json() == {"completion": "theirs"}
     assert "Reload the page" in browse.post("/ui/projects/default/keep", data=fields).text
+
+
+def test_samples_that_are_stored_in_part_can_be_saved_again(
+    browse: httpx.Client, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_threads, "MOST_BYTES", 30)
+    create(client)
+    fields = {"grader": "exact", "samples": '{"completion":"4"}\n{"completion":"5"}', "stored_samples": digest([])}
+    for version in (1, 2):
+        answer = browse.post(
+            "/ui/projects/default/keep", data=fields | {"version": str(version), "source": f"{GOOD}# {version}\n"}
+        )
+        assert answer.status_code == 200, answer.text
+        fields["stored_samples"] = json.loads(answer.headers["HX-Trigger"])["kept"]["samples"]
 
 
 def test_samples_that_somebody_else_stores_stay(page: Page, client: httpx.Client) -> None:
