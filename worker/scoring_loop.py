@@ -59,7 +59,8 @@ class ScoringLoop:
         if self._context.stopping.is_set():
             return False
         # A loop that made room takes a unit that waits, even if the project or batch that it left has an earlier turn.
-        unserved: Unserved = "batches" if self._made_room else self._unserved
+        # A loop for projects stays one, or a project with many slow batches would keep it.
+        unserved: Unserved = self._unserved or ("batches" if self._made_room else "")
         lease = self._queue.next(unserved)
         if lease is None and unserved != self._unserved:
             lease = self._queue.next(self._unserved)

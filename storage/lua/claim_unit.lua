@@ -45,9 +45,12 @@ local function whose_turn()
   local by_project, by_batch, batches = leases_of(lane)
   local unserved = first_unserved(TURNS, by_project, batches)
   if unserved or ARGV[3] == 'projects' then return unserved end
+  local fewest = fewest_leases(lane, by_project)
   for _, project in ipairs(redis.call('LRANGE', TURNS, 0, -1)) do
-    local id = first_unserved(turns_key(lane, project), by_batch, batches)
-    if id then return project, id end
+    if by_project[project] <= fewest then
+      local id = first_unserved(turns_key(lane, project), by_batch, batches)
+      if id then return project, id end
+    end
   end
 end
 

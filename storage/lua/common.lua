@@ -94,6 +94,17 @@ local function first_unserved(turns, held, most)
   end
 end
 
+-- The number of leases with which a project is not ahead of any that waits, if each that waits has a lease. There is no
+-- such limit in the lane `asking`: its units mostly wait for models, so they take no processor from other projects.
+local function fewest_leases(lane, by_project)
+  local fewest = math.huge
+  if lane == 'asking' then return fewest end
+  for _, project in ipairs(redis.call('LRANGE', turns_of(lane), 0, -1)) do
+    fewest = math.min(fewest, by_project[project])
+  end
+  return fewest
+end
+
 local function give_back(id, unit)
   local batch = batch_key(id)
   if is_active(batch) then

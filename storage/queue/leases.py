@@ -20,7 +20,8 @@ LEASE_MS = 15_000
 BEAT_S = 4.0
 ATTEMPTS = 10
 Unserved = Literal["", "projects", "batches"]
-"""Whose units to lease: all; of projects without a lease; of these first, then of batches without a lease."""
+"""Whose units to lease: all; of projects without a lease; of these first, then of batches without a lease, unless a
+project with fewer leases than theirs waits in the lane ''."""
 
 
 class UnitPart(msgspec.Struct, frozen=True):
@@ -72,7 +73,7 @@ class UnitStanding(IntEnum):
     SHARED = 2
     """A project with fewer leases than this one waits."""
     UNSERVED_BATCH = 3
-    """A batch of this project without a lease waits."""
+    """A batch of this project without a lease waits, and in the lane '' no project with fewer leases does."""
     UNSERVED_PROJECT = 4
     """A project without a lease waits."""
 

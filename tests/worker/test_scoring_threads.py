@@ -2,11 +2,14 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
+from statistics import median
+from typing import Any
 
 import pytest
 
@@ -17,6 +20,8 @@ from models.selftest import EchoAsker
 from runtime.metrics import Metrics
 from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
+from storage import redis_keys
+from storage.connection import text
 from storage.store import Store
 from tests.storage.making import accept, wanted
 from tests.waiting import eventually
@@ -100,6 +105,54 @@ def test_a_batch_does_not_wait_for_the_chunk_of_another_of_its_project(store: St
         second = of_project(store, "p", 300, SLOW)
         eventually(partial(_is_in_state, store, "p", second, "running"))
         _finish_beside(store, second, ("other", of_project(store, "other", 1, QUICK)))
+
+
+def _leases(store: Store) -> Counter[str]:
+    leases: list[bytes] = store.redis.zrange(redis_keys.LEASES, 0, -1)  # type: ignore[assignment]  # redis-py has unions
+    projects: Any = [store.redis.hget(redis_keys.batch(text(lease).split(":")[0]), "project") for lease in leases]
+    return Counter(map(text, projects))
+
+
+def _sampled(store: Store, seconds: float) -> list[Counter[str]]:
+    """The leases of each project, 20 times a second."""
+    found = []
+    for _ in range(round(seconds * 20)):
+        found.append(_leases(store))
+        time.sleep(0.05)
+    return found
+
+
+def test_many_slow_batches_leave_half_of_the_loops_to_another_project(
+    store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_watch, "SLICE_S", 0.5)
+    monkeypatch.setattr(unit_watch, "UNSERVED_LOOP_S", 0.2)
+    with working(store, pool):
+        for _ in range(6):
+            of_project(store, "p", 300, SLOW)
+        eventually(lambda: _leases(store)["p"] == 2)
+        of_project(store, "other", 3000, SLOW)
+        shares = sum(_sampled(store, 3.0), Counter())
+        assert shares["other"] > 0.4 * shares.total()
+
+
+def test_many_slow_batches_do_not_take_the_loop_for_projects(
+    store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_watch, "SLICE_S", 0.5)
+    monkeypatch.setattr(unit_watch, "UNSERVED_LOOP_S", 0.2)
+    with working(store, pool):
+        for _ in range(6):
+            of_project(store, "p", 300, SLOW)
+        eventually(lambda: _leases(store)["p"] == 2)
+        others = [of_project(store, "other", 300, SLOW) for _ in range(3)]
+        time.sleep(1.0)
+        for other in others:
+            store.batches.cancel("other", other)
+        eventually(lambda: _leases(store)["other"] == 0)
+        time.sleep(1.0)
+        # A lease lasts a moment longer than its unit, until the outcomes are written.
+        assert median(leases["p"] for leases in _sampled(store, 1.0)) == 2
 
 
 ASKS = """

@@ -166,10 +166,21 @@ def test_unserved_batches_follow_unserved_projects(store: Store) -> None:
     claim(store)
     later = [accept(store, 1000, exact, project="a") for _ in range(2)]
     assert store.leases.claim("projects") is None
-    b = accept(store, 2000, exact, project="b")
+    b = accept(store, 1000, exact, project="b")
     found = [store.leases.claim("batches") for _ in range(4)]
     assert [lease and lease.batch for lease in found] == [b, *later, None]
-    assert [claim(store).batch for _ in range(3)] == [b, a, a]  # each of `later` has one unit
+    assert [claim(store).batch for _ in range(2)] == [a, a]  # the others have one unit each
+
+
+def test_unserved_batches_wait_while_a_project_with_fewer_leases_does(store: Store) -> None:
+    exact = wanted(store, "exact")
+    for _ in range(4):
+        accept(store, 1000, exact, project="a")
+    first, _ = claim(store), store.leases.claim("batches")
+    accept(store, 3000, exact, project="b")
+    store.leases.claim("projects")
+    assert store.leases.advance(first, 1) == UnitStanding.SHARED
+    assert store.leases.claim("batches") is None
 
 
 def test_a_lease_that_ran_out_goes_to_another_and_counts_once(store: Store, redis: Redis) -> None:
