@@ -26,7 +26,8 @@ class UnitWatch:
     def __init__(self, context: WorkerContext, lease: Lease) -> None:
         self._context = context
         self._lease = lease
-        self._began = self._looked = monotonic()
+        self._began = self._looked = self._slice_began = monotonic()
+        self._before: int | None = None
         self._done = 0
         self._left_at = 0.0
         self.over = False
@@ -36,6 +37,9 @@ class UnitWatch:
     def is_enough(self, outcomes: int) -> bool:
         """Whether to stop now, when the unit has this number of outcomes."""
         now = monotonic()
+        self._before = outcomes if self._before is None else self._before
+        if outcomes == self._before:  # a grader whose module loads slowly has time to grade, too
+            self._slice_began = min(now, self._began + SLICE_S)
         if self._context.stopping.is_set():
             self._leave(outcomes, now)
             if self._context.asker is not None:
@@ -59,7 +63,7 @@ class UnitWatch:
             if standing == UnitStanding.UNSERVED_PROJECT:
                 self._context.unserved_project.set()
         # An abandoned ask is paid for, so a chunk that waits for models is not left; it uses no processor meanwhile.
-        if standing >= UnitStanding.SHARED and now - self._began > SLICE_S and self._context.lane != "asking":
+        if standing >= UnitStanding.SHARED and now - self._slice_began > SLICE_S and self._context.lane != "asking":
             self._leave(outcomes, now)
 
     def _leave(self, outcomes: int, now: float) -> None:

@@ -64,6 +64,17 @@ def test_a_slow_unit_makes_room_and_the_next_attempt_goes_on(
     assert store.spool.outcome_files(batch) == [(0, 2)]
 
 
+def test_loading_a_grader_takes_nothing_of_a_slice(
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watches, "SLICE_S", 0.8)
+    accept(store, 12, wanted(store, "g", source=f"import time\ntime.sleep(0.9)\n{SLOW}"))
+    accept(store, 1, wanted(store, "other", source=QUICK), project="other")
+    part = scored(context, claim(store))
+    assert part is not None and not part.whole
+    assert part.counted.count >= 3
+
+
 def test_a_unit_that_nobody_waits_behind_is_not_left(
     store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
