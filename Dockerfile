@@ -15,15 +15,16 @@ FROM ${BASE} AS build
 RUN python3 -c 'import ensurepip, venv' 2>/dev/null \
     || (apt-get update && apt-get install -y --no-install-recommends python3-venv && rm -rf /var/lib/apt/lists/*)
 COPY . /source
-RUN python3 -m venv /opt/gradebox \
-    && python3 /source/scripts/stale-wheels /source/wheels \
+# uv is unpacked from its wheel: pip, which could install it, would have to be installed and removed again.
+RUN python3 /source/scripts/stale-wheels /source/wheels \
     && (ls /source/wheels/gradebox-*.whl >/dev/null 2>&1 \
-        || PYTHON=/opt/gradebox/bin/python /source/scripts/wheels /source/wheels) \
-    && /opt/gradebox/bin/pip install --no-cache-dir --no-compile --no-index --find-links /source/wheels uv \
-    && /opt/gradebox/bin/uv pip install --no-cache --python /opt/gradebox/bin/python --no-index \
+        || (python3 -m venv /tools && PYTHON=/tools/bin/python /source/scripts/wheels /source/wheels)) \
+    && python3 -m venv --without-pip /opt/gradebox \
+    && python3 -m zipfile -e "$(ls -v /source/wheels/uv-*.whl | tail -n 1)" /uv \
+    && chmod +x /uv/uv-*.data/scripts/uv \
+    && /uv/uv-*.data/scripts/uv pip install --no-cache --python /opt/gradebox/bin/python --no-index \
         --find-links /source/wheels 'gradebox[server,s3]' \
     && { /opt/gradebox/bin/python -m compileall -q -x /tests/ /opt/gradebox/lib || true; } \
-    && /opt/gradebox/bin/pip uninstall -y pip setuptools \
     && GRADEBOX_IMAGE_DIR=/image /opt/gradebox/bin/python -c 'from gradebox.service.server_programs import become; become("sandbox.image", [], {})'
 
 FROM scratch AS sandbox
