@@ -153,7 +153,8 @@ def test_a_client_that_waits_for_its_service_sends_no_key_to_who_took_the_port(h
     def answer(listener: socket.socket) -> None:
         connection, _ = listener.accept()
         asked.append(connection.recv(65536).decode())
-        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]")
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close"
+        connection.sendall(head + b"\r\n\r\n[]")
         connection.close()
 
     with socket.create_server(("127.0.0.1", 0)) as ours:

@@ -17,11 +17,15 @@ from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
+    from typing import Protocol
 
-    from _typeshed import FileDescriptorLike
+    class _HasFileno(Protocol):
+        def fileno(self) -> int: ...
+
 
 _Arguments = TypeVarTuple("_Arguments")
 TURNS = 10  # of the loop, for tasks to end, besides one for each: a `finally` may await something
+
 
 Grade = Callable[[Any], Coroutine[Any, Any, object]]
 
@@ -61,16 +65,12 @@ class CompletionLoop(asyncio.SelectorEventLoop):
 
         return super().call_at(when, call, *args, context=context)
 
-    def add_reader(
-        self, fd: "FileDescriptorLike", callback: Callable[[*_Arguments], object], *args: *_Arguments
-    ) -> None:
+    def add_reader(self, fd: "int | _HasFileno", callback: Callable[[*_Arguments], object], *args: *_Arguments) -> None:
         """Watches a descriptor for the current completion. asyncio's connections do not use this method."""
         super().add_reader(fd, callback, *args)
         self._watched.add(fd if isinstance(fd, int) else fd.fileno())
 
-    def add_writer(
-        self, fd: "FileDescriptorLike", callback: Callable[[*_Arguments], object], *args: *_Arguments
-    ) -> None:
+    def add_writer(self, fd: "int | _HasFileno", callback: Callable[[*_Arguments], object], *args: *_Arguments) -> None:
         """The same as `add_reader`, for writing."""
         super().add_writer(fd, callback, *args)
         self._watched.add(fd if isinstance(fd, int) else fd.fileno())

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from docker import APIClient
+from docker.errors import NotFound
 from requests.exceptions import ReadTimeout
 
 from sandbox import image
@@ -53,7 +54,8 @@ def _known(made: Docker, **filters: str) -> list[dict[str, Any]]:
 def test_a_container_that_is_killed_at_its_start_is_told(made: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(sandbox: DockerSandbox, _container: str, _pid: int) -> None:
         made.client.kill(sandbox.name)
-        made.client.wait(sandbox.name)
+        with contextlib.suppress(NotFound):  # the engine has removed it already
+            made.client.wait(sandbox.name)
 
     monkeypatch.setattr(backend, "_CONNECT_S", 0.1)
     monkeypatch.setattr(DockerSandbox, "hold", killed)
