@@ -58,11 +58,13 @@ async def update(request: Request, services: Served, project: ManagesIn, key: st
 
 @router.put("/{key}", openapi_extra=openapi.body(ChangesOfEndpoint))
 async def put(request: Request, services: Served, project: ManagesIn, key: str) -> ProjectEndpoint:
-    """Change the given fields of an endpoint, or create it if there is none."""
+    """Change the given fields of an endpoint. If there is none, create it, which takes `url`."""
     new = await bodies.read_json(request, ChangesOfEndpoint)
     try:
         return await _update(services, project, key, new)
     except NotFound:
+        if new.url is None:
+            raise
         return await _create(services, project, as_new(key, new, NewEndpoint))
 
 

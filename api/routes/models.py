@@ -91,11 +91,13 @@ async def update(request: Request, services: Served, project: ManagesIn, key: st
 
 @router.put("/{key}", openapi_extra=openapi.body(ModelChanges))
 async def put(request: Request, services: Served, project: ManagesIn, key: str) -> ProjectModel:
-    """Change the given fields of a model, or create it if there is none."""
+    """Change the given fields of a model. If there is none, create it, which takes `base_url` and `model`."""
     new = await bodies.read_json(request, ModelChanges)
     try:
         return await _update(services, project, key, new)
     except NotFound:
+        if new.base_url is None or new.model is None:
+            raise
         return await _create(services, project, as_new(key, new, NewModel))
 
 

@@ -55,7 +55,7 @@ def given(new: NewServer | ServerChanges) -> dict[str, Any]:
 
 
 def as_new(key: str, new: ServerChanges, kind: type[New]) -> New:
-    """Returns the changes as a new server. Raises ProblemError if they lack something, or the key is invalid."""
+    """Returns the changes as a new server. Raises ProblemError if the key is invalid."""
     return bodies.convert({"key": key, **{name: of for name, of in asdict(new).items() if of is not None}}, kind)
 
 

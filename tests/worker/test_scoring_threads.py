@@ -132,6 +132,7 @@ def test_many_slow_batches_leave_half_of_the_loops_to_another_project(
             of_project(store, "p", 300, SLOW)
         eventually(lambda: _leases(store)["p"] == 2)
         of_project(store, "other", 3000, SLOW)
+        time.sleep(1.0)  # until the first units have given way
         shares = sum(_sampled(store, 3.0), Counter())
         assert shares["other"] > 0.4 * shares.total()
 
