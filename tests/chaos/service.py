@@ -89,6 +89,8 @@ class Service:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
                 killed = True
+                if self._process is not None and pid == self._process.pid:
+                    self._process.wait()  # else `ensure` may find that it still runs
         return killed
 
     def processes(self) -> dict[str, list[int]]:
