@@ -36,6 +36,10 @@ def test_models_of_a_service(tmp_path: Path) -> None:
             assert client.models.update("echo", timeout_s=3).timeout_s == 3
             with pytest.raises(Conflict):
                 client.models.update("echo", base_url=server.base_url)
+            with pytest.raises(TypeError, match=r"timeouts= is no option of a model: pass one of .*timeout_s="):
+                client.models.update("echo", timeouts=None)  # type: ignore[call-arg]  # misspelt
+            with pytest.raises(TypeError, match="timeouts= is no option of an endpoint"):
+                client.endpoints.put("echo", url=echo.base_url, timeouts=3)  # type: ignore[call-arg]  # misspelt
             with pytest.raises(NotAllowed):
                 client.models.create("meta", base_url="http://169.254.169.254/v1", model="m")
 

@@ -122,15 +122,22 @@ def _sampled(store: Store, seconds: float) -> list[Counter[str]]:
     return found
 
 
-def test_many_slow_batches_leave_half_of_the_loops_to_another_project(
-    store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def _many_slow_batches(store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Yields while project `p` has six slow batches, which take all loops that they may."""
     monkeypatch.setattr(unit_watch, "SLICE_S", 0.5)
     monkeypatch.setattr(unit_watch, "UNSERVED_LOOP_S", 0.2)
     with working(store, pool):
         for _ in range(6):
             of_project(store, "p", 300, SLOW)
         eventually(lambda: _leases(store)["p"] == 2)
+        yield
+
+
+def test_many_slow_batches_leave_half_of_the_loops_to_another_project(
+    store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _many_slow_batches(store, pool, monkeypatch):
         of_project(store, "other", 3000, SLOW)
         time.sleep(1.0)  # until the first units have given way
         shares = sum(_sampled(store, 3.0), Counter())
@@ -140,12 +147,7 @@ def test_many_slow_batches_leave_half_of_the_loops_to_another_project(
 def test_many_slow_batches_do_not_take_the_loop_for_projects(
     store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unit_watch, "SLICE_S", 0.5)
-    monkeypatch.setattr(unit_watch, "UNSERVED_LOOP_S", 0.2)
-    with working(store, pool):
-        for _ in range(6):
-            of_project(store, "p", 300, SLOW)
-        eventually(lambda: _leases(store)["p"] == 2)
+    with _many_slow_batches(store, pool, monkeypatch):
         others = [of_project(store, "other", 300, SLOW) for _ in range(3)]
         time.sleep(1.0)
         for other in others:

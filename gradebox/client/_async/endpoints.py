@@ -4,7 +4,7 @@ from typing import Unpack
 
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.calls import collection, server_calls
-from gradebox.client.calls.server_calls import EndpointFields, EndpointOptions
+from gradebox.client.calls.server_calls import EndpointFields, EndpointOptions, endpoint_body
 from gradebox.client.versions import check_key
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
 
@@ -30,16 +30,17 @@ class AsyncEndpoints:
             NotAllowed: the operator does not allow this host.
         """
         check_key(key)
-        return await self._transport.send(
-            collection.endpoints.create(self._project, {"key": key, "url": url, **options})
-        )
+        fields = {"key": key, **endpoint_body({"url": url, **options})}
+        return await self._transport.send(collection.endpoints.create(self._project, fields))
 
     async def put(self, key: str, *, url: str, **options: Unpack[EndpointOptions]) -> ProjectEndpoint:
         """Registers an endpoint, or changes the settings that are given if there is one with this key: for code that
         runs again. Arguments and errors are those of `create` and `update`.
         """
         check_key(key)
-        return await self._transport.send(collection.endpoints.put(self._project, key, {"url": url, **options}))
+        return await self._transport.send(
+            collection.endpoints.put(self._project, key, endpoint_body({"url": url, **options}))
+        )
 
     async def update(self, key: str, **fields: Unpack[EndpointFields]) -> ProjectEndpoint:
         """Changes the given settings. An empty `api_key` removes the key, and a rate of 0 removes the limit.
@@ -47,7 +48,7 @@ class AsyncEndpoints:
         Raises:
             Conflict: the URL changes, and the API key is not given again.
         """
-        return await self._transport.send(collection.endpoints.patch(self._project, key, fields))
+        return await self._transport.send(collection.endpoints.patch(self._project, key, endpoint_body(fields)))
 
     async def test(self, key: str) -> EndpointTrial:
         """Tests the endpoint with one small thread.

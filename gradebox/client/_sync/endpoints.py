@@ -5,7 +5,7 @@ from typing import Unpack
 
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import collection, server_calls
-from gradebox.client.calls.server_calls import EndpointFields, EndpointOptions
+from gradebox.client.calls.server_calls import EndpointFields, EndpointOptions, endpoint_body
 from gradebox.client.versions import check_key
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
 
@@ -31,14 +31,17 @@ class Endpoints:
             NotAllowed: the operator does not allow this host.
         """
         check_key(key)
-        return self._transport.send(collection.endpoints.create(self._project, {"key": key, "url": url, **options}))
+        fields = {"key": key, **endpoint_body({"url": url, **options})}
+        return self._transport.send(collection.endpoints.create(self._project, fields))
 
     def put(self, key: str, *, url: str, **options: Unpack[EndpointOptions]) -> ProjectEndpoint:
         """Registers an endpoint, or changes the settings that are given if there is one with this key: for code that
         runs again. Arguments and errors are those of `create` and `update`.
         """
         check_key(key)
-        return self._transport.send(collection.endpoints.put(self._project, key, {"url": url, **options}))
+        return self._transport.send(
+            collection.endpoints.put(self._project, key, endpoint_body({"url": url, **options}))
+        )
 
     def update(self, key: str, **fields: Unpack[EndpointFields]) -> ProjectEndpoint:
         """Changes the given settings. An empty `api_key` removes the key, and a rate of 0 removes the limit.
@@ -46,7 +49,7 @@ class Endpoints:
         Raises:
             Conflict: the URL changes, and the API key is not given again.
         """
-        return self._transport.send(collection.endpoints.patch(self._project, key, fields))
+        return self._transport.send(collection.endpoints.patch(self._project, key, endpoint_body(fields)))
 
     def test(self, key: str) -> EndpointTrial:
         """Tests the endpoint with one small thread.

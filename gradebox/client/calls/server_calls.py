@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 
 from gradebox.client.calls.call import Call, encode, nothing
 from gradebox.client.calls.paths import path_of, query
+from gradebox.client.options import check_known
 from gradebox.schemas import (
     EndpointTrial,
     Environment,
@@ -87,8 +88,15 @@ def test_model(project: str, key: str, timeout_s: float) -> Call[ModelTrial]:
     return Call("POST", path, ModelTrial.model_validate_json, idempotent=False, work_s=work_s)
 
 
+def endpoint_body(fields: EndpointFields) -> dict[str, Any]:
+    """The body of a request for an endpoint. Raises TypeError for an unknown option."""
+    check_known(fields, EndpointFields, "an endpoint")
+    return {**fields}
+
+
 def model_body(fields: ModelFields) -> dict[str, Any]:
-    """The body of a request for a model."""
+    """The body of a request for a model. Raises TypeError for an unknown option."""
+    check_known(fields, ModelFields, "a model")
     body: dict[str, Any] = {**fields}
     if (defaults := fields.get("defaults")) is not None:
         body["defaults"] = ModelDefaults.model_validate(defaults).model_dump(exclude_none=True)

@@ -230,7 +230,7 @@ async def grade(thread):
         again()
 """
 
-LEAVES_A_GENERATOR = """
+BORROWS = """
 import asyncio
 
 free = [1]
@@ -241,7 +241,9 @@ async def borrowed():
     finally:
         await asyncio.sleep(0)
         free.append(1)
+"""
 
+LEAVES_A_GENERATOR = f"""{BORROWS}
 async def grade(thread):
     await asyncio.sleep(0)
     ran.append(thread.metadata["number"])
@@ -321,18 +323,7 @@ def test_what_a_run_leaves_half_done_is_in_no_later_run(session: Session, grader
 
 
 def test_a_generator_that_a_run_leaves_by_an_exception_ends_in_that_run(session: Session) -> None:
-    grader = """
-import asyncio
-
-free = [1]
-
-async def borrowed():
-    try:
-        yield free.pop()
-    finally:
-        await asyncio.sleep(0)
-        free.append(1)
-
+    grader = f"""{BORROWS}
 async def grade(thread):
     score = await judged(thread)
     generator = borrowed()
