@@ -150,8 +150,7 @@ def show(client: gradebox.Client) -> None:
 
 def judge(client: gradebox.Client, base_url: str) -> None:
     """Registers the model, uploads a grader that asks it, and scores the completions."""
-    price = gradebox.Price(input=0.5, output=1.5, currency="EUR")
-    client.models.create("small-judge", base_url=base_url, model="scripted", price=price)
+    client.models.create("small-judge", base_url=base_url, model="scripted", input_price=0.5, output_price=1.5)
     key = upload(client, "explained_code")
     batch = client.batches.create(key, COMPLETIONS)
     batch.wait(progress=True)
@@ -162,7 +161,7 @@ def judge(client: gradebox.Client, base_url: str) -> None:
     console.print(
         f"{summary.not_applicable:,} of {summary.count:,} threads ask for no code: neither a score nor an error.\n"
         f"For the others it asked {spent.asks:,} times. {spent.kept:,} of these asks had a reply that was kept.\n"
-        f"At {price.input} and {price.output} EUR a million tokens, that cost {spent.cost:.4f} EUR."
+        f"At 0.5 and 1.5 USD for a million input and output tokens, that cost {spent.usd:.4f} USD."
     )
     show_outcomes(batch.outcomes())
 

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from gradebox.schemas import Environment as Environment
     from gradebox.schemas import ModelDefaults as ModelDefaults
     from gradebox.schemas import ModelTrial as ModelTrial
-    from gradebox.schemas import Price as Price
     from gradebox.schemas import Project as Project
     from gradebox.schemas import ProjectBudget as ProjectBudget
     from gradebox.schemas import ProjectEndpoint as ProjectEndpoint
@@ -116,7 +115,6 @@ else:
             "EndpointTrial",
             "ModelDefaults",
             "ModelTrial",
-            "Price",
             "Project",
             "ProjectBudget",
             "ProjectEndpoint",

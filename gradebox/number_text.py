@@ -10,13 +10,6 @@ def money_text(amount: float) -> str:
     return f"{amount:,.{_MOST_DECIMALS}f}".rstrip("0").rstrip(".") if "e" in shown else shown
 
 
-def cost_text(cost: float | None, currency: str) -> str:
-    """The cost of asks as `12.5 USD`; without a currency, if nothing had a price, as `0`."""
-    if cost is None:
-        return "in several currencies"
-    return f"{money_text(cost)} {currency}".rstrip()
-
-
 def number_text(value: float, digits: int = 4) -> str:
     """A number as `12,346.7`, `0.3333` or `1.234e-05`.
 

@@ -59,30 +59,25 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=
         kept: number of these asks that were answered with a stored reply, at no cost.
         input_tokens: of the asks not answered with a stored reply, as counted by the servers.
         output_tokens: the same for output.
-        cost: in the currency of the models' prices; 0 if they have no price; None if they are in several currencies.
-        currency: of the cost; "" if there is none, or there are several.
+        usd: the cost by the models' prices; 0 if they have none.
     """
 
     asks: int = 0
     kept: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    cost: float | None = 0.0
-    currency: str = ""
+    usd: float = 0.0
 
 
 def sum_of(parts: Iterable[Spent]) -> Spent:
-    """Return the sum of several costs. Amounts in different currencies have none."""
+    """Return the sum of several costs."""
     found = [*parts]
-    costs, currencies = [one.cost for one in found], {one.currency for one in found if one.currency}
-    is_one = len(currencies) < 2 and None not in costs
     return Spent(
         sum([one.asks for one in found]),
         sum([one.kept for one in found]),
         sum([one.input_tokens for one in found]),
         sum([one.output_tokens for one in found]),
-        sum(filter(None, costs), 0.0) if is_one else None,
-        "".join(currencies) if is_one else "",
+        sum([one.usd for one in found]),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from gradebox.schemas import Version
+from gradebox.schemas import Replies, Version
 from storage.models.spending import Budget
 from storage.spool.chunks import Chunk
 
@@ -20,7 +20,7 @@ class AskTerms(msgspec.Struct, frozen=True, omit_defaults=True):
     """The terms on which the graders of a batch may ask: the budget, and whether stored replies may answer."""
 
     budget: Budget | None = None
-    keep_replies: bool = True
+    replies: Replies = "kept"
 
 
 NO_TERMS = AskTerms()

@@ -18,7 +18,7 @@ from redis.retry import Retry
 from storage import redis_keys
 from storage.errors import UnknownFormat
 
-FORMAT = 4
+FORMAT = 5
 _FEW_REPLICAS = "NOREPLICAS"
 
 _T = TypeVar("_T")

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from api.services import Services
-from gradebox.number_text import cost_text, money_text, number_text
+from gradebox.number_text import money_text, number_text
 from gradebox.outcome import details_of
 
 _FOLDER = Path(__file__).parent
@@ -77,7 +77,6 @@ _environment.filters |= {
     "number": _number,
     "counted": _counted,
     "money": money_text,
-    "cost": cost_text,
     "time": _time,
     "duration": duration,
     "as_json": as_json,

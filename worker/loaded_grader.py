@@ -99,7 +99,7 @@ class GraderCache:
             lend = partial(self._pool.grading, source)
             asking = ask_context(plan.project, scorer.key, version, batch)
             number = plan.scorers.index(scorer)
-            asking = asking._replace(number=number, budget=plan.terms.budget, keep=plan.terms.keep_replies)
+            asking = asking._replace(number=number, budget=plan.terms.budget, keep=plan.terms.replies == "kept")
             return AskingScorer(lend, self._asker, asking)
         return self._open.enter_context(self._pool.grading(source, _PLACE_S))
 

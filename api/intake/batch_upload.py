@@ -13,12 +13,12 @@ from fastapi import Request
 from api.access.callers import gone, watched
 from api.http.problems import RETRY, ProblemError, invalid, too_large
 from api.intake import bodies
-from api.intake.budget_fields import Cost, Currency, Tokens
+from api.intake.budget_fields import Tokens, Usd
 from api.intake.grader_of_batch import refuse_feedback
 from api.intake.idempotency import Repeat
 from api.intake.source_upload import VersionNumber
 from api.services import Services
-from gradebox.schemas import Batch, FeedbackOf
+from gradebox.schemas import Batch, FeedbackOf, Replies
 from storage.batch_plan import AskTerms, Wanted, lane_of, line_ms_of, takes_groups
 from storage.batches import batch_threads
 from storage.errors import NotFound, NotRunnable, PayloadLost
@@ -41,11 +41,10 @@ class GraderOf(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class BudgetOfBatch(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The limit of spending for a batch's asks: cost, tokens or both."""
+    """The limit of spending for a batch's asks: US dollars, tokens or both."""
 
-    cost: Cost | None = None
+    usd: Usd | None = None
     tokens: Tokens | None = None
-    currency: Currency = "USD"
 
 
 class NewBatch(msgspec.Struct, forbid_unknown_fields=True):
@@ -55,7 +54,7 @@ class NewBatch(msgspec.Struct, forbid_unknown_fields=True):
     threads: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
     threads_of: Annotated[str, msgspec.Meta(max_length=80)] | None = None
     budget: BudgetOfBatch | None = None
-    keep_replies: bool = True
+    replies: Replies = "kept"
 
 
 class _Sent(NewBatch, kw_only=True):
@@ -77,16 +76,16 @@ def _parsed(body: bytes) -> NewBatch:
     if len(graders) > GRADERS_BYTES:
         raise too_large(f"`graders` is {len(graders)} bytes long, and may have {GRADERS_BYTES}: name at most {GRADERS}")
     found = bodies.parse(b'{"graders":%b}' % graders, _Graders)
-    return NewBatch(found.graders, sent.threads, sent.threads_of, sent.budget, sent.keep_replies)
+    return NewBatch(found.graders, sent.threads, sent.threads_of, sent.budget, sent.replies)
 
 
-def terms_of(budget: BudgetOfBatch | None, keep_replies: bool) -> AskTerms:
+def terms_of(budget: BudgetOfBatch | None, replies: Replies) -> AskTerms:
     """Returns the terms under which the graders of a batch may ask. Raises ProblemError if the budget has no limit."""
     if budget is None:
-        return AskTerms(None, keep_replies)
-    if budget.cost is None and budget.tokens is None:
-        raise invalid("a budget names a cost, tokens or both")
-    return AskTerms(Budget(budget.cost, budget.tokens, budget.currency), keep_replies)
+        return AskTerms(None, replies)
+    if budget.usd is None and budget.tokens is None:
+        raise invalid("a budget names `usd`, `tokens` or both")
+    return AskTerms(Budget(budget.usd, budget.tokens), replies)
 
 
 def named(graders: Sequence[str], weights: Sequence[float]) -> list[GraderOf]:
@@ -122,15 +121,15 @@ def resolve(services: Services, project: str, graders: Sequence[GraderOf]) -> li
 
 
 def refuse_unlimited(services: Services, project: str, wanted: Sequence[Wanted], budget: Budget | None) -> None:
-    """Refuses a budget of money for models without a price in its currency, because it would not limit them."""
-    if budget is None or budget.cost is None:
+    """Refuses a budget of money for models without prices, because it would not limit them."""
+    if budget is None or budget.usd is None:
         return
     asked = _asked_models(services, project, wanted)
-    unpriced = [key for key in services.store.models.unpriced(project, budget.currency) if key in asked]
+    unpriced = [key for key in services.store.models.unpriced(project) if key in asked]
     if unpriced:
         raise invalid(
-            f"a budget in {budget.currency} does not limit {', '.join(unpriced)}, which has no price in "
-            f"{budget.currency}: set its price, 0 if it costs nothing, or give a budget of tokens"
+            f"a budget in USD does not limit {', '.join(unpriced)}, which has no price: set `input_price` and "
+            "`output_price`, 0 if it costs nothing, or give a budget of tokens"
         )
 
 
@@ -204,7 +203,7 @@ class Arrival(NamedTuple):
 
     async def take_threads_of(self, request: Request, new: NewBatch) -> Batch:
         """Creates a batch with the threads of another one, for other graders. Raises as `copy` does."""
-        terms = terms_of(new.budget, new.keep_replies)
+        terms = terms_of(new.budget, new.replies)
         return await self.copy(request, new.threads_of or "", lambda: self._begin_copy(new), terms)
 
     async def copy(
@@ -237,7 +236,7 @@ class Arrival(NamedTuple):
         store, source = self.services.store, new.threads_of or ""
         refuse_feedback(store.batches.get(self.project, source, summary=False))
         blocks = batch_threads.read(store.batches, store.spool, source)
-        wanted, upload = self._begin(new.graders, terms_of(new.budget, new.keep_replies))
+        wanted, upload = self._begin(new.graders, terms_of(new.budget, new.replies))
         return blocks, wanted, upload
 
     def _take(self, body: bytes) -> Batch | NewBatch:
@@ -248,7 +247,7 @@ class Arrival(NamedTuple):
             raise invalid("a batch takes `threads`, or `threads_of` another batch: give one of them")
         if not has_threads:
             return new
-        terms = terms_of(new.budget, new.keep_replies)
+        terms = terms_of(new.budget, new.replies)
         threads = bodies.lines(new.threads, BATCH_LINES, self.services.line_bytes, "send several batches")
         wanted, upload = self._begin(new.graders, terms)
         try:

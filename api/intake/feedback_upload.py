@@ -13,7 +13,7 @@ from api.intake import bodies
 from api.intake.batch_upload import Arrival, BudgetOfBatch, refuse_unlimited, terms_of
 from api.intake.grader_of_batch import label_of, label_source_of, refuse_feedback
 from api.services import Services
-from gradebox.schemas import ENDED, Batch, FeedbackOf, FeedbackOn, FeedbackTarget
+from gradebox.schemas import ENDED, Batch, FeedbackOf, FeedbackOn, FeedbackTarget, Replies
 from storage.batch_plan import AskTerms, Wanted
 from storage.batches import feedback_grader
 from storage.errors import Conflict
@@ -41,7 +41,7 @@ class NewFeedback(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     labels: dict[str, float] | Annotated[str, msgspec.Meta(max_length=LABEL_CHARACTERS)] | None = None
     instructions: Annotated[str, msgspec.Meta(min_length=1, max_length=INSTRUCTIONS_CHARACTERS)] | None = None
     budget: BudgetOfBatch | None = None
-    keep_replies: bool = True
+    replies: Replies = "kept"
 
 
 async def take(arrival: Arrival, request: Request, batch_id: str) -> Batch:
@@ -56,7 +56,7 @@ async def take(arrival: Arrival, request: Request, batch_id: str) -> Batch:
         return before
     batch, of = await services.read(request, _settled, services, arrival.project, batch_id, new)
     labels = new.labels if isinstance(new.labels, dict) else {}
-    terms = terms_of(new.budget, new.keep_replies)
+    terms = terms_of(new.budget, new.replies)
     begin = partial(_begin, arrival, batch, of, labels, terms)
     return await arrival.copy(request, batch_id, begin, terms, of)
 

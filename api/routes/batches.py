@@ -23,12 +23,12 @@ from api.http import openapi
 from api.http.problems import invalid
 from api.http.routers import project_router
 from api.intake import batch_upload, bodies
-from api.intake.budget_fields import CURRENCY, MOST_COST, MOST_TOKENS
+from api.intake.budget_fields import MOST_TOKENS, MOST_USD
 from api.intake.idempotency import Repeatable
 from api.numbers.run_job import IsGone
 from api.numbers.summaries import with_bootstrap, with_kept
 from api.services import Served, Services
-from gradebox.schemas import ENDED, Batch
+from gradebox.schemas import ENDED, Batch, Replies
 from gradebox.schemas.outcome_table import MOST_PICKED
 from storage.batches import batch_threads
 from storage.batches.batches import Batches
@@ -68,27 +68,26 @@ async def create(
     repeat: Repeatable,
     grader: Annotated[list[str], Query(description="key or key@version; for JSON lines")] = [],  # noqa: B006  # FastAPI copies it
     weight: Annotated[list[float], Query(description="one weight for each grader, in the same order")] = [],  # noqa: B006  # as above
-    budget_cost: Annotated[float | None, Query(ge=0, le=MOST_COST, description="maximum cost of its asks")] = None,
+    budget_usd: Annotated[
+        float | None, Query(ge=0, le=MOST_USD, description="maximum cost of its asks, in USD")
+    ] = None,
     budget_tokens: Annotated[
         int | None, Query(ge=0, le=MOST_TOKENS, description="maximum input and output tokens of its asks")
     ] = None,
-    budget_currency: Annotated[str, Query(pattern=CURRENCY, description="currency of `budget_cost`")] = "USD",
-    keep_replies: Annotated[
-        bool, Query(description="whether its asks may be answered with kept replies, and their replies are kept")
-    ] = True,
+    replies: Annotated[
+        Replies, Query(description="`kept`: kept replies may answer its asks, and new ones are kept; `new`: neither")
+    ] = "kept",
 ) -> Batch:
     """Create a batch of threads to be scored. The response confirms that they are stored durably."""
-    has_budget = budget_cost is not None or budget_tokens is not None
-    budget = batch_upload.BudgetOfBatch(cost=budget_cost, tokens=budget_tokens, currency=budget_currency)
-    terms = batch_upload.terms_of(budget if has_budget else None, keep_replies)
+    has_budget = budget_usd is not None or budget_tokens is not None
+    budget = batch_upload.BudgetOfBatch(usd=budget_usd, tokens=budget_tokens)
+    terms = batch_upload.terms_of(budget if has_budget else None, replies)
     arrival = batch_upload.Arrival(services, project, key_of(request).id, repeat)
     if bodies.media_type(request) in bodies.JSON_LINES_TYPES:
         return await arrival.take_lines(request, batch_upload.named(grader, weight), terms)
     if bodies.media_type(request) == "application/json":
-        if grader or weight or has_budget or not keep_replies:
-            raise invalid(
-                "a JSON body has `graders`, `budget` and `keep_replies`: leave `grader` and such out of the query"
-            )
+        if grader or weight or has_budget or replies != "kept":
+            raise invalid("a JSON body has `graders`, `budget` and `replies`: leave `grader` and such out of the query")
         return await arrival.take_body(request)
     raise bodies.unsupported(request, "application/x-ndjson", "application/json")
 

@@ -18,7 +18,7 @@ router = project_router("budget", "/budget")
 
 
 class NewBudget(BudgetOfBatch, kw_only=True, forbid_unknown_fields=True):
-    """The limit of spending in each period: cost, tokens or both. What is not given is not limited."""
+    """The limit of spending in each period: US dollars, tokens or both. What is not given is not limited."""
 
     period: BudgetPeriod = "month"
 
@@ -33,9 +33,9 @@ def get(services: Served, project: InProject) -> ProjectBudget:
 async def put(request: Request, services: Served, project: ManagesIn) -> ProjectBudget:
     """Set the budget, replacing an existing one."""
     new = await bodies.read_json(request, NewBudget)
-    if new.cost is None and new.tokens is None:
-        raise invalid("a budget names `cost`, `tokens` or both; DELETE removes the budget")
-    budget = Budget(new.cost, new.tokens, new.currency, new.period)
+    if new.usd is None and new.tokens is None:
+        raise invalid("a budget names `usd`, `tokens` or both; DELETE removes the budget")
+    budget = Budget(new.usd, new.tokens, new.period)
     await run_sync(services.store.spending.set_budget, project, budget)
     return await run_sync(standing_of, services.store, project)
 
@@ -43,9 +43,9 @@ async def put(request: Request, services: Served, project: ManagesIn) -> Project
 def standing_of(store: Store, project: str) -> ProjectBudget:
     """The budget of a project, what is spent of it, and the models that it does not limit."""
     standing = store.spending.standing_of(project)
-    if standing.cost is None:
+    if standing.usd is None:
         return standing
-    return standing.model_copy(update={"not_limited": store.models.unpriced(project, standing.currency)})
+    return standing.model_copy(update={"not_limited": store.models.unpriced(project)})
 
 
 @router.delete("", status_code=204)

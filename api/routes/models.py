@@ -11,17 +11,17 @@ from msgspec.structs import asdict
 from api.access.auth import InProject, ManagesIn
 from api.access.callers import watched
 from api.http import openapi
+from api.http.problems import invalid
 from api.http.routers import project_router
 from api.intake import bodies
-from api.intake.budget_fields import Currency
 from api.routes.registered_servers import NewServer, PerMinute, ServerChanges, Url, allowed, as_new, given, trials
 from api.services import Served, Services
-from gradebox.schemas import ModelDefaults, ModelFault, ModelTrial, Price, ProjectModel
+from gradebox.schemas import ModelDefaults, ModelFault, ModelTrial, ProjectModel
 from storage.errors import NotFound
 from storage.models.models import Changes
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
-Money = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
+UsdPerMillion = Annotated[float, msgspec.Meta(ge=0, le=1_000_000, description="USD for a million tokens")]
 
 router = project_router("models", "/models")
 
@@ -35,14 +35,6 @@ class NewDefaults(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
     seed: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | None = None
 
 
-class NewPrice(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The price of a million tokens."""
-
-    input: Money
-    output: Money
-    currency: Currency = "USD"
-
-
 class NewModel(NewServer, kw_only=True, forbid_unknown_fields=True):
     """A new model: its server, its name there, the key to send, and its limits."""
 
@@ -50,7 +42,8 @@ class NewModel(NewServer, kw_only=True, forbid_unknown_fields=True):
     model: Name
     defaults: NewDefaults = msgspec.field(default_factory=NewDefaults)
     tokens_per_minute: PerMinute = 0
-    price: NewPrice | None = None
+    input_price: UsdPerMillion | None = None
+    output_price: UsdPerMillion | None = None
     keep_replies: bool = True
 
 
@@ -61,7 +54,8 @@ class ModelChanges(ServerChanges, kw_only=True, forbid_unknown_fields=True):
     model: Name | None = None
     defaults: NewDefaults | None = None
     tokens_per_minute: PerMinute | None = None
-    price: NewPrice | None = None
+    input_price: UsdPerMillion | None = None
+    output_price: UsdPerMillion | None = None
     keep_replies: bool | None = None
 
 
@@ -103,13 +97,16 @@ async def put(request: Request, services: Served, project: ManagesIn, key: str) 
 
 async def _create(services: Services, project: str, new: NewModel) -> ProjectModel:
     fields = _given(new)
+    _check_prices(new.input_price, new.output_price)
     fields["base_url"] = await run_sync(allowed, services, new.base_url)
     return await run_sync(partial(services.store.models.create, project, **fields))
 
 
 async def _update(services: Services, project: str, key: str, new: ModelChanges) -> ProjectModel:
-    await run_sync(services.store.models.get, project, key)  # a missing model is a 404, whatever the changes
+    before = await run_sync(services.store.models.get, project, key)  # a missing one is a 404, whatever the changes
     changes = cast(Changes, _given(new))
+    input_price = before.input_price if new.input_price is None else new.input_price
+    _check_prices(input_price, before.output_price if new.output_price is None else new.output_price)
     if "base_url" in changes:
         changes["base_url"] = await run_sync(allowed, services, changes["base_url"])
     return await run_sync(services.store.models.update, project, key, changes)
@@ -125,8 +122,7 @@ async def test(request: Request, services: Served, project: ManagesIn, key: str)
     access = await run_sync(services.store.models.access, project, key)
     if (limit := await run_sync(spending.used_up, project)) is not None:
         return _over_budget(limit)
-    currency = access.server.price.currency if access.server.price else ""
-    count = partial(run_sync, partial(spending.count_trial, project, key, currency))
+    count = partial(run_sync, partial(spending.count_trial, project, key))
     async with watched(request) as client, client.place(services.trials, project):
         found: ModelTrial = await (await trials()).of_model(access, services.models, count)
     await run_sync(services.store.models.note_trial, project, key, access.server.revision, found)
@@ -148,8 +144,11 @@ def delete(services: Served, project: ManagesIn, key: str) -> None:
 
 def _given(new: NewModel | ModelChanges) -> dict[str, Any]:
     found = given(new)
-    if new.price is not None:
-        found["price"] = Price(**asdict(new.price))
     if new.defaults is not None:
         found["defaults"] = ModelDefaults.model_validate(asdict(new.defaults))
     return found
+
+
+def _check_prices(input_price: float | None, output_price: float | None) -> None:
+    if (input_price is None) != (output_price is None):
+        raise invalid("a model has both `input_price` and `output_price`, or neither: give both, 0 for what is free")

@@ -23,19 +23,16 @@ def show(invocation: Invocation) -> None:
 @client_command(app, "set")
 def set_budget(
     invocation: Invocation,
-    cost: Annotated[float | None, typer.Option(min=0, help="Money, in the currency of the models' prices.")] = None,
+    usd: Annotated[float | None, typer.Option(min=0, help="US dollars, by the models' prices.")] = None,
     tokens: Annotated[int | None, typer.Option(min=0, help="Tokens, input and output together.")] = None,
-    currency: Annotated[
-        str | None, typer.Option(help="Currency of --cost: three capital letters; USD by default.")
-    ] = None,
     period: Annotated[
         Literal["day", "month", "total"] | None, typer.Option(help="Period in UTC; a month by default.")
     ] = None,
 ) -> None:
     """Sets the budget and replaces the current one."""
-    if cost is None and tokens is None:
-        raise typer.BadParameter("a budget is --cost, --tokens or both")
-    _show_budget(invocation, invocation.client.budget.set(cost=cost, tokens=tokens, currency=currency, period=period))
+    if usd is None and tokens is None:
+        raise typer.BadParameter("a budget is --usd, --tokens or both")
+    _show_budget(invocation, invocation.client.budget.set(usd=usd, tokens=tokens, period=period))
 
 
 @client_command(app)
@@ -50,13 +47,13 @@ def _show_budget(invocation: Invocation, budget: "ProjectBudget") -> None:
         return as_json(budget)
     if budget.not_limited:
         note(
-            f"the budget in {budget.currency} does not limit {', '.join(budget.not_limited)}: no price in "
-            f"{budget.currency} (gradebox models update KEY --input-price … --output-price …; 0 if it costs nothing)"
+            f"the budget in USD does not limit {', '.join(budget.not_limited)}: no price "
+            "(gradebox models update KEY --input-price … --output-price …; 0 if it costs nothing)"
         )
-    spent = f"{money_text(budget.spent_cost)} {budget.currency} and {budget.spent_tokens:,} tokens"
-    if budget.cost is None and budget.tokens is None:
+    spent = f"{money_text(budget.spent_usd)} USD and {budget.spent_tokens:,} tokens"
+    if budget.usd is None and budget.tokens is None:
         return say(f"there is no budget; {spent} are spent in all")
-    bounds = [f"{money_text(budget.cost)} {budget.currency}"] if budget.cost is not None else []
+    bounds = [f"{money_text(budget.usd)} USD"] if budget.usd is not None else []
     bounds += [f"{budget.tokens:,} tokens"] if budget.tokens is not None else []
     each = "in all" if budget.period == "total" else f"each {budget.period}"
     say(f"{' and '.join(bounds)} {each}; {spent} are spent")

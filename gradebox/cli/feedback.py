@@ -35,9 +35,8 @@ def feedback(
     instructions: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Further instructions for the model.")
     ] = None,
-    budget_cost: Annotated[float | None, typer.Option(min=0, help="Maximum cost of its asks.")] = None,
+    budget_usd: Annotated[float | None, typer.Option(min=0, help="Maximum cost of its asks.")] = None,
     budget_tokens: Annotated[int | None, typer.Option(min=0, help="Maximum tokens of its asks.")] = None,
-    budget_currency: Annotated[str, typer.Option(help="Currency of --budget-cost.")] = "USD",
     limit: Annotated[int, typer.Option(min=0, help="Maximum number of texts to print.")] = 20,
 ) -> None:
     """Asks a model what to change in completions or in their judge, as a new batch, and waits for its end."""
@@ -49,7 +48,7 @@ def feedback(
         threshold=threshold,
         labels=labels,
         instructions=instructions,
-        budget=budget_of(budget_cost, budget_tokens, budget_currency),
+        budget=budget_of(budget_usd, budget_tokens),
     )
     if given is None:
         return note(f"batch {batch} has no outcome that needs feedback: nothing was asked")

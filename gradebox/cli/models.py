@@ -9,7 +9,7 @@ from gradebox.cli.output import as_json, say
 from gradebox.cli.registered_servers import Concurrency, KeyEnv, Requests, Timeout, secret
 
 if TYPE_CHECKING:
-    from gradebox.schemas import ModelDefaults, Price, ProjectModel
+    from gradebox.schemas import ModelDefaults, ProjectModel
 
 app = typer.Typer(help="Manages models: servers of chat completions.", no_args_is_help=True)
 
@@ -23,9 +23,8 @@ TopP = Annotated[float | None, typer.Option(min=0, max=1, help="Sent with each r
 MaxTokens = Annotated[int | None, typer.Option(min=1, help="Sent with each request.")]
 Seed = Annotated[int | None, typer.Option(help="Sent with each request.")]
 Tokens = Annotated[int | None, typer.Option(min=0, help="Maximum number of tokens a minute; 0 removes the limit.")]
-InputPrice = Annotated[float | None, typer.Option(min=0, help="Price of a million input tokens.")]
-OutputPrice = Annotated[float | None, typer.Option(min=0, help="Price of a million output tokens.")]
-Currency = Annotated[str | None, typer.Option(help="Currency of the prices: three capital letters; USD by default.")]
+InputPrice = Annotated[float | None, typer.Option(min=0, help="US dollars for a million input tokens.")]
+OutputPrice = Annotated[float | None, typer.Option(min=0, help="US dollars for a million output tokens.")]
 KeepReplies = Annotated[
     bool | None,
     typer.Option(
@@ -51,7 +50,6 @@ def create(
     tokens_per_minute: Tokens = None,
     input_price: InputPrice = None,
     output_price: OutputPrice = None,
-    currency: Currency = None,
     keep_replies: KeepReplies = None,
 ) -> None:
     """Registers a model. Test it afterwards."""
@@ -65,7 +63,8 @@ def create(
         max_concurrency=max_concurrency,
         requests_per_minute=requests_per_minute,
         tokens_per_minute=tokens_per_minute,
-        price=_price(input_price, output_price, currency),
+        input_price=input_price,
+        output_price=output_price,
         keep_replies=keep_replies,
     )
     invocation.say(created, f"{key} is saved: test it with gradebox models test {key}")
@@ -88,7 +87,6 @@ def update(
     tokens_per_minute: Tokens = None,
     input_price: InputPrice = None,
     output_price: OutputPrice = None,
-    currency: Currency = None,
     keep_replies: KeepReplies = None,
 ) -> None:
     """Changes the given settings; the parameters that are sent with each request are replaced together."""
@@ -102,7 +100,8 @@ def update(
         max_concurrency=max_concurrency,
         requests_per_minute=requests_per_minute,
         tokens_per_minute=tokens_per_minute,
-        price=_price(input_price, output_price, currency),
+        input_price=input_price,
+        output_price=output_price,
         keep_replies=keep_replies,
     )
     invocation.say(changed, f"{key} is changed: test it with gradebox models test {key}")
@@ -143,16 +142,6 @@ def delete(invocation: Invocation, key: Key, yes: Yes = False) -> None:
     confirm_deletion(f"{key} with its API key", yes)
     invocation.client.models.delete(key)
     invocation.say({"deleted": key}, f"deleted {key}")
-
-
-def _price(input_price: float | None, output_price: float | None, currency: str | None) -> "Price | None":
-    from gradebox.schemas import Price
-
-    if input_price is None and output_price is None and currency is None:
-        return None
-    if input_price is None or output_price is None:
-        raise typer.BadParameter("a price needs both --input-price and --output-price")
-    return Price(input_price, output_price, currency or "USD")
 
 
 def _defaults(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 import typer
 
@@ -43,17 +43,14 @@ def score(
     threads_of: Annotated[
         str | None, typer.Option(metavar="BATCH", help="Score the threads of another batch instead of a file.")
     ] = None,
-    budget_cost: Annotated[
+    budget_usd: Annotated[
         float | None, typer.Option(min=0, help="Maximum cost of graders' asks. Further completions get errors.")
     ] = None,
     budget_tokens: Annotated[int | None, typer.Option(min=0, help="Maximum tokens of graders' asks.")] = None,
-    budget_currency: Annotated[str, typer.Option(help="Currency of --budget-cost.")] = "USD",
-    keep_replies: Annotated[
-        bool,
-        typer.Option(
-            "--keep-replies/--no-keep-replies", help="Whether graders' asks may be answered with kept replies."
-        ),
-    ] = True,
+    replies: Annotated[
+        Literal["kept", "new"],
+        typer.Option(help="Whether kept replies may answer graders' asks, or each ask is sent anew."),
+    ] = "kept",
     detach: Annotated[bool, typer.Option("--detach", help="Print the batch's id and do not wait.")] = False,
 ) -> None:
     """Scores a file of threads as a batch, with a progress bar, and prints a summary."""
@@ -65,7 +62,7 @@ def score(
         check_writable(output)
         if file is not None:
             refuse_same_file(file, output)
-    budget = budget_of(budget_cost, budget_tokens, budget_currency)
+    budget = budget_of(budget_usd, budget_tokens)
     with _uploading(file) as threads:
         try:
             batch = invocation.client.batches.create(
@@ -74,7 +71,7 @@ def score(
                 threads_of=threads_of,
                 columns=columns(column),
                 budget=budget,
-                keep_replies=keep_replies,
+                replies=replies,
             )
         except (TypeError, ValueError) as error:
             fail(f"{file or threads_of}: {error}", 2)
@@ -131,11 +128,11 @@ def note_errors(batch: "BatchHandle") -> None:
         note(f"to score again only the outcomes whose errors may be temporary: gradebox batches retry {batch.id}")
 
 
-def budget_of(cost: float | None, tokens: int | None, currency: str) -> "BatchBudget | None":
+def budget_of(usd: float | None, tokens: int | None) -> "BatchBudget | None":
     """The budget in the options; None without them."""
     from gradebox.schemas import BatchBudget
 
-    return None if cost is None and tokens is None else BatchBudget(cost=cost, tokens=tokens, currency=currency)
+    return None if usd is None and tokens is None else BatchBudget(usd=usd, tokens=tokens)
 
 
 def _graders(text: str) -> str | dict[str, float]:

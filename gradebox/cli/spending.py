@@ -26,6 +26,5 @@ def spending(
 
 
 def _row(name: str, spent: "Spending") -> tuple[object, ...]:
-    cost = ", ".join(f"{money_text(cost)} {currency}" for currency, cost in sorted(spent.costs.items()))
     shown = "checks and tests" if name == "grader:" else name  # they belong to no grader
-    return shown, spent.asks, spent.kept, spent.input_tokens, spent.output_tokens, cost
+    return shown, spent.asks, spent.kept, spent.input_tokens, spent.output_tokens, money_text(spent.usd)

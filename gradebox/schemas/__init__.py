@@ -19,6 +19,7 @@ from gradebox.schemas.batches import BatchState as BatchState
 from gradebox.schemas.batches import FeedbackOf as FeedbackOf
 from gradebox.schemas.batches import FeedbackOn as FeedbackOn
 from gradebox.schemas.batches import FeedbackTarget as FeedbackTarget
+from gradebox.schemas.batches import Replies as Replies
 from gradebox.schemas.batches import ScoreAnswer as ScoreAnswer
 from gradebox.schemas.environments import BuildState as BuildState
 from gradebox.schemas.environments import Environment as Environment
@@ -46,7 +47,6 @@ from gradebox.schemas.servers import ModelDefaults as ModelDefaults
 from gradebox.schemas.servers import ModelFailure as ModelFailure
 from gradebox.schemas.servers import ModelFault as ModelFault
 from gradebox.schemas.servers import ModelTrial as ModelTrial
-from gradebox.schemas.servers import Price as Price
 from gradebox.schemas.servers import ProjectEndpoint as ProjectEndpoint
 from gradebox.schemas.servers import ProjectModel as ProjectModel
 from gradebox.schemas.spending import BudgetPeriod as BudgetPeriod

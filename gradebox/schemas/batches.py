@@ -11,6 +11,7 @@ from gradebox.schemas.summaries import SPENT_COLUMNS, Summary
 
 FeedbackOn = Literal["failures", "all"]
 FeedbackTarget = Literal["completion", "judge"]
+Replies = Literal["kept", "new"]
 BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]
 ENDED: tuple[BatchState, ...] = ("finished", "cancelled", "failed")
 BATCH_COLUMNS = ("id", "state", "graders", "done", "total", "scored", "errors", "not_applicable", "created_at")
@@ -30,9 +31,8 @@ class BatchGrader(Schema):
 class BatchBudget(Schema):
     """The budget of a batch for its asks, including all retries. Asks end when the first limit is reached."""
 
-    cost: float | None = Field(None, description="limit in `currency`, for models with prices in it; null: no limit")
+    usd: float | None = Field(None, description="limit of the cost in US dollars; null: no limit")
     tokens: int | None = Field(None, description="limit of input and output together; null: no limit")
-    currency: str = "USD"
 
 
 class FeedbackOf(Schema):
@@ -88,8 +88,8 @@ class Batch(Schema):
     budget: BatchBudget | None = Field(
         None, description="budget of its asks; null if only the project's budget applies"
     )
-    keep_replies: bool = Field(
-        True, description="whether its asks may be answered with kept replies, and their replies are kept"
+    replies: Replies = Field(
+        "kept", description="`kept`: kept replies may answer its asks, and new ones are kept; `new`: neither"
     )
     feedback_of: FeedbackOf | None = Field(None, description="for a batch of feedback: its subject")
     waits_for: list[AwaitedServer] = Field([], description="servers that do not accept its asks at the moment")

@@ -1,6 +1,5 @@
 """Models and endpoints of a project, and the tests of their servers."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -20,21 +19,6 @@ class ModelDefaults(Schema):
     seed: int | None = None
 
 
-@dataclass(frozen=True)
-class Price:
-    """The price of a million tokens.
-
-    Attributes:
-        input: of input tokens.
-        output: of output tokens.
-        currency: a code of three capital letters.
-    """
-
-    input: float
-    output: float
-    currency: str = "USD"
-
-
 class ProjectModel(Schema):
     """A model of a project, on any server with OpenAI's chat completions API. Its API key is never shown."""
 
@@ -50,7 +34,8 @@ class ProjectModel(Schema):
     tokens_per_minute: int | None = Field(
         None, description="limit of input and output tokens for all workers together; null: no limit"
     )
-    price: Price | None = Field(None, description="null: it costs nothing, or the price is unknown")
+    input_price: float | None = Field(None, description="USD for a million input tokens; null: not known")
+    output_price: float | None = Field(None, description="the same for output tokens; null if the other is")
     keep_replies: bool = Field(True, description="whether replies are kept and reused for equal asks")
     structured_output: bool | None = Field(
         None, description="whether the server supports replies that fit a schema; null: not tested"

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from gradebox.number_text import cost_text, number_text
+from gradebox.number_text import money_text, number_text
 from gradebox.schemas.base import Schema
 
 WarningKind = Literal["equal", "errors", "jump", "no_completion", "few_apply"]
@@ -34,19 +34,15 @@ class SpentSummary(Schema):
     kept: int = Field(description="asks answered with a kept reply, at no cost")
     input_tokens: int = Field(description="input tokens of all other asks, as counted by the servers")
     output_tokens: int
-    cost: float | None = Field(
-        description="in the currency of the models' prices; 0 if they have none; null if they are in several currencies"
-    )
-    currency: str = Field("", description="of the cost; empty if there is none, or there are several")
+    usd: float = Field(description="cost by the models' prices; 0 if they have none")
 
     @property
     def cells(self) -> tuple[int | str, ...]:
         """The values for a table, in the order of SPENT_COLUMNS."""
-        cost = cost_text(self.cost, self.currency)
-        return self.asks, self.kept, self.input_tokens, self.output_tokens, cost
+        return self.asks, self.kept, self.input_tokens, self.output_tokens, money_text(self.usd)
 
 
-SPENT_COLUMNS = ("asks", "kept", "input_tokens", "output_tokens", "cost")
+SPENT_COLUMNS = ("asks", "kept", "input_tokens", "output_tokens", "usd")
 
 
 class Interval(Schema):

@@ -10,7 +10,7 @@ from models.settings import ModelSettings
 from models.store_calls import StoreCalls
 from storage.models import spending
 from storage.models.kept_replies import Keeping
-from storage.models.spending import Budget, BudgetStanding, CountedAsk, SpendingStore
+from storage.models.spending import BudgetStanding, CountedAsk, SpendingStore
 
 _MOST_CACHED = 10_000  # batches whose spending is cached
 _SPENDING_FRESH_S = 2.0  # lifetime of cached spending, if there is no budget
@@ -40,9 +40,9 @@ class AskSpending:
         self._known: dict[tuple[str, str], tuple[float, BudgetStanding]] = {}
         self.keeps = self._keeping.bytes > 0
 
-    async def check(self, asked: CountedAsk, currency: str, context: AskContext) -> bool:
+    async def check(self, asked: CountedAsk, is_unpriced: bool, context: AskContext) -> bool:
         """Return whether there is a budget. Raises OverBudget if it is spent, or is that of a batch and does not limit
-        this model, whose price is in `currency`; and BatchEnded if the batch has ended.
+        this ask, because it is of a model without a price; and BatchEnded if the batch has ended.
 
         The spending is that of all processes. If there is a budget, it is read for each ask: other processes spend too.
         """
@@ -51,10 +51,10 @@ class AskSpending:
             known = await self.look(asked)  # also of a batch that ended: it may be retried
         if known.is_ended:
             raise BatchEnded
-        if _is_unlimited(asked, currency, context.budget):  # batches with such models are refused, but prices change
-            raise OverBudget(
-                f"the batch's budget in {asked.currency} does not limit {asked.asked}, which no longer has a price in "
-                f"{asked.currency}: set its price, 0 if it costs nothing, and send the rest as a new batch"
+        if is_unpriced and context.budget is not None and context.budget.usd is not None:
+            raise OverBudget(  # a batch with such a model is refused, but prices change
+                f"the batch's budget in USD does not limit {asked.asked}, which no longer has a price: set it, 0 if it "
+                "costs nothing, and send the rest as a new batch"
             )
         if context.budget is not None and (limit := known.batch.used_up(context.budget)):
             raise OverBudget(f"the batch's budget of {limit} is used up: send the rest with a larger one")
@@ -69,13 +69,11 @@ class AskSpending:
         call = self._calls.call(self._script, arguments, urgent=not digest, once=bool(digest))
         return self._learn(asked, await call)
 
-    def count(
-        self, asked: CountedAsk, spent: Spent, currency: str = "", digest: bytes = b"", reply: bytes = b""
-    ) -> asyncio.Future[Any]:
+    def count(self, asked: CountedAsk, spent: Spent, digest: bytes = b"", reply: bytes = b"") -> asyncio.Future[Any]:
         """Count spending, and store a reply under its digest. This completes even if the caller no longer waits,
         once Redis is back.
         """
-        arguments = spending.arguments(asked, self._keeping, spent, currency, keep=digest, reply=reply)
+        arguments = spending.arguments(asked, self._keeping, spent, keep=digest, reply=reply)
         call = self._calls.call(self._script, arguments, lasting=True, once=True)
         call.add_done_callback(
             lambda done: None if done.cancelled() or done.exception() else self._learn(asked, done.result())
@@ -94,8 +92,3 @@ class AskSpending:
             self._known.clear()
         self._known[asked.project, asked.batch] = monotonic(), standing
         return standing
-
-
-def _is_unlimited(asked: CountedAsk, currency: str, budget: Budget | None) -> bool:
-    is_of_money = budget is not None and budget.cost is not None
-    return is_of_money and asked.asked.startswith("model:") and currency != asked.currency

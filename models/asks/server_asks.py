@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from redis.exceptions import RedisError
 
 from gradebox.outcome import Spent, sum_of
-from gradebox.schemas import Price
 from models import store_calls
 from models.asks.ask_context import AskContext
 from models.asks.ask_counts import AskCounts
@@ -37,7 +36,7 @@ from storage.connection import is_away
 from storage.errors import NotFound
 from storage.models import kept_replies
 from storage.models.model_limits import AskLimits
-from storage.models.models import RegisteredModel
+from storage.models.models import Price, RegisteredModel
 from storage.models.secret_key import SecretKeyError
 from storage.models.spending import CountedAsk
 from storage.store import Store
@@ -246,15 +245,15 @@ class ServerAsks:
         If there is a budget, the place is freed only after counting, so that the next ask sees the spending. Before a
         retry, what the failed try cost is counted.
         """
-        asked, currency = ask.asked, ask.price.currency if ask.price else ""
+        asked, is_unpriced = ask.asked, ask.price is None and ask.asked.asked.startswith("model:")
         lost = Spent()  # what tries cost that failed; the first of them counts the ask
 
         async def pay(usage: TokenUsage) -> None:
             nonlocal lost
             spent = replace(spent_by(ask.price, usage), asks=1 - lost.asks)
             lost = sum_of((lost, spent))
-            await self._spending.wait_for(self._spending.count(asked, spent, currency))
-            await self._spending.check(asked, currency, context)
+            await self._spending.wait_for(self._spending.count(asked, spent))
+            await self._spending.check(asked, is_unpriced, context)
 
         ask.used.asks += 1
         try:
@@ -263,13 +262,13 @@ class ServerAsks:
                     raise _Changed  # it may have waited for minutes, and another server or key is to be used now
                 if context.timeouts is not None:
                     context.timeouts.check(asked.asked)
-                has_budget = await self._spending.check(asked, currency, context)
+                has_budget = await self._spending.check(asked, is_unpriced, context)
                 if self.sends_no_more:
                     await asyncio.Event().wait()
                 answer = await self._send(ask, context, pay)
                 keep = ask.digest if answer.is_fitting and not answer.is_error else b""
                 spent = replace(answer.spent, asks=1 - lost.asks)
-                counted = self._spending.count(asked, spent, currency, keep, answer.body)
+                counted = self._spending.count(asked, spent, keep, answer.body)
                 if has_budget:
                     await self._spending.wait_for(counted)
             if not has_budget:
@@ -345,5 +344,4 @@ def _missing(request: ModelRequest | EndpointRequest, context: AskContext) -> An
 
 
 def _counted_ask(request: ModelRequest | EndpointRequest, context: AskContext) -> CountedAsk:
-    currency = "" if context.budget is None else context.budget.currency
-    return CountedAsk(context.project, request.asked, context.grader, context.batch, currency, context.number)
+    return CountedAsk(context.project, request.asked, context.grader, context.batch, context.number)

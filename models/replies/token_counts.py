@@ -7,9 +7,9 @@ import re
 import msgspec
 
 from gradebox.outcome import Spent
-from gradebox.schemas import Price
 from models.errors import TokenUsage
 from models.replies.error_answers import NOT_DECODED
+from storage.models.models import Price
 
 MOST_TOKENS = (1 << 24) - 1  # more than any model takes; a larger count is this one, so that it is not free
 
@@ -66,5 +66,5 @@ def spent_by(price: Price | None, usage: TokenUsage) -> Spent:
     spent = Spent(1, 0, usage.input_tokens, usage.output_tokens)
     if price is None:
         return spent
-    cost = (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1e6
-    return msgspec.structs.replace(spent, cost=cost, currency=price.currency)
+    usd = (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1e6
+    return msgspec.structs.replace(spent, usd=usd)

@@ -11,7 +11,7 @@ import msgspec
 
 from gradebox.asks.schema import object_of
 from gradebox.outcome import Spent
-from gradebox.schemas import EndpointTrial, ModelTrial, Price
+from gradebox.schemas import EndpointTrial, ModelTrial
 from models.errors import AskFailed
 from models.parse_ask import Message, Thread
 from models.replies.chat_completion import ServerReply
@@ -19,7 +19,7 @@ from models.replies.token_counts import spent_by
 from models.servers.client import ModelClient
 from models.servers.endpoint_client import EndpointClient
 from models.settings import ModelSettings
-from storage.models.models import RegisteredModel
+from storage.models.models import Price, RegisteredModel
 from storage.models.registry import Access, RegisteredServer
 
 Count = Callable[[Spent], Awaitable[None]]

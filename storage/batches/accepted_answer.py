@@ -29,7 +29,7 @@ def pack(batch: Batch) -> bytes:
     of = None if batch.feedback_of is None else batch.feedback_of.model_dump_json()
     budget = None if batch.budget is None else batch.budget.model_dump_json()
     accepted = _Accepted(
-        batch.id, "", graders, batch.threads, batch.created_by, batch.created_at, of, budget, batch.keep_replies
+        batch.id, "", graders, batch.threads, batch.created_by, batch.created_at, of, budget, batch.replies == "kept"
     )
     return msgspec.msgpack.encode(accepted)
 
@@ -52,7 +52,7 @@ def read(answer: bytes, project: str) -> Batch:
         created_by=found.created_by,
         created_at=found.created_at,
         budget=None if found.budget is None else BatchBudget.model_validate_json(found.budget),
-        keep_replies=found.keep_replies,
+        replies="kept" if found.keep_replies else "new",
         feedback_of=None if found.feedback_of is None else FeedbackOf.model_validate_json(found.feedback_of),
         summary=[summarise(f"{key}@{version}", weight, Tally()) for key, version, weight in found.graders],
     )

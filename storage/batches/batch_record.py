@@ -86,7 +86,7 @@ def terms_of(packed: bytes | str | None) -> AskTerms:
 def budget_of(terms: AskTerms) -> BatchBudget | None:
     """The public form of a budget."""
     one = terms.budget
-    return None if one is None else BatchBudget(cost=one.cost, tokens=one.tokens, currency=one.currency)
+    return None if one is None else BatchBudget(usd=one.usd, tokens=one.tokens)
 
 
 def asks_of(fields: Mapping[str, str]) -> list[str]:
@@ -129,7 +129,7 @@ def shown(
             "id": batch_id,
             "kept": "kept" in fields,
             "budget": budget_of(terms),
-            "keep_replies": terms.keep_replies,
+            "replies": terms.replies,
             "feedback_of": None if of is None else FeedbackOf.model_validate_json(of),
             "waits_for": waits_for,
             "trouble": trouble,

@@ -18,7 +18,6 @@ from storage.statistics.summary import QUANTILES, bins, pass_rate, positional_bi
 
 KEPT_TABLE_BYTES = 1024  # a longer one is a file in the spool
 _TABLE = struct.Struct(">Q")
-_BUDGET = ("cost", "tokens", "currency")
 # The members of a summary that are stored as they are.
 _SAME = (
     *("count", "scored", "errors", "mean", "deviation", "minimum", "maximum", "run_ms_mean", "warnings"),
@@ -164,8 +163,8 @@ class Frozen:
             created_at=record.created_at,
             started_at=record.started_at,
             finished_at=record.finished_at,
-            budget=None if record.budget is None else BatchBudget(**dict(zip(_BUDGET, record.budget, strict=True))),
-            keep_replies=record.keep_replies,
+            budget=None if record.budget is None else BatchBudget(usd=record.budget[0], tokens=record.budget[1]),
+            replies="kept" if record.keep_replies else "new",
             feedback_of=None if record.feedback_of is None else FeedbackOf.model_validate_json(record.feedback_of),
             kept=self._kept,
             weighted_mean=weighted_mean(summaries),
@@ -187,8 +186,8 @@ def freeze(batch: Batch, table: bytes | str, floor: int = 0) -> bytes:
         [_graded(one, summary) for one, summary in zip(batch.graders, batch.summary, strict=True)],
         table if isinstance(table, bytes) else None,
         floor,
-        None if batch.budget is None else (batch.budget.cost, batch.budget.tokens, batch.budget.currency),
-        batch.keep_replies,
+        None if batch.budget is None else (batch.budget.usd, batch.budget.tokens, "USD"),
+        batch.replies == "kept",
         None if batch.feedback_of is None else batch.feedback_of.model_dump_json(),
         table if isinstance(table, str) else "",
     )

@@ -92,8 +92,8 @@ local function count(counts)
   end
 end
 
-local function totals(name, currency)
-  local found = name and redis.call('HMGET', name, 'input_tokens', 'output_tokens', 'cost:' .. currency) or {}
+local function totals(name)
+  local found = name and redis.call('HMGET', name, 'input_tokens', 'output_tokens', 'cost:USD') or {}
   return tonumber(found[1] or 0), tonumber(found[2] or 0), found[3] or '0'
 end
 
@@ -105,9 +105,9 @@ else
   if #ask.counts > 0 then count(ask.counts) end
 end
 local is_ended = of_batch and not is_active(batch_key(ask.batch)) and 1 or 0
-local batch_input, batch_output, batch_cost = totals(of_batch, ask.currency)
+local batch_input, batch_output, batch_cost = totals(of_batch)
 local budget = redis.call('HGET', 'gradebox:budgets', ask.project)
 if not budget then return {found or '', is_ended, batch_input, batch_output, batch_cost, '', 0, 0, '0'} end
 local limit = cjson.decode(budget)
 local period = {total = spent, day = spent .. ':' .. ask.day, month = spent .. ':' .. ask.month}
-return {found or '', is_ended, batch_input, batch_output, batch_cost, budget, totals(period[limit.period], limit.currency)}
+return {found or '', is_ended, batch_input, batch_output, batch_cost, budget, totals(period[limit.period])}

@@ -1,13 +1,20 @@
 """The models of projects: their URLs, settings, prices and encrypted API keys."""
 
 from datetime import UTC, datetime
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
-from gradebox.schemas import ModelDefaults, Price, ProjectModel
+from gradebox.schemas import ModelDefaults, ProjectModel
 from storage import redis_keys
 from storage.models.registry import RegisteredServer, Registry
+
+
+class Price(NamedTuple):
+    """What a million tokens cost, in US dollars."""
+
+    input: float
+    output: float
 
 
 class RegisteredModel(RegisteredServer, frozen=True, kw_only=True):
@@ -19,8 +26,16 @@ class RegisteredModel(RegisteredServer, frozen=True, kw_only=True):
     structured_output: bool | None = None
     logprobs: bool | None = None
     tokens_per_minute: int | None = None
-    price: Price | None = None
+    input_price: float | None = None
+    output_price: float | None = None
     keep_replies: bool = True
+
+    @property
+    def price(self) -> Price | None:
+        """Its prices; None if one is not known, so that no budget of money relies on the other."""
+        if self.input_price is None or self.output_price is None:
+            return None
+        return Price(self.input_price, self.output_price)
 
 
 class LimitFields(TypedDict, total=False):
@@ -29,7 +44,8 @@ class LimitFields(TypedDict, total=False):
     max_concurrency: int
     requests_per_minute: int | None
     tokens_per_minute: int | None
-    price: Price | None
+    input_price: float
+    output_price: float
     keep_replies: bool
 
 
@@ -98,9 +114,9 @@ class Models(Registry[RegisteredModel, ProjectModel]):
             updates["defaults"] = changes["defaults"].model_dump(exclude_none=True)
         return self._update(project, key, updates)
 
-    def unpriced(self, project: str, currency: str) -> list[str]:
-        """The keys of the models without a price in this currency, in alphabetical order."""
-        return sorted(one.key for one in self.all(project) if one.price is None or one.price.currency != currency)
+    def unpriced(self, project: str) -> list[str]:
+        """The keys of the models without prices, in alphabetical order."""
+        return [one.key for one in self.all(project) if one.input_price is None or one.output_price is None]
 
     def _name(self, project: str) -> str:
         return redis_keys.models(project)

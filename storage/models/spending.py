@@ -5,12 +5,11 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 from redis import Redis
 
 from gradebox import schemas
 from gradebox.number_text import money_text
-from gradebox.outcome import Spent, sum_of
+from gradebox.outcome import Spent
 from gradebox.schemas import BudgetPeriod, ProjectBudget, ProjectSpending
 from storage import redis_keys
 from storage.access.audit import Audit
@@ -19,20 +18,21 @@ from storage.models.kept_replies import Keeping, packed, unpacked
 
 NANO = 1_000_000_000
 """Money is counted in whole billionths, because sums of floats drift."""
+_COUNTS = ("asks", "kept", "input_tokens", "output_tokens")
+_USD = "cost:USD"  # the name of the count of money
 
 
 class Budget(msgspec.Struct, frozen=True):
     """A limit on the cost of asks. The budget of a batch has no period.
 
     Attributes:
-        cost: in `currency`; None for no limit.
+        usd: None for no limit.
         tokens: input and output together; None for no limit.
         period: for the budget of a project: the counts restart each day or month, UTC.
     """
 
-    cost: float | None = None
+    usd: float | None = None
     tokens: int | None = None
-    currency: str = "USD"
     period: BudgetPeriod = "total"
 
 
@@ -40,13 +40,13 @@ class Totals(NamedTuple):
     """The amounts spent so far."""
 
     tokens: int
-    cost: float
+    usd: float
 
     def used_up(self, budget: Budget) -> str | None:
         """The limit of the budget that is spent, such as `5 USD a month`, so that no more asks are allowed; or None."""
         each = "" if budget.period == "total" else f" a {budget.period}"
-        if budget.cost is not None and self.cost >= budget.cost:
-            return f"{money_text(budget.cost)} {budget.currency}{each}"
+        if budget.usd is not None and self.usd >= budget.usd:
+            return f"{money_text(budget.usd)} USD{each}"
         if budget.tokens is not None and self.tokens >= budget.tokens:
             return f"{budget.tokens:,} tokens{each}"
         return None
@@ -72,15 +72,13 @@ class BudgetStanding(NamedTuple):
 
 class CountedAsk(NamedTuple):
     """The keys that an ask is counted under. `asked` is for example `model:small-judge`; `grader` is "" for the test of
-    a model; `number` is that of the grader of the batch for which it is made, perhaps by a grader that it asks;
-    `currency` is that of the batch's budget.
+    a model; `number` is that of the grader of the batch for which it is made, perhaps by a grader that it asks.
     """
 
     project: str
     asked: str
     grader: str
     batch: str
-    currency: str = "USD"
     number: int = 0
 
 
@@ -117,11 +115,10 @@ class SpendingStore:
         budget = self.budget(project) or Budget()
         spent = self._totals(project, budget)
         return ProjectBudget(
-            cost=budget.cost,
+            usd=budget.usd,
             tokens=budget.tokens,
-            currency=budget.currency,
             period=budget.period,
-            spent_cost=spent.cost,
+            spent_usd=spent.usd,
             spent_tokens=spent.tokens,
             is_spent=spent.used_up(budget) is not None,
         )
@@ -131,21 +128,17 @@ class SpendingStore:
         budget = self.budget(project)
         return None if budget is None else self._totals(project, budget).used_up(budget)
 
-    def count_trial(self, project: str, model: str, currency: str, spent: Spent) -> None:
-        """Counts the cost of an ask that tests a model, which no grader makes. `currency` is that of the model's price,
-        "" without one.
-        """
-        asked = CountedAsk(project, f"model:{model}", "", "", currency)
-        self.count(args=arguments(asked, Keeping(0, 0), spent, currency))
+    def count_trial(self, project: str, model: str, spent: Spent) -> None:
+        """Counts the cost of an ask that tests a model, which no grader makes."""
+        self.count(args=arguments(CountedAsk(project, f"model:{model}", "", ""), Keeping(0, 0), spent))
 
     def _totals(self, project: str, budget: Budget) -> Totals:
-        """The amounts spent in the period of a budget, in its currency."""
+        """The amounts spent in the period of a budget."""
         today = datetime.now(UTC).date()
         period = {"total": "", "day": f"{today:%Y-%m-%d}", "month": f"{today:%Y-%m}"}[budget.period]
-        counts = ["input_tokens", "output_tokens", f"cost:{budget.currency}"]
-        found = self._redis.hmget(redis_keys.spent(project, period), counts)
-        input_tokens, output_tokens, cost = (int(count or 0) for count in found)
-        return Totals(input_tokens + output_tokens, cost / NANO)
+        found = self._redis.hmget(redis_keys.spent(project, period), ["input_tokens", "output_tokens", _USD])
+        input_tokens, output_tokens, nano_usd = (int(count or 0) for count in found)
+        return Totals(input_tokens + output_tokens, nano_usd / NANO)
 
     def told(self, project: str, period: str = "") -> ProjectSpending:
         """The spending of a project in total, or in a day (`2026-11-23`) or month (`2026-11`). The total is also broken
@@ -167,7 +160,6 @@ def arguments(
     asked: CountedAsk,
     keeping: Keeping,
     spent: Spent | None = None,
-    currency: str = "",
     find: bytes = b"",
     keep: bytes = b"",
     reply: bytes = b"",
@@ -182,7 +174,7 @@ def arguments(
         "month": today[:7],
         "keep_s": keeping.seconds,
         "keep_bytes": keeping.bytes,
-        "counts": _counts(spent, currency) if spent else [],
+        "counts": _counts(spent) if spent else [],
     }
     return [msgspec.msgpack.encode(told), find, keep, packed(reply) if keep else b""]
 
@@ -193,45 +185,27 @@ def of_grader(counts: Mapping[bytes, bytes], number: int) -> Spent | None:
     own = {text(name.removeprefix(prefix)): int(count) for name, count in counts.items() if name.startswith(prefix)}
     if not own:
         return None
-    costs = [
-        Spent(cost=count / NANO, currency=name.removeprefix("cost:"))
-        for name, count in own.items()
-        if name.startswith("cost:")
-    ]
-    counted = {name: own.get(name, 0) for name in ("asks", "kept", "input_tokens", "output_tokens")}
-    return replace(sum_of(costs), **counted)
+    return Spent(**{name: own.get(name, 0) for name in _COUNTS}, usd=own.get(_USD, 0) / NANO)
 
 
 def standing(found: list[bytes | int]) -> BudgetStanding:
     """Parses the reply of the script."""
-    reply, is_ended, batch_input, batch_output, batch_cost, budget, input_tokens, output_tokens, cost = found
+    reply, is_ended, batch_input, batch_output, batch_usd, budget, input_tokens, output_tokens, usd = found
     assert isinstance(reply, bytes)
     assert isinstance(budget, bytes)
     return BudgetStanding(
         unpacked(reply) if reply else None,
         bool(is_ended),
-        Totals(int(batch_input) + int(batch_output), int(batch_cost) / NANO),
+        Totals(int(batch_input) + int(batch_output), int(batch_usd) / NANO),
         msgspec.json.decode(budget, type=Budget) if budget else None,
-        Totals(int(input_tokens) + int(output_tokens), int(cost) / NANO),
+        Totals(int(input_tokens) + int(output_tokens), int(usd) / NANO),
     )
 
 
-def _counts(spent: Spent, currency: str) -> list[str]:
-    counts = {
-        "asks": spent.asks,
-        "kept": spent.kept,
-        "input_tokens": spent.input_tokens,
-        "output_tokens": spent.output_tokens,
-        f"cost:{currency}": round((spent.cost or 0.0) * NANO),
-    }
+def _counts(spent: Spent) -> list[str]:
+    counts = {name: getattr(spent, name) for name in _COUNTS} | {_USD: round(spent.usd * NANO)}
     return [told for name, count in counts.items() if count for told in (name, str(count))]
 
 
 def _told(counts: dict[str, int]) -> schemas.Spending:
-    return schemas.Spending(
-        asks=counts.get("asks", 0),
-        kept=counts.get("kept", 0),
-        input_tokens=counts.get("input_tokens", 0),
-        output_tokens=counts.get("output_tokens", 0),
-        costs={name.removeprefix("cost:"): count / NANO for name, count in counts.items() if name.startswith("cost:")},
-    )
+    return schemas.Spending(**{name: counts.get(name, 0) for name in _COUNTS}, usd=counts.get(_USD, 0) / NANO)

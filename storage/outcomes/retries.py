@@ -42,8 +42,8 @@ _MOST_ATTEMPTS = 60_000  # of a unit: a batch stores two bytes for the attempt t
 
 def _terms(batch: Batch) -> AskTerms:
     one = batch.budget
-    budget = None if one is None else Budget(one.cost, one.tokens, one.currency)
-    return AskTerms(budget, batch.keep_replies)
+    budget = None if one is None else Budget(one.usd, one.tokens)
+    return AskTerms(budget, batch.replies)
 
 
 def is_retryable(outcome: Outcome) -> bool:

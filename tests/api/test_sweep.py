@@ -28,7 +28,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "PUT /environments/{key}": {"requirements": ["mine"]},
     "/models": {"key": "mine", "base_url": "http://127.0.0.1:9/v1", "model": "m"},
     "PATCH /models/{key}": {"model": "other"},
-    "PUT /budget": {"cost": 5},
+    "PUT /budget": {"usd": 5},
     "/endpoints": {"key": "mine", "url": "http://127.0.0.1:9/mine"},
     "PATCH /endpoints/{key}": {"timeout_s": 5},
     "/graders/{key}/score": {"threads": [{"turns": [["assistant", "4"]]}]},

@@ -27,7 +27,7 @@ import typer
 import yaml
 
 from api.settings import ApiSettings
-from gradebox import Client, Price, StringThread
+from gradebox import Client, StringThread
 from gradebox.cli import app
 from gradebox.errors import EnvironmentFailed
 from gradebox.group_forms import members
@@ -174,7 +174,7 @@ def _of_environments(names: Names, client: Client) -> None:
 def _of_models(names: Names, client: Client) -> None:
     assert names["trial"].passed or names["trial"].error.kind == "unreachable"
     assert client.models.get("small-judge").has_api_key
-    assert client.models.get("small-judge").price == Price(0.15, 0.6)
+    assert client.models.get("small-judge").input_price == 0.15
     client.models.delete("small-judge")
     assert names["endpoint_trial"].passed or names["endpoint_trial"].error.kind == "unreachable"
     client.endpoints.delete("my-reward")

@@ -54,7 +54,7 @@ def test_a_frame_says_what_is_not_applicable_and_what_asks_came_to() -> None:
     assert list(frame["not_applicable"].fillna("")) == ["", EVIL, ""]
     assert frame["details"][0] == {"votes": [1, 0]}
     assert list(frame["cause"].fillna("")) == ["", "", "unreachable"]
-    assert [frame[f"spent.{name}"][0] for name in ("asks", "kept", "cost")] == [2, 1, 0.5]
+    assert [frame[f"spent.{name}"][0] for name in ("asks", "kept", "usd")] == [2, 1, 0.5]
     assert frame["spent.asks"].isna()[1]
     assert not {"cause", "spent.asks"} & set(OUTCOMES.to_pandas().columns)
     told = asked._repr_html_()

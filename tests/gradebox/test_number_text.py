@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradebox.number_text import cost_text, money_text, number_text
+from gradebox.number_text import money_text, number_text
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,3 @@ def test_numbers_are_what_they_are(value: float, shown: str) -> None:
 )
 def test_money_has_no_exponent(amount: float, shown: str) -> None:
     assert money_text(amount) == shown
-
-
-@pytest.mark.parametrize(
-    ("cost", "currency", "shown"),
-    [(0.00001, "USD", "0.00001 USD"), (0.0, "", "0"), (None, "", "in several currencies")],
-)
-def test_a_cost_has_its_currency(cost: float | None, currency: str, shown: str) -> None:
-    assert cost_text(cost, currency) == shown

@@ -5,7 +5,7 @@ import tracemalloc
 import msgspec
 import pytest
 
-from gradebox.outcome import CompletionScore, Outcome, OutcomeError, Spent, details_of, read_outcomes, sum_of
+from gradebox.outcome import CompletionScore, Outcome, OutcomeError, details_of, read_outcomes
 
 OUTCOMES = [
     Outcome(0, "g@1", 0.5, 1.0, "a", reason="a\r\n\u2028b", details={"option": "yes", "of": [1, None, {"x": 0.5}]}),
@@ -40,10 +40,3 @@ def test_details_that_were_read_take_about_as_much_memory_as_they_have_bytes() -
     tracemalloc.stop()
     assert len(found) == 100
     assert taken < 2 * len(lines)  # as lists, they would take twenty times as much
-
-
-def test_costs_in_several_currencies_have_no_sum() -> None:
-    dollars, yen, kept = Spent(1, cost=0.5, currency="USD"), Spent(1, cost=60.0, currency="JPY"), Spent(1, 1)
-    assert sum_of([dollars, kept, dollars]) == Spent(3, 1, cost=1.0, currency="USD")
-    assert sum_of([dollars, yen]) == Spent(2, cost=None)
-    assert sum_of([sum_of([dollars, yen]), kept, yen]) == Spent(4, 1, cost=None)

@@ -24,7 +24,7 @@ ONE = Spent(1, 0, 10, 5, 0.5)
 
 async def count_all(redis: Redis, count_ask: SpendingStore) -> None:
     calls = StoreCalls(redis, "1-a")
-    told = arguments(ASKED, Keeping(0, 1), ONE, "USD")
+    told = arguments(ASKED, Keeping(0, 1), ONE)
     await asyncio.gather(*(calls.call(count_ask.count, told, lasting=True, once=True) for _ in range(CALLS)))
     await calls.close()
 

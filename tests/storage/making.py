@@ -186,7 +186,7 @@ def spent_by_batch(store: Store, batch: str) -> dict[str, int]:
 def spend(store: Store, batch: str, number: int = 0, spent: Spent = Spent(2, 1, 30, 3, 0.5)) -> None:  # noqa: B008
     """Counts what an ask cost for the grader with this number."""
     asked = CountedAsk("default", "model:judge", "polite", batch, number=number)
-    store.spending.count(args=arguments(asked, Keeping(0, 1), spent, "USD"))
+    store.spending.count(args=arguments(asked, Keeping(0, 1), spent))
 
 
 def load_keys(redis: Redis, file: str) -> dict[str, Any]:

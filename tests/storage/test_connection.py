@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from redis import Redis
 from redis.client import Pipeline
@@ -11,7 +12,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 
 from gradebox.outcome import Outcome
+from gradebox.schemas import BatchBudget, ModelDefaults
 from storage import redis_keys
+from storage.batch_plan import AskTerms
 from storage.connection import (
     FORMAT,
     check_format,
@@ -25,6 +28,7 @@ from storage.connection import (
 )
 from storage.errors import UnknownFormat
 from storage.idempotency import Once, once
+from storage.models.spending import Budget
 from storage.spool.chunks import Chunk
 from storage.store import Store
 from tests.storage.making import accept, claim, ended, failed, finish, finish_all, full, load_keys, outcomes_of, wanted
@@ -244,3 +248,44 @@ def test_a_redis_that_cannot_be_written_is_told_also_of_pipelines(
     assert is_away(raised.value)
     assert trouble in trouble_of(raised.value)
     assert write_trouble(redis) is None
+
+
+def test_money_of_format_4_is_in_us_dollars(redis: Redis, store: Store) -> None:
+    for key in ("dollars", "euros", "free"):
+        defaults = ModelDefaults(temperature=0.5)
+        store.models.create("default", key, "https://a/v1?x=%22cost%22", 'says "price":{}', "", defaults, 30)
+    exact = wanted(store, "exact")
+    asked = accept(store, 10, exact, terms=AskTerms(Budget(2.5, 100), "new"))
+    plain = accept(store, 10, exact)
+    before = {key: store.models.access("default", key).server for key in ("dollars", "euros", "free")}
+
+    def priced(key: str, price: str) -> None:
+        record = text(redis.hget(redis_keys.models("default"), key) or "")
+        old = record.replace('"input_price":null,"output_price":null', f'"price":{price}')
+        assert old != record
+        redis.hset(redis_keys.models("default"), key, old)
+
+    priced("dollars", '{"input":0.15,"output":1000000.0,"currency":"USD"}')
+    priced("euros", '{"input":1.0,"output":2.0,"currency":"EUR"}')
+    priced("free", "null")
+    limits = {
+        "default": '"cost":2.5,"tokens":100,"currency":"USD","period":"day"',
+        "euros": '"cost":9.5,"tokens":null,"currency":"EUR","period":"day"',
+        "tokens": '"cost":null,"tokens":7,"currency":"EUR","period":"total"',
+    }
+    for project, limit in limits.items():
+        redis.hset(redis_keys.PROJECTS, project, "")
+        redis.hset(redis_keys.BUDGETS, project, f"{{{limit}}}")
+    terms = '{"budget":{"cost":2.5,"tokens":100,"currency":"USD","period":"total"},"keep_replies":false}'
+    redis.hset(redis_keys.batch(asked), "terms", terms)
+    redis.set(redis_keys.FORMAT, 4)
+
+    check_format(redis)
+
+    after = {key: store.models.access("default", key).server for key in before}
+    assert after["dollars"] == msgspec.structs.replace(before["dollars"], input_price=0.15, output_price=1e6)
+    assert (after["euros"], after["free"]) == (before["euros"], before["free"])
+    budgets = [store.spending.budget(project) for project in ("default", "euros", "tokens")]
+    assert budgets == [Budget(2.5, 100, "day"), Budget(0.0, None, "day"), Budget(None, 7)]
+    found = [store.batches.get("default", batch) for batch in (asked, plain)]
+    assert [(one.budget, one.replies) for one in found] == [(BatchBudget(usd=2.5, tokens=100), "new"), (None, "kept")]

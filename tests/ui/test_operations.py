@@ -28,7 +28,7 @@ def test_changes_and_keys_are_listed_for_those_who_manage(browse: httpx.Client, 
     changes = browse.get("/ui/projects/default/audit").text
     assert changes.index("grader.describe") < changes.index("grader.create")
     assert browse.get("/ui/projects/default/audit?before=x").status_code == 422
-    client.put(f"{PROJECT}/budget", json={"cost": 2.5, "period": "day"}).raise_for_status()
+    client.put(f"{PROJECT}/budget", json={"usd": 2.5, "period": "day"}).raise_for_status()
     budget = browse.get("/ui/projects/default/models").text
     assert "Budget: 2.5 USD each day; 0 USD and 0 tokens are spent." in budget
     assert "used up" not in budget

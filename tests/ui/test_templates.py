@@ -17,8 +17,8 @@ def test_numbers_are_as_on_the_command_line(value: float | None, shown: str) -> 
 
 
 def test_costs_have_no_exponent() -> None:
-    total = Spending(asks=1, kept=0, input_tokens=1, output_tokens=0, costs={"USD": 1.5e-05})
-    budget = ProjectBudget(cost=2e-05, spent_cost=1.5e-05, spent_tokens=1, is_spent=False)
+    total = Spending(asks=1, kept=0, input_tokens=1, output_tokens=0, usd=1.5e-05)
+    budget = ProjectBudget(usd=2e-05, spent_usd=1.5e-05, spent_tokens=1, is_spent=False)
     main = _environment.get_template("models.html").blocks["main"]
     context = _environment.get_template("models.html").new_context(
         {"total": total, "budget": budget, "models": [], "endpoints": [], "visit": {"project": "p"}}

@@ -20,7 +20,7 @@ from gradebox.errors import Conflict, ConnectionFailed, GradeboxError
 from gradebox.frame import Outcomes
 from gradebox.outcome import Outcome
 from gradebox.reduction import reduced
-from gradebox.schemas import ENDED, Batch, BatchBudget, FeedbackOn, FeedbackTarget
+from gradebox.schemas import ENDED, Batch, BatchBudget, FeedbackOn, FeedbackTarget, Replies
 from gradebox.schemas.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 from gradebox.warn import warn
 
@@ -219,7 +219,7 @@ class AsyncBatchHandle(BatchRecord):
         labels: Labels | None = None,
         instructions: str | None = None,
         budget: BatchBudget | None = None,
-        keep_replies: bool = True,
+        replies: Replies = "kept",
         success: Callable[[Sequence[float]], object] | None = None,
     ) -> AsyncBatchHandle | None:
         """Waits for the end of the batch and asks a model what to change in its completions.
@@ -241,7 +241,7 @@ class AsyncBatchHandle(BatchRecord):
             labels: the right scores, see `of`.
             instructions: additional instructions for the model, at most 4,000 characters.
             budget: as for `batches.create`.
-            keep_replies: as for `batches.create`.
+            replies: as for `batches.create`.
             success: a function of the scores, in order, that returns whether they are good enough, as `success_fn` of
                 `gradebox.reduction.reduced`.
 
@@ -257,7 +257,7 @@ class AsyncBatchHandle(BatchRecord):
             if reduced(outcomes, purpose="feedback", reduction_fn=None, success_fn=success).is_success:
                 return None
         fields = {"model": model, "on": on, "of": of, "grader": grader, "threshold": threshold}
-        fields |= {"instructions": instructions, "keep_replies": keep_replies}
+        fields |= {"instructions": instructions, "replies": replies}
         try:
             made = await self._transport.send(
                 batch_calls.create_feedback(self.status.project, self.id, fields, labels, budget)

@@ -9,7 +9,7 @@ from gradebox.client.dataset_rows import Columns, with_columns
 from gradebox.client.grader_names import GraderChoice
 from gradebox.client.threads import Threads
 from gradebox.frame import Listing
-from gradebox.schemas import BATCH_COLUMNS, BatchBudget
+from gradebox.schemas import BATCH_COLUMNS, BatchBudget, Replies
 
 
 class AsyncBatches:
@@ -27,7 +27,7 @@ class AsyncBatches:
         threads_of: str | AsyncBatchHandle | None = None,
         columns: Columns | None = None,
         budget: BatchBudget | None = None,
-        keep_replies: bool = True,
+        replies: Replies = "kept",
     ) -> AsyncBatchHandle:
         """Uploads threads and has them scored as a batch.
 
@@ -40,8 +40,7 @@ class AsyncBatches:
                 `{"question": "prompt", "response": "completion"}`. All other columns are metadata.
             budget: the most that graders may spend on asks. Once it is spent, the remaining outcomes have errors of
                 kind `model` with cause `over_budget`.
-            keep_replies: whether kept replies may answer asks and new replies are kept. If false, each ask is sent
-                again.
+            replies: `kept` if kept replies may answer asks and new ones are kept; with `new`, each ask is sent again.
 
         Raises:
             ValueError: the file became shorter meanwhile, or its last line was not complete; nothing was scored.
@@ -52,13 +51,11 @@ class AsyncBatches:
                     "a batch is of threads, or of those of another batch with threads_of=: give one of them"
                 )
             source = threads_of if isinstance(threads_of, str) else threads_of.id
-            call = batch_calls.create_batch_of(self._project, graders, source, budget, keep_replies)
+            call = batch_calls.create_batch_of(self._project, graders, source, budget, replies)
         elif threads is None:
             raise TypeError("a batch has threads: give them, or name a batch that has them with threads_of=")
         else:
-            call = batch_calls.create_batch(
-                self._project, graders, with_columns(threads, columns), budget, keep_replies
-            )
+            call = batch_calls.create_batch(self._project, graders, with_columns(threads, columns), budget, replies)
         return AsyncBatchHandle(self._transport, await self._transport.send(call))
 
     async def get(self, batch: str) -> AsyncBatchHandle:

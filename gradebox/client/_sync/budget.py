@@ -20,20 +20,18 @@ class Budget:
     def set(
         self,
         *,
-        cost: float | None = None,
+        usd: float | None = None,
         tokens: int | None = None,
-        currency: str | None = None,
         period: BudgetPeriod | None = None,
     ) -> ProjectBudget:
         """Sets the budget for each day or month (UTC), or in total, and replaces the current one.
 
         Args:
-            cost: the money that may be spent; give `cost`, `tokens` or both.
+            usd: the US dollars that may be spent; give `usd`, `tokens` or both.
             tokens: the tokens that may be spent.
-            currency: the currency of `cost`, USD by default.
             period: `day`, `month` (the default) or `total`.
         """
-        fields = {"cost": cost, "tokens": tokens, "currency": currency, "period": period}
+        fields = {"usd": usd, "tokens": tokens, "period": period}
         return self._transport.send(server_calls.put_budget(self._project, fields))
 
     def delete(self) -> None:

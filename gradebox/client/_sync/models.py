@@ -26,8 +26,9 @@ class Models:
             model: the name of the model on that server.
             options: `api_key` is stored encrypted and never returned. `timeout_s` seconds for one whole reply.
                 `max_concurrency` requests may run at once, 16 by default. `requests_per_minute` and
-                `tokens_per_minute` limit the rates. `defaults` are sent with each request. `price` is that of a million
-                tokens. `keep_replies` says whether replies are kept and reused for equal requests.
+                `tokens_per_minute` limit the rates. `defaults` are sent with each request. `input_price` and
+                `output_price` are in US dollars for a million tokens. `keep_replies` says whether replies are kept
+                and reused for equal requests.
 
         Raises:
             Conflict: the key is taken.

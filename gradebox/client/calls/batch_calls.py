@@ -15,7 +15,7 @@ from gradebox.client.grader_names import GraderChoice, split_version, weights_of
 from gradebox.client.line_readers import read_threads
 from gradebox.client.threads import Threads
 from gradebox.client.warned_answers import noted_agreement, noted_comparison
-from gradebox.schemas import Batch, BatchBudget
+from gradebox.schemas import Batch, BatchBudget, Replies
 from gradebox.schemas.agreement import Agreement
 from gradebox.schemas.comparison import Comparison
 from gradebox.schemas.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
@@ -35,7 +35,7 @@ def create_batch(
     graders: GraderChoice,
     threads: Threads,
     budget: BatchBudget | None = None,
-    keep_replies: bool = True,
+    replies: Replies = "kept",
 ) -> Call[Batch]:
     """Uploads threads to be scored by these graders, each with its weight, by default 1."""
     weights = weights_of(graders)
@@ -44,8 +44,8 @@ def create_batch(
         params += [("weight", repr(float(weight))) for weight in weights.values()]
     for name, value in _budget_fields(budget).items():
         params.append((f"budget_{name}", str(value)))
-    if not keep_replies:
-        params.append(("keep_replies", "false"))
+    if replies != "kept":
+        params.append(("replies", replies))
     path = path_of(project, "batches")
     return Call("POST", path, Batch.model_validate_json, params=params, threads=threads, once=uuid4().hex)
 
@@ -54,19 +54,19 @@ def _budget_fields(budget: BatchBudget | None) -> dict[str, Any]:
     if budget is None:
         return {}
     if not isinstance(budget, BatchBudget):
-        raise TypeError(f"budget={budget!r:.80} is no budget: write gradebox.BatchBudget(cost=0.5), in USD, or tokens=")
+        raise TypeError(f"budget={budget!r:.80} is no budget: write gradebox.BatchBudget(usd=0.5), or tokens=")
     return budget.model_dump(exclude_none=True)
 
 
 def create_batch_of(
-    project: str, graders: GraderChoice, batch: str, budget: BatchBudget | None = None, keep_replies: bool = True
+    project: str, graders: GraderChoice, batch: str, budget: BatchBudget | None = None, replies: Replies = "kept"
 ) -> Call[Batch]:
     """Scores the threads of another batch with these graders."""
     wanted = []
     for grader, weight in weights_of(graders).items():
         key, version = split_version(grader)
         wanted.append({"key": key, "weight": float(weight)} | ({} if version is None else {"version": version}))
-    body: dict[str, Any] = {"graders": wanted, "threads_of": batch, "keep_replies": keep_replies}
+    body: dict[str, Any] = {"graders": wanted, "threads_of": batch, "replies": replies}
     if budget is not None:
         body["budget"] = _budget_fields(budget)
     path = path_of(project, "batches")

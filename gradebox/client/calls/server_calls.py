@@ -1,7 +1,6 @@
 """Requests about environments, models, endpoints and what they cost."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, TypedDict
 
 from gradebox.client.calls.call import Call, encode, nothing
@@ -13,7 +12,6 @@ from gradebox.schemas import (
     EnvironmentData,
     ModelDefaults,
     ModelTrial,
-    Price,
     ProjectBudget,
     ProjectSpending,
 )
@@ -49,8 +47,10 @@ class ModelOptions(EndpointOptions, total=False):
     """Parameters that are sent with each request."""
     tokens_per_minute: int | None
     """A limit on the rate of input and output tokens; 0 removes it."""
-    price: Price | Mapping[str, Any] | None
-    """The price of a million tokens."""
+    input_price: float | None
+    """US dollars for a million input tokens."""
+    output_price: float | None
+    """US dollars for a million output tokens."""
     keep_replies: bool | None
     """Whether replies are kept and reused for equal requests."""
 
@@ -100,8 +100,6 @@ def model_body(fields: ModelFields) -> dict[str, Any]:
     body: dict[str, Any] = {**fields}
     if (defaults := fields.get("defaults")) is not None:
         body["defaults"] = ModelDefaults.model_validate(defaults).model_dump(exclude_none=True)
-    if (price := fields.get("price")) is not None:
-        body["price"] = asdict(Price(**price) if isinstance(price, Mapping) else price)
     return body
 
 

@@ -30,7 +30,7 @@ def test_a_batch_that_is_sent_twice_is_one_batch(client: httpx.Client, as_json: 
     body: dict[str, object] = {"content": LINE, "headers": once(headers=LINES)}
     if as_json:
         threads = [{"turns": [["assistant", "4"]]}]
-        terms = {"budget": {"tokens": 500}, "keep_replies": False}
+        terms = {"budget": {"tokens": 500}, "replies": "new"}
         body = {"json": {"graders": [{"key": "exact"}], "threads": threads, **terms}, "headers": once()}
     url = BATCHES if as_json else URL
     first = client.post(url, **body)  # type: ignore[arg-type]  # one of two kinds of body

@@ -60,7 +60,7 @@ def test_kappa_accuracy_confusion_and_base_rates_by_hand() -> None:
     assert found.accuracy_interval is not None
     bounds = (found.accuracy_interval.low, found.accuracy_interval.high)
     assert bounds == pytest.approx((wanted.low, wanted.high), rel=0, abs=1e-9)
-    assert found.spent is not None and (found.spent.asks, found.spent.kept, found.spent.cost) == (4, 1, 0.25)
+    assert found.spent is not None and (found.spent.asks, found.spent.kept, found.spent.usd) == (4, 1, 0.25)
 
 
 def test_threads_without_outcomes_do_not_count() -> None:

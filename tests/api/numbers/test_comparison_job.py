@@ -51,7 +51,7 @@ def test_rows_are_paired_by_id_in_whichever_order_they_come() -> None:
     assert (found.b.rows, found.b.scored, found.b.not_applicable) == (8, 6, 2)
     assert (found.a.errors, found.b.errors) == ({"timeout": 1, "model": 1}, {})
     assert (found.a.mean, found.b.spent) == (0.7, None)
-    assert found.a.spent is not None and (found.a.spent.asks, found.a.spent.kept, found.a.spent.cost) == (3, 1, 0.5)
+    assert found.a.spent is not None and (found.a.spent.asks, found.a.spent.kept, found.a.spent.usd) == (3, 1, 0.5)
 
 
 def test_the_interval_is_that_of_the_paired_differences_in_the_order_of_a() -> None:

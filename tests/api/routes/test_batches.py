@@ -220,20 +220,20 @@ def test_a_batch_may_be_one_json_body(client: httpx.Client) -> None:
 
 def test_a_batch_has_the_budget_that_it_was_sent_with(client: httpx.Client) -> None:
     create(client)
-    body = {"graders": [{"key": "exact"}], "threads": [{"completion": "4"}], "budget": {"cost": 2.5}}
-    made = client.post(URL, json={**body, "keep_replies": False}).json()
-    budget = {"cost": 2.5, "tokens": None, "currency": "USD"}
-    assert (made["budget"], made["keep_replies"]) == (budget, False)
+    body = {"graders": [{"key": "exact"}], "threads": [{"completion": "4"}], "budget": {"usd": 2.5}}
+    made = client.post(URL, json={**body, "replies": "new"}).json()
+    budget = {"usd": 2.5, "tokens": None}
+    assert (made["budget"], made["replies"]) == (budget, "new")
     over = finished(client, made["id"])
-    assert (over["budget"], over["keep_replies"]) == (budget, False)
+    assert (over["budget"], over["replies"]) == (budget, "new")
     one_line: dict[str, Any] = {"content": b'{"completion": "4"}\n', "headers": LINES}
-    query: dict[str, str | int] = {"grader": "exact", "budget_tokens": 100, "budget_currency": "EUR"}
+    query: dict[str, str | int] = {"grader": "exact", "budget_tokens": 100}
     made = client.post(URL, params=query, **one_line).json()
-    assert (made["budget"], made["keep_replies"]) == ({"cost": None, "tokens": 100, "currency": "EUR"}, True)
-    for wrong in ({}, {"cost": -1}, {"tokens": 1.5}, {"cost": 1, "currency": "euro"}, {"cost": 1, "period": "day"}):
+    assert (made["budget"], made["replies"]) == ({"usd": None, "tokens": 100}, "kept")
+    for wrong in ({}, {"usd": -1}, {"tokens": 1.5}, {"cost": 1}, {"usd": 1, "period": "day"}):
         assert client.post(URL, json={**body, "budget": wrong}).status_code == 422, wrong
-    assert client.post(URL, params={"budget_cost": 1}, json=body).status_code == 422
-    assert client.post(URL, params={"grader": "exact", "budget_cost": "nan"}, **one_line).status_code == 422
+    assert client.post(URL, params={"budget_usd": 1}, json=body).status_code == 422
+    assert client.post(URL, params={"grader": "exact", "budget_usd": "nan"}, **one_line).status_code == 422
 
 
 def test_a_line_that_is_no_thread_is_an_outcome(client: httpx.Client) -> None:

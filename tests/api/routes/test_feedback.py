@@ -37,11 +37,11 @@ def ask(client: httpx.Client, batch: Batch, **more: Any) -> httpx.Response:
 
 
 def test_it_is_a_batch_that_waits_for_a_worker(service: Service, client: httpx.Client, batch: Batch) -> None:
-    made = ask(client, batch, threshold=10.0, budget={"tokens": 100}, keep_replies=False)
+    made = ask(client, batch, threshold=10.0, budget={"tokens": 100}, replies="new")
     assert made.status_code == 202, made.text
     found = client.get(f"{PROJECT}/batches/{made.json()['id']}").json()
-    assert (found["state"], found["threads"], found["keep_replies"], found["budget"]["tokens"]) == (
-        "queued", 9, False, 100,
+    assert (found["state"], found["threads"], found["replies"], found["budget"]["tokens"]) == (
+        "queued", 9, "new", 100,
     )  # fmt: skip
     assert found["feedback_of"] == {
         "batch": batch.id, "grader": "exact@1", "model": "m", "on": "failures", "of": "completion",
@@ -76,8 +76,8 @@ def test_it_is_not_taken_for_a_batch_of_completions(
 
 
 def test_a_budget_that_would_not_limit_the_model_is_refused(client: httpx.Client, batch: Batch) -> None:
-    detail = problem(ask(client, batch, threshold=10.0, budget={"cost": 1}), 422, "invalid-request")
-    assert "does not limit m, which has no price in USD" in detail
+    detail = problem(ask(client, batch, threshold=10.0, budget={"usd": 1}), 422, "invalid-request")
+    assert "does not limit m, which has no price: set" in detail
 
 
 def test_what_is_refused_leaves_nothing(

@@ -67,19 +67,18 @@ def test_a_budget_that_would_not_limit_a_batch_is_refused(client: httpx.Client) 
     def status(budget: dict[str, object]) -> int:
         return client.post(batches, json={**batch, "budget": budget}).status_code
 
-    detail = problem(client.post(batches, json={**batch, "budget": {"cost": 1}}), 422, "invalid-request")
-    assert detail.startswith("a budget in USD does not limit small-judge, which has no price in USD: set its price")
-    query: dict[str, str | int] = {"grader": "polite", "budget_cost": 1}
+    detail = problem(client.post(batches, json={**batch, "budget": {"usd": 1}}), 422, "invalid-request")
+    assert detail.startswith("a budget in USD does not limit small-judge, which has no price: set `input_price`")
+    query: dict[str, str | int] = {"grader": "polite", "budget_usd": 1}
     lines = {"Content-Type": "application/x-ndjson"}
     assert client.post(batches, params=query, content=b'{"completion": "4"}\n', headers=lines).status_code == 422
     nested = {"parts": {"polite": {"grader": "polite"}}}
     client.post(URL, json={"key": "nested", "kind": "combine", "config": nested}).raise_for_status()
-    through = {**batch, "graders": [{"key": "nested"}], "budget": {"cost": 1}}
+    through = {**batch, "graders": [{"key": "nested"}], "budget": {"usd": 1}}
     assert "does not limit small-judge" in problem(client.post(batches, json=through), 422, "invalid-request")
     assert status({"tokens": 100}) == 202
-    client.patch(f"{PROJECT}/models/small-judge", json={"price": {"input": 0, "output": 0}}).raise_for_status()
-    assert status({"cost": 1}) == 202
-    assert status({"cost": 1, "currency": "EUR"}) == 422
+    client.patch(f"{PROJECT}/models/small-judge", json={"input_price": 0, "output_price": 0}).raise_for_status()
+    assert status({"usd": 1}) == 202
 
 
 def test_a_kind_is_kept_with_its_config_and_a_source_that_is_written(client: httpx.Client) -> None:

@@ -52,13 +52,13 @@ def test_one_is_made_tested_changed_and_removed(client: httpx.Client, server: Mo
 
 @pytest.mark.usefixtures("here")
 def test_put_creates_one_or_changes_what_it_is_given(client: httpx.Client, server: ModelServer) -> None:
-    lacking = client.put(f"{PATH}/judge", json={"model": "m", "price": {"input": 1, "output": 2}})
+    lacking = client.put(f"{PATH}/judge", json={"model": "m", "input_price": 1, "output_price": 2})
     problem(lacking, 404, "not-found")
     misnamed = client.put(f"{PATH}/-judge", json={"base_url": "http://a/v1", "model": "m"})
     assert "key" in problem(misnamed, 422, "invalid-request")
     body = {"base_url": server.base_url, "model": "m", "api_key": SECRET, "defaults": {"seed": 1}, "timeout_s": 5}
-    made = answer_of(client.put(f"{PATH}/judge", json={**body, "price": {"input": 1, "output": 2}}), 200)
-    assert (made["has_api_key"], made["defaults"]["seed"], made["price"]["output"]) == (True, 1, 2)
+    made = answer_of(client.put(f"{PATH}/judge", json={**body, "input_price": 1, "output_price": 2}), 200)
+    assert (made["has_api_key"], made["defaults"]["seed"], made["output_price"]) == (True, 1, 2)
     again = answer_of(client.put(f"{PATH}/judge", json={"base_url": server.base_url, "model": "n"}), 200)
     assert again == {**made, "model": "n", "updated_at": again["updated_at"]}
     problem(client.put(f"{PATH}/judge", json={"base_url": "http://127.0.0.1:9/v1"}), 409, "api-key-needed")
@@ -69,43 +69,43 @@ def test_a_test_is_spending_of_the_project_and_refused_when_the_budget_is_spent(
     client: httpx.Client, server: ModelServer
 ) -> None:
     body = {"key": "judge", "base_url": server.base_url, "model": "m", "api_key": SECRET}
-    client.post(PATH, json={**body, "price": {"input": 1_000, "output": 2_000, "currency": "EUR"}}).raise_for_status()
+    client.post(PATH, json={**body, "input_price": 1_000, "output_price": 2_000}).raise_for_status()
     assert client.post(f"{PATH}/judge/test").json()["passed"]
     spent = client.get(f"{PROJECT}/spending").json()
     assert (spent["total"]["asks"], spent["total"]["input_tokens"], spent["total"]["output_tokens"]) == (3, 30, 15)
-    assert spent["total"]["costs"] == {"EUR": pytest.approx(0.06)}
+    assert spent["total"]["usd"] == pytest.approx(0.06)
     assert spent["by"] == {"model:judge": spent["total"]}
 
-    budget = {"cost": 0.05, "currency": "EUR", "period": "day"}
+    budget = {"usd": 0.05, "period": "day"}
     assert client.put(f"{PROJECT}/budget", json=budget).json()["is_spent"]
     refused = client.post(f"{PATH}/judge/test").json()
     assert (refused["passed"], refused["error"]["kind"], refused["error"]["retryable"]) == (False, "over_budget", False)
     assert (
-        "the project's budget of 0.05 EUR a day is used up, so the model was not asked" in refused["error"]["message"]
+        "the project's budget of 0.05 USD a day is used up, so the model was not asked" in refused["error"]["message"]
     )
     assert len(server.bodies) == 3
     assert client.get(f"{PATH}/judge").json()["structured_output"] is True
-    client.put(f"{PROJECT}/budget", json={**budget, "cost": 0.07}).raise_for_status()
+    client.put(f"{PROJECT}/budget", json={**budget, "usd": 0.07}).raise_for_status()
     assert client.post(f"{PATH}/judge/test").json()["passed"]
 
 
 @pytest.mark.usefixtures("here")
 def test_how_much_it_is_asked_and_what_that_costs(client: httpx.Client, server: ModelServer) -> None:
-    price = {"input": 0.15, "output": 0.6, "currency": "EUR"}
+    prices = {"input_price": 0.15, "output_price": 0.6}
     limits = {"max_concurrency": 4, "requests_per_minute": 60, "tokens_per_minute": 90_000}
     body = {"key": "judge", "base_url": server.base_url, "model": "m", "api_key": SECRET}
-    made = client.post(PATH, json={**body, **limits, "price": price, "keep_replies": False}).json()
+    made = client.post(PATH, json={**body, **limits, **prices, "keep_replies": False}).json()
     assert {name: made[name] for name in limits} == limits
-    assert (made["price"], made["keep_replies"]) == (price, False)
+    assert (made["input_price"], made["output_price"], made["keep_replies"]) == (0.15, 0.6, False)
     client.post(f"{PATH}/judge/test").raise_for_status()
-    no_limits = {"requests_per_minute": 0, "tokens_per_minute": 0, "price": {"input": 0, "output": 1}}
+    no_limits = {"requests_per_minute": 0, "tokens_per_minute": 0, "input_price": 0}
     changed = client.patch(f"{PATH}/judge", json={**no_limits, "keep_replies": True}).json()
     assert (changed["requests_per_minute"], changed["tokens_per_minute"], changed["keep_replies"]) == (None, None, True)
-    assert changed["price"] == {"input": 0, "output": 1, "currency": "USD"}
+    assert (changed["input_price"], changed["output_price"]) == (0, 0.6)
     assert changed["structured_output"] is True, "no answer of its server changes with these"
     plain = client.post(PATH, json={**body, "key": "plain"}).json()
     assert (plain["max_concurrency"], plain["requests_per_minute"], plain["tokens_per_minute"]) == (16, None, None)
-    assert (plain["price"], plain["keep_replies"]) == (None, True)
+    assert (plain["input_price"], plain["output_price"], plain["keep_replies"]) == (None, None, True)
 
 
 @pytest.mark.usefixtures("here")
@@ -130,9 +130,9 @@ def test_how_much_it_is_asked_and_what_that_costs(client: httpx.Client, server: 
         {"max_concurrency": 0},
         {"requests_per_minute": -1},
         {"tokens_per_minute": 1.5},
-        {"price": {"input": 1}},
-        {"price": {"input": -1, "output": 1}},
-        {"price": {"input": 1, "output": 1, "currency": "dollars"}},
+        {"input_price": 1},
+        {"input_price": -1, "output_price": 1},
+        {"price": {"input": 1, "output": 1}},
         {"keep_replies": "no"},
     ],
 )

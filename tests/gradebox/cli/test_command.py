@@ -20,7 +20,7 @@ def test_no_command_takes_the_last_of_two_values() -> None:
         (["score", "a", "-o", "b", "--output", "c"], "--output is given twice, and takes one value: leave one out"),
         (["graders", "create", "a", "--criteria", "b", "--criteria", "c"], "--criteria is given twice"),
         (["serve", "--port", "1", "--port", "1"], "--port is given twice"),
-        (["budget", "set", "--cost", "inf"], "--cost is inf, and must be a finite number"),
+        (["budget", "set", "--usd", "inf"], "--usd is inf, and must be a finite number"),
         (["batches", "feedback", "a", "--model", "b", "--threshold", "nan"], "--threshold is nan, and must be"),
         (["graders", "create", "a", __file__, "--timeout-s", "nan"], "'--timeout-s'"),
         (["keys", "create", "a", "--role", "admin"], "for '--role': 'admin' is not one of 'read', 'score', 'manage'."),

@@ -19,13 +19,13 @@ from tests.gradebox.conftest import ROOT
 
 
 def test_what_asks_came_to_is_a_table_where_there_were_asks(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = [Outcome(0, "judge@1", 0.5, 1.0, spent=Spent(2_000, 500, 30_000, 4_000, 0.00001, "USD"))]
+    asked = [Outcome(0, "judge@1", 0.5, 1.0, spent=Spent(2_000, 500, 30_000, 4_000, 0.00001))]
     plain = [Outcome(0, "plain@1", 0.5, 1.0)]
     summaries = [summarise(outcomes[0].grader, 1.0, tally(outcomes)) for outcomes in (asked, plain)]
     output.summaries(summaries)
     *_, title, _, row = (line.split() for line in capsys.readouterr().out.splitlines() if line.strip())
-    assert title == ["grader", "asks", "kept", "input", "tokens", "output", "tokens", "cost"]
-    assert row == ["judge@1", "2,000", "500", "30,000", "4,000", "0.00001", "USD"]
+    assert title == ["grader", "asks", "kept", "input", "tokens", "output", "tokens", "USD"]
+    assert row == ["judge@1", "2,000", "500", "30,000", "4,000", "0.00001"]
     output.summaries(summaries[1:])
     told = capsys.readouterr().out
     assert "asks" not in told

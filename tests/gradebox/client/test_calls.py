@@ -17,10 +17,10 @@ def test_a_grader_named_twice_is_refused(graders: Any) -> None:
         batch_calls.create_batch_of("default", graders, "B")
 
 
-@pytest.mark.parametrize("budget", [0.5, {"cost": 0.5}, "1"])
+@pytest.mark.parametrize("budget", [0.5, {"usd": 0.5}, "1"])
 def test_a_budget_that_is_none_says_how_one_is_written(budget: Any) -> None:
     for create in (batch_calls.create_batch, batch_calls.create_batch_of):
-        with pytest.raises(TypeError, match=r"is no budget: write gradebox.BatchBudget\(cost=0.5\)"):
+        with pytest.raises(TypeError, match=r"is no budget: write gradebox.BatchBudget\(usd=0.5\)"):
             create("default", "g", "B", budget)
 
 

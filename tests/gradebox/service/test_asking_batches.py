@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from examples.model_server import ModelServer, Script
-from gradebox import AsyncClient, BatchBudget, Price
+from gradebox import AsyncClient, BatchBudget
 from gradebox.client._sync.batch_handle import BatchHandle
 from tests.gradebox.conftest import ROOT, Service, serving
 from tests.waiting import eventually
@@ -132,7 +132,13 @@ def test_a_server_that_goes_away_in_the_middle_leaves_typed_errors_that_can_be_t
         service.client() as client,
     ):
         client.models.create(
-            "small-judge", base_url=url, model="m", timeout_s=2, max_concurrency=4, price=Price(1_000, 2_000)
+            "small-judge",
+            base_url=url,
+            model="m",
+            timeout_s=2,
+            max_concurrency=4,
+            input_price=1_000,
+            output_price=2_000,
         )
         client.graders.put("polite", fn=JUDGE)
         batches = [client.batches.create("polite", threads(24, what)) for what in ("unplugged", "as well")]
@@ -164,7 +170,7 @@ def test_a_server_that_goes_away_in_the_middle_leaves_typed_errors_that_can_be_t
         asked += spent.asks
         assert 24 <= spent.asks <= 24 + causes["unreachable"]  # the retry asks again; some were not sent at first
         assert spent.input_tokens == 240
-        assert spent.cost == pytest.approx(24 * 0.02)
+        assert spent.usd == pytest.approx(24 * 0.02)
     assert asked > 48  # those in flight were asked twice, and may all be of one batch
     assert answered >= 11  # of 16 requests, one was of the proof, and four were in flight
 
@@ -189,7 +195,7 @@ def test_a_batch_spends_no_more_than_its_budget(service: Service) -> None:
         assert 20 <= causes[None] <= 24  # 15 tokens each, and four asks run when they are spent
         assert causes["over_budget"] == 60 - causes[None]
         asked = len(server.bodies)
-        whole = client.batches.create("polite", threads_of_both, keep_replies=False)
+        whole = client.batches.create("polite", threads_of_both, replies="new")
         assert over(service, whole.id).scored == 60
         assert len(server.bodies) == asked + 60  # kept replies are asked again
         client.models.delete("small-judge")

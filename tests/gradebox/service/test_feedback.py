@@ -13,7 +13,7 @@ import pytest
 from api.intake.feedback_upload import INSTRUCTIONS_CHARACTERS
 from examples.model_server import ModelServer, Script
 from examples.tune_judge import tune
-from gradebox import AsyncClient, BatchBudget, Client, Price, Score
+from gradebox import AsyncClient, BatchBudget, Client, Score
 from gradebox.client._sync.batch_handle import BatchHandle
 from gradebox.errors import ApiError, Conflict, GradeboxError, NotAllowed, NotFound, ScoreMissing
 from gradebox.judges.feedback import MOST_TEXTS
@@ -48,7 +48,7 @@ def server() -> Iterator[ModelServer]:
 def client(service: Service, server: ModelServer) -> Iterator[Client]:
     """A client of a new project, with a judge of politeness."""
     with service.new_project() as client:
-        client.models.create("m", base_url=server.base_url, model="m", price=Price(1_000, 2_000))
+        client.models.create("m", base_url=server.base_url, model="m", input_price=1_000, output_price=2_000)
         client.graders.create.judge(key="polite", criterion="Is it polite?", judge_model="m", description="of manners")
         client.graders.create.function(key="short", fn=LENGTH)
         yield client
@@ -106,7 +106,7 @@ def test_failures_get_feedback_beside_their_outcomes(client: Client, server: Mod
     assert (of.batch, of.grader, of.model, of.on, of.of, of.threshold) == (
         batch.id, "polite@1", "m", "failures", "completion", 1.0,
     )  # fmt: skip
-    assert feedback.summary[0].spent is not None and feedback.summary[0].spent.cost == pytest.approx(4 * 0.02)
+    assert feedback.summary[0].spent is not None and feedback.summary[0].spent.usd == pytest.approx(4 * 0.02)
     assert [one.key for one in client.graders.list()] == ["polite", "short"]
     assert [one.id for one in client.batches.list(grader="polite")] == [batch.id]
     assert client.spending().by["grader:feedback/polite"].asks == 4
@@ -255,7 +255,7 @@ def test_what_cannot_be_is_refused_with_why(client: Client, service: Service) ->
         ({"model": "m", "grader": "short", "of": "judge", "labels": "short"}, "its own label"),
         ({"model": "m", "grader": "short", "on": "all", "threshold": 0.5}, "leave it out"),
         ({"model": "m", "grader": "short", "instructions": "x" * 4001}, "4000"),
-        ({"model": "m", "grader": "short", "budget": BatchBudget()}, "names a cost"),
+        ({"model": "m", "grader": "short", "budget": BatchBudget()}, "names `usd`"),
     ]
     for arguments, why in refusals:
         with pytest.raises(ApiError, match=re.escape(why)):
@@ -342,11 +342,12 @@ def test_a_server_that_fails_in_the_middle_is_asked_again(client: Client, server
 
 def test_a_budget_ends_it(client: Client, server: ModelServer) -> None:
     batch = scored(client, "polite", threads(30, 2))
-    price = Price(1_000, 2_000)
-    client.models.create("narrow", base_url=server.base_url, model="n", max_concurrency=2, price=price)
+    client.models.create(
+        "narrow", base_url=server.base_url, model="n", max_concurrency=2, input_price=1_000, output_price=2_000
+    )
     server.script = replace(server.script, latency_s=0.05)
     before = len(server.bodies)
-    outcomes = given(batch.feedback("narrow", budget=BatchBudget(cost=0.1)))
+    outcomes = given(batch.feedback("narrow", budget=BatchBudget(usd=0.1)))
     causes = Counter(one.error.cause if one.error else None for one in outcomes)
     assert 5 <= causes[None] <= 6  # 0.02 each, and one may run when the budget is spent
     assert causes["over_budget"] == 28 - causes[None]

@@ -45,7 +45,7 @@ def test_a_reply_that_repeats_the_key_is_an_error() -> None:
     answer = replied({"text": 'you sent sk-"012345'}, Spent(1, 0, 5, 5, 1.0), 'sk-"012345')
     assert b"012345" not in answer.body
     assert json.loads(answer.body)["error"]["kind"] == "invalid_reply"
-    assert answer.spent.cost == 1.0
+    assert answer.spent.usd == 1.0
 
 
 @pytest.mark.parametrize("key", ["1", "8", "x", "none", "text", "reply", ":18", "EMPTY"])
@@ -60,7 +60,7 @@ def test_a_long_reply_is_an_error() -> None:
     answer = replied({"text": "x" * ANSWER_BYTES}, Spent(1, 0, 5, 5, 1.0))
     assert json.loads(answer.body)["error"]["kind"] == "invalid_reply"
     assert answer.is_error
-    assert answer.spent.cost == 1.0
+    assert answer.spent.usd == 1.0
 
 
 def test_what_is_told_of_a_failure_is_bounded() -> None:

@@ -72,7 +72,7 @@ def test_all_that_a_summary_has_stays(store: Store) -> None:
     first, second = before.summary
     assert (first.not_applicable, second.not_applicable, before.not_applicable) == (4, 0, 4)
     assert (first.retryable, second.retryable, before.retryable) == (1, 0, 1)
-    spent = SpentSummary(asks=10, kept=5, input_tokens=150, output_tokens=15, cost=2.5, currency="USD")
+    spent = SpentSummary(asks=10, kept=5, input_tokens=150, output_tokens=15, usd=2.5)
     assert first.spent == spent
     assert second.spent is None
     assert (first.values["format"].count, first.values["format"].maximum) == (5, 0.8)

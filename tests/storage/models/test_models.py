@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gradebox.schemas import ModelDefaults, ModelTrial, Price
+from gradebox.schemas import ModelDefaults, ModelTrial
 from storage import redis_keys
 from storage.access.quotas import Quotas
 from storage.errors import Conflict, KeyNeeded, NotFound
@@ -112,13 +112,14 @@ def test_limits_and_prices_change_no_answer(store: Store) -> None:
         16, None, None, True
     )  # fmt: skip
     store.models.note_trial("default", "judge", before.revision, PASSED)
-    price = Price(0.15, 0.6, "EUR")
-    limits: Changes = {"requests_per_minute": 60, "tokens_per_minute": 90_000, "price": price, "keep_replies": False}
-    shown = store.models.update("default", "judge", limits)
-    assert (shown.price, shown.keep_replies, shown.structured_output) == (price, False, True)
+    limits: Changes = {"requests_per_minute": 60, "tokens_per_minute": 90_000, "keep_replies": False}
+    shown = store.models.update("default", "judge", {**limits, "input_price": 0.15, "output_price": 0.6})
+    assert (shown.input_price, shown.output_price, shown.keep_replies, shown.structured_output) == (
+        0.15, 0.6, False, True
+    )  # fmt: skip
     model = store.models.access("default", "judge").server
     assert (model.revision, model.structured_output, model.key) == (before.revision, True, "judge")
-    assert (model.requests_per_minute, model.tokens_per_minute, model.price) == (60, 90_000, price)
+    assert (model.requests_per_minute, model.tokens_per_minute, model.price) == (60, 90_000, (0.15, 0.6))
     assert store.models.update("default", "judge", {"requests_per_minute": None}).requests_per_minute is None
     assert store.models.update("default", "judge", {"max_concurrency": 4}).tested_at == shown.tested_at
     model = store.models.access("default", "judge").server
@@ -133,7 +134,16 @@ def test_limits_and_prices_change_no_answer(store: Store) -> None:
         ({"api_key": "of-another-account"}, True),
         ({"api_key": SECRET}, False),
         ({"model": "large"}, True),
-        ({"max_concurrency": 4, "timeout_s": 60, "price": Price(1, 2), "defaults": ModelDefaults(seed=1)}, False),
+        (
+            {
+                "max_concurrency": 4,
+                "timeout_s": 60,
+                "input_price": 1,
+                "output_price": 2,
+                "defaults": ModelDefaults(seed=1),
+            },
+            False,
+        ),
     ],
 )
 def test_another_server_or_account_has_other_limits(store: Store, change: Changes, is_another: bool) -> None:
@@ -175,7 +185,14 @@ def test_a_model_of_an_older_service_can_be_asked(store: Store) -> None:
     create(store.models)
     record = json.loads(store.redis.hget(redis_keys.models("default"), "judge") or b"")
     assert record["base_url"] == URL
-    for later in ("max_concurrency", "requests_per_minute", "tokens_per_minute", "price", "keep_replies"):
+    for later in (
+        "max_concurrency",
+        "requests_per_minute",
+        "tokens_per_minute",
+        "input_price",
+        "output_price",
+        "keep_replies",
+    ):
         del record[later]
     store.redis.hset(redis_keys.models("default"), "judge", json.dumps(record))
     access = store.models.access("default", "judge")

@@ -14,7 +14,7 @@ from storage.models.spending import Budget, BudgetStanding, CountedAsk, Totals, 
 from storage.store import Store
 from tests.storage.making import accept, claim, finish, finish_all, spend, spent_by_batch, wanted
 
-ASKED = CountedAsk("default", "model:judge", "polite", "b1", "USD")
+ASKED = CountedAsk("default", "model:judge", "polite", "b1")
 KEEPING = Keeping(1 << 20, 3600)
 
 
@@ -93,14 +93,14 @@ def test_a_reply_is_kept_for_its_time(store: Store) -> None:
 def test_costs_are_counted_for_whom_they_are_for(store: Store) -> None:
     spent = Spent(1, 0, 1000, 200, 0.1)
     for _ in range(30):
-        count(store, spent=spent, currency="USD")
-    count(store, ASKED._replace(grader="other", batch=""), spent=Spent(1, 0, 5, 5, 0.5), currency="EUR")
+        count(store, spent=spent)
+    count(store, ASKED._replace(grader="other", batch=""), spent=Spent(1, 0, 5, 5, 0.5))
     thirty = {"asks": 30, "input_tokens": 30_000, "output_tokens": 6000, "cost:USD": 3_000_000_000}  # sums are exact
     assert spent_by_batch(store, "b1") == thirty
     told = store.spending.told("default")
-    assert told.total == told.by["model:judge"] == _spending(31, 30_005, 6005, USD=3.0, EUR=0.5)
-    assert told.by["grader:polite"] == _spending(30, 30_000, 6000, USD=3.0)
-    assert told.by["grader:other"] == _spending(1, 5, 5, EUR=0.5)
+    assert told.total == told.by["model:judge"] == _spending(31, 30_005, 6005, 3.5)
+    assert told.by["grader:polite"] == _spending(30, 30_000, 6000, 3.0)
+    assert told.by["grader:other"] == _spending(1, 5, 5, 0.5)
     assert store.spending.told("nobody").total == _spending(0, 0, 0)
 
 
@@ -108,7 +108,7 @@ def test_what_a_batch_costs_is_told_by_grader_as_long_as_there_is_the_batch(stor
     batch = accept(store, 10, wanted(store, "a"), wanted(store, "b"))
     lease = claim(store)
     spend(store, batch, 1)
-    both = SpentSummary(asks=2, kept=1, input_tokens=30, output_tokens=3, cost=0.5, currency="USD")
+    both = SpentSummary(asks=2, kept=1, input_tokens=30, output_tokens=3, usd=0.5)
     assert spent_by(store, batch) == [None, both]
     store.batches.cancel("default", batch)
     spend(store, batch)  # of an ask that was under way
@@ -116,7 +116,7 @@ def test_what_a_batch_costs_is_told_by_grader_as_long_as_there_is_the_batch(stor
     store.freezer.freeze(batch)
     assert spent_by(store, batch) == [both, both]
     spend(store, batch, 1, Spent(8, 0, 70, 7, 1.5))
-    more = SpentSummary(asks=10, kept=1, input_tokens=100, output_tokens=10, cost=2.0, currency="USD")
+    more = SpentSummary(asks=10, kept=1, input_tokens=100, output_tokens=10, usd=2.0)
     assert spent_by(store, batch) == [both, more]
     assert not finish(store, lease)
     assert store.redis.ttl(redis_keys.spent_by_batch(batch)) == -1
@@ -136,20 +136,8 @@ def test_a_retry_adds_what_it_costs(store: Store) -> None:
     spend(store, batch)
     finish_all(store)
     store.freezer.freeze(batch)
-    both = SpentSummary(asks=4, kept=2, input_tokens=60, output_tokens=6, cost=1.0, currency="USD")
+    both = SpentSummary(asks=4, kept=2, input_tokens=60, output_tokens=6, usd=1.0)
     assert spent_by(store, batch) == [both]
-
-
-def test_costs_in_several_currencies_are_not_added(store: Store) -> None:
-    batch = accept(store, 10, wanted(store, "a"))
-    for currency, cost in (("USD", 0.5), ("JPY", 60.0)):
-        asked = CountedAsk("default", "model:judge", "a", batch, currency)
-        store.spending.count(args=arguments(asked, KEEPING, Spent(1, 0, 10, 5, cost, currency), currency))
-    expected = SpentSummary(asks=2, kept=0, input_tokens=20, output_tokens=10, cost=None)
-    assert spent_by(store, batch) == [expected]
-    finish_all(store)
-    store.freezer.freeze(batch)
-    assert spent_by(store, batch) == [expected]
 
 
 def spent_by(store: Store, batch: str) -> list[SpentSummary | None]:
@@ -159,7 +147,7 @@ def spent_by(store: Store, batch: str) -> list[SpentSummary | None]:
 def test_a_repeated_call_counts_nothing(store: Store) -> None:
     """A call is known by its process, round trip and number. That of an earlier round trip is a repeated one."""
     keep(store, 1, b'{"reply":1}')
-    asked = arguments(ASKED, KEEPING, Spent(1, 0, 10, 5, 0.25), "USD")
+    asked = arguments(ASKED, KEEPING, Spent(1, 0, 10, 5, 0.25))
     looked_up = arguments(ASKED, KEEPING, find=_digest(1))
     calls = [("1-a", 1, 0), ("1-a", 1, 1), ("1-a", 1, 0), ("1-b", 1, 0), ("1-a", 7, 2), ("1-a", 1, 3), ("1-a", 7, 2)]
     told = [standing(store.spending.count(args=[*asked, *identity])) for identity in calls]
@@ -171,11 +159,11 @@ def test_a_repeated_call_counts_nothing(store: Store) -> None:
 
 
 def test_what_is_spent_is_told_with_each_count(store: Store) -> None:
-    told = count(store, spent=Spent(1, 0, 10, 5, 0.25), currency="USD")
+    told = count(store, spent=Spent(1, 0, 10, 5, 0.25))
     assert (told.batch, told.budget, told.project) == (Totals(15, 0.25), None, Totals(0, 0.0))
-    budget = Budget(cost=1.0, period="month")
+    budget = Budget(usd=1.0, period="month")
     store.spending.set_budget("default", budget)
-    told = count(store, spent=Spent(1, 0, 10, 5, 0.75), currency="USD")
+    told = count(store, spent=Spent(1, 0, 10, 5, 0.75))
     assert (told.budget, told.project) == (budget, Totals(30, 1.0))
     assert told.project.used_up(budget)
     assert store.spending.budget("default") == budget
@@ -186,12 +174,12 @@ def test_what_is_spent_is_told_with_each_count(store: Store) -> None:
 def test_a_budget_is_over_when_either_is_spent() -> None:
     assert not Totals(10**9, 10**9).used_up(Budget())
     assert Totals(100, 0.0).used_up(Budget(tokens=100)) == "100 tokens"
-    assert not Totals(99, 0.5).used_up(Budget(cost=1.0, tokens=100))
-    assert Totals(1, 1.0).used_up(Budget(cost=1.0, tokens=100)) == "1 USD"
+    assert not Totals(99, 0.5).used_up(Budget(usd=1.0, tokens=100))
+    assert Totals(1, 1.0).used_up(Budget(usd=1.0, tokens=100)) == "1 USD"
 
 
-def _spending(asks: int, input_tokens: int, output_tokens: int, **costs: float) -> Spending:
-    return Spending(asks=asks, kept=0, input_tokens=input_tokens, output_tokens=output_tokens, costs=costs)
+def _spending(asks: int, input_tokens: int, output_tokens: int, usd: float = 0.0) -> Spending:
+    return Spending(asks=asks, kept=0, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd)
 
 
 def _noise(size: int) -> bytes:

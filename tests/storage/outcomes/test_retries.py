@@ -199,7 +199,7 @@ def test_attempt_numbers_do_not_run_out(store: Store, monkeypatch: pytest.Monkey
 
 
 def test_a_retry_has_the_terms_of_its_batch(store: Store) -> None:
-    terms = AskTerms(Budget(2.5, None, "EUR"), keep_replies=False)
+    terms = AskTerms(Budget(2.5), "new")
     batch = accept(store, LINES, terms=terms)
     finish_all(store, with_error)
     retry(store, batch)
