@@ -19,7 +19,7 @@ from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed
 
 COLD = "packages of an environment"
-_REQUIREMENTS = ("sympy==1.14",)
+_PACKAGES = ("sympy==1.14",)
 _SOURCE = """
 import sympy
 
@@ -35,7 +35,7 @@ def measure(results: Results, scale: Scale) -> None:
         return
     with timing.pinned(1), open_pool(SandboxSettings(warm_sandboxes=0, loaded_sandboxes=0)) as pool:
         try:
-            sha256 = environment_of(_REQUIREMENTS, None, pool, EnvironmentSettings(), lambda _: None).sha256
+            sha256 = environment_of(_PACKAGES, None, pool, EnvironmentSettings(), lambda _: None).sha256
         except BuildFailed as failed:
             results.skipped.append(f"environments: {str(failed)[:200]}")
             return

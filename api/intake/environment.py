@@ -41,7 +41,7 @@ def choose(environments: Environments, project: str, named: str) -> Chosen | Non
             f"environment {use.label} was built for Python {build.python}, and the service has {PYTHON}: update the "
             "environment with the same packages, then name its new build"
         )
-    return Chosen(use, tuple(package.name for package in build.packages))
+    return Chosen(use, tuple(package.name for package in build.lock))
 
 
 def default_memory_mb(chosen: Chosen | None) -> int:

@@ -29,7 +29,7 @@ LONGEST_WAIT_S = 30
 _ZIP = "application/zip"
 _ENVIRONMENTS = TypeAdapter(list[Environment])
 
-Requirements = Annotated[list[str], msgspec.Meta(max_length=1000)]
+Packages = Annotated[list[str], msgspec.Meta(max_length=1000)]
 Data = Annotated[
     str, msgspec.Meta(pattern="^([0-9a-f]{64})?$", max_length=64, description="the SHA-256 of uploaded data, or empty")
 ]
@@ -42,7 +42,7 @@ class NewBuild(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     stay unchanged. An empty `data` means no data.
     """
 
-    requirements: Requirements | None = None
+    packages: Packages | None = None
     data: Data | None = None
 
 
@@ -50,7 +50,7 @@ class NewEnvironment(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A new environment."""
 
     key: Key
-    requirements: Requirements = []
+    packages: Packages = []
     data: Data = ""
 
 
@@ -58,7 +58,7 @@ class NewEnvironment(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 async def create(request: Request, services: Served, project: ManagesIn) -> Environment:
     """Create an environment. A worker starts its first build at once. The response includes that build."""
     new = await bodies.read_json(request, NewEnvironment)
-    wanted = _wanted(services, new.requirements)
+    wanted = _wanted(services, new.packages)
     return await run_sync(services.store.environments.create, project, new.key, wanted, new.data)
 
 
@@ -104,7 +104,7 @@ async def update(request: Request, services: Served, project: ManagesIn, key: st
     """
     new = await bodies.read_json(request, NewBuild)
     await run_sync(services.store.environments.newest, project, key)  # a missing one is a 404, whatever is sent
-    wanted = None if new.requirements is None else _wanted(services, new.requirements)
+    wanted = None if new.packages is None else _wanted(services, new.packages)
     _check_on(services)
     return await run_sync(_update, services, project, key, wanted, new.data)
 
@@ -167,7 +167,7 @@ def delete(services: Served, project: ManagesIn, key: str) -> None:
 
 
 def _wanted(services: Services, asked: Sequence[str]) -> list[str]:
-    """Normalises the requirements. Raises ProblemError if they cannot be built."""
+    """Normalises the packages asked for. Raises ProblemError if they cannot be built."""
     _check_on(services)
     try:
         return requirements.read(asked)

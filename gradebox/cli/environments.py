@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Manages environments: packages that graders may import.", no_args_is_help=True)
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The environment's key.")]
-Requirements = Annotated[
-    list[str] | None, typer.Argument(metavar="[REQUIREMENT]...", help="Packages, such as sympy==1.14 or math-verify.")
+Packages = Annotated[
+    list[str] | None, typer.Argument(metavar="[PACKAGE]...", help="Packages, such as sympy==1.14 or math-verify.")
 ]
 RequirementsFile = Annotated[
     Path | None,
@@ -26,7 +26,7 @@ RequirementsFile = Annotated[
         metavar="FILE",
         exists=True,
         dir_okay=False,
-        help="A file with one requirement per line.",
+        help="A file with one package per line.",
     ),
 ]
 Data = Annotated[
@@ -44,13 +44,13 @@ _NOTHING = "name packages, such as sympy==1.14, a file of them with -r FILE, or 
 def create(
     invocation: Invocation,
     key: Key,
-    requirements: Requirements = None,
+    packages: Packages = None,
     file: RequirementsFile = None,
     data: Data = None,
     detach: Detach = False,
 ) -> None:
     """Creates an environment, and waits until it is built."""
-    wanted = requirements_of(requirements, file)
+    wanted = packages_of(packages, file)
     if not wanted and data is None:
         raise typer.BadParameter(_NOTHING)
     _report(invocation, invocation.client.environments.create(key, wanted, data=data, wait=not detach))
@@ -60,7 +60,7 @@ def create(
 def update(
     invocation: Invocation,
     key: Key,
-    requirements: Requirements = None,
+    packages: Packages = None,
     file: RequirementsFile = None,
     data: Data = None,
     no_packages: Annotated[bool, typer.Option("--no-packages", help="The new build has only data.")] = False,
@@ -68,14 +68,14 @@ def update(
     detach: Detach = False,
 ) -> None:
     """Makes a new build with other packages or data; the rest stays. Graders keep the build that they use."""
-    wanted = requirements_of(requirements, file)
+    wanted = packages_of(packages, file)
     if (wanted and no_packages) or (data and no_data):
         raise typer.BadParameter("name packages or --no-packages, and --data or --no-data: not both")
     if not (wanted or data or no_packages or no_data):
         raise typer.BadParameter(_NOTHING)
-    packages = wanted if wanted or no_packages else None
+    given = wanted if wanted or no_packages else None
     beside = "" if no_data else data
-    _report(invocation, invocation.client.environments.update(key, packages, data=beside, wait=not detach))
+    _report(invocation, invocation.client.environments.update(key, given, data=beside, wait=not detach))
 
 
 @client_command(app, "list")
@@ -93,13 +93,13 @@ def show(invocation: Invocation, key: Key) -> None:
     if invocation.json:
         return as_json(environment)
     rows = [
-        (str(b.number), b.state, b.python, len(b.packages), f"{b.size_bytes / 2**20:.0f}", _asked(b))
+        (str(b.number), b.state, b.python, len(b.lock), f"{b.size_bytes / 2**20:.0f}", _asked(b))
         for b in environment.builds
     ]
-    table(["build", "state", "Python", "packages", "MiB", "asked for"], rows)
+    table(["build", "state", "Python", "locked", "MiB", "asked for"], rows)
     newest = environment.newest
     if newest is not None:
-        for package in newest.packages:
+        for package in newest.lock:
             say(f"{package.name}=={package.version}")
         if newest.reason:
             say(f"{environment.key}@{newest.number} could not be built: {newest.reason}")
@@ -114,9 +114,9 @@ def delete(invocation: Invocation, key: Key, yes: Yes = False) -> None:
     invocation.say({"deleted": key}, f"deleted {key}")
 
 
-def requirements_of(requirements: list[str] | None, file: Path | None) -> list[str]:
-    """The requirements in the arguments and the file, without the file's comments and empty lines."""
-    wanted = list(requirements or [])
+def packages_of(packages: list[str] | None, file: Path | None) -> list[str]:
+    """The packages in the arguments and the file, without the file's comments and empty lines."""
+    wanted = list(packages or [])
     if file is not None:
         lines = (_COMMENT.sub("", line).strip() for line in file.read_text("utf-8").splitlines())
         wanted += [line for line in lines if line]
@@ -132,9 +132,9 @@ def _report(invocation: Invocation, environment: "Environment") -> None:
         return say(f"{label} is being built: gradebox environments show {environment.key}")
     size = cell(newest.size_bytes // 2**20)
     data = ", with data" if newest.data else ""
-    return say(f"{label} is ready: {len(newest.packages)} packages{data}, {size} MiB, Python {newest.python}")
+    return say(f"{label} is ready: {len(newest.lock)} packages{data}, {size} MiB, Python {newest.python}")
 
 
 def _asked(build: "EnvironmentBuild") -> str:
     """The packages, and the first 12 digits of the data's SHA-256."""
-    return ", ".join([*build.requirements, *([f"data {build.data[:12]}"] if build.data else [])])
+    return ", ".join([*build.packages, *([f"data {build.data[:12]}"] if build.data else [])])

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gradebox.cli.environments import Data, RequirementsFile, requirements_of
+from gradebox.cli.environments import Data, RequirementsFile, packages_of
 from gradebox.cli.files import ColumnChoice, ContractChoice, FunctionChoice, GraderFile
 from gradebox.cli.grader_options import IsolationChoice, MemoryMb, TimeoutS
 from gradebox.cli.server import RoleBackend
@@ -25,7 +25,7 @@ def run(
     memory_mb: MemoryMb = None,
     package: Annotated[
         list[str] | None,
-        typer.Option(metavar="REQUIREMENT", help="A package to import, such as sympy==1.14. May be repeated."),
+        typer.Option(metavar="PACKAGE", help="A package to import, such as sympy==1.14. May be repeated."),
     ] = None,
     requirements: RequirementsFile = None,
     data: Data = None,
@@ -54,6 +54,6 @@ def run(
         "--data": data,
     }
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
-    options += [f"--package={one}" for one in requirements_of(package, requirements)]
+    options += [f"--package={one}" for one in packages_of(package, requirements)]
     columns = [f"--column={one}" for one in column or ()]
     become("worker.run_file", [*options, *columns, *["--json"] * json, "--", str(file)], {"backend": backend})

@@ -25,8 +25,8 @@ from gradebox.schemas.environments import BuildState as BuildState
 from gradebox.schemas.environments import Environment as Environment
 from gradebox.schemas.environments import EnvironmentBuild as EnvironmentBuild
 from gradebox.schemas.environments import EnvironmentData as EnvironmentData
-from gradebox.schemas.environments import EnvironmentPackage as EnvironmentPackage
 from gradebox.schemas.environments import EnvironmentUse as EnvironmentUse
+from gradebox.schemas.environments import LockedPackage as LockedPackage
 from gradebox.schemas.graders import GRADER_COLUMNS as GRADER_COLUMNS
 from gradebox.schemas.graders import GraderRecord as GraderRecord
 from gradebox.schemas.graders import Isolation as Isolation

@@ -10,8 +10,8 @@ from gradebox.schemas.base import Schema
 BuildState = Literal["building", "ready", "failed"]
 
 
-class EnvironmentPackage(Schema):
-    """One package of a build, as locked."""
+class LockedPackage(Schema):
+    """One installed package of a build."""
 
     name: str
     version: str
@@ -23,11 +23,11 @@ class EnvironmentBuild(Schema):
 
     number: int
     state: BuildState
-    requirements: list[str] = Field(description="the requirements as they were sent")
+    packages: list[str] = Field(description="the packages that were asked for")
     data: str = Field("", description="SHA-256 of the data beside the packages, as sent; empty: none")
     step: str = Field("", description="the current step while the state is `building`")
     reason: str | None = Field(None, description="why the build failed, and what to do")
-    packages: list[EnvironmentPackage] = Field([], description="all installed packages, locked by hash")
+    lock: list[LockedPackage] = Field([], description="all installed packages, with their versions and hashes")
     sha256: str = Field("", description="SHA-256 of the content once it is ready; equal builds share it")
     python: str = Field("", description="Python version of the build, such as 3.12")
     size_bytes: int = Field(0, description="size of all files, unpacked")
@@ -55,7 +55,7 @@ class Environment(Schema):
         return next((build for build in self.builds if build.number == self.build), None)
 
     def __repr__(self) -> str:
-        packages = f", {len(self.newest.packages)} packages" if self.newest and self.newest.packages else ""
+        packages = f", {len(self.newest.lock)} packages" if self.newest and self.newest.lock else ""
         return self._in_brackets(f"{self.key}@{self.build} of project {self.project}: {self.state}{packages}")
 
 

@@ -12,7 +12,7 @@ import msgspec
 from redis import Redis
 from redis.client import Pipeline
 
-from gradebox.schemas import Environment, EnvironmentBuild, EnvironmentPackage
+from gradebox.schemas import Environment, EnvironmentBuild, LockedPackage
 from storage import redis_keys
 from storage.access.quotas import Quotas
 from storage.connection import seconds, text, transaction
@@ -34,7 +34,7 @@ class Claim(NamedTuple):
     key: str
     number: int
     tries: int
-    requirements: Sequence[str]
+    packages: Sequence[str]
     data: str = ""
 
     @property
@@ -46,7 +46,7 @@ class Claim(NamedTuple):
 class Made(msgspec.Struct, frozen=True):
     """The result of a build."""
 
-    packages: list[EnvironmentPackage]
+    lock: list[LockedPackage]
     sha256: str
     python: str
     size_bytes: int
@@ -98,7 +98,7 @@ class EnvironmentBuilds:
             pipe.multi()
             pipe.zadd(redis_keys.BUILDS, {**late, member: now + LEASE_S})
             pipe.hset(redis_keys.BUILD_TRIES, member, str(tries))
-            wanted = (build.requirements, build.data) if build else ([], "")
+            wanted = (build.packages, build.data) if build else ([], "")
             return Claim(project, key, int(number), tries, *wanted)
 
         return transaction(self._redis, take, redis_keys.BUILDS)
@@ -184,6 +184,6 @@ def _claimed(pipe: Pipeline, claim: Claim) -> EnvironmentBuild | None:
         return None
     value = pipe.hget(redis_keys.builds(claim.project, claim.key), str(claim.number))
     build = EnvironmentBuild.model_validate_json(value) if value else None
-    if build is None or (build.state, build.requirements, build.data) != ("building", claim.requirements, claim.data):
+    if build is None or (build.state, build.packages, build.data) != ("building", claim.packages, claim.data):
         return None
     return build

@@ -42,7 +42,7 @@ class Environments:
         self._audit = audit
         self._quotas = quotas
 
-    def create(self, project: str, key: str, requirements: Sequence[str], data: str = "") -> Environment:
+    def create(self, project: str, key: str, packages: Sequence[str], data: str = "") -> Environment:
         """Creates an environment and queues its first build. `data` is the SHA-256 of data of the project.
 
         Raises:
@@ -60,13 +60,13 @@ class Environments:
                 )
             own, floor = pipe.hmget(redis_keys.build_numbers(project), [key, _FLOOR])
             number = int(own or floor or 0) + 1
-            self._check(pipe, project, requirements, data)
+            self._check(pipe, project, packages, data)
             now = datetime.now(UTC)
             environment = Environment(
                 project=project, key=key, build=number, state="building", created_at=now, updated_at=now
             )
             pipe.multi()
-            return self._begin(pipe, environment, requirements, data, "environment.create")
+            return self._begin(pipe, environment, packages, data, "environment.create")
 
         return self._change(project, create, redis_keys.build_numbers(project), redis_keys.environment_data(project))
 
@@ -74,14 +74,13 @@ class Environments:
         self,
         project: str,
         key: str,
-        requirements: Sequence[str] | None,
+        packages: Sequence[str] | None,
         data: str | None = None,
         unusable: int | None = None,
     ) -> Environment:
         """Queues a new build, unless the newest one has the same content, has not failed and is not number `unusable`.
-        For requirements and data, None keeps the current value. If the project has as many builds as it may, the new
-        one replaces one of this environment that no version of a grader names: the oldest failed one, else the oldest
-        one.
+        For packages and data, None keeps the current value. If the project has as many builds as it may, the new one
+        replaces one of this environment that no version of a grader names: the oldest failed one, else the oldest one.
 
         Raises:
             NotFound: there is no such environment, or no such data.
@@ -92,35 +91,35 @@ class Environments:
         def update(pipe: Pipeline) -> Environment:
             environment = records.read(pipe, project, key)
             newest = records.read_build(pipe, environment, environment.build)
-            packages = newest.requirements if requirements is None else list(requirements)
+            wanted = newest.packages if packages is None else list(packages)
             beside = newest.data if data is None else data
             is_usable = newest.state != "failed" and newest.number != unusable
-            if (newest.requirements, newest.data) == (packages, beside) and is_usable:
+            if (newest.packages, newest.data) == (wanted, beside) and is_usable:
                 pipe.multi()
                 return environment.model_copy(update={"builds": [newest]})
             if newest.state == "building":
                 raise Conflict(f"environment {key}@{newest.number} is being built: wait until that is over")
             replaced = self._replaceable(pipe, environment)
-            self._check(pipe, project, packages, beside, replaced)
+            self._check(pipe, project, wanted, beside, replaced)
             pipe.multi()
             if replaced:
                 self._forget(pipe, environment, replaced)
             changed = environment.model_copy(
                 update={"build": newest.number + 1, "state": "building", "updated_at": datetime.now(UTC)}
             )
-            return self._begin(pipe, changed, packages, beside, "environment.update")
+            return self._begin(pipe, changed, wanted, beside, "environment.update")
 
         watched = redis_keys.builds(project, key), redis_keys.environment_data(project)
         return self._change(project, update, *watched, redis_keys.environment_uses(project))
 
     def _begin(
-        self, pipe: Pipeline, environment: Environment, requirements: Sequence[str], data: str, action: str
+        self, pipe: Pipeline, environment: Environment, packages: Sequence[str], data: str, action: str
     ) -> Environment:
         project, key, number = environment.project, environment.key, environment.build
         build = EnvironmentBuild(
             number=number,
             state="building",
-            requirements=list(requirements),
+            packages=list(packages),
             data=data,
             step="waiting",
             created_at=datetime.now(UTC),
@@ -128,7 +127,7 @@ class Environments:
         records.write(pipe, environment, build)
         # The oldest is made first.
         pipe.zadd(redis_keys.BUILDS, {queue.member(project, key, number): seconds(self._redis)})
-        items = [*requirements, *([f"data {data}"] if data else [])]
+        items = [*packages, *([f"data {data}"] if data else [])]
         self._audit.write(pipe, project, action, key, f"build {number}: {', '.join(items)}"[:1000])
         return environment.model_copy(update={"builds": [build]})
 
@@ -136,14 +135,14 @@ class Environments:
         self,
         pipe: Pipeline,
         project: str,
-        requirements: Sequence[str],
+        packages: Sequence[str],
         data: str,
         replaced: Sequence[EnvironmentBuild] = (),
     ) -> None:
         """Checks that the project may have one more build of these packages and this data, without those that it
         replaces.
         """
-        if not requirements and not data:
+        if not packages and not data:
             raise Refused("there is nothing to build: name a package, such as sympy==1.14, or data")
         if data and not pipe.hexists(redis_keys.environment_data(project), data):
             raise NotFound(f"project {project!r} has no data with the SHA-256 {data}: upload it first, it may be gone")

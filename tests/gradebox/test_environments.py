@@ -58,7 +58,7 @@ def client(own: Service) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def shouting(client: Client) -> str:
-    client.environments.create("shouting", ["shouting==1.0"], progress=False)
+    client.environments.create("shouting", packages=["shouting==1.0"], progress=False)
     return "shouting"
 
 
@@ -84,7 +84,7 @@ def test_a_new_build_leaves_the_versions_that_are_there_as_they_are(client: Clie
     client.environments.create("moving", ["shouting==1.0"], progress=False)
     old = client.graders.create.function(key="moving", fn=SOURCE, environment="moving")
 
-    updated = client.environments.update("moving", ["shouting==2.0"], progress=False)
+    updated = client.environments.update("moving", packages=["shouting==2.0"], progress=False)
     same = client.environments.update("moving", ["shouting == 2.0"], progress=False)
     again = client.graders.update("moving", fn=SOURCE)
     new = client.graders.update("moving", environment="moving")
@@ -147,7 +147,7 @@ def test_a_grader_reads_the_data_of_its_environment(client: Client, words: Path)
     threads = [{"completion": "cat"}, {"completion": "cow"}]
     assert [outcome.score for outcome in grader.score(threads)] == [1.0, 0.0]
     assert grader.isolation == "batch"  # there is no package that could run text
-    assert environment.newest is not None and (environment.newest.files, environment.newest.packages) == (3, [])
+    assert environment.newest is not None and (environment.newest.files, environment.newest.lock) == (3, [])
 
     again = client.environments.update("words", data=str(words), progress=False)
     assert again.build == 1  # the same files are the same data
@@ -158,7 +158,7 @@ def test_a_grader_reads_the_data_of_its_environment(client: Client, words: Path)
     scored = [[outcome.score for outcome in client.score("word", threads, version)] for version in (1, 2)]
     assert scored == [[1.0, 0.0], [0.0, 1.0]]
     without = client.environments.update("words", data="", progress=False).newest
-    assert without is not None and (without.data, [package.name for package in without.packages]) == ("", ["shouting"])
+    assert without is not None and (without.data, [package.name for package in without.lock]) == ("", ["shouting"])
     with pytest.raises(ApiError, match="nothing to build"):
         client.environments.update("words", [], progress=False)
 
@@ -272,7 +272,9 @@ def test_the_commands(own: Service, tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     assert "by-command@1 is ready: 1 packages" in made.stdout
     assert "by-command@1: " in made.stderr  # the progress
-    assert [one["builds"][0]["state"] for one in listed if one["key"] == key] == ["ready"]
+    (build,) = next(one["builds"] for one in listed if one["key"] == key)
+    assert (build["state"], build["packages"]) == ("ready", ["shouting==1.0"])
+    assert [(one["name"], one["version"]) for one in build["lock"]] == [("shouting", "1.0")]
     assert "shouting==1.0" in shown.stdout
     assert valid.returncode == created.returncode == 0, valid.stdout + created.stderr
     assert "by-command@1" in of_grader.stdout

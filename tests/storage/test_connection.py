@@ -12,7 +12,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 
 from gradebox.outcome import Outcome
-from gradebox.schemas import BatchBudget, ModelDefaults
+from gradebox.schemas import BatchBudget, EnvironmentBuild, ModelDefaults
 from storage import redis_keys
 from storage.batch_plan import AskTerms
 from storage.connection import (
@@ -26,6 +26,7 @@ from storage.connection import (
     trouble_of,
     write_trouble,
 )
+from storage.environments.environment_builds import Made
 from storage.errors import UnknownFormat
 from storage.idempotency import Once, once
 from storage.models.spending import Budget
@@ -158,6 +159,25 @@ def test_statistics_of_format_3_are_as_they_were(redis: Redis, store: Store) -> 
     assert store.batches.get("default", batch) == found.model_copy(update={"kept": True})  # it was not in `ended`
     assert not redis.exists(redis_keys.rewards("default", "a"))  # format 3 recorded the rewards when the batch ended
     assert not redis.keys(f"gradebox:batch:{batch}*")
+
+
+def test_builds_of_format_4_have_their_new_names(redis: Redis, store: Store) -> None:
+    load_keys(redis, "format_4.json")  # a reason has the old names in quotes
+
+    check_format(redis)
+
+    first, second = store.environments.get("default", "math").builds
+    assert (first.packages, first.size_bytes) == (["sympy==1.14"], 123456789)
+    assert [(one.name, len(one.sha256)) for one in first.lock] == [("mpmath", 1), ("sympy", 2)]
+    assert (second.packages, second.lock) == (["sympy==9"], [])
+    assert second.reason == 'uv: {"packages":[],"requirements":["sympy==9\\"]}'
+    assert store.environments.newest("other", "math").packages == ["numpy>=2", "sympy[extra]"]
+    for name in redis.keys(redis_keys.builds("*", "*")):
+        for build in redis.hvals(text(name)):
+            assert EnvironmentBuild.model_validate_json(build).model_dump_json().encode() == build
+    waiting = store.builds.claim()
+    assert waiting is not None and (waiting.key, waiting.packages, len(waiting.data)) == ("words", [], 64)
+    assert store.builds.finish(waiting, Made(first.lock, first.sha256, first.python, 1, 1))
 
 
 def test_a_batch_of_an_older_gradebox_starts_with_a_lease_still_held(

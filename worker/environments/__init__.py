@@ -1,6 +1,6 @@
 """Builds environments from wheels only. No code of a package is imported, compiled or run outside a sandbox.
 
-requirements       checks the requirements
+requirements       checks the packages that are asked for
 uv                 resolves, downloads and unpacks wheels with the program uv
 data_zip           checks and unpacks the data of a project beside the packages, a zip file
 installed_files    cleans, measures and packs the unpacked files

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-from gradebox.schemas import EnvironmentPackage
+from gradebox.schemas import LockedPackage
 from sandbox import shared_folders
 from sandbox.environments import DATA, PYTHON
 from sandbox.limits import MIB
@@ -28,14 +28,14 @@ ReportStep = Callable[[str], None]
 
 
 def build(
-    requirements: Sequence[str],
+    packages: Sequence[str],
     pool: Pool,
     keep: Keep | None,
     settings: EnvironmentSettings,
     report_step: ReportStep,
     data: IO[bytes] | None = None,
 ) -> Made:
-    """Builds an environment from requirements and a zip file of data. `keep` stores it; None for this machine alone.
+    """Builds an environment from packages and a zip file of data. `keep` stores it; None for this machine alone.
 
     Raises:
         BuildFailed: the environment cannot be built from them.
@@ -52,7 +52,7 @@ def build(
                     "the disk of the machine that builds it is nearly full: have the operator free some of it"
                 )
 
-        packages = _install(requirements, staged, pool, settings, most_mb, goes_on) if requirements else []
+        lock = _install(packages, staged, pool, settings, most_mb, goes_on) if packages else []
         installed_files.tidy(staged)
         if data is not None:
             try:
@@ -70,23 +70,23 @@ def build(
                 archive.seek(0)
                 keep(sha256, _Read(archive, lambda: goes_on("storing")))
         pool.environments.adopt(staged, sha256)
-    return Made(packages, sha256, PYTHON, size, files)
+    return Made(lock, sha256, PYTHON, size, files)
 
 
 def _install(
-    requirements: Sequence[str],
+    packages: Sequence[str],
     staged: Path,
     pool: Pool,
     settings: EnvironmentSettings,
     most_mb: int,
     report_step: ReportStep,
-) -> list[EnvironmentPackage]:
+) -> list[LockedPackage]:
     with pool.environments.temporary() as folder:
         uv = Uv(folder, settings, most_mb)
-        packages = uv.resolve(requirements, lambda: report_step("resolving"))
-        _check_allowed(packages, settings)
-        uv.install(packages, staged, lambda: report_step(f"downloading {len(packages)} packages"))
-    return packages
+        lock = uv.resolve(packages, lambda: report_step("resolving"))
+        _check_allowed(lock, settings)
+        uv.install(lock, staged, lambda: report_step(f"downloading {len(lock)} packages"))
+    return lock
 
 
 class _Read:
@@ -102,9 +102,9 @@ class _Read:
         return self._file.read(size)
 
 
-def _check_allowed(packages: Sequence[EnvironmentPackage], settings: EnvironmentSettings) -> None:
+def _check_allowed(lock: Sequence[LockedPackage], settings: EnvironmentSettings) -> None:
     allowed = settings.environment_packages
-    refused = sorted(one.name for one in packages if one.name not in allowed) if allowed else []
+    refused = sorted(one.name for one in lock if one.name not in allowed) if allowed else []
     if refused:
         raise BuildFailed(
             f"{', '.join(refused)} may not be in an environment of this service: its operator allows "

@@ -112,7 +112,7 @@ class EnvironmentBuilder(threading.Thread):
                 sent = opened.enter_context(store.environment_data.open(claim.project, claim.data))
                 folder = opened.enter_context(pool.environments.staging())
                 data = opened.enter_context(fetched(sent, claim.data, folder, lambda: progress("fetching the data")))
-            return build(claim.requirements, pool, store.archives.keep, self._settings, progress, data)
+            return build(claim.packages, pool, store.archives.keep, self._settings, progress, data)
 
     def _sweep(self) -> None:
         now = time.monotonic()

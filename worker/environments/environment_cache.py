@@ -18,18 +18,18 @@ _NOTE = ".run-"  # the beginning of a note's name
 
 
 class Built(msgspec.Struct, frozen=True):
-    """An environment of this machine."""
+    """An environment of this machine, and the names of its packages."""
 
     sha256: str
     packages: list[str]
 
 
 def environment_of(
-    requirements: Sequence[str], data: bytes | None, pool: Pool, settings: EnvironmentSettings, report_step: ReportStep
+    packages: Sequence[str], data: bytes | None, pool: Pool, settings: EnvironmentSettings, report_step: ReportStep
 ) -> Built:
-    """The environment of these requirements and data; builds it if this machine does not have it.
+    """The environment of these packages and data; builds it if this machine does not have it.
 
-    A requirement without a version is the newest one at the time of the build. Removes folders unused for two weeks,
+    A package without a version is the newest one at the time of the build. Removes folders unused for two weeks,
     and their notes.
 
     Raises:
@@ -41,12 +41,12 @@ def environment_of(
     for old, gone in _notes(folders):
         if not (folders.folder / gone.sha256).is_dir():
             old.unlink(missing_ok=True)
-    asked = [sorted(requirements), data and hashlib.sha256(data).hexdigest(), BUILT_FOR, settings.model_dump()]
+    asked = [sorted(packages), data and hashlib.sha256(data).hexdigest(), BUILT_FOR, settings.model_dump()]
     note = folders.folder / f"{_NOTE}{hashlib.sha256(json.dumps(asked).encode()).hexdigest()}"
     if (before := _built_before(folders, note)) is not None:
         return before
-    made = build(requirements, pool, None, settings, report_step, None if data is None else BytesIO(data))
-    built = Built(made.sha256, [package.name for package in made.packages])
+    made = build(packages, pool, None, settings, report_step, None if data is None else BytesIO(data))
+    built = Built(made.sha256, [package.name for package in made.lock])
     whole = note.with_suffix(".new")
     whole.write_bytes(msgspec.json.encode(built))
     whole.replace(note)

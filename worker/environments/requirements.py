@@ -1,4 +1,4 @@
-"""Checks requirements: names of packages with versions and extras, and nothing that names a file or a URL."""
+"""Checks the packages that are asked for: names with versions and extras, and nothing that names a file or a URL."""
 
 from collections.abc import Sequence
 
@@ -10,31 +10,31 @@ CHARACTERS = 200
 
 
 class RequirementRefused(ValueError):
-    """The requirements are not acceptable. The message describes what to change."""
+    """The packages are not acceptable. The message describes what to change."""
 
 
-def read(requirements: Sequence[str]) -> list[str]:
-    """The requirements in a normal form, sorted; may be empty.
+def read(packages: Sequence[str]) -> list[str]:
+    """The packages in a normal form, sorted; may be empty.
 
     Raises:
         RequirementRefused: one of them is more than a name with versions and extras, or there are too many.
     """
-    if len(requirements) > MOST:
-        raise RequirementRefused(f"there are {len(requirements)} requirements, and at most {MOST} can be asked for")
-    return sorted({_read(one) for one in requirements})
+    if len(packages) > MOST:
+        raise RequirementRefused(f"there are {len(packages)} packages, and at most {MOST} can be asked for")
+    return sorted({_read(one) for one in packages})
 
 
 def _read(text: str) -> str:
     shown = repr(text[:80])
     if len(text) > CHARACTERS:
         raise RequirementRefused(
-            f"the requirement {shown} is {len(text)} characters long, and at most {CHARACTERS} are read"
+            f"the package {shown} is {len(text)} characters long, and at most {CHARACTERS} are read"
         )
     try:
         requirement = Requirement(text)
     except InvalidRequirement as error:
         raise RequirementRefused(
-            f"{shown} is no requirement: write a package's name, and versions where it matters, such as sympy==1.14. "
+            f"{shown} names no package: write a name, and versions where it matters, such as sympy==1.14. "
             "Options, paths and URLs cannot be asked for"
         ) from error
     if requirement.url is not None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from uv import find_uv_bin
 
-from gradebox.schemas import EnvironmentPackage
+from gradebox.schemas import LockedPackage
 from runtime.supervised import killed_with_parent
 from sandbox import image
 from sandbox.limits import ENVIRONMENT_FILES, MIB
@@ -88,14 +88,14 @@ class Uv:
         if not settings.environments_index and os.environ.get("PIP_NO_INDEX", "").lower() in _TRUE:
             self._shared.append("--no-index")  # uv has no variable for it, and would use the public index
 
-    def resolve(self, requirements: Sequence[str], goes_on: GoesOn) -> list[EnvironmentPackage]:
-        """Resolves requirements to packages, each with the hashes of its wheels.
+    def resolve(self, packages: Sequence[str], goes_on: GoesOn) -> list[LockedPackage]:
+        """Resolves packages to a lock: all that must be installed, each with the hashes of its wheels.
 
         Raises:
             BuildFailed: the packages are not available as wheels, or are too many.
         """
         asked, locked = self._folder / "requirements.in", self._folder / "pylock.toml"
-        asked.write_text("".join(f"{one}\n" for one in requirements))
+        asked.write_text("".join(f"{one}\n" for one in packages))
         self._run(
             "pip", "compile", "--format", "pylock.toml", "--output-file", str(locked), str(asked), goes_on=goes_on
         )
@@ -106,7 +106,7 @@ class Uv:
             raise BuildFailed(f"it comes to {len(found)} packages, and an environment may have {MOST_PACKAGES}")
         return [self._package(one) for one in found]
 
-    def _package(self, found: Mapping[str, Any]) -> EnvironmentPackage:
+    def _package(self, found: Mapping[str, Any]) -> LockedPackage:
         wheels = found.get("wheels", [])
         size = max((int(wheel.get("size", 0)) for wheel in wheels), default=0)
         if size > self._most_mb * MIB:
@@ -117,9 +117,9 @@ class Uv:
                 f"{found['name']} {found['version']} has no wheel with a SHA-256 for Python on this machine: "
                 "only packages with wheels can be in an environment"
             )
-        return EnvironmentPackage(name=found["name"], version=found["version"], sha256=hashes)
+        return LockedPackage(name=found["name"], version=found["version"], sha256=hashes)
 
-    def install(self, packages: Sequence[EnvironmentPackage], target: Path, goes_on: GoesOn) -> None:
+    def install(self, lock: Sequence[LockedPackage], target: Path, goes_on: GoesOn) -> None:
         """Downloads these wheels and no others, and unpacks them into a folder.
 
         Of a file that several wheels have, the one that uv writes last stays. It writes them as they arrive, but those
@@ -128,9 +128,9 @@ class Uv:
         Raises:
             BuildFailed: a wheel is not available or does not match its hash, or the wheels are too large.
         """
-        lock = self._folder / "lock.txt"
-        lock.write_text("".join(map(_locked, packages)))
-        options = ("--no-deps", "--require-hashes", "--target", str(target), "--requirements", str(lock))
+        locked = self._folder / "lock.txt"
+        locked.write_text("".join(map(_locked, lock)))
+        options = ("--no-deps", "--require-hashes", "--target", str(target), "--requirements", str(locked))
         self._run("pip", "install", *options, goes_on=goes_on, watched=target)
         _empty(target)
         self._run("pip", "install", *options, goes_on=goes_on, watched=target)
@@ -209,7 +209,7 @@ class Uv:
             hint = (
                 "\nOnly packages that have wheels for Python on this machine can be in an environment. Others can be "
                 "its data: `pip install --target packages NAME`, then an update with `--data packages` and without "
-                "this requirement"
+                "NAME"
             )
         return f"{told[:3000]}{hint}"
 
@@ -231,7 +231,7 @@ def _empty(folder: Path) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _locked(package: EnvironmentPackage) -> str:
+def _locked(package: LockedPackage) -> str:
     hashes = "".join(f" --hash=sha256:{sha256}" for sha256 in package.sha256)
     return f"{package.name}=={package.version}{hashes}\n"
 

@@ -20,7 +20,7 @@ class AsyncEnvironments:
     async def create(
         self,
         key: str,
-        requirements: Sequence[str] = (),
+        packages: Sequence[str] = (),
         *,
         data: DataPath | None = None,
         wait: bool = True,
@@ -31,7 +31,7 @@ class AsyncEnvironments:
 
         Args:
             key: the key of the environment in the project.
-            requirements: the packages.
+            packages: the packages, with versions and extras.
             data: a folder, or a zip file of one. Graders find its files below the path in `ENVIRONMENT_DATA`.
             wait: wait until the environment is built.
             progress: print the progress of the build on stderr.
@@ -43,14 +43,14 @@ class AsyncEnvironments:
             Conflict: the key is taken.
         """
         check_key(key)
-        fields = {"key": key, "requirements": _listed(requirements), "data": await self._send(data)}
+        fields = {"key": key, "packages": _listed(packages), "data": await self._send(data)}
         environment = await self._transport.send(collection.environments.create(self._project, fields))
         return await self._watch(environment, BuildWatch(progress, timeout)) if wait else environment
 
     async def update(
         self,
         key: str,
-        requirements: Sequence[str] | None = None,
+        packages: Sequence[str] | None = None,
         *,
         data: DataPath | None = None,
         wait: bool = True,
@@ -59,12 +59,12 @@ class AsyncEnvironments:
     ) -> Environment:
         """Makes a new build with these packages instead of the current ones. Graders keep the build that they use.
 
-        If `requirements` or `data` is None, the new build has the current packages or data; `data=""` removes the data.
+        If `packages` or `data` is None, the new build has the current packages or data; `data=""` removes the data.
         The same packages and data make no new build, unless the last one failed, was for another Python version
         or is lost. Raises the same exceptions as `create`.
         """
-        listed = None if requirements is None else _listed(requirements)
-        fields = {"requirements": listed, "data": await self._send(data)}
+        listed = None if packages is None else _listed(packages)
+        fields = {"packages": listed, "data": await self._send(data)}
         environment = await self._transport.send(server_calls.put_environment(self._project, key, fields))
         return await self._watch(environment, BuildWatch(progress, timeout)) if wait else environment
 
@@ -100,5 +100,5 @@ class AsyncEnvironments:
         await self._transport.send(collection.environments.delete(self._project, key))
 
 
-def _listed(requirements: Sequence[str]) -> list[str]:
-    return [requirements] if isinstance(requirements, str) else list(requirements)
+def _listed(packages: Sequence[str]) -> list[str]:
+    return [packages] if isinstance(packages, str) else list(packages)

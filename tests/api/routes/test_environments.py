@@ -39,15 +39,15 @@ def on(service: Service) -> Iterator[None]:
 
 
 def test_nobody_may_build_unless_the_operator_says_so(client: httpx.Client) -> None:
-    answer = client.post(PATH, json={"key": "math", "requirements": ["sympy"]})
+    answer = client.post(PATH, json={"key": "math", "packages": ["sympy"]})
     assert "GRADEBOX_ENVIRONMENTS=on" in problem(answer, 403, "forbidden")
     assert client.get(PATH).json() == []
 
 
 @pytest.mark.usefixtures("on")
 def test_one_is_made_and_read(client: httpx.Client, service: Service) -> None:
-    made = answer_of(client.post(PATH, json={"key": "math", "requirements": ["SymPy == 1.14", "numpy"]}), 202)
-    assert made["builds"][0]["requirements"] == ["numpy", "sympy==1.14"]
+    made = answer_of(client.post(PATH, json={"key": "math", "packages": ["SymPy == 1.14", "numpy"]}), 202)
+    assert made["builds"][0]["packages"] == ["numpy", "sympy==1.14"]
     assert client.get(PATH).json() == [made]
 
     claim = service.store.builds.claim()
@@ -55,15 +55,15 @@ def test_one_is_made_and_read(client: httpx.Client, service: Service) -> None:
     service.store.builds.fail(claim, "no wheels")
     found = client.get(f"{PATH}/math", params={"wait_s": 5}).json()
     assert (found["state"], found["builds"][0]["reason"]) == ("failed", "no wheels")
-    assert client.put(f"{PATH}/math", json={"requirements": ["numpy"]}).json()["build"] == 2
-    problem(client.post(PATH, json={"key": "math", "requirements": ["numpy"]}), 409, "conflict")
+    assert client.put(f"{PATH}/math", json={"packages": ["numpy"]}).json()["build"] == 2
+    problem(client.post(PATH, json={"key": "math", "packages": ["numpy"]}), 409, "conflict")
     assert client.delete(f"{PATH}/math").status_code == 204
     problem(client.get(f"{PATH}/math"), 404, "not-found")
 
 
 @pytest.mark.usefixtures("on")
 def test_an_answer_waits_for_the_next_step(client: httpx.Client, service: Service) -> None:
-    client.post(PATH, json={"key": "math", "requirements": ["numpy"]})
+    client.post(PATH, json={"key": "math", "packages": ["numpy"]})
     waited = client.get(f"{PATH}/math", params={"wait_s": 0.5})
     assert waited.elapsed.total_seconds() >= 0.5
     assert waited.json()["builds"][0]["step"] == "waiting"
@@ -84,7 +84,7 @@ def test_an_answer_waits_for_the_next_step(client: httpx.Client, service: Servic
 def test_who_waits_asks_redis_for_nothing_meanwhile(
     client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client.post(PATH, json={"key": "math", "requirements": ["numpy"]})
+    client.post(PATH, json={"key": "math", "packages": ["numpy"]})
     looks = Mock(side_effect=service.store.environments.newest)
     monkeypatch.setattr(service.store.environments, "newest", looks)
     client.get(f"{PATH}/math", params={"wait_s": 2})
@@ -124,16 +124,16 @@ def test_data_is_sent_and_named(client: httpx.Client, service: Service) -> None:
     assert client.post(f"{PATH}/data", content=packed, headers=ZIP).json() == sent.json()
 
     made = answer_of(client.post(PATH, json={"key": "words", "data": sha256}), 202)
-    assert (made["builds"][0]["data"], made["builds"][0]["requirements"]) == (sha256, [])
+    assert (made["builds"][0]["data"], made["builds"][0]["packages"]) == (sha256, [])
     claim = service.store.builds.claim()
     assert claim is not None and claim.data == sha256
     service.store.builds.fail(claim, "no room")
-    for body, found in (({"requirements": ["nltk"]}, (["nltk"], sha256)), ({"data": ""}, (["nltk"], ""))):
+    for body, found in (({"packages": ["nltk"]}, (["nltk"], sha256)), ({"data": ""}, (["nltk"], ""))):
         build = client.put(f"{PATH}/words", json=body).json()["builds"][0]
-        assert (build["requirements"], build["data"]) == found
+        assert (build["packages"], build["data"]) == found
         while claim := service.store.builds.claim():
             service.store.builds.fail(claim, "no room")
-    problem(client.put(f"{PATH}/words", json={"requirements": []}), 422, "invalid-request")
+    problem(client.put(f"{PATH}/words", json={"packages": []}), 422, "invalid-request")
     problem(client.post(PATH, json={"key": "more", "data": "0" * 64}), 404, "not-found")
     problem(client.post(PATH, json={"key": "more", "data": "../" * 21 + "a"}), 422, "invalid-request")
     client.post("/v1/projects", json={"key": "other"}).raise_for_status()
@@ -168,13 +168,14 @@ def test_no_data_is_taken_where_none_may_be_built(client: httpx.Client) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        {"key": "math", "requirements": ["a @ https://example.org/a.whl"]},
-        {"key": "math", "requirements": ["-r x.txt"]},
-        {"key": "math", "requirements": []},
-        {"key": "math", "requirements": "numpy"},
-        {"key": "Math", "requirements": ["numpy"]},
+        {"key": "math", "packages": ["a @ https://example.org/a.whl"]},
+        {"key": "math", "packages": ["-r x.txt"]},
+        {"key": "math", "packages": []},
+        {"key": "math", "packages": "numpy"},
+        {"key": "Math", "packages": ["numpy"]},
         {"key": "math"},
-        {"key": "math", "requirements": ["numpy"], "index": "https://example.org"},
+        {"key": "math", "requirements": ["numpy"]},
+        {"key": "math", "packages": ["numpy"], "index": "https://example.org"},
     ],
 )
 def test_what_cannot_be_asked_for(client: httpx.Client, body: dict[str, object]) -> None:
@@ -186,7 +187,7 @@ def test_a_grader_needs_a_build_that_is_ready(client: httpx.Client, service: Ser
     source = "async def grade(thread):\n    return 1.0\n"
     wanted = {"key": "in-math", "source": source, "environment": "math"}
     problem(client.post(f"{PROJECT}/graders", json=wanted), 404, "not-found")
-    client.post(PATH, json={"key": "math", "requirements": ["numpy"]})
+    client.post(PATH, json={"key": "math", "packages": ["numpy"]})
     assert "still being built" in problem(client.post(f"{PROJECT}/graders", json=wanted), 409, "conflict")
     problem(client.post(f"{PROJECT}/validate", json={"source": source, "environment": "math@1"}), 409, "conflict")
     problem(client.post(f"{PROJECT}/validate", json={"source": source, "environment": "a b"}), 422, "invalid-request")
@@ -197,7 +198,7 @@ def test_a_grader_needs_a_build_that_is_ready(client: httpx.Client, service: Ser
 
 @pytest.mark.usefixtures("on")
 def test_a_content_that_is_lost_is_no_score(client: httpx.Client, service: Service) -> None:
-    client.post(PATH, json={"key": "math", "requirements": ["numpy"]})
+    client.post(PATH, json={"key": "math", "packages": ["numpy"]})
     claim = service.store.builds.claim()
     assert claim is not None
     service.store.builds.finish(claim, Made([], SHA256, PYTHON, 1, 1))
@@ -212,7 +213,7 @@ def test_a_content_that_is_lost_is_no_score(client: httpx.Client, service: Servi
 def test_the_same_packages_are_built_anew_if_the_build_cannot_be_used(
     client: httpx.Client, service: Service, python: str, is_stored: bool, build: int
 ) -> None:
-    client.post(PATH, json={"key": "math", "requirements": ["numpy"]})
+    client.post(PATH, json={"key": "math", "packages": ["numpy"]})
     claim = service.store.builds.claim()
     assert claim is not None
     if is_stored:
@@ -222,4 +223,4 @@ def test_the_same_packages_are_built_anew_if_the_build_cannot_be_used(
         wanted = {"source": "async def grade(thread):\n    return 1.0\n", "environment": "math"}
         said = problem(client.post(f"{PROJECT}/validate", json=wanted), 409, "conflict")
         assert "math@1 was built for Python 3.1, and the service has" in said
-    assert client.put(f"{PATH}/math", json={"requirements": ["numpy"]}).json()["build"] == build
+    assert client.put(f"{PATH}/math", json={"packages": ["numpy"]}).json()["build"] == build

@@ -39,7 +39,7 @@ def test_a_service_that_stalls_at_the_end_of_the_wait_is_a_timeout() -> None:
 
 
 def test_a_step_that_would_move_the_cursor_is_shown_in_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
-    newest = {"number": 1, "state": "building", "requirements": [], "created_at": "2026-01-01T00:00:00Z"}
+    newest = {"number": 1, "state": "building", "packages": [], "created_at": "2026-01-01T00:00:00Z"}
     builds = [{**newest, "step": "\x1b[2Junpacking"}]
     BuildWatch(progress=True, timeout=None).observe(Environment.model_validate({**BUILDING, "builds": builds}))
     assert capsys.readouterr().err == "environment math@1: \\x1b[2Junpacking (0 s)\n"

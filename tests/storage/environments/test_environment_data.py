@@ -185,7 +185,7 @@ def test_builds_have_the_packages_or_the_data_that_are_named(store: Store, redis
             store.builds.finish(claim, MADE)
         environment = environments.update("default", "words", *asked)
         build = environment.builds[0]
-        assert (environment.build, (build.requirements, build.data)) == (number, found)
+        assert (environment.build, (build.packages, build.data)) == (number, found)
     assert (claimed(store.builds).data, store.environments.newest("default", "words").data) == ("", "")
     with pytest.raises(NotFound):
         environments.create("default", "others", [], "0" * 64)

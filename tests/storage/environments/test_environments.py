@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from redis import Redis
 
-from gradebox.schemas import EnvironmentPackage, EnvironmentUse
+from gradebox.schemas import EnvironmentUse, LockedPackage
 from storage import redis_keys
 from storage.access.audit import Audit
 from storage.access.quotas import Quotas
@@ -24,7 +24,7 @@ from storage.store import Store
 from tests.storage.making import accept, proved
 
 SHA256 = "a" * 64
-MADE = Made([EnvironmentPackage(name="sympy", version="1.14", sha256=["b" * 64])], SHA256, "3.12", 1000, 10)
+MADE = Made([LockedPackage(name="sympy", version="1.14", sha256=["b" * 64])], SHA256, "3.12", 1000, 10)
 
 
 def claimed(builds: EnvironmentBuilds) -> Claim:
@@ -33,8 +33,8 @@ def claimed(builds: EnvironmentBuilds) -> Claim:
     return claim
 
 
-def ready(store: Store, key: str, requirements: str = "sympy") -> EnvironmentUse:
-    store.environments.create("default", key, [requirements])
+def ready(store: Store, key: str, package: str = "sympy") -> EnvironmentUse:
+    store.environments.create("default", key, [package])
     assert store.builds.finish(claimed(store.builds), MADE)
     return store.environments.usable("default", key)[0]
 
@@ -116,7 +116,7 @@ def test_a_worker_finishes_no_other_build_of_the_same_number(store: Store, redis
     redis.flushdb()  # it comes back with data of an earlier time
     store.environments.create("default", "math", ["numpy"])
     claim = claimed(store.builds)
-    assert claim._replace(requirements=["sympy"]) == forgotten
+    assert claim._replace(packages=["sympy"]) == forgotten
     assert not store.builds.renew(forgotten)
     assert not store.builds.finish(forgotten, MADE)
     assert store.builds.finish(claim, MADE)

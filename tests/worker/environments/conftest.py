@@ -58,10 +58,10 @@ Builds = Callable[..., Made]
 def builds(builder: Pool, kept: Kept) -> Builds:
     """Builds from the wheels of an index, by default of this machine's index."""
 
-    def builds(wheels: Path | None, requirements: Sequence[str], data: bytes | None = None, **settings: object) -> Made:
+    def builds(wheels: Path | None, packages: Sequence[str], data: bytes | None = None, **settings: object) -> Made:
         index = {"environments_index": wheels.as_uri()} if wheels else {}
         told = EnvironmentSettings.model_validate({**index, **settings})
-        return build(requirements, builder, kept.keep, told, lambda _: None, None if data is None else io.BytesIO(data))
+        return build(packages, builder, kept.keep, told, lambda _: None, None if data is None else io.BytesIO(data))
 
     return builds
 

@@ -35,7 +35,7 @@ def wheels(tmp_path: Path) -> Path:
 def test_it_is_locked_with_all_that_it_needs(builds: Builds, builder: Pool, wheels: Path) -> None:
     made = builds(wheels, ["alpha"])
 
-    assert [(one.name, one.version, len(one.sha256)) for one in made.packages] == [
+    assert [(one.name, one.version, len(one.sha256)) for one in made.lock] == [
         ("alpha", "1.0", 1),
         ("beta", "1.0", 1),
     ]
@@ -109,7 +109,7 @@ def test_of_a_file_in_several_wheels_the_same_one_stays(tmp_path: Path) -> None:
 
 
 def test_the_operator_names_the_packages(builds: Builds, wheels: Path) -> None:
-    assert builds(wheels, ["alpha"], environment_packages="Alpha, beta").packages
+    assert builds(wheels, ["alpha"], environment_packages="Alpha, beta").lock
     with pytest.raises(BuildFailed, match="beta may not be"):
         builds(wheels, ["alpha"], environment_packages="alpha")
 
@@ -257,7 +257,7 @@ def test_no_index_is_asked_where_pip_would_ask_none(
     monkeypatch.setenv("UV_DEFAULT_INDEX", (tmp_path / "public").as_uri())
     monkeypatch.setenv("PIP_FIND_LINKS", str(own))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    assert [package.version for package in builds(None, ["alpha"]).packages] == ["1.0"]
+    assert [package.version for package in builds(None, ["alpha"]).lock] == ["1.0"]
 
 
 def test_entry_points_write_nothing_elsewhere(builds: Builds, tmp_path: Path) -> None:

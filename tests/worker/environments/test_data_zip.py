@@ -235,7 +235,7 @@ def test_a_grader_reads_it_and_changes_nothing(
 ) -> None:
     made = builds(None, [], data=zip_of({"scores/a.txt": "0.25", "scores/b.txt": "0.75", "code.py": "VALUE = 1\n"}))
     writes = READS.replace(").read_text())", ').open("a").write("1"))')
-    assert (made.packages, made.files) == ([], 4)  # with the mark of what it was built for
+    assert (made.lock, made.files) == ([], 4)  # with the mark of what it was built for
 
     for source, expected in ((READS, {0: 0.25, 1: 0.75}), (writes, {})):
         with anywhere.grading(GraderSource(source, isolation, environment=made.sha256)) as grading:

@@ -184,7 +184,7 @@ def test_a_grader_with_packages_scores(builder: Pool, made: Made, name: str, iso
 
 
 def test_it_is_locked_by_hashes(made: Made) -> None:
-    names = {package.name for package in made.packages}
+    names = {package.name for package in made.lock}
     assert {"numpy", "mpmath", "sympy"} <= names
-    assert all(len(digest) == 64 for package in made.packages for digest in package.sha256)
-    assert {package.version for package in made.packages if package.name == "sympy"} == {"1.14.0"}
+    assert all(len(digest) == 64 for package in made.lock for digest in package.sha256)
+    assert {package.version for package in made.lock if package.name == "sympy"} == {"1.14.0"}

@@ -1,4 +1,4 @@
-"""Tests of the requirements that are accepted."""
+"""Tests of the packages that may be asked for."""
 
 import pytest
 
@@ -15,18 +15,18 @@ def test_names_with_versions_and_extras_have_one_form() -> None:
     [
         ("a @ https://example.org/a.whl", "URL"),
         ("a @ file:///etc/passwd", "URL"),
-        ("git+https://example.org/a", "no requirement"),
-        ("https://example.org/a.whl", "no requirement"),
-        ("./a", "no requirement"),
-        ("/a/b.whl", "no requirement"),
-        ("-e .", "no requirement"),
-        ("--index-url https://example.org", "no requirement"),
-        ("-r other.txt", "no requirement"),
-        ("a\n--find-links /", "no requirement"),
-        ("a==1 --hash=sha256:00", "no requirement"),
+        ("git+https://example.org/a", "no package"),
+        ("https://example.org/a.whl", "no package"),
+        ("./a", "no package"),
+        ("/a/b.whl", "no package"),
+        ("-e .", "no package"),
+        ("--index-url https://example.org", "no package"),
+        ("-r other.txt", "no package"),
+        ("a\n--find-links /", "no package"),
+        ("a==1 --hash=sha256:00", "no package"),
         ('a; python_version > "3"', "marker"),
         ("a===1", "==="),
-        ("", "no requirement"),
+        ("", "no package"),
         ("a" * 300, "characters"),
     ],
 )
