@@ -101,6 +101,8 @@ def show(invocation: Invocation, key: Key) -> None:
     if newest is not None:
         for package in newest.lock:
             say(f"{package.name}=={package.version}")
+        if newest.log:
+            say(newest.log)
         if newest.reason:
             say(f"{environment.key}@{newest.number} could not be built: {newest.reason}")
     return None

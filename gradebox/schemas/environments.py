@@ -27,6 +27,7 @@ class EnvironmentBuild(Schema):
     data: str = Field("", description="SHA-256 of the data beside the packages, as sent; empty: none")
     step: str = Field("", description="the current step while the state is `building`")
     reason: str | None = Field(None, description="why the build failed, and what to do")
+    log: str = Field("", description="what the build printed, such as warnings; that of a failed one is in `reason`")
     lock: list[LockedPackage] = Field([], description="all installed packages, with their versions and hashes")
     sha256: str = Field("", description="SHA-256 of the content once it is ready; equal builds share it")
     python: str = Field("", description="Python version of the build, such as 3.12")

@@ -51,6 +51,7 @@ class Made(msgspec.Struct, frozen=True):
     python: str
     size_bytes: int
     files: int
+    log: str = ""
 
 
 def member(project: str, key: str, number: int) -> str:

@@ -253,7 +253,7 @@ def test_a_function_may_import_packages_in_one(client: Client, shouting: str) ->
 
 
 def test_the_commands(own: Service, tmp_path: Path) -> None:
-    (tmp_path / "requirements.txt").write_text("# packages\nshouting==1.0\t# an old one\n\n")
+    (tmp_path / "requirements.txt").write_text("# packages\nshouting[loud]==1.0\t# an old one\n\n")
     (tmp_path / "grader.py").write_text(SOURCE)
     key = "by-command"
 
@@ -273,9 +273,10 @@ def test_the_commands(own: Service, tmp_path: Path) -> None:
     assert "by-command@1 is ready: 1 packages" in made.stdout
     assert "by-command@1: " in made.stderr  # the progress
     (build,) = next(one["builds"] for one in listed if one["key"] == key)
-    assert (build["state"], build["packages"]) == ("ready", ["shouting==1.0"])
+    assert (build["state"], build["packages"]) == ("ready", ["shouting[loud]==1.0"])
     assert [(one["name"], one["version"]) for one in build["lock"]] == [("shouting", "1.0")]
     assert "shouting==1.0" in shown.stdout
+    assert "warning: The package `shouting==1.0` does not have an extra named `loud`" in shown.stdout
     assert valid.returncode == created.returncode == 0, valid.stdout + created.stderr
     assert "by-command@1" in of_grader.stdout
     assert json.loads(exported.stdout)["versions"][0]["environment"] == key

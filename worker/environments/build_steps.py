@@ -52,7 +52,7 @@ def build(
                     "the disk of the machine that builds it is nearly full: have the operator free some of it"
                 )
 
-        lock = _install(packages, staged, pool, settings, most_mb, goes_on) if packages else []
+        lock, log = _install(packages, staged, pool, settings, most_mb, goes_on) if packages else ([], "")
         installed_files.tidy(staged)
         if data is not None:
             try:
@@ -70,7 +70,7 @@ def build(
                 archive.seek(0)
                 keep(sha256, _Read(archive, lambda: goes_on("storing")))
         pool.environments.adopt(staged, sha256)
-    return Made(lock, sha256, PYTHON, size, files)
+    return Made(lock, sha256, PYTHON, size, files, log)
 
 
 def _install(
@@ -80,13 +80,14 @@ def _install(
     settings: EnvironmentSettings,
     most_mb: int,
     report_step: ReportStep,
-) -> list[LockedPackage]:
+) -> tuple[list[LockedPackage], str]:
+    """Returns the lock, and what uv printed."""
     with pool.environments.temporary() as folder:
         uv = Uv(folder, settings, most_mb)
         lock = uv.resolve(packages, lambda: report_step("resolving"))
         _check_allowed(lock, settings)
         uv.install(lock, staged, lambda: report_step(f"downloading {len(lock)} packages"))
-    return lock
+    return lock, uv.log
 
 
 class _Read:

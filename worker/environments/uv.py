@@ -33,6 +33,7 @@ _CPU_S = 600
 _TRIES = 2  # of a run that is ended by a signal below: the OOM killer's, or of what stops a service, to all processes
 _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
 _OUTPUT_BYTES = 64 * 1024
+_PRINTED = 3000  # characters of it that are kept
 _LOCK_BYTES = 1024 * 1024
 _MEMORY_BYTES = 4 << 30
 # Variables of the service's environment that tell how to reach any index, and those that name one.
@@ -72,6 +73,7 @@ class Uv:
 
     def __init__(self, folder: Path, settings: EnvironmentSettings, most_mb: int) -> None:
         self._folder = folder
+        self._output = folder / "output"
         self._most_mb = most_mb
         self._until = time.monotonic() + _PATIENCE_S
         self._environment = environment_of(os.environ, settings) | {
@@ -84,9 +86,10 @@ class Uv:
             "UV_NO_PROGRESS": "1",
             "NO_COLOR": "1",
         }
-        self._shared = ["--only-binary", ":all:", "--python", str(image.interpreter()), "--quiet"]
+        self._shared = ["--only-binary", ":all:", "--python", str(image.interpreter())]
         if not settings.environments_index and os.environ.get("PIP_NO_INDEX", "").lower() in _TRUE:
             self._shared.append("--no-index")  # uv has no variable for it, and would use the public index
+        self.log = ""  # what uv printed while it resolved, such as warnings
 
     def resolve(self, packages: Sequence[str], goes_on: GoesOn) -> list[LockedPackage]:
         """Resolves packages to a lock: all that must be installed, each with the hashes of its wheels.
@@ -99,6 +102,7 @@ class Uv:
         self._run(
             "pip", "compile", "--format", "pylock.toml", "--output-file", str(locked), str(asked), goes_on=goes_on
         )
+        self.log = self._printed()[:_PRINTED]
         if locked.stat().st_size > _LOCK_BYTES:
             raise BuildFailed(f"it comes to too many packages: an environment may have {MOST_PACKAGES}")
         found = tomllib.loads(locked.read_text()).get("packages", [])
@@ -130,31 +134,30 @@ class Uv:
         """
         locked = self._folder / "lock.txt"
         locked.write_text("".join(map(_locked, lock)))
-        options = ("--no-deps", "--require-hashes", "--target", str(target), "--requirements", str(locked))
+        options = ("--quiet", "--no-deps", "--require-hashes", "--target", str(target), "--requirements", str(locked))
         self._run("pip", "install", *options, goes_on=goes_on, watched=target)
         _empty(target)
         self._run("pip", "install", *options, goes_on=goes_on, watched=target)
 
     def _run(self, *arguments: str, goes_on: GoesOn, watched: Path | None = None) -> None:
-        output = self._folder / "output"
         for _ in range(_TRIES):
-            status = self._run_once(arguments, output, goes_on, watched)
+            status = self._run_once(arguments, goes_on, watched)
             if status not in _FROM_OUTSIDE:
                 break
             goes_on()
             if watched is not None:
                 _empty(watched)  # uv takes half of a package for a whole one
         if status != 0:
-            raise BuildFailed(self._failure_message(output, status))
+            raise BuildFailed(self._failure_message(status))
         self._check(watched)  # includes the files since the last check
 
-    def _run_once(self, arguments: Sequence[str], output: Path, goes_on: GoesOn, watched: Path | None) -> int:
-        with output.open("wb") as file:
+    def _run_once(self, arguments: Sequence[str], goes_on: GoesOn, watched: Path | None) -> int:
+        with self._output.open("wb") as file:
             process = subprocess.Popen(
                 # A killed worker would leave uv downloading. The thread of the builder, which starts uv, outlives it.
                 killed_with_parent([find_uv_bin(), *arguments, *self._shared]),
                 stdin=subprocess.DEVNULL,
-                stdout=file,
+                stdout=subprocess.DEVNULL,  # the lock, which is in a file too
                 stderr=file,
                 env=self._environment,
                 cwd="/",  # uv reads settings from the working folder and the folders above it
@@ -196,12 +199,16 @@ class Uv:
     def _too_large(self) -> str:
         return f"the {self._most_mb} MiB that an environment may take (GRADEBOX_ENVIRONMENT_MB)"
 
-    def _failure_message(self, output: Path, status: int) -> str:
-        with output.open("rb") as file:
+    def _printed(self) -> str:
+        """What uv printed at its last run, without URLs and paths of this machine."""
+        with self._output.open("rb") as file:
             said = file.read(_OUTPUT_BYTES).decode("utf-8", "replace").strip()
-        if _FILE_TOO_LARGE in said:
+        return _PATH.sub("(a path)", _URL.sub("(the package index)", said).replace(str(self._folder), "(folder)"))
+
+    def _failure_message(self, status: int) -> str:
+        told = self._printed()
+        if _FILE_TOO_LARGE in told:
             return f"it is larger than {self._too_large()}"
-        told = _PATH.sub("(a path)", _URL.sub("(the package index)", said).replace(str(self._folder), "(folder)"))
         if not told:
             return f"uv ended with {status} and printed nothing: see the worker's log, or try again"
         hint = ""
@@ -211,7 +218,7 @@ class Uv:
                 "its data: `pip install --target packages NAME`, then an update with `--data packages` and without "
                 "NAME"
             )
-        return f"{told[:3000]}{hint}"
+        return f"{told[:_PRINTED]}{hint}"
 
 
 def environment_of(service: Mapping[str, str], settings: EnvironmentSettings) -> dict[str, str]:
