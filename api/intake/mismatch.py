@@ -1,4 +1,4 @@
-"""Messages for values that do not match a type of msgspec, with the values of an enumeration, and without regexes."""
+"""Messages for values that do not match a type of msgspec, with what is allowed instead, and without regexes."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +28,10 @@ def explained(error: msgspec.ValidationError, kind: Any, given: Callable[[str], 
     elif said.startswith("Expected `str` matching regex "):
         described = (_description(found) for found in _reached(inspect.type_info(kind), path))
         said = next((f"Expected {words}" for words in described if words), said)
+    elif said.startswith("Object contains unknown field "):
+        structs = [one for one in _reached(inspect.type_info(kind), path) if isinstance(one, inspect.StructType)]
+        known = ", ".join(field.encode_name for one in structs for field in one.fields)
+        said = f"{said[:_CHARACTERS]}: it may have {known}"
     elif (bound := _RANGE.fullmatch(said)) and len(path) == 1 and path[0]:
         described = (_description(found) for found in _reached(inspect.type_info(kind), path))
         why = next((f" ({words})" for words in described if words), "")

@@ -10,7 +10,7 @@ from api.intake import bodies
 from api.intake.source_upload import Key, Options
 
 
-class Part(msgspec.Struct):
+class Part(msgspec.Struct, forbid_unknown_fields=True):
     role: Literal["user", "assistant"]
 
 
@@ -39,6 +39,7 @@ class Body(msgspec.Struct, rename="camel"):
         ({"seconds": 500}, "seconds is 500, and must be at most 120 (for one)"),
         ({"seconds": -1}, "seconds is -1, and must be more than 0 (for one)"),
         ({"count": 0}, "count is 0, and must be at least 1"),
+        ({"parts": [{"name": 1}]}, "Object contains unknown field `name`: it may have role - at `$.parts[0]`"),
         ({"steps": "x"}, "Expected `int`, got `str` - at `$.steps`"),
     ],
 )
