@@ -70,7 +70,7 @@ class _ServerAsk(NamedTuple):
 
     def failed(self, error: AskFailed, spent: Spent) -> Answer:
         """Return the answer for an ask that failed."""
-        return failed_by(error, self.used.client.host, self.used.access.api_key, spent)
+        return failed_by(error, self.used.client.host, self.used.access.secrets, spent)
 
 
 class ServerAsks:
@@ -169,7 +169,7 @@ class ServerAsks:
         try:
             used = await self._models.get(context.project, request.name, context.since)
         except AskFailed as error:
-            return failed_by(error, "", "", Spent(asks=1))
+            return failed_by(error, "", (), Spent(asks=1))
         model = used.access.server
         asked = _counted_ask(request, context)
         if not (context.keep and model.keep_replies and self._spending.keeps):
@@ -200,7 +200,7 @@ class ServerAsks:
     async def _pay_model(
         self, request: ModelRequest, context: AskContext, used: _UsedModel, asked: CountedAsk, digest: bytes
     ) -> Answer:
-        model, api_key = used.access.server, used.access.api_key
+        model = used.access.server
         limits = AskLimits(model.max_concurrency, model.requests_per_minute, model.tokens_per_minute)
         gate = self._gates.get(asked.project, asked.asked, model.account, limits)
 
@@ -209,7 +209,7 @@ class ServerAsks:
             gate.note_reply(sum(reply.usage))
             usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
             reported = {"text": reply.text, "finish_reason": reply.finish_reason, "usage": usage}
-            answer = replied(reported, spent_by(model.price, reply.usage), api_key)
+            answer = replied(reported, spent_by(model.price, reply.usage), used.access.secrets)
             if not digest or answer.is_error:
                 return answer
             sent = [message.content for message in request.messages]
@@ -225,8 +225,8 @@ class ServerAsks:
         except RequestError as error:
             return failed("refused", str(error))
         except AskFailed as error:
-            return failed_by(error, "", "", Spent(asks=1))
-        endpoint, api_key = used.access.server, used.access.api_key
+            return failed_by(error, "", (), Spent(asks=1))
+        endpoint = used.access.server
         asked = _counted_ask(request, context)
         limits = AskLimits(endpoint.max_concurrency, endpoint.requests_per_minute)
         gate = self._gates.get(asked.project, asked.asked, endpoint.account, limits)
@@ -234,7 +234,7 @@ class ServerAsks:
         async def send() -> Answer:
             found = await used.client.score(thread)
             gate.note_answer()
-            return replied({"reward": found.reward, "metadata": found.metadata}, Spent(asks=1), api_key)
+            return replied({"reward": found.reward, "metadata": found.metadata}, Spent(asks=1), used.access.secrets)
 
         current = partial(self._endpoints.get, context.project, request.name, context.since)
         return await self._ask(_ServerAsk(asked, used, gate, send, current), context)

@@ -11,6 +11,7 @@ from gradebox.asks.asking import REQUEST_BYTES
 from gradebox.outcome import AskFailure, Spent
 from models.errors import AskFailed
 from models.replies import secret_text
+from models.replies.secret_text import Secrets
 
 ANSWER_BYTES = REQUEST_BYTES
 MESSAGE_CHARACTERS = 1000
@@ -39,12 +40,12 @@ class Answer(NamedTuple):
         return self.body.startswith(b'{"error"')
 
 
-def replied(reply: Any, spent: Spent, secret: str = "") -> Answer:
-    """Make an answer from a reply. One that repeats the secret, or is too long for a sandbox, becomes an error: cut or
+def replied(reply: Any, spent: Spent, secrets: Secrets = ()) -> Answer:
+    """Make an answer from a reply. One that repeats a secret, or is too long for a sandbox, becomes an error: cut or
     altered, it could be read as another one.
     """
     body = msgspec.json.encode({"reply": reply})
-    if secret_text.repeats(body, secret):
+    if secret_text.repeats(body, secrets):
         return failed("invalid_reply", _REPEATS, spent=spent)
     if len(body) > ANSWER_BYTES:
         message = f"the reply has {len(body)} bytes, and one may have {ANSWER_BYTES}: ask for less, or set `max_tokens`"
@@ -65,16 +66,16 @@ def failed(
     return Answer(msgspec.json.encode({"error": error}), spent)
 
 
-def failed_by(error: AskFailed, host: str, secret: str, spent: Spent) -> Answer:
-    """Make an answer from the error of a server. `host` and `secret` are removed."""
+def failed_by(error: AskFailed, host: str, secrets: Secrets, spent: Spent) -> Answer:
+    """Make an answer from the error of a server. `host` and `secrets` are removed."""
     fault = error.fault
-    message, reply = (cleaned(text, host, secret) for text in (fault.message, error.reply))
+    message, reply = (cleaned(text, host, secrets) for text in (fault.message, error.reply))
     return failed(fault.kind, message, fault.retryable, reply, spent)
 
 
-def cleaned(text: str, host: str, secret: str) -> str:
-    """Remove this host and secret, and URLs and addresses, from a text."""
-    text = _URL.sub("[URL]", secret_text.without(text, secret))
+def cleaned(text: str, host: str, secrets: Secrets) -> str:
+    """Remove this host, the secrets, URLs and addresses from a text."""
+    text = _URL.sub("[URL]", secret_text.without(text, secrets))
     if host:
         text = re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-])(:[0-9]+)?", "[address]", text, flags=re.IGNORECASE)
     return _MAYBE_ADDRESS.sub(lambda found: "[address]" if _is_address(found[0]) else found[0], text)

@@ -7,6 +7,7 @@ from models.replies import error_answers, token_counts
 from models.replies.answer_json import ANSWER_BYTES
 from models.replies.error_answers import NOT_DECODED, REPLY_CHARACTERS, reported, reported_text
 from models.replies.finish_reasons import ending
+from models.replies.secret_text import Secrets
 
 _THOUGHTS = ("thinking", "reasoning")  # types of parts: Mistral's is "thinking"
 _NULL = msgspec.Raw(b"null")
@@ -60,15 +61,15 @@ _choice = msgspec.json.Decoder(_Choice)
 _content = msgspec.json.Decoder(str | list[_Part] | None)
 
 
-def read(body: bytes, secret: str) -> ServerReply:
-    """Return the reply of a completion. Raises AskFailed if it is invalid, incomplete, or refused. Removes `secret`."""
+def read(body: bytes, secrets: Secrets) -> ServerReply:
+    """Return the reply of a completion. Raises AskFailed if it is invalid, incomplete or refused. Removes `secrets`."""
     usage = token_counts.counted(body)
     try:
-        if failed := error_answers.failure(body, secret):
+        if failed := error_answers.failure(body, secrets):
             raise failed
-        choice = _first_choice(body, secret)
-        text = _text_of(choice, secret)
-        _check_ending(choice, text, secret)
+        choice = _first_choice(body, secrets)
+        text = _text_of(choice, secrets)
+        _check_ending(choice, text, secrets)
     except AskFailed as error:
         error.usage = usage
         raise
@@ -76,7 +77,7 @@ def read(body: bytes, secret: str) -> ServerReply:
     return ServerReply(text, choice.finish_reason or "", has_logprobs, usage)
 
 
-def _first_choice(body: bytes, secret: str) -> _Choice:
+def _first_choice(body: bytes, secrets: Secrets) -> _Choice:
     try:
         first = _completion.decode(body).choices.first
         if first is not msgspec.UNSET:
@@ -84,14 +85,14 @@ def _first_choice(body: bytes, secret: str) -> _Choice:
     except NOT_DECODED as error:
         raise AskFailed(
             "invalid_reply",
-            f"the server answered, but with no chat completion ({reported(body, secret)}): check that the base URL is "
+            f"the server answered, but with no chat completion ({reported(body, secrets)}): check that the base URL is "
             "that of an OpenAI-compatible server, mostly ending in /v1",
-            reply=reported(body, secret, REPLY_CHARACTERS),
+            reply=reported(body, secrets, REPLY_CHARACTERS),
         ) from error
     raise AskFailed("invalid_reply", "the completion has no choices: ask again, or look into the server's log")
 
 
-def _text_of(choice: _Choice, secret: str) -> str:
+def _text_of(choice: _Choice, secrets: Secrets) -> str:
     """The text of a reply, or of its parts, if all of these are texts; what the model thought is left out."""
     content = choice.message.content
     if len(content) > _CONTENT_BYTES:  # not decoded: many small parts would block all projects
@@ -100,22 +101,22 @@ def _text_of(choice: _Choice, secret: str) -> str:
         found = _content.decode(content)
     except NOT_DECODED as error:
         message = f"the reply holds something else than text ({error}): check that the model answers in text"
-        raise AskFailed("invalid_reply", message, reply=reported(bytes(content), secret, REPLY_CHARACTERS)) from error
+        raise AskFailed("invalid_reply", message, reply=reported(bytes(content), secrets, REPLY_CHARACTERS)) from error
     if found is None or isinstance(found, str):
         return found or ""
     if others := [part.type for part in found if part.type not in ("text", *_THOUGHTS)]:
         message = f"the reply holds a part of type {others[0][:80]!r}: check that the model answers only in text"
-        raise AskFailed("invalid_reply", message, reply=reported(bytes(content), secret, REPLY_CHARACTERS))
+        raise AskFailed("invalid_reply", message, reply=reported(bytes(content), secrets, REPLY_CHARACTERS))
     return "".join(part.text for part in found if part.type == "text")
 
 
-def _check_ending(choice: _Choice, text: str, secret: str) -> None:
+def _check_ending(choice: _Choice, text: str, secrets: Secrets) -> None:
     """Raises AskFailed unless the model ended the reply, and it has a text."""
-    reply, reason = reported_text(text, secret), choice.finish_reason
-    said = reported_text(reason or "", secret)[:80]
+    reply, reason = reported_text(text, secrets), choice.finish_reason
+    said = reported_text(reason or "", secrets)[:80]
     end = ending(reason)
     if choice.message.refusal or end == "refused":
-        why = reported((choice.message.refusal or said.replace("_", " ")).encode("utf-8", "replace"), secret)
+        why = reported((choice.message.refusal or said.replace("_", " ")).encode("utf-8", "replace"), secrets)
         message = f"the model refused ({why}): change the messages, or take another model"
         raise AskFailed("refused", message, reply=reply or why)
     if end == "cut_off":

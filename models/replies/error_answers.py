@@ -10,6 +10,7 @@ import msgspec
 from gradebox.schemas import ModelFailure
 from models.errors import AskFailed
 from models.replies import secret_text
+from models.replies.secret_text import Secrets
 
 _LONGEST_PAUSE_S = 3600.0
 _LOOKED_AT = 16_384  # bytes of an answer that are decoded for display
@@ -52,20 +53,22 @@ _any = msgspec.json.Decoder()
 _raw = msgspec.json.Decoder(msgspec.Raw)
 
 
-def refusal(status: int, headers: Mapping[str, str], body: bytes, secret: str, advice: Advice = OF_MODEL) -> AskFailed:
+def refusal(
+    status: int, headers: Mapping[str, str], body: bytes, secrets: Secrets, advice: Advice = OF_MODEL
+) -> AskFailed:
     """Return the error for an answer with a status other than 200."""
-    said = f"the server answered {status} ({reported(body, secret)})"
-    reply = reported(body, secret, REPLY_CHARACTERS)
+    said = f"the server answered {status} ({reported(body, secrets)})"
+    reply = reported(body, secrets, REPLY_CHARACTERS)
     return _meaning(status, said, reply, _error_in(body), _retry_after(headers.get("retry-after", "")), advice)
 
 
-def failure(body: bytes, secret: str, advice: Advice = OF_MODEL) -> AskFailed | None:
+def failure(body: bytes, secrets: Secrets, advice: Advice = OF_MODEL) -> AskFailed | None:
     """Return the error for an answer of status 200 that is an error, or ends before its JSON does; None for others."""
     error = _error_in(body)
     is_cut_off = error is None and _is_cut_off(body)
     if error is None and not is_cut_off:
         return None
-    said, reply = reported(body, secret), reported(body, secret, REPLY_CHARACTERS)
+    said, reply = reported(body, secrets), reported(body, secrets, REPLY_CHARACTERS)
     if is_cut_off:
         message = f"the answer ends before it is complete ({said}): ask again, or look into the server's log"
         return AskFailed("unreachable", message, True, status=200, reply=reply)
@@ -76,16 +79,16 @@ def failure(body: bytes, secret: str, advice: Advice = OF_MODEL) -> AskFailed | 
     return _meaning(status, f"the server answered 200 with an error {status} ({said})", reply, error, None, advice)
 
 
-def reported(body: bytes, secret: str, most: int = _SHOWN_CHARACTERS) -> str:
-    """Return the beginning of an answer, without the secret, which it may repeat."""
-    text = secret_text.without_parts(body[:_LOOKED_AT].decode("utf-8", "replace"), secret)
+def reported(body: bytes, secrets: Secrets, most: int = _SHOWN_CHARACTERS) -> str:
+    """Return the beginning of an answer, without the secrets, which it may repeat."""
+    text = secret_text.without_parts(body[:_LOOKED_AT].decode("utf-8", "replace"), secrets)
     text = " ".join(text.split())
     return f"{text[:most]}…" if len(text) > most else text or "nothing"
 
 
-def reported_text(text: str, secret: str) -> str:
+def reported_text(text: str, secrets: Secrets) -> str:
     """Return the beginning of a text of an answer, as `reported`; empty if there is none."""
-    return reported(text[:_LOOKED_AT].encode("utf-8", "replace"), secret, REPLY_CHARACTERS) if text else ""
+    return reported(text[:_LOOKED_AT].encode("utf-8", "replace"), secrets, REPLY_CHARACTERS) if text else ""
 
 
 def _meaning(status: int, said: str, reply: str, error: Any, retry_after_s: float | None, advice: Advice) -> AskFailed:

@@ -24,7 +24,7 @@ class ModelClient(PinnedHttp):
     def __init__(self, access: Access[RegisteredModel], settings: ModelSettings, resolve: Resolve = look_up) -> None:
         super().__init__(access.server.url, access.api_key, access.server.max_concurrency, settings, resolve)
         self._model = access.server
-        self._api_key = access.api_key
+        self._secrets = access.secrets
         self.takes_schemas = True
 
     async def chat(
@@ -34,9 +34,9 @@ class ModelClient(PinnedHttp):
         wanted = {"model": self._model.model, "messages": messages, **self._model.defaults, **options}
         answer = await self.post("/chat/completions", msgspec.json.encode(wanted), self._model.timeout_s)
         if answer.status != 200:
-            raise error_answers.refusal(answer.status, answer.headers, answer.body, self._api_key)
-        return chat_completion.read(answer.body, self._api_key)
+            raise error_answers.refusal(answer.status, answer.headers, answer.body, self._secrets)
+        return chat_completion.read(answer.body, self._secrets)
 
     def reported(self, text: str) -> str:
         """Return the beginning of a reply for display, without the API key, which a server may repeat."""
-        return error_answers.reported(text.encode("utf-8", "replace"), self._api_key)
+        return error_answers.reported(text.encode("utf-8", "replace"), self._secrets)

@@ -44,15 +44,15 @@ class EndpointClient(PinnedHttp):
     def __init__(self, access: Access[RegisteredServer], settings: ModelSettings, resolve: Resolve = look_up) -> None:
         super().__init__(access.server.url, access.api_key, access.server.max_concurrency, settings, resolve)
         self._timeout_s = access.server.timeout_s
-        self._api_key = access.api_key
+        self._secrets = access.secrets
 
     async def score(self, thread: Thread) -> EndpointReward:
         """Return the reward of a thread. Raises AskFailed."""
         sent = {"turns": thread.messages, "metadata": thread.metadata, "id": None}
         answer = await self.post("/score", msgspec.json.encode(sent), self._timeout_s)
         if answer.status != 200:
-            raise error_answers.refusal(answer.status, answer.headers, answer.body, self._api_key, _ADVICE)
-        if failed := error_answers.failure(answer.body, self._api_key, _ADVICE):  # even beside a reward
+            raise error_answers.refusal(answer.status, answer.headers, answer.body, self._secrets, _ADVICE)
+        if failed := error_answers.failure(answer.body, self._secrets, _ADVICE):  # even beside a reward
             raise failed
         try:
             found = _response.decode(answer.body)
@@ -71,7 +71,7 @@ class EndpointClient(PinnedHttp):
                 "invalid_reply",
                 f"the server answered, but not as a reward server ({error}): check its URL, and that it answers "
                 '{"reward": 0.5, "metadata": {}}',
-                reply=error_answers.reported(answer.body, self._api_key, error_answers.REPLY_CHARACTERS),
+                reply=error_answers.reported(answer.body, self._secrets, error_answers.REPLY_CHARACTERS),
             ) from None
         if not math.isfinite(found.reward):
             raise AskFailed("invalid_reply", "the reward is no finite number: look into the server's log")

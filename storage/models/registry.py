@@ -55,6 +55,11 @@ class Access(Generic[Record]):
     server: Record
     api_key: str = field(repr=False)
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What the server must not repeat."""
+        return (self.api_key,)
+
 
 class Registry(ABC, Generic[Record, Shown]):
     """The servers of one kind in all projects. Each change is one transaction."""

@@ -176,7 +176,7 @@ def test_what_a_server_says_that_a_reply_cost_can_be_counted_at_any_price(store:
     most = (1 << 24) - 1
     for tokens in (b"%d" % most, b"16777216", b"%d" % 10**30, b"1e300", b"9" * 500):
         body = b'{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":1,"completion_tokens":%b}}' % tokens
-        usage = chat_completion.read(body, KEY).usage
+        usage = chat_completion.read(body, (KEY,)).usage
         assert usage == (1, most)
         spent = Spent(1, 0, *usage, sum(usage) * 1_000_000 / 1e6)
         context = spending.CountedAsk("default", "model:judge", "g", "")
@@ -190,18 +190,18 @@ def test_what_a_server_says_that_a_reply_cost_can_be_counted_at_any_price(store:
 @pytest.mark.parametrize("invalid", [b"null", b'"7"', b"-1", b"[7]", b"0.5", b"true", b"1e999"])
 def test_a_count_that_is_none_does_not_hide_the_other_from_a_budget(invalid: bytes) -> None:
     body = b'{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":%b,"completion_tokens":%b}}'
-    assert chat_completion.read(body % (invalid, b"7"), KEY).usage == (0, 7)
-    assert chat_completion.read(body % (b"7.0", invalid), KEY).usage == (7, 0)
+    assert chat_completion.read(body % (invalid, b"7"), (KEY,)).usage == (0, 7)
+    assert chat_completion.read(body % (b"7.0", invalid), (KEY,)).usage == (7, 0)
 
 
 @pytest.mark.parametrize(
     ("read", "body"),
     [
         (
-            partial(chat_completion.read, secret=KEY),
+            partial(chat_completion.read, secrets=(KEY,)),
             b'{"choices":[' + b'{"message":{}},' * 270_000 + b'{"message":{}}]}',
         ),
-        (partial(error_answers.refusal, 429, {}, secret=KEY), b'{"error":{"code":[' + b"[]," * 1_390_000 + b"1]}}"),
+        (partial(error_answers.refusal, 429, {}, secrets=(KEY,)), b'{"error":{"code":[' + b"[]," * 1_390_000 + b"1]}}"),
     ],
 )
 def test_a_large_answer_of_small_parts_is_read_at_once(read: Callable[..., object], body: bytes) -> None:

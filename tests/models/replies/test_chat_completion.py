@@ -22,14 +22,14 @@ def completion(content: Any = "yes", finish_reason: Any = "stop", **members: Any
 
 def failed(body: bytes) -> AskFailed:
     with pytest.raises(AskFailed) as raised:
-        read(body, KEY)
+        read(body, (KEY,))
     return raised.value
 
 
 def test_a_reply() -> None:
-    assert read(completion(), KEY) == ServerReply("yes", "stop", False, TokenUsage(7, 3))
-    assert read(completion(error=None), KEY).text == "yes"
-    assert read(completion(error={}), KEY).text == "yes"
+    assert read(completion(), (KEY,)) == ServerReply("yes", "stop", False, TokenUsage(7, 3))
+    assert read(completion(error=None), (KEY,)).text == "yes"
+    assert read(completion(error={}), (KEY,)).text == "yes"
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_reply() -> None:
     ],
 )
 def test_parts_of_text_are_one_text_without_what_the_model_thought(thought: list[Any]) -> None:
-    assert read(completion([*thought, *TEXTS]), KEY).text == '{"option": "yes"}'
+    assert read(completion([*thought, *TEXTS]), (KEY,)).text == '{"option": "yes"}'
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_other_parts_are_no_reply(content: Any, said: str) -> None:
     ["stop", "STOP", None, "", "eos", "eos_token", "stop_sequence", "end_turn", "COMPLETE", "tool_calls", "tool-calls"],
 )
 def test_these_replies_are_whole(reason: str | None) -> None:
-    assert read(completion(finish_reason=reason), KEY).text == "yes"
+    assert read(completion(finish_reason=reason), (KEY,)).text == "yes"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_tokens_count_though_the_text_is_invalid(content: bytes, usage: bytes | 
     ],
 )
 def test_tokens_are_counted_by_whichever_name_a_server_uses(usage: dict[str, Any], counted: tuple[int, int]) -> None:
-    assert read(completion(usage=usage), KEY).usage == counted
+    assert read(completion(usage=usage), (KEY,)).usage == counted
 
 
 def test_a_body_that_ends_before_it_is_complete_is_a_broken_answer() -> None:
@@ -161,7 +161,7 @@ def test_an_error_with_status_200_is_the_error_that_it_names(named: Any, kind: s
     [(201, "created"), (202, "later"), (204, "no content"), (206, "a part"), (402, "pay"), (413, "too large")],
 )
 def test_what_each_status_means_is_said(status: int, said: str) -> None:
-    error = error_answers.refusal(status, {}, b"{}", KEY)
+    error = error_answers.refusal(status, {}, b"{}", (KEY,))
     assert (error.fault.kind, error.fault.retryable) == ("invalid_reply" if status < 300 else "refused", False)
     assert said in error.fault.message
     assert "defaults" not in error.fault.message
@@ -169,7 +169,7 @@ def test_what_each_status_means_is_said(status: int, said: str) -> None:
 
 def test_a_parameter_that_a_model_does_not_take_may_be_the_graders() -> None:
     """Judges send a temperature of 0, which some models refuse."""
-    error = error_answers.refusal(400, {}, b'{"error": "\'temperature\' must be 1"}', KEY)
+    error = error_answers.refusal(400, {}, b'{"error": "\'temperature\' must be 1"}', (KEY,))
     assert "the grader's `temperature` (None sends none)" in error.fault.message
 
 

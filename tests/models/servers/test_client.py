@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from time import monotonic
+from time import monotonic, process_time
 
+import msgspec
 import pytest
 
 from examples.model_server import ModelServer, Script
@@ -167,7 +168,7 @@ def test_time_is_bounded_over_all(server: ModelServer, behaviour: str) -> None:
     ],
 )
 def test_a_pause_that_a_server_asks_for(retry_after: str, seconds: float | None) -> None:
-    assert refusal(503, {"retry-after": retry_after}, b"{}", KEY).fault.retry_after_s == seconds
+    assert refusal(503, {"retry-after": retry_after}, b"{}", (KEY,)).fault.retry_after_s == seconds
 
 
 def test_a_place_that_is_not_allowed_is_not_asked(server: ModelServer) -> None:
@@ -259,9 +260,34 @@ def test_a_reply_that_repeats_the_key_is_not_shown_whole() -> None:
 
 def test_a_part_of_the_key_at_an_end_is_not_told() -> None:
     for size in range(16_370, 16_400):  # some end in the middle of a key where the text is cut
-        assert KEY[:8] not in reported((KEY * 600)[:size].encode(), KEY)
-    assert reported(f"you sent {KEY[:20]}".encode(), KEY) == "you sent [API key]"
-    assert reported(b"5 words", "5") == "5 words"  # a placeholder
+        assert KEY[:8] not in reported((KEY * 600)[:size].encode(), (KEY,))
+    assert reported(f"you sent {KEY[:20]}".encode(), (KEY,)) == "you sent [API key]"
+    assert reported(b"5 words", ("5",)) == "5 words"  # a placeholder
+
+
+def test_secrets_that_begin_alike_or_hold_quotes_are_removed_whole() -> None:
+    secrets = ("sk-proj-1111", "sk-proj-2222-and-more", 'Digest user="me", response="0123456789"')
+    for secret in (*secrets, "sk-proj-2222-and"):
+        assert reported(secret.encode(), secrets) == "[API key]"
+        assert reported(msgspec.json.encode(secret), secrets) == '"[API key]"'
+
+
+@pytest.mark.parametrize(
+    ("secrets", "body"),
+    [
+        (("q" * 8 + "a" * 4000, "a" * 4000, "q" * 8 + "a" * 4000 + "b", "a" * 4000 + "b"), (b"a" * 3990 + b"z") * 4),
+        (("[API key]",), b"[API key]" * 1800),
+        (("a" * 4096,), b"z".join(b"a" * size for size in range(8, 180))),
+        (tuple(f"{'a' * 200}{number}" for number in range(40)), b"a" * 16_384),
+        (('"\\' * 2000 + "1", '\\"' * 2000 + "2"), rb"\"\\" * 4000),
+    ],
+    ids=["long", "cut", "pieces", "many", "quotes"],
+)
+def test_secrets_are_found_at_once_in_any_answer(secrets: tuple[str, ...], body: bytes) -> None:
+    """Answers are read on the event loop of all projects. It took 0.2 s."""
+    began = process_time()
+    reported(body, secrets)
+    assert process_time() - began < 0.1
 
 
 def test_a_trial_that_failed_says_why() -> None:
