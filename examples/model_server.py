@@ -49,7 +49,7 @@ class Script:
         latency_s: the delay before each answer.
         location: where `redirect` leads.
         schemas, logprobs: whether it supports these; else a schema gets 400, and log probabilities are absent.
-        api_key: the key that requests must have; empty: any.
+        api_key: the key that requests must have, as a bearer token or in X-API-Key; empty: any.
     """
 
     reply: str = '{"answer": "yes"}'
@@ -125,6 +125,10 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True  # else the body waits 40 ms for the acknowledgement of the headers
     server: ModelServer
 
+    @property
+    def _key(self) -> str:
+        return str(self.headers.get("Authorization", self.headers.get("X-API-Key")))
+
     def do_GET(self) -> None:
         """Returns the number of requests."""
         self._send(200, json.dumps({"requests": len(self.server.bodies)}).encode())
@@ -137,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
         script = self.server.script
         with self.server.counted():  # only until it answers: the next request may come before the answer is written
             time.sleep(script.latency_s)
-        if script.api_key and self.headers.get("Authorization") != f"Bearer {script.api_key}":
+        if script.api_key and self._key not in (f"Bearer {script.api_key}", script.api_key):
             return self._error(401, "Incorrect API key provided", "invalid_api_key")
         if not self.path.endswith(("/chat/completions", "/score")):
             return self._error(404, f"there is nothing at {self.path}", "not_found")
@@ -166,11 +170,12 @@ class _Handler(BaseHTTPRequestHandler):
         if behave == "gzip":
             return self._send(200, b"\x1f\x8b", {"Content-Encoding": "gzip"})
         if behave == "echo-key":
-            return self._error(400, f"you sent {self.headers.get('Authorization')}", "echo")
+            return self._error(400, f"you sent {self._key}", "echo")
         if behave.startswith("deep"):
             return self._send(200 if behave == "deep" else 400, b'{"choices":' + b"[" * 200_000 + b"]" * 200_000 + b"}")
         if self.path.endswith("/score"):
-            answer = {"reward": script.reward, "metadata": {"reason": "as the script says"}, "id": body.get("id")}
+            reason = self._key if behave == "say-key" else "as the script says"
+            answer = {"reward": script.reward, "metadata": {"reason": reason}, "id": body.get("id")}
             return self._send(200, json.dumps(answer).encode())
         return self._completion(behave, body)
 
@@ -185,7 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
             "prose": "I should say yes.",
             "other-json": '{"verdict": 1}',
             "empty": "",
-            "say-key": str(self.headers.get("Authorization")),
+            "say-key": self._key,
         }.get(behave, text)
         reason = {"cut-off": "length", "broken-off": "abort"}.get(behave, "stop")
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}

@@ -6,10 +6,10 @@ StorageError
 ├── Conflict         the key is taken, or the state does not allow this
 │   ├── Locked       the grader is locked
 │   ├── NotRunnable  the grader is of kind `custom`, which is not run
-│   └── KeyNeeded    the API key of a model or endpoint was given for another URL
+│   └── KeyNeeded    the API key or headers of a model or endpoint were given for another URL
 ├── VersionChanged   the grader's newest version is not the expected one
 ├── KeyReused        an Idempotency-Key was used with another request
-├── Refused          an upload that is over a limit or has no line
+├── Refused          what is given cannot be stored, such as an upload that is over a limit or has no line
 │   ├── TooLarge
 │   └── QueueFull    the project has too much waiting; the batch will fit later
 ├── QuotaExceeded    the project, or the service, has reached a quota
@@ -52,7 +52,7 @@ class NotRunnable(Conflict):
 
 
 class KeyNeeded(Conflict):
-    """The API key of a model or endpoint was given for another URL, and has to be given again."""
+    """The API key or headers of a model or endpoint were given for another URL, and have to be given again."""
 
 
 class VersionChanged(StorageError):
@@ -64,7 +64,7 @@ class KeyReused(StorageError):
 
 
 class Refused(StorageError):
-    """An upload that cannot become a batch."""
+    """What is given cannot be stored, such as an upload that cannot become a batch."""
 
 
 class TooLarge(Refused):

@@ -1,8 +1,9 @@
-"""Endpoints of a project: reward servers, with their keys."""
+"""Endpoints of a project: reward servers, with their keys and headers."""
 
 from functools import partial
 from typing import cast
 
+import msgspec
 from anyio.to_thread import run_sync
 from fastapi import Request
 
@@ -10,7 +11,7 @@ from api.access.auth import InProject, ManagesIn
 from api.access.callers import watched
 from api.http import openapi
 from api.http.routers import project_router
-from api.intake import bodies
+from api.intake import bodies, request_headers
 from api.routes.registered_servers import NewServer, ServerChanges, Url, allowed, as_new, given, trials
 from api.services import Served, Services
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
@@ -21,20 +22,24 @@ router = project_router("endpoints", "/endpoints")
 
 
 class NewEndpoint(NewServer, kw_only=True, forbid_unknown_fields=True):
-    """A new endpoint: its URL, and the key to send."""
+    """A new endpoint: its URL, and the key and headers to send."""
 
     url: Url
+    headers: request_headers.Headers = msgspec.field(default_factory=dict)
 
 
 class ChangesOfEndpoint(ServerChanges, kw_only=True, forbid_unknown_fields=True):
-    """The changes of an endpoint. An empty `api_key` removes the key."""
+    """The changes of an endpoint. An empty `api_key` removes the key. `headers` replace all headers."""
 
     url: Url | None = None
+    headers: request_headers.Headers | None = None
 
 
 @router.post("", status_code=201, openapi_extra=openapi.body(NewEndpoint))
 async def create(request: Request, services: Served, project: ManagesIn) -> ProjectEndpoint:
-    """Create an endpoint. It is not contacted yet: use the test. Its API key is stored encrypted and never returned."""
+    """Create an endpoint. It is not contacted yet: use the test. Its API key and the values of its headers are stored
+    encrypted and never returned.
+    """
     return await _create(services, project, await bodies.read_json(request, NewEndpoint))
 
 
@@ -52,7 +57,7 @@ def get(services: Served, project: InProject, key: str) -> ProjectEndpoint:
 
 @router.patch("/{key}", openapi_extra=openapi.body(ChangesOfEndpoint))
 async def update(request: Request, services: Served, project: ManagesIn, key: str) -> ProjectEndpoint:
-    """Change the given fields. A new URL needs the API key again, because the key was given for the old URL."""
+    """Change the given fields. A new URL needs the API key and the headers again, which were given for the old URL."""
     return await _update(services, project, key, await bodies.read_json(request, ChangesOfEndpoint))
 
 
@@ -69,6 +74,7 @@ async def put(request: Request, services: Served, project: ManagesIn, key: str) 
 
 
 async def _create(services: Services, project: str, new: NewEndpoint) -> ProjectEndpoint:
+    request_headers.check(new.headers)
     fields = given(new)
     fields["url"] = await run_sync(allowed, services, new.url)
     return await run_sync(partial(services.store.endpoints.create, project, **fields))
@@ -76,6 +82,7 @@ async def _create(services: Services, project: str, new: NewEndpoint) -> Project
 
 async def _update(services: Services, project: str, key: str, new: ChangesOfEndpoint) -> ProjectEndpoint:
     await run_sync(services.store.endpoints.get, project, key)  # a missing endpoint is a 404, whatever the changes
+    request_headers.check(new.headers or {})
     changes = cast(EndpointChanges, given(new))
     if "url" in changes:
         changes["url"] = await run_sync(allowed, services, changes["url"])
@@ -96,5 +103,5 @@ async def test(request: Request, services: Served, project: ManagesIn, key: str)
 
 @router.delete("/{key}", status_code=204)
 def delete(services: Served, project: ManagesIn, key: str) -> None:
-    """Delete an endpoint and its API key."""
+    """Delete an endpoint with its API key and headers."""
     services.store.endpoints.delete(project, key)

@@ -6,7 +6,7 @@ import typer
 
 from gradebox.cli.command import Invocation, Yes, client_command, confirm_deletion
 from gradebox.cli.output import as_json, say
-from gradebox.cli.registered_servers import Concurrency, KeyEnv, Requests, Timeout, secret
+from gradebox.cli.registered_servers import Concurrency, HeaderEnv, KeyEnv, Requests, Timeout, headers, secret
 
 if TYPE_CHECKING:
     from gradebox.schemas import ProjectEndpoint
@@ -22,6 +22,7 @@ def create(
     key: Key,
     endpoint_url: Annotated[str, typer.Option(help="URL of a reward server, which answers POST ENDPOINT_URL/score.")],
     key_env: KeyEnv = None,
+    header_env: HeaderEnv = None,
     timeout_s: Timeout = None,
     max_concurrency: Concurrency = None,
     requests_per_minute: Requests = None,
@@ -31,6 +32,7 @@ def create(
         key,
         url=endpoint_url,
         api_key=secret(key_env),
+        headers=headers(header_env),
         timeout_s=timeout_s,
         max_concurrency=max_concurrency,
         requests_per_minute=requests_per_minute,
@@ -42,8 +44,9 @@ def create(
 def update(
     invocation: Invocation,
     key: Key,
-    endpoint_url: Annotated[str | None, typer.Option(help="A new URL; it needs --key-env again.")] = None,
+    endpoint_url: Annotated[str | None, typer.Option(help="A new URL; it needs --key-env, --header-env again.")] = None,
     key_env: KeyEnv = None,
+    header_env: HeaderEnv = None,
     timeout_s: Timeout = None,
     max_concurrency: Concurrency = None,
     requests_per_minute: Requests = None,
@@ -53,6 +56,7 @@ def update(
         key,
         url=endpoint_url,
         api_key=secret(key_env),
+        headers=headers(header_env),
         timeout_s=timeout_s,
         max_concurrency=max_concurrency,
         requests_per_minute=requests_per_minute,
@@ -78,12 +82,12 @@ def test(invocation: Invocation, key: Key) -> None:
 def list_endpoints(invocation: Invocation) -> None:
     """The endpoints of the project."""
     endpoints = invocation.client.endpoints.list()
-    invocation.show(endpoints, ["key", "URL", "API key", "tested (UTC)"], map(_row, endpoints))
+    invocation.show(endpoints, ["key", "URL", "API key", "headers", "tested (UTC)"], map(_row, endpoints))
 
 
 @client_command(app)
 def show(invocation: Invocation, key: Key) -> None:
-    """One endpoint. Its API key is never shown."""
+    """One endpoint. Its API key and the values of its headers are never shown."""
     as_json(invocation.client.endpoints.get(key))
 
 
@@ -97,4 +101,5 @@ def delete(invocation: Invocation, key: Key, yes: Yes = False) -> None:
 
 def _row(endpoint: "ProjectEndpoint") -> tuple[object, ...]:
     tested = f"{endpoint.tested_at:%F %T}" if endpoint.tested_at else "no"
-    return endpoint.key, endpoint.url, "yes" if endpoint.has_api_key else "no", tested
+    has_key = "yes" if endpoint.has_api_key else "no"
+    return endpoint.key, endpoint.url, has_key, ", ".join(endpoint.header_names) or "none", tested

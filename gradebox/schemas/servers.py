@@ -70,12 +70,13 @@ class ModelTrial(Schema):
 
 
 class ProjectEndpoint(Schema):
-    """An endpoint of a project: a reward server. Its API key is never shown."""
+    """An endpoint of a project: a reward server. Its API key and the values of its headers are never shown."""
 
     project: str
     key: str
     url: str = Field(description="base URL, to which `/score` is appended")
     has_api_key: bool
+    header_names: list[str] = Field([], description="names of the headers that are sent with each request, sorted")
     timeout_s: float = Field(description="seconds for one complete reply")
     max_concurrency: int = Field(16, description="simultaneous requests of all workers together")
     requests_per_minute: int | None = Field(None, description="limit for all workers together; null: no limit")

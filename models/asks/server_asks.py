@@ -157,7 +157,8 @@ class ServerAsks:
         except NotFound:
             return _missing(request, context)
         except SecretKeyError:
-            return failed("unreachable", f"the API key of {request.name!r} cannot be decrypted: give it again", True)
+            message = f"the API key or a header of {request.name!r} cannot be decrypted: give it again"
+            return failed("unreachable", message, True)
         except RedisError as error:
             if not is_away(error) or context.timeouts is not None:  # a proof would report an error of the grader
                 raise

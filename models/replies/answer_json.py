@@ -17,8 +17,9 @@ ANSWER_BYTES = REQUEST_BYTES
 MESSAGE_CHARACTERS = 1000
 _REPLY_BYTES = 4096
 _REPEATS = (
-    "the reply repeats the API key that the server was sent, so it is withheld: see why the server does so, or give it "
-    f"another key; one of fewer than {secret_text.SHORTEST} characters is a placeholder, and may be repeated"
+    "the reply repeats the API key, or the value of a header, that the server was sent, so it is withheld: see why the "
+    f"server does so, or give another one; fewer than {secret_text.SHORTEST} characters are a placeholder, and may be "
+    "repeated"
 )
 _URL = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,15}://[^\s\"'<>)\]]*")
 # It cannot match inside a run of these characters, so that a reply made of them alone takes linear time.

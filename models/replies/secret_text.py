@@ -1,4 +1,4 @@
-"""Secrets in the answers of servers, which may repeat the API key that they were sent."""
+"""API keys and values of headers in the answers of servers, which may repeat what they were sent."""
 
 from bisect import bisect_left
 

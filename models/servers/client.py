@@ -22,7 +22,7 @@ class ModelClient(PinnedHttp):
     """
 
     def __init__(self, access: Access[RegisteredModel], settings: ModelSettings, resolve: Resolve = look_up) -> None:
-        super().__init__(access.server.url, access.api_key, access.server.max_concurrency, settings, resolve)
+        super().__init__(access.server.url, access.sent_headers, access.server.max_concurrency, settings, resolve)
         self._model = access.server
         self._secrets = access.secrets
         self.takes_schemas = True

@@ -30,7 +30,7 @@ class _Response(msgspec.Struct):
 
 _ADVICE = error_answers.Advice(
     "check the URL, which `/score` is put behind",
-    "check the API key of the endpoint",
+    "check the API key and the headers of the endpoint",
     "check the URL, which `/score` is put behind, and that the server takes this thread and its metadata",
 )
 _MOST_BYTES = 2 * ANSWER_BYTES  # of an answer: it may repeat the thread
@@ -42,7 +42,7 @@ class EndpointClient(PinnedHttp):
     """Asks one endpoint."""
 
     def __init__(self, access: Access[RegisteredServer], settings: ModelSettings, resolve: Resolve = look_up) -> None:
-        super().__init__(access.server.url, access.api_key, access.server.max_concurrency, settings, resolve)
+        super().__init__(access.server.url, access.sent_headers, access.server.max_concurrency, settings, resolve)
         self._timeout_s = access.server.timeout_s
         self._secrets = access.secrets
 

@@ -50,15 +50,20 @@ class PinnedHttp:
     """
 
     def __init__(
-        self, base_url: str, api_key: str, most_connections: int, settings: ModelSettings, resolve: Resolve
+        self,
+        base_url: str,
+        headers: Mapping[str, str],
+        most_connections: int,
+        settings: ModelSettings,
+        resolve: Resolve,
     ) -> None:
-        """Raises AskFailed if the URL is invalid."""
+        """`headers` are sent with each request, in place of the usual ones. Raises AskFailed if the URL is invalid."""
         try:
             self._base = base = read(base_url)
         except AddressError as error:
             raise AskFailed("refused", str(error)) from error
         self.host = base.host
-        self._api_key = api_key
+        self._headers = headers
         self._settings = settings
         self._policy = Policy(settings)
         self._most_connections = most_connections
@@ -133,7 +138,7 @@ class PinnedHttp:
             detail = "the server's name has no address: check its URL"
             raise AskFailed("unreachable", detail, True) from None
         url = URL.build(scheme=base.scheme, host=base.host, port=base.port, path=f"{self._path}{path}", encoded=True)
-        headers = self._headers()
+        headers = self._all_headers()
         async with self._session.request(method, url, data=body, headers=headers, allow_redirects=False) as response:
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise _not_read("it is compressed, which was not requested: its full size is unknown")
@@ -142,17 +147,15 @@ class PinnedHttp:
                 body = _ESCAPE.sub(_with_half_as_text, body)
             return HttpAnswer(response.status, response.headers, body)
 
-    def _headers(self) -> dict[str, str]:
-        headers = {
+    def _all_headers(self) -> dict[str, str]:
+        usual = {
             "Host": self._base.host_header,
             "Accept": "application/json",
             "Accept-Encoding": "identity",
             "Content-Type": "application/json",
             "User-Agent": "gradebox",
         }
-        if self._api_key:
-            headers["Authorization"] = f"Bearer {self._api_key}"
-        return headers
+        return {**usual, **self._headers}  # aiohttp sends the last one of a name, in whatever case
 
     async def _bounded(self, content: aiohttp.StreamReader) -> bytes:
         most = self._settings.model_reply_kb * 1024

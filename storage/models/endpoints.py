@@ -1,5 +1,6 @@
-"""The endpoints of projects: reward servers and their encrypted API keys."""
+"""The endpoints of projects: reward servers, with their encrypted API keys and headers."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TypedDict, Unpack
 
@@ -16,10 +17,11 @@ class EndpointLimits(TypedDict, total=False):
 
 
 class EndpointChanges(EndpointLimits, total=False):
-    """The changeable members of an endpoint. An empty `api_key` removes the key."""
+    """The changeable members of an endpoint. An empty `api_key` removes the key. `headers` replace all."""
 
     url: str
     api_key: str
+    headers: Mapping[str, str]
     timeout_s: float
 
 
@@ -30,27 +32,36 @@ class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
     record = RegisteredServer
 
     def create(
-        self, project: str, key: str, url: str, api_key: str, timeout_s: float, **limits: Unpack[EndpointLimits]
+        self,
+        project: str,
+        key: str,
+        url: str,
+        api_key: str,
+        timeout_s: float,
+        headers: Mapping[str, str] | None = None,
+        **limits: Unpack[EndpointLimits],
     ) -> ProjectEndpoint:
         """Stores a new endpoint.
 
         Raises:
             Conflict: the key is taken.
             QuotaExceeded: the project has reached its quota of endpoints.
-            SecretKeyError: the API key cannot be encrypted.
+            Refused: there is an API key, and a header Authorization.
+            SecretKeyError: the API key or a header cannot be encrypted.
         """
         now = datetime.now(UTC)
         record = RegisteredServer(key=key, url=url, timeout_s=timeout_s, created_at=now, updated_at=now, **limits)
-        return self._create(project, record, api_key, url)
+        return self._create(project, record, api_key, url, headers)
 
     def update(self, project: str, key: str, changes: EndpointChanges) -> ProjectEndpoint:
         """Changes members of an endpoint.
 
         Raises:
             NotFound: there is no such endpoint.
-            KeyNeeded: the URL changes but the API key does not: the key would be sent to a server that it was not meant
-                for.
-            SecretKeyError: the API key cannot be encrypted.
+            KeyNeeded: the URL changes, and the API key or headers are not given again: they would be sent to a server
+                that they were not meant for.
+            Refused: there would be an API key, and a header Authorization.
+            SecretKeyError: the API key or a header cannot be encrypted.
         """
         return self._update(project, key, changes)
 

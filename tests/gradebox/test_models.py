@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from typer import BadParameter
 
 from examples.model_server import ModelServer, Script
 from gradebox import ModelDefaults
+from gradebox.cli.registered_servers import headers
 from gradebox.errors import CannotServe, Conflict, NotAllowed
 from gradebox.service.models import read_endpoint, read_model, refuse_same_key
 from tests.gradebox.conftest import serving
@@ -69,8 +71,18 @@ def test_models_of_a_service(tmp_path: Path) -> None:
             assert "its reward is 0.5" in service.run("endpoints", "test", "cli").stdout
             service.ok("endpoints", "update", "cli", "--key-env", "")
             service.refused("endpoints", "test", "cli")
+            service.ok(
+                "endpoints", "update", "cli", "--header-env", "X-API-Key=JUDGE_KEY", "--header-env", "X-Home=HOME"
+            )
+            assert client.endpoints.test("cli").passed
+            with pytest.raises(TypeError, match="headers= is no option of a model"):
+                client.models.update("echo", headers={})  # type: ignore[call-arg]  # endpoints alone have some
             assert '"max_concurrency": 3' in service.run("endpoints", "show", "cli").stdout
-            assert all(key in service.run("endpoints", "list").stdout for key in ("cli", "my-reward"))
+            table = service.ok("endpoints", "list")
+            assert all(shown in table for shown in ("cli", "my-reward", "X-API-Key, X-Home"))
+            assert client.endpoints.update("cli", headers={"X-API-Key": OTHER}).header_names == ["X-API-Key"]
+            assert not client.endpoints.test("cli").passed
+            assert client.endpoints.put("cli", url=server.base_url, headers={}).header_names == []
             service.ok("endpoints", "delete", "cli", "--yes")
 
             assert client.budget.set(usd=20, period="day").is_spent is False
@@ -123,6 +135,15 @@ def test_models_of_a_service(tmp_path: Path) -> None:
             assert secret.encode() not in file.read_bytes(), f"{file} holds a key"
             assert secret.encode()[3:20] not in file.read_bytes(), f"{file} holds a part of a key"
     assert (tmp_path / "data" / "secret-key").stat().st_mode & 0o777 == 0o600
+
+
+def test_headers_of_the_command_line_are_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SET", SECRET)
+    assert headers(["X-API-Key=SET", "X-Team=SET"]) == {"X-API-Key": SECRET, "X-Team": SECRET}
+    assert (headers(None), headers([""])) == (None, {})
+    for wrong in (["X-API-Key=UNSET"], ["X-API-Key"], ["=SET"], ["X-API-Key="], ["X-A=SET", ""], ["X-A=SET"] * 2):
+        with pytest.raises(BadParameter):
+            headers(wrong)
 
 
 def test_how_serve_is_told_of_a_model() -> None:

@@ -1,5 +1,6 @@
 """Servers as a project registers them, with the keys to ask them."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +15,8 @@ def model_at(url: str, api_key: str, **more: Any) -> Access[RegisteredModel]:
     return Access(RegisteredModel(**members), api_key)
 
 
-def endpoint_at(url: str, api_key: str = "") -> Access[RegisteredServer]:
+def endpoint_at(url: str, api_key: str = "", headers: Mapping[str, str] | None = None) -> Access[RegisteredServer]:
     """An endpoint at this URL."""
     now = datetime.now(UTC)
-    return Access(RegisteredServer(key="reward", url=url, timeout_s=2, created_at=now, updated_at=now), api_key)
+    server = RegisteredServer(key="reward", url=url, timeout_s=2, created_at=now, updated_at=now)
+    return Access(server, api_key, headers or {})

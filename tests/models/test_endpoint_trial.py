@@ -1,6 +1,7 @@
 """Tests of the trial of an endpoint, through real sockets."""
 
 import asyncio
+from collections.abc import Mapping
 from time import process_time
 
 import pytest
@@ -31,7 +32,7 @@ def test_one_that_answers() -> None:
     ("script", "kind", "retryable", "said"),
     [
         (Script(behave="status", status=404), "unknown", False, "check the URL"),
-        (Script(behave="status", status=403), "refused", False, "check the API key of the endpoint"),
+        (Script(behave="status", status=403), "refused", False, "check the API key and the headers of the endpoint"),
         (Script(behave="status", status=422), "refused", False, "its metadata"),
         (Script(behave="status", status=503), "unreachable", True, "ask again"),
         (Script(behave="status", status=429, retry_after="7"), "rate_limited", True, "ask later"),
@@ -48,20 +49,43 @@ def test_what_to_do_is_said_of_the_endpoint(script: Script, kind: str, retryable
     assert found.error.retry_after_s == (7 if kind == "rate_limited" else None)
 
 
+def test_headers_are_sent_once_each_and_in_place_of_the_usual_ones() -> None:
+    headers = {"x-api-key": SECRET, "user-agent": "trainer 2", "ACCEPT": "*/*", "Cookie": 'a="b c"'}
+    with ModelServer(Script(api_key=SECRET)) as server:
+        asyncio.run(of_endpoint(endpoint_at(server.base_url, "", headers), HERE))
+        sent = server.headers[0]
+    others = ("accept-encoding", "content-length", "content-type", "host")
+    assert sorted(map(str.lower, sent)) == sorted(map(str.lower, (*headers, *others)))
+    assert {name: sent[name] for name in headers} == headers
+
+
+@pytest.mark.parametrize("header", [{"X-API-Key": SECRET}, {"Authorization": f"Token {SECRET}"}])
+def test_a_header_that_a_server_repeats_is_not_told(header: dict[str, str]) -> None:
+    with ModelServer(Script(behave="echo-key")) as server:
+        found = asyncio.run(of_endpoint(endpoint_at(server.base_url, "", header), HERE))
+    assert found.error is not None
+    assert "you sent [API key]" in found.error.message
+
+
+def test_the_credentials_of_a_header_are_not_told_without_their_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = answered(f'{{"error": "no user has {SECRET}"}}'.encode(), monkeypatch, {"Authorization": f"Token {SECRET}"})
+    assert "no user has [API key]" in error.message
+
+
 def test_a_server_that_is_not_there() -> None:
     found = asyncio.run(of_endpoint(endpoint_at("http://127.0.0.1:9"), HERE))
     assert found.error is not None and (found.error.kind, found.error.retryable) == ("unreachable", True)
     assert "model" not in found.error.message
 
 
-def answered(body: bytes, monkeypatch: pytest.MonkeyPatch) -> ModelFault:
+def answered(body: bytes, monkeypatch: pytest.MonkeyPatch, headers: Mapping[str, str] | None = None) -> ModelFault:
     """The error of a server that answers this."""
 
     async def post(*_: object) -> HttpAnswer:
         return HttpAnswer(200, {}, body)
 
     monkeypatch.setattr(EndpointClient, "post", post)
-    error = asyncio.run(of_endpoint(endpoint_at("http://127.0.0.1:9"), HERE)).error
+    error = asyncio.run(of_endpoint(endpoint_at("http://127.0.0.1:9", "", headers), HERE)).error
     assert error is not None and "model" not in error.message
     return error
 

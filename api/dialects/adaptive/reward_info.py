@@ -22,7 +22,7 @@ async def described(url: str, settings: ModelSettings) -> RemoteEnvTest:
     from models.servers.pinned_http import PinnedHttp  # takes most of a second, and few users have a server tested
 
     try:
-        async with PinnedHttp(url, "", 1, settings, look_up) as http:
+        async with PinnedHttp(url, {}, 1, settings, look_up) as http:
             answer = await http.get("/info", _TIME_S)
     except AskFailed as error:
         return RemoteEnvTestOffline(error=error.fault.message)

@@ -23,8 +23,9 @@ class Endpoints:
         Args:
             key: the key of the endpoint in the project.
             url: the URL of the server.
-            options: `api_key` is stored encrypted and never returned. `timeout_s` seconds for one whole reply.
-                `max_concurrency` requests may run at once, 16 by default. `requests_per_minute` limits the rate.
+            options: `api_key` and the values of `headers`, which are sent with each request, are stored encrypted and
+                never returned. `timeout_s` seconds for one whole reply. `max_concurrency` requests may run at once, 16
+                by default. `requests_per_minute` limits the rate.
 
         Raises:
             Conflict: the key is taken.
@@ -44,10 +45,11 @@ class Endpoints:
         )
 
     def update(self, key: str, **fields: Unpack[EndpointFields]) -> ProjectEndpoint:
-        """Changes the given settings. An empty `api_key` removes the key, and a rate of 0 removes the limit.
+        """Changes the given settings. `headers` replace all headers. An empty `api_key` removes the key, `{}` the
+        headers, and a rate of 0 the limit.
 
         Raises:
-            Conflict: the URL changes, and the API key is not given again.
+            Conflict: the URL changes, and the API key or the headers are not given again.
         """
         return self._transport.send(collection.endpoints.patch(self._project, key, endpoint_body(fields)))
 
@@ -68,5 +70,5 @@ class Endpoints:
         return self._transport.send(collection.endpoints.list(self._project))
 
     def delete(self, key: str) -> None:
-        """Deletes an endpoint with its API key."""
+        """Deletes an endpoint with its API key and headers."""
         self._transport.send(collection.endpoints.delete(self._project, key))

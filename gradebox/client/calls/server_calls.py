@@ -20,7 +20,7 @@ DATA_S = 60.0  # to inspect a zip file, including the wait for other requests
 _MODEL_WAIT_S = 60.0  # to wait for other requests before the test of a model or endpoint
 
 
-class EndpointOptions(TypedDict, total=False):
+class ServerOptions(TypedDict, total=False):
     """The settings of an endpoint or a model that have a default. Those that are None are not sent."""
 
     api_key: str | None
@@ -33,6 +33,14 @@ class EndpointOptions(TypedDict, total=False):
     """A limit on the request rate; 0 removes it."""
 
 
+class EndpointOptions(ServerOptions, total=False):
+    """The settings of an endpoint that have a default. Those that are None are not sent."""
+
+    headers: Mapping[str, str] | None
+    """Headers of each request. The service stores the values encrypted and never returns them. They replace all headers
+    that there are; an empty mapping removes them."""
+
+
 class EndpointFields(EndpointOptions, total=False):
     """All settings of an endpoint."""
 
@@ -40,7 +48,7 @@ class EndpointFields(EndpointOptions, total=False):
     """The URL of the server."""
 
 
-class ModelOptions(EndpointOptions, total=False):
+class ModelOptions(ServerOptions, total=False):
     """The settings of a model that have a default. Those that are None are not sent."""
 
     defaults: ModelDefaults | Mapping[str, Any] | None
@@ -91,7 +99,10 @@ def test_model(project: str, key: str, timeout_s: float) -> Call[ModelTrial]:
 def endpoint_body(fields: EndpointFields) -> dict[str, Any]:
     """The body of a request for an endpoint. Raises TypeError for an unknown option."""
     check_known(fields, EndpointFields, "an endpoint")
-    return {**fields}
+    body: dict[str, Any] = {**fields}
+    if (headers := fields.get("headers")) is not None:
+        body["headers"] = dict(headers)
+    return body
 
 
 def model_body(fields: ModelFields) -> dict[str, Any]:

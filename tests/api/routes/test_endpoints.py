@@ -59,6 +59,68 @@ def test_one_is_made_tested_changed_and_removed(client: httpx.Client, server: Mo
 
 
 @pytest.mark.usefixtures("here")
+def test_headers_are_sent_and_never_shown(client: httpx.Client, service: Service, server: ModelServer) -> None:
+    headers = {"X-API-Key": SECRET, "X-Team": "blue team"}
+    body = {"key": "reward", "url": server.base_url, "headers": headers}
+    answers = [client.post(PATH, json=body), client.post(f"{PATH}/reward/test"), client.get(PATH)]
+    assert answers[1].json()["reward"] == 0.25
+    assert {name: server.headers[0][name] for name in headers} == headers
+    assert answer_of(answers[0], 201)["header_names"] == ["X-API-Key", "X-Team"]
+
+    moved = client.patch(f"{PATH}/reward", json={"url": "http://127.0.0.1:9"})
+    assert "give them again" in problem(moved, 409, "api-key-needed")
+    both = client.put(f"{PATH}/reward", json={"api_key": SECRET, "headers": {"Authorization": f"Token {SECRET}"}})
+    assert "`headers` has Authorization" in problem(both, 422, "invalid-request")
+    answers += [moved, both, client.put(f"{PATH}/reward", json={"timeout_s": 5, "headers": {"X-Team": "red"}})]
+    assert answers[-1].json()["header_names"] == ["X-Team"]
+    assert client.patch(f"{PATH}/reward", json={"headers": {}}).json()["header_names"] == []
+    assert client.post(f"{PATH}/reward/test").json()["error"]["kind"] == "refused"
+    assert not server.headers[-1].keys() & headers.keys()
+    answers += [client.put(f"{PATH}/new", json={"url": server.base_url, "headers": headers})]
+    assert answers[-1].json()["header_names"] == ["X-API-Key", "X-Team"]
+    answers += [client.get(f"{PROJECT}/audit")]
+    assert "headers, timeout_s" in answers[-1].text
+    assert all(value not in answer.text for answer in answers for value in headers.values())
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        *(({name: SECRET}, f"{name}, which the service sets") for name in (
+            "Host", "content-length", "Transfer-Encoding", "connection", "TE", "Trailer", "Upgrade", "Keep-Alive",
+            "Proxy-Authorization", "Content-Type", "Content-Encoding", "accept-encoding", "Expect",
+        )),
+        ({"X-A": "1", "x-a": "2"}, "x-a twice"),
+        *(({name: SECRET}, "a name that is none") for name in ("", "X A", "X:", "X\r\nHost", "X\n", "Ä", "x" * 65)),
+        *(({"X-A": value}, "the value of X-A") for value in (
+            "", " ", " a", "a ", f"{SECRET}\n", f"a\r\nHost: {SECRET}", "ä", "a\tb", "a\x7f", "x" * 4097,
+        )),
+        ({"X-A": "x" * 4096, "X-B": "x" * 4096}, "8198 bytes"),
+        ({f"X-{number}": "1" for number in range(17)}, "length <= 16"),
+        ({"X-A": 1}, "Expected `str`"),
+        ([], "Expected `object"),
+    ],
+)  # fmt: skip
+def test_what_is_no_header(client: httpx.Client, headers: object, said: str) -> None:
+    body = {"key": "reward", "url": "http://127.0.0.1:9"}
+    refused = client.post(PATH, json={**body, "headers": headers})
+    assert said in problem(refused, 422, "invalid-request")
+    assert SECRET not in refused.text
+    assert client.get(PATH).json() == []
+
+
+@pytest.mark.usefixtures("here")
+def test_headers_up_to_the_bounds(client: httpx.Client) -> None:
+    most = {"x" * 64: "x" * 4096, "b": "a b", **{f"X-{number}": "1" for number in range(14)}}
+    body = {"key": "reward", "url": "http://127.0.0.1:9", "headers": most}
+    assert answer_of(client.post(PATH, json=body), 201)["header_names"] == sorted(most)
+    problem(client.post(f"{PROJECT}/models", json={**body, "headers": {}}), 422, "invalid-request")
+    unknown = client.patch(f"{PATH}/reward", json={"headers": {"TE": "trailers"}})
+    assert "TE, which the service sets" in problem(unknown, 422, "invalid-request")
+
+
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("behave", "kind"),
     [

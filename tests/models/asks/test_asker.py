@@ -926,6 +926,14 @@ def test_an_endpoint_is_asked(store: Store, server: ModelServer, asker: Asker) -
     assert list(server.bodies[0]["metadata"]) == ["n", "a"]
 
 
+def test_a_reward_that_repeats_a_header_is_withheld(store: Store, asker: Asker) -> None:
+    with ModelServer(Script(api_key=KEY, behave="say-key")) as server:
+        store.endpoints.create("default", "reward", server.base_url, "", 5, {"X-API-Key": KEY})
+        found = error(asker, REWARD)
+    assert found["kind"] == "invalid_reply"
+    assert "the value of a header" in found["message"]
+
+
 def test_what_asks_nobody_loads_nothing(store: Store) -> None:
     look = "import sys, models.asks.asker; print({'aiohttp', 'uvloop'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)

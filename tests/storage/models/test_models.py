@@ -3,19 +3,22 @@
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gradebox.schemas import ModelDefaults, ModelTrial
+from gradebox.schemas import EndpointTrial, ModelDefaults, ModelTrial
 from storage import redis_keys
 from storage.access.quotas import Quotas
-from storage.errors import Conflict, KeyNeeded, NotFound
+from storage.errors import Conflict, KeyNeeded, NotFound, Refused
+from storage.models.endpoints import Endpoints
 from storage.models.models import Changes, Models
 from storage.models.secret_key import SecretKey, SecretKeyError
 from storage.store import Store
 
 SECRET = "sk-very-secret-of-a-model-0123456789"
 URL = "https://api.example.com/v1"
+HEADERS = {"X-API-Key": SECRET, "X-Team": "blue team"}
 PASSED = ModelTrial(passed=True, structured_output=True, logprobs=False, duration_ms=1)
 
 
@@ -70,8 +73,48 @@ def test_who_writes_to_redis_cannot_move_a_key(store: Store) -> None:
         store.models.access("other", "judge")
 
 
-def test_the_key_of_an_endpoint_goes_nowhere_else(store: Store) -> None:
+def test_headers_are_kept_encrypted(store: Store) -> None:
+    kept = store.endpoints.create("default", "reward", URL, "", 30, HEADERS)
+    assert kept.header_names == ["X-API-Key", "X-Team"]
+    assert store.endpoints.get("default", "reward") == kept
+    access = store.endpoints.access("default", "reward")
+    assert access.headers == HEADERS
+    stored = str(store.redis.hgetall(redis_keys.endpoints("default")))
+    for value in HEADERS.values():
+        assert value not in repr(access) + kept.model_dump_json() + stored
+        assert all(value.encode() not in (store.redis.dump(name) or b"") for name in store.redis.scan_iter("*"))
+    store.endpoints.note_trial(
+        "default", "reward", access.server.revision, EndpointTrial(passed=True, reward=1, duration_ms=1)
+    )
+    assert store.endpoints.update("default", "reward", {"headers": {**HEADERS}}).tested_at is not None
+    assert store.endpoints.access("default", "reward").server.revision == access.server.revision
+
+    changed = store.endpoints.update("default", "reward", {"headers": {"X-API-Key": "other"}})
+    assert (changed.header_names, changed.tested_at) == (["X-API-Key"], None)
+    replaced = store.endpoints.access("default", "reward")
+    assert replaced.headers == {"X-API-Key": "other"}
+    assert replaced.server.revision != access.server.revision
+    assert replaced.server.account != access.server.account
+    assert store.endpoints.update("default", "reward", {"headers": {}, "url": f"{URL}/v2"}).header_names == []
+    assert store.endpoints.access("default", "reward").headers == {}
+
+
+def test_a_key_and_a_header_authorization_exclude_each_other(store: Store) -> None:
+    header = {"authorization": "Basic YTpi"}
+    with pytest.raises(Refused, match="`api_key`"):
+        store.endpoints.create("default", "reward", URL, SECRET, 30, header)
     store.endpoints.create("default", "reward", URL, SECRET, 30)
+    with pytest.raises(Refused, match="empty `api_key`"):
+        store.endpoints.update("default", "reward", {"headers": header})
+    assert store.endpoints.update("default", "reward", {"headers": header, "api_key": ""}).header_names == [*header]
+    with pytest.raises(Refused, match="`headers` without it"):
+        store.endpoints.update("default", "reward", {"api_key": SECRET})
+    assert store.endpoints.access("default", "reward").sent_headers == header
+
+
+@pytest.mark.parametrize(("api_key", "headers"), [(SECRET, {}), ("", {"X-API-Key": SECRET})])
+def test_a_secret_of_an_endpoint_goes_nowhere_else(store: Store, api_key: str, headers: dict[str, str]) -> None:
+    store.endpoints.create("default", "reward", URL, api_key, 30, headers)
     with pytest.raises(KeyNeeded, match="endpoint 'reward'"):
         store.endpoints.update("default", "reward", {"url": "https://evil.example.org"})
     record = store.redis.hget(redis_keys.endpoints("default"), "reward")
@@ -88,6 +131,21 @@ def test_the_key_of_an_endpoint_goes_nowhere_else(store: Store) -> None:
     store.redis.hset(redis_keys.models("default"), "reward", record.replace(b'"url"', b'"model":"m","base_url"'))
     with pytest.raises(SecretKeyError, match="was changed"):
         store.models.access("default", "reward")
+
+
+def test_who_writes_to_redis_cannot_send_a_header_as_another_or_as_the_key(store: Store) -> None:
+    store.endpoints.create("default", "reward", URL, SECRET, 30, {"X-API-Key": SECRET})
+    record = json.loads(store.redis.hget(redis_keys.endpoints("default"), "reward") or b"")
+    key, header = record["sealed_key"], record["sealed_headers"]["X-API-Key"]
+    moved: list[dict[str, Any]] = [
+        {"sealed_headers": {"X-Forwarded-For": header}},
+        {"sealed_headers": {"X-API-Key": key}},
+        {"sealed_key": header},
+    ]
+    for change in moved:
+        store.redis.hset(redis_keys.endpoints("default"), "reward", json.dumps({**record, **change}))
+        with pytest.raises(SecretKeyError, match="was changed"):
+            store.endpoints.access("default", "reward")
 
 
 def test_what_was_found_out_is_kept_until_the_model_changes(store: Store) -> None:
@@ -171,6 +229,14 @@ def test_a_key_takes_the_place_of_one_that_cannot_be_read(store: Store, tmp_path
     assert moved.access("default", "judge").api_key == SECRET
 
 
+def test_headers_take_the_place_of_those_that_cannot_be_read(store: Store, tmp_path: Path) -> None:
+    store.endpoints.create("default", "reward", URL, "", 30, HEADERS)
+    moved = Endpoints(store.redis, store.audit, Quotas(), SecretKey(tmp_path / "another"))
+    assert moved.get("default", "reward").header_names == [*HEADERS]
+    moved.update("default", "reward", {"headers": HEADERS})
+    assert moved.access("default", "reward").headers == HEADERS
+
+
 def test_a_model_made_again_is_another(store: Store) -> None:
     create(store.models)
     before = store.models.access("default", "judge").server
@@ -184,6 +250,7 @@ def test_a_model_made_again_is_another(store: Store) -> None:
 def test_a_model_of_an_older_service_can_be_asked(store: Store) -> None:
     create(store.models)
     record = json.loads(store.redis.hget(redis_keys.models("default"), "judge") or b"")
+    del record["sealed_headers"]
     assert record["base_url"] == URL
     for later in (
         "max_concurrency",
