@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 
 from gradebox.client.batch_watch import ANSWER_S, UNSEEN_S, BatchWatch
@@ -71,45 +73,41 @@ def test_where_no_bar_can_move_a_line_now_and_then_is_shown(
     assert lines[2] == "exact-match: 1,000 of 1,000, 40/s, 2 errors"
 
 
-@pytest.mark.parametrize("is_terminal", [True, False])
-def test_the_words_of_a_server_move_no_cursor(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_terminal: bool
-) -> None:
-    monkeypatch.setenv("TTY_COMPATIBLE", str(int(is_terminal)))
-    over = batch(1_000, "finished").model_copy(update={"trouble": "it said \x1b[2J\u202e"})
-    with BatchWatch(batch(0), progress=True, timeout=None) as watch:
-        watch.observe(over)
-    told = capsys.readouterr().err
+@pytest.fixture(params=[True, False], ids=["terminal", "file"])
+def shown(
+    request: pytest.FixtureRequest,
+    clock: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Callable[..., str]:
+    """What is shown of a batch with these changes, in a terminal and elsewhere."""
+    monkeypatch.setenv("TTY_COMPATIBLE", str(int(request.param)))
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def show(state: Batch, **changes: object) -> str:
+        with BatchWatch(batch(0), progress=True, timeout=None) as watch:
+            clock[0] += 11
+            watch.observe(state.model_copy(update=changes))
+        return capsys.readouterr().err
+
+    return show
+
+
+def test_the_words_of_a_server_move_no_cursor(shown: Callable[..., str]) -> None:
+    told = shown(batch(1_000, "finished"), trouble="it said \x1b[2J\u202e")
     assert "it said \\x1b[2J\\u202e" in told
     assert "\x1b[2J" not in told
 
 
-@pytest.mark.parametrize("is_terminal", [True, False])
-def test_what_is_not_applicable_is_no_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_terminal: bool
-) -> None:
-    monkeypatch.setenv("TTY_COMPATIBLE", str(int(is_terminal)))
-    monkeypatch.setenv("COLUMNS", "120")
-    over = batch(1_000, "finished").model_copy(update={"scored": 600, "not_applicable": 400})
-    with BatchWatch(batch(0), progress=True, timeout=None) as watch:
-        watch.observe(over)
-    shown = capsys.readouterr().err
-    assert "400 not applicable" in shown
-    assert "error" not in shown
+def test_what_is_not_applicable_is_no_error(shown: Callable[..., str]) -> None:
+    told = shown(batch(1_000, "finished"), scored=600, not_applicable=400)
+    assert "400 not applicable" in told
+    assert "error" not in told
 
 
-@pytest.mark.parametrize("is_terminal", [True, False])
-def test_a_batch_says_what_it_waits_for(
-    clock: list[float], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_terminal: bool
-) -> None:
-    monkeypatch.setenv("TTY_COMPATIBLE", str(int(is_terminal)))
-    monkeypatch.setenv("COLUMNS", "160")
+def test_a_batch_says_what_it_waits_for(shown: Callable[..., str]) -> None:
     server = AwaitedServer(asked="model:small-judge", kind="unreachable", seconds=40)
-    waiting = batch(10).model_copy(update={"waits_for": [server]})
-    with BatchWatch(batch(0), progress=True, timeout=None) as watch:
-        clock[0] += 11
-        watch.observe(waiting)
-    assert "waits: model small-judge has not answered for 40 s" in capsys.readouterr().err
+    assert "waits: model small-judge has not answered for 40 s" in shown(batch(10), waits_for=[server])
 
 
 def test_a_narrow_terminal_cuts_no_number_and_no_reason(

@@ -86,9 +86,16 @@ class Progress:
         yield from self._rows
 
 
-@pytest.mark.parametrize("rows", [iter([ROW]), io.BytesIO(json.dumps(ROW).encode()), Progress()])
+class Pipe(io.BytesIO):
+    def seekable(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("rows", [iter([ROW]), Progress(), Pipe()])
 def test_what_can_be_read_once_is_not_sent_again(rows: Threads) -> None:
+    assert not Resend(rows).possible
     assert not Resend(with_columns(rows, COLUMNS)).possible
+    assert not Resend(with_columns(io.BytesIO(), COLUMNS)).possible
 
 
 def test_a_named_pipe_is_not_sent_again(tmp_path: Path) -> None:

@@ -1,5 +1,4 @@
 import random
-from datetime import UTC, datetime
 from functools import partial
 
 import httpx
@@ -17,7 +16,7 @@ from gradebox.client.rules import Rules
 from gradebox.errors import ConnectionFailed, GradeboxError
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch, BatchGrader
-from tests.gradebox.making import JSON_LINES
+from tests.gradebox.making import JSON_LINES, batch
 
 GRADERS = ("a@1", "b@2")
 OUTCOMES = [Outcome(index, grader, index / 2, 0.1) for index in range(5) for grader in GRADERS]
@@ -66,20 +65,9 @@ def test_a_limit_is_at_least_one(limit: int) -> None:
         OutcomeReader(None, limit)
 
 
-def batch(threads: int, *graders: BatchGrader) -> Batch:
-    total, now = threads * len(graders), datetime.now(UTC)
-    return Batch(
-        id="b",
-        project="default",
-        state="finished",
-        graders=list(graders),
-        threads=threads,
-        total=total,
-        done=total,
-        scored=total,
-        errors={},
-        created_at=now,
-    )
+def over(threads: int, *graders: BatchGrader) -> Batch:
+    total = threads * len(graders)
+    return batch(total, "finished", total).model_copy(update={"graders": list(graders), "threads": threads})
 
 
 @pytest.mark.parametrize("threads", [b'{"id": 0}\n', b'{"id": 0}\n{"id"'])
@@ -89,7 +77,7 @@ def test_threads_that_are_cut_off_are_an_error(threads: bytes) -> None:
         return httpx.Response(200, headers=JSON_LINES, content=threads if is_threads else stream(OUTCOMES[::2][:2]))
 
     known = Rules("http://127.0.0.1:8000", "k", 5.0)
-    handle = BatchHandle(Transport(known, httpx.MockTransport(handler)), batch(2, BatchGrader(key="a", version=1)))
+    handle = BatchHandle(Transport(known, httpx.MockTransport(handler)), over(2, BatchGrader(key="a", version=1)))
     pairs = handle.outcomes(threads=True)
     assert next(pairs) == (OUTCOMES[0], {"id": 0})
     with pytest.raises(ConnectionFailed, match=r"the threads were cut off (before|in the middle of) thread 1"):
@@ -97,7 +85,7 @@ def test_threads_that_are_cut_off_are_an_error(threads: bytes) -> None:
 
 
 def test_a_reward_is_the_weighted_sum_and_none_where_a_score_is_missing() -> None:
-    rewards = Rewards(batch(3, BatchGrader(key="a", version=1, weight=0.5), BatchGrader(key="b", version=2, weight=-2)))
+    rewards = Rewards(over(3, BatchGrader(key="a", version=1, weight=0.5), BatchGrader(key="b", version=2, weight=-2)))
     crash = OutcomeError("crash", "it ended")
     for index, a, b in [(0, 1.0, 0.25), (1, None, 1.0), (2, 1.0, None)]:
         rewards.add(Outcome(index, "a@1", a, 0.1, error=None if a is not None else crash))
@@ -113,7 +101,7 @@ def test_rewards_of_a_batch_are_those_of_a_reward_to_the_last_bit() -> None:
     expected = [outcome.score for outcome in combined("reward", graders, parts)]
     one_by_one = [outcome for part in parts for outcome in part]
     for outcomes in (one_by_one, chance.sample(one_by_one, len(one_by_one))):
-        rewards = Rewards(batch(200, *graders))
+        rewards = Rewards(over(200, *graders))
         for outcome in outcomes:
             rewards.add(outcome)
         assert rewards.result() == expected
@@ -121,7 +109,7 @@ def test_rewards_of_a_batch_are_those_of_a_reward_to_the_last_bit() -> None:
 
 def test_a_reward_that_is_not_finite_is_none() -> None:
     graders = [BatchGrader(key=key, version=1, weight=1e308) for key in "ab"]
-    rewards = Rewards(batch(2, *graders))
+    rewards = Rewards(over(2, *graders))
     for grader in ("a@1", "b@1"):
         rewards.add(Outcome(0, grader, 1.0, 0.1))
         rewards.add(Outcome(1, grader, 0.5, 0.1))
@@ -151,7 +139,7 @@ def test_threads_behind_one_are_asked_for() -> None:
 def test_outcomes_that_are_missing_are_an_error_and_recorded_scores_count_for_none() -> None:
     """Those of a batch that is scored again end early, and a proxy may cut off a stream."""
     sent = [*OUTCOMES, Outcome(4, "human@1", 1.0, 0.0)]
-    whole = batch(5, BatchGrader(key="a", version=1, weight=1.0), BatchGrader(key="b", version=2, weight=1.0))
+    whole = over(5, BatchGrader(key="a", version=1, weight=1.0), BatchGrader(key="b", version=2, weight=1.0))
     answers = httpx.MockTransport(lambda _: httpx.Response(200, headers=JSON_LINES, content=stream(sent)))
     handle = BatchHandle(Transport(Rules("http://127.0.0.1:8000", "k", 5.0), answers), whole)
     assert list(handle.outcomes()) == sent
@@ -159,7 +147,7 @@ def test_outcomes_that_are_missing_are_an_error_and_recorded_scores_count_for_no
     assert list(handle.outcomes(limit=5)) == sent
     for read in (handle.outcomes, partial(handle.outcomes, threads=True)):
         found = list[object]()
-        with pytest.raises(GradeboxError, match="2 of 10 outcomes of batch b are missing"):
+        with pytest.raises(GradeboxError, match="2 of 10 outcomes of batch b1 are missing"):
             found.extend(read())
     handle.status = whole.model_copy(update={"state": "running"})
     assert list(handle.outcomes()) == sent

@@ -282,16 +282,15 @@ def test_a_file_opened_as_text_is_refused() -> None:
         list(blocks(io.StringIO("{}")))  # type: ignore[arg-type]  # tested here
 
 
-def test_many_threads_are_cut_into_requests() -> None:
-    cut = list(pieces({"completion": "", "id": number} for number in range(2 * REQUEST_THREADS + 1)))
-
-    assert [(first, len(lines)) for first, lines in cut] == [(0, 1000), (1000, 1000), (2000, 1)]
-
-
-def test_large_threads_are_cut_by_their_size() -> None:
-    cut = list(pieces({"completion": "x" * 4_000_000} for _ in range(5)))
-
-    assert [(first, len(lines)) for first, lines in cut] == [(0, 3), (3, 2)]
+@pytest.mark.parametrize(
+    ("characters", "number", "cut"),
+    [(0, 2 * REQUEST_THREADS + 1, [(0, 1000), (1000, 1000), (2000, 1)]), (4_000_000, 5, [(0, 3), (3, 2)])],
+)
+def test_threads_are_cut_into_requests_by_their_number_and_size(
+    characters: int, number: int, cut: list[tuple[int, int]]
+) -> None:
+    threads: Iterator[Thread] = ({"completion": "x" * characters} for _ in range(number))
+    assert [(first, len(lines)) for first, lines in pieces(threads)] == cut
 
 
 ANSWERED = {"messages": [{"role": "assistant", "content": "4"}]}
