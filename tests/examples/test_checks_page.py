@@ -11,11 +11,10 @@ import pytest
 from gradebox import Client, StringThread, checks
 from gradebox.checks import Trajectory
 from gradebox.outcome import Outcome, details_of
-from models.scoring.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 from tests.gradebox.conftest import Service
-from tests.models.scoring.test_asking_scorer import CONTEXT, Answering, Scripted, text
+from tests.models.scoring.test_asking_scorer import Scripted, proved_and_scored, text
 
 PAGE = (Path(__file__).parents[2] / "docs" / "checks.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -101,10 +100,7 @@ def test_an_evaluator(pool: Pool) -> None:
 def test_a_judge(pool: Pool) -> None:
     line = b'{"completion": "5", "metadata": {"answer": "4", "question": "2+2?"}}'
     asker = Scripted(lambda _: text('{"explanation": "5 is not 4", "score": false}'))
-    source = GraderSource(JUDGE, project="p")
-    report = pool.prove(source, [line], answering=Answering(asker))
-    assert report.valid, report.checks
-    (outcome,) = AskingScorer(lambda: pool.grading(source), asker, CONTEXT).score(line, 0, "g@1")
+    outcome = proved_and_scored(pool, JUDGE, asker, line)
     assert (outcome.score, outcome.reason, details_of(outcome)) == (0.0, "5 is not 4", {"score": False})
     prompt = asker.requests[-1]["messages"][-1]["content"]
     assert prompt.startswith("Question: 2+2?\nExpected: 4\nGot: 5\n")

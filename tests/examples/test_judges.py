@@ -3,7 +3,6 @@
 import inspect
 import json
 import re
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,9 @@ import pytest
 
 from gradebox.outcome import details_of
 from gradebox.source import extract
-from models.scoring.asking_scorer import AskingScorer
-from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 from tests.models import test_kinds
-from tests.models.scoring import test_asking_scorer
-from tests.models.scoring.test_asking_scorer import CONTEXT, Scripted, text
+from tests.models.scoring.test_asking_scorer import Scripted, proved_and_scored, text
 
 FOLDER = Path(__file__).parents[2] / "examples" / "judges"
 README = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
@@ -63,11 +59,6 @@ def replied(request: dict[str, Any]) -> dict[str, Any]:
     return test_kinds.replied(request)
 
 
-class Answering(test_asking_scorer.Answering):
-    def missing(self, asks: Sequence[str]) -> str | None:
-        return super().missing([ask for ask in asks if ask != "grader:exact-match"])
-
-
 def test_there_is_one_of_each() -> None:
     assert {path.stem for path in FOLDER.glob("*.py")} == SCORES.keys()
     for name in SCORES:
@@ -79,16 +70,9 @@ def test_there_is_one_of_each() -> None:
 @pytest.mark.sandbox
 @pytest.mark.parametrize("name", SCORES)
 def test_an_example_is_valid_and_scores(name: str, pool: Pool) -> None:
-    source = GraderSource(extract(import_module(f"examples.judges.{name}").grade), project="p")
-    asker = Scripted(replied)
+    source = extract(import_module(f"examples.judges.{name}").grade)
     line = json.dumps(GROUP if name == "ranking" else THREAD).encode()
-    report = pool.prove(source, [line], answering=Answering(asker))
-    assert report.valid, report.checks
-    if not report.asks:
-        with pool.grading(source) as grading:
-            (outcome,) = grading.score(line, 0, "g@1")
-    else:
-        (outcome,) = AskingScorer(lambda: pool.grading(source), asker, CONTEXT).score(line, 0, "g@1")
+    outcome = proved_and_scored(pool, source, Scripted(replied), line)
     assert outcome.score == pytest.approx(SCORES[name]), outcome
     if name == "ranking":
         assert outcome.scores is not None and [one.score for one in outcome.scores] == [0.5, 1.0, 0.0]

@@ -11,10 +11,8 @@ import pytest
 from gradebox.client._sync.creation import Creation
 from gradebox.judges.kind_source import source_of
 from gradebox.judges.templates import RENDERED_CHARACTERS, TEMPLATE_CHARACTERS
-from models.scoring.asking_scorer import AskingScorer
-from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
-from tests.models.scoring.test_asking_scorer import CONTEXT, Answering, Scripted, text
+from tests.models.scoring.test_asking_scorer import Scripted, proved_and_scored, text
 
 PAGE = (Path(__file__).parents[2] / "docs" / "judges.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -59,10 +57,7 @@ def test_a_call_is_as_the_client_takes_it(block: str) -> None:
 def test_a_grader_is_valid_and_scores(block: str, pool: Pool) -> None:
     line = b'{"prompt": "How far?", "completion": "5 km", "metadata": {"answer": "5", "documents": "It is 5 km."}}'
     asker = Scripted(replied)
-    source = GraderSource(block, project="p")
-    report = pool.prove(source, [line], answering=Answering(asker))
-    assert report.valid, report.checks
-    (outcome,) = AskingScorer(lambda: pool.grading(source), asker, CONTEXT).score(line, 0, "g@1")
+    outcome = proved_and_scored(pool, block, asker, line)
     assert (outcome.score, outcome.reason) == (1.0, REASONS.get("Faithful" in block, "so it is"))
     if "TEMPLATE" in block:
         prompt = asker.requests[-1]["messages"][-1]["content"]

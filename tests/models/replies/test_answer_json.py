@@ -41,10 +41,12 @@ def test_addresses_of_many_forms_are_found_in_one_look() -> None:
     assert "10.1.2.3" not in cleaned("a[10.1.2.3]", "", ())
 
 
-def test_a_reply_that_repeats_the_key_is_an_error() -> None:
-    answer = replied({"text": 'you sent sk-"012345'}, Spent(1, 0, 5, 5, 1.0), ("another-key", 'sk-"012345'))
+@pytest.mark.parametrize("text", ['you sent sk-"012345', "x" * ANSWER_BYTES], ids=["repeats the key", "is long"])
+def test_a_reply_that_repeats_the_key_or_is_long_is_an_error(text: str) -> None:
+    answer = replied({"text": text}, Spent(1, 0, 5, 5, 1.0), ("another-key", 'sk-"012345'))
     assert b"012345" not in answer.body
     assert json.loads(answer.body)["error"]["kind"] == "invalid_reply"
+    assert answer.is_error
     assert answer.spent.usd == 1.0
 
 
@@ -54,13 +56,6 @@ def test_a_placeholder_for_a_key_changes_nothing(key: str) -> None:
     reply = {"text": "Score: 18, none", "usage": {"input_tokens": 18, "output_tokens": 1}}
     assert json.loads(replied(reply, Spent(), (key,)).body) == {"reply": reply}
     assert cleaned("the server answered 418: x, text, none", "", (key,)) == "the server answered 418: x, text, none"
-
-
-def test_a_long_reply_is_an_error() -> None:
-    answer = replied({"text": "x" * ANSWER_BYTES}, Spent(1, 0, 5, 5, 1.0))
-    assert json.loads(answer.body)["error"]["kind"] == "invalid_reply"
-    assert answer.is_error
-    assert answer.spent.usd == 1.0
 
 
 def test_what_is_told_of_a_failure_is_bounded() -> None:

@@ -80,13 +80,14 @@ class Scripted(Asker):
 
 
 class Answering:
-    """Answers like the service, for a project with one model and one endpoint."""
+    """Answers like the service, for a project with one model, one endpoint and one grader."""
 
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
 
     def missing(self, asks: Sequence[str]) -> str | None:
-        return None if set(asks) <= {"model:small-judge", "endpoint:my-reward"} else f"the project lacks one of {asks}"
+        there = {"model:small-judge", "endpoint:my-reward", "grader:exact-match"}
+        return None if there.issuperset(asks) else f"the project lacks one of {asks}"
 
     def scorer(self, grading: Grading, asks: Sequence[str]) -> AskingScorer:
         return AskingScorer(lambda: nullcontext(grading), self._asker, CONTEXT)
@@ -119,6 +120,17 @@ def lines(*completions: str) -> bytes:
 def scored(pool: Pool, source: str, asker: Asker, payload: bytes, stop: Any = None, first: int = 0) -> list[Outcome]:
     scorer = AskingScorer(partial(pool.grading, GraderSource(source, project="p")), asker, CONTEXT)
     return scorer.score(payload, first, "g@1", stop=stop)
+
+
+def proved_and_scored(pool: Pool, source: str, asker: Asker, line: bytes) -> Outcome:
+    """The outcome of a line, with which the source is proved before."""
+    grader = GraderSource(source, project="p")
+    report = pool.prove(grader, [line], answering=Answering(asker))
+    assert report.valid, report.checks
+    if report.asks:
+        return scored(pool, source, asker, line)[0]
+    with pool.grading(grader) as grading:
+        return grading.score(line, 0, "g@1")[0]
 
 
 def test_a_judge_scores_with_what_its_model_answers(pool: Pool) -> None:
@@ -164,15 +176,6 @@ def test_what_is_gathered_is_asked_in_one_round(pool: Pool) -> None:
     assert asker.most_at_once == 5
     assert len(asker.requests) == 6
     assert asker.requests[-1]["messages"] == [{"role": "user", "content": f"sum up {['aye'] * 5}"}]
-
-
-def test_a_run_that_does_not_ask_again_what_it_asked_has_no_score(pool: Pool) -> None:
-    source = asks("""
-    return float((await judge.chat(f"It is {time.time_ns()}: is it so?")).text)
-""")
-    (outcome,) = scored(pool, source, Scripted(lambda _: text("1.0")), lines("x"))
-    assert outcome.score is None
-    assert outcome.error is not None and (outcome.error.kind, outcome.error.cause) == ("model", "not_repeated")
 
 
 def test_what_is_done_once_is_remembered(pool: Pool) -> None:
@@ -415,29 +418,26 @@ def test_asks_that_fill_more_than_a_record_go_out_with_the_next(pool: Pool) -> N
     assert len(asker.requests) == 7
 
 
-def test_a_model_that_is_named_while_grade_runs_is_refused(pool: Pool) -> None:
-    source = asks("""
-    return float((await Model("another").chat("?")).text)
-""")
-    (outcome,) = scored(pool, source, Scripted(lambda _: text("1")), lines("x"))
-    assert outcome.error is not None and outcome.error.kind == "exception"
-    assert "module level" in outcome.error.message
-
-
 @pytest.mark.parametrize(
-    ("thread", "told"),
+    ("asked", "kind", "cause", "told"),
     [
-        ("asyncio.to_thread(asyncio.run, judge.chat('?'))", "await it in `grade` itself"),
-        ("asyncio.get_running_loop().run_in_executor(None, asyncio.run, judge.chat('?'))", "and ask in `grade` itself"),
+        ("judge.chat(f'It is {time.time_ns()}: is it so?')", "model", "not_repeated", ""),
+        ("Model('another').chat('?')", "exception", None, "module level"),
+        # In a thread, it was a timeout, with advice to look for a slow regular expression.
+        ("asyncio.to_thread(asyncio.run, judge.chat('?'))", "exception", None, "await it in `grade` itself"),
+        (
+            "asyncio.get_running_loop().run_in_executor(None, asyncio.run, judge.chat('?'))",
+            *("exception", None, "and ask in `grade` itself"),
+        ),
     ],
 )
-def test_an_ask_in_a_thread_is_an_error_that_says_so(pool: Pool, thread: str, told: str) -> None:
-    """It was a timeout, with advice to look for a slow regular expression."""
-    (outcome,) = scored(
-        pool, asks(f"\n    return float((await {thread}).text)\n"), Scripted(lambda _: text("1")), lines("x")
-    )
-    assert outcome.error is not None
-    assert (outcome.error.kind, told in outcome.error.message) == ("exception", True), outcome.error
+def test_an_ask_that_cannot_be_is_an_error_that_says_so(
+    pool: Pool, asked: str, kind: str, cause: str | None, told: str
+) -> None:
+    source = asks(f"\n    return float((await {asked}).text)\n")
+    (outcome,) = scored(pool, source, Scripted(lambda _: text("1")), lines("x"))
+    assert outcome.score is None and outcome.error is not None
+    assert (outcome.error.kind, outcome.error.cause, told in outcome.error.message) == (kind, cause, True), outcome
 
 
 def test_a_crash_behind_an_answer_costs_one_completion(pool: Pool) -> None:

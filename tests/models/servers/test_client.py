@@ -11,7 +11,7 @@ import pytest
 
 from examples.model_server import ModelServer, Script
 from gradebox.outcome import Spent
-from gradebox.schemas import ModelFault
+from gradebox.schemas import ModelFault, ModelTrial
 from models.errors import AskFailed, TokenUsage
 from models.replies.chat_completion import ServerReply
 from models.replies.error_answers import refusal, reported
@@ -109,36 +109,32 @@ def test_no_key_is_no_header(server: ModelServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "kind", "retryable"),
+    ("behaviour", "kind", "retryable", "said"),
     [
-        ("status:401", "refused", False),
-        ("status:404", "unknown", False),
-        ("status:422", "refused", False),
-        ("status:429", "rate_limited", True),
-        ("status:503", "unreachable", True),
-        ("cut-off", "cut_off", False),
-        ("no-choices", "invalid_reply", False),
-        ("huge", "invalid_reply", False),
-        ("deep", "invalid_reply", False),
-        ("gzip", "invalid_reply", False),
-        ("half", "unreachable", True),
-        ("huge-headers", "unreachable", True),
-        ("echo-key", "refused", False),
-        ("deep-error", "refused", False),
+        ("status:401", "refused", False, ""),
+        ("status:404", "unknown", False, ""),
+        ("status:422", "refused", False, ""),
+        ("status:429", "rate_limited", True, ""),
+        ("status:503", "unreachable", True, ""),
+        ("cut-off", "cut_off", False, ""),
+        ("no-choices", "invalid_reply", False, ""),
+        ("huge", "invalid_reply", False, "longer than"),
+        ("deep", "invalid_reply", False, ""),
+        ("gzip", "invalid_reply", False, "compressed"),
+        ("half", "unreachable", True, ""),
+        ("huge-headers", "unreachable", True, ""),
+        ("echo-key", "refused", False, ""),
+        ("deep-error", "refused", False, ""),
     ],
 )
-def test_each_failure_has_its_kind(server: ModelServer, behaviour: str, kind: str, retryable: bool) -> None:
+def test_each_failure_has_its_kind(server: ModelServer, behaviour: str, kind: str, retryable: bool, said: str) -> None:
     began = monotonic()
     found = fault(access(server, f"behave:{behaviour}"))
     assert (found.kind, found.retryable) == (kind, retryable), found
+    assert said in found.message
     assert ": " in found.message or "because it is" in found.message  # advice
     assert len(server.bodies) == 1  # no retries
     assert monotonic() - began < 5
-
-
-@pytest.mark.parametrize(("behaviour", "said"), [("huge", "longer than"), ("gzip", "compressed")])
-def test_what_is_not_read_says_why(server: ModelServer, behaviour: str, said: str) -> None:
-    assert said in fault(access(server, f"behave:{behaviour}")).message
 
 
 def test_no_redirect_is_followed(server: ModelServer) -> None:
@@ -219,42 +215,38 @@ def test_a_key_that_a_server_repeats_is_in_no_log(server: ModelServer, caplog: p
     assert KEY not in repr(access(server))
 
 
-async def uncounted(_: Spent) -> None:
-    """Counts nothing."""
+def tried(script: Script) -> tuple[ModelTrial, list[tuple[int, int]]]:
+    """The trial of such a server, and the tokens of each ask that it counts."""
+    counted: list[Spent] = []
+
+    async def count(spent: Spent) -> None:
+        counted.append(spent)
+
+    with ModelServer(script) as server:
+        found = asyncio.run(of_model(access(server), HERE, count))
+    assert all(one.asks == 1 for one in counted)
+    return found, [(one.input_tokens, one.output_tokens) for one in counted]
 
 
-def test_a_trial_counts_each_ask_that_was_answered_or_failed() -> None:
-    for script, usages in [
-        (Script(), [(10, 5)] * 3),
-        (Script(schemas=False), [(10, 5), (0, 0), (10, 5)]),
-        (Script(api_key="another"), [(0, 0)]),
-    ]:
-        counted: list[Spent] = []
-
-        async def count(spent: Spent, counted: list[Spent] = counted) -> None:
-            counted.append(spent)
-
-        with ModelServer(script) as server:
-            asyncio.run(of_model(access(server), HERE, count))
-        assert [(one.input_tokens, one.output_tokens) for one in counted] == usages
-        assert all(one.asks == 1 for one in counted)
-
-
-def test_a_trial_tells_what_a_server_can_do() -> None:
-    for script, able in [
-        (Script(), (True, True)),
-        (Script(schemas=False, logprobs=False), (False, False)),
-        (Script(reply="yes", logprobs=False), (True, False)),
-    ]:
-        with ModelServer(script) as server:
-            found = asyncio.run(of_model(access(server), HERE, uncounted))
-            assert found.passed, found
-            assert (found.structured_output, found.logprobs) == able
+@pytest.mark.parametrize(
+    ("script", "usages", "able"),
+    [
+        (Script(), [(10, 5)] * 3, (True, True)),
+        (Script(schemas=False, logprobs=False), [(10, 5), (0, 0), (10, 5)], (False, False)),
+        (Script(reply="yes", logprobs=False), [(10, 5)] * 3, (True, False)),
+    ],
+)
+def test_a_trial_tells_what_a_server_can_do_and_counts_each_ask(
+    script: Script, usages: list[tuple[int, int]], able: tuple[bool, bool]
+) -> None:
+    found, counted = tried(script)
+    assert found.passed, found
+    assert (found.structured_output, found.logprobs) == able
+    assert counted == usages
 
 
 def test_a_reply_that_repeats_the_key_is_not_shown_whole() -> None:
-    with ModelServer(Script(behave="say-key")) as server:
-        found = asyncio.run(of_model(access(server), HERE, uncounted))
+    found, _ = tried(Script(behave="say-key"))
     assert (found.passed, found.reply, found.structured_output) == (True, "Bearer [API key]", False)
 
 
@@ -291,11 +283,10 @@ def test_secrets_are_found_at_once_in_any_answer(secrets: tuple[str, ...], body:
 
 
 def test_a_trial_that_failed_says_why() -> None:
-    with ModelServer(Script(api_key="another")) as server:
-        found = asyncio.run(of_model(access(server), HERE, uncounted))
+    found, counted = tried(Script(api_key="another"))
     assert not found.passed
+    assert counted == [(0, 0)]
     assert found.error is not None and found.error.kind == "refused"
     assert "check the API key" in found.error.message
-    with ModelServer(Script(behave="prose")) as server:
-        found = asyncio.run(of_model(access(server), HERE, uncounted))
+    found, _ = tried(Script(behave="prose"))
     assert (found.passed, found.structured_output) == (True, False)
