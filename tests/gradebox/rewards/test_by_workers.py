@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -112,18 +110,13 @@ def test_no_thread_is_no_batch(grader: GraderHandle) -> None:
 
 
 def test_a_batch_that_somebody_cancels_is_no_reward(client: Client, slow: GraderHandle) -> None:
-    with cancelling(client, slow), pytest.raises(BatchFailed, match="cancelled"):
-        slow.as_trl_reward(by_workers=True)(prompts=["?"] * 20, completions=["x"] * 20)
-
-
-@contextmanager
-def cancelling(client: Client, grader: GraderHandle) -> Iterator[None]:
     def cancel() -> None:
-        eventually(lambda: [one.cancel() for one in client.batches.list(grader=grader.key) if one.state == "running"])
+        eventually(lambda: [one.cancel() for one in client.batches.list(grader=slow.key) if one.state == "running"])
 
     thread = threading.Thread(target=cancel)
     thread.start()
-    yield
+    with pytest.raises(BatchFailed, match="cancelled"):
+        slow.as_trl_reward(by_workers=True)(prompts=["?"] * 20, completions=["x"] * 20)
     thread.join()
 
 

@@ -112,12 +112,6 @@ def test_an_error_of_a_part_hides_that_another_does_not_apply() -> None:
     assert whole.spent == Spent(2, 1, 10, 1, 0.5)
 
 
-def test_it_is_that_of_a_batch(client: Client, grader: GraderHandle, short: GraderHandle, reward: Reward) -> None:
-    said = threads("4", "5", "bad", "four")
-    rewards = client.batches.create({grader.key: 0.75, short.key: 0.25}, said).rewards()
-    assert [outcome.score for outcome in reward.score(said)] == rewards == [1.0, 0.25, None, 0.0]
-
-
 def test_trl_gets_one_number_and_metrics_by_grader(grader: GraderHandle, short: GraderHandle, reward: Reward) -> None:
     metrics: dict[str, float] = {}
     ask = reward.as_trl_reward(missing="none")

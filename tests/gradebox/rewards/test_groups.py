@@ -116,18 +116,13 @@ def _verl(reward: Any, completions: list[str], infos: list[dict[str, Any]]) -> l
     return scores
 
 
-def test_verl_tells_generations_by_their_uid_wherever_they_stand(shortest: GraderHandle) -> None:
-    reward = shortest.as_verl_compute_score(batched=True)
-    order = [0, 3, 1, 4, 2, 5]
-    infos = [{"uid": "ab"[place // 3], "index": 1, "num_turns": place} for place in order]
-    assert _verl(reward, [COMPLETIONS[place] for place in order], infos) == [REWARDS[place] for place in order]
-
-
-def test_verl_tells_generations_by_their_index_wherever_they_stand(shortest: GraderHandle) -> None:
+def test_verl_tells_generations_by_their_uid_or_index_wherever_they_stand(shortest: GraderHandle) -> None:
     """With `balance_batch`, verl changes the order of samples before it scores them."""
     reward = shortest.as_verl_compute_score(batched=True)
-    for order in (range(6), [0, 3, 1, 4, 2, 5]):
-        infos = [{"index": place // 3, "num_turns": place, "rollout_reward_scores": {}} for place in order]
+    for order, own in ((range(6), False), ([0, 3, 1, 4, 2, 5], True), ([0, 3, 1, 4, 2, 5], False)):
+        infos: list[dict[str, Any]] = [{"index": place // 3, "num_turns": place} for place in order]
+        if own:
+            infos = [info | {"uid": "ab"[info["index"]], "index": 1} for info in infos]
         assert _verl(reward, [COMPLETIONS[place] for place in order], infos) == [REWARDS[place] for place in order]
     with pytest.raises(ScoreMissing, match="it says nothing"):
         _verl(reward, ["", *COMPLETIONS[1:]], infos)

@@ -129,11 +129,6 @@ def test_conversations(grader: GraderHandle) -> None:
     assert calculate_rewards(grader.as_trl_reward(), [{"prompt": prompt, "answer": "4"}] * 3, completions) == [1, 1, 0]
 
 
-def test_more_than_one_request_holds(grader: GraderHandle) -> None:
-    inputs = [{"prompt": "?", "answer": str(n % 3)} for n in range(1_500)]
-    assert sum(calculate_rewards(grader.as_trl_reward(), inputs, ["0"] * 1_500)) == 500
-
-
 def ask(reward: Any, *said: str, **more: Any) -> Any:
     return reward(prompts=["?"] * len(said), completions=list(said), answer=["4"] * len(said), **more)
 

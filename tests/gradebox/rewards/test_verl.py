@@ -102,13 +102,6 @@ def test_a_named_column_that_a_sample_lacks_is_an_error(grader: GraderHandle, ba
     assert compute_score(*([part] for part in samples[0]))[0] == 1.0 if batched else compute_score(*samples[0]) == 1.0
 
 
-def test_an_update_changes_no_reward(client: Client, grader: GraderHandle) -> None:
-    compute_score = grader.as_verl_compute_score()
-    client.graders.update(grader.key, fn="async def grade(thread):\n    return 0.5\n")
-    assert compute_score("gsm8k", "4", "4", {"answer": "4"}) == 1.0
-    assert client.graders.get(grader.key).as_verl_compute_score()("gsm8k", "4", "4", {}) == 0.5
-
-
 @pytest.mark.parametrize("batched", [False, True])
 def test_a_reward_can_be_pickled(grader: GraderHandle, batched: bool) -> None:
     compute_score = pickle.loads(pickle.dumps(grader.as_verl_compute_score(batched=batched)))
