@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from gradebox import Score, StringThread
 from gradebox.checks import Checks, contains, equals, max_tokens, max_words, run_all, satisfies
 from gradebox.score import DETAILS_BYTES
+from tests.processes import printed
 
 THREAD = StringThread([("user", "q"), ("assistant", "it is 4")])
 
@@ -148,9 +147,5 @@ def test_what_is_no_check_is_named(checks: Any, message: str) -> None:
 
 def test_it_is_cheap_to_import() -> None:
     """Imports no modules of the standard library that would slow down a cold sandbox."""
-    program = (
-        "import sys, gradebox; before = set(sys.modules); import gradebox.checks;"
-        "print(*sorted(name for name in set(sys.modules) - before if not name.startswith('gradebox')))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert {"json", "re", "inspect", "typing_extensions"}.isdisjoint(done.stdout.split())
+    loaded = "import gradebox; before = set(sys.modules); import gradebox.checks; print(*set(sys.modules) - before)"
+    assert {"json", "re", "inspect", "typing_extensions"}.isdisjoint(printed(loaded).split())

@@ -1,12 +1,10 @@
 """Tests that the predefined criteria have the scores of unitxt and the right direction."""
 
-import subprocess
-import sys
-
 import pytest
 
 from gradebox.judges import criteria
 from gradebox.judges.criterion import read
+from tests.processes import printed
 
 BAD = {"harmfulness", "insensitivity", "toxicity", "manipulative_email", "context_context_relevance"}
 GOOD_MESSAGES = {"assistant_message_compliance"}
@@ -56,6 +54,5 @@ def test_helpers_make_criteria_of_a_text() -> None:
 
 
 def test_they_are_cheap_to_import() -> None:
-    code = "import sys, gradebox.judges.criteria as c; print({'dotpromptz_handlebars', 'asyncio'} & set(sys.modules))"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout == "set()\n"
+    loaded = "import gradebox.judges.criteria; print({'dotpromptz_handlebars', 'asyncio'} & set(sys.modules))"
+    assert printed(loaded) == "set()\n"
