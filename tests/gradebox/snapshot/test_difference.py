@@ -12,7 +12,6 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from textwrap import dedent
 from unittest import mock
 from xml.etree import ElementTree
 
@@ -69,9 +68,6 @@ _FILLED = {
     "by a function that sets a global": (
         "import re\nPATTERN = None\ndef set_up():\n  global PATTERN\n  PATTERN = re.compile('4')\nset_up()\n"
         "async def g(thread): return 1.0 if PATTERN and PATTERN.search(thread.completion()) else 0.5"
-    ),
-    "by a function that sets attributes": (
-        "class Limits: top = 3\ndef set_up(): Limits.top = 5\nset_up()\nasync def g(thread): return Limits.top"
     ),
     "by a setting of a module": (
         "import decimal\nfrom decimal import Decimal\ncontext = decimal.getcontext()\ncontext.prec = 3\n"
@@ -541,6 +537,12 @@ _EQUAL = {
     "two names of one container": (
         "def load(): return [1, 2]\nALL = load()\nNOW = ALL\nasync def g(thread):\n  ALL.append(3)\n  return len(NOW)"
     ),
+    "the name of the grader, which code reads": (
+        "import functools\nWEIGHTS = {'g': 0.5}\ndef weighted(fn):\n  @functools.wraps(fn)\n"
+        "  async def scored(thread): return WEIGHTS.get(fn.__name__, 1) * await fn(thread)\n  return scored\n"
+        "def _named(value): return value\n"
+        "@weighted\nasync def g(thread): return len(thread.completion()) * _named(g.__name__ == 'g')"
+    ),
     "the folder of temporary files": (
         "import tempfile\nfrom pathlib import Path\nWORK = Path(tempfile.gettempdir()) / 'work'\n"
         "async def g(thread): return len(WORK.name)"
@@ -553,21 +555,20 @@ def test_equal_values_are_no_difference(tmp_path: Path, what: str) -> None:
     same(tmp_path, load(tmp_path, _EQUAL[what]).g)
 
 
-def test_models_of_pydantic_are_no_difference(tmp_path: Path) -> None:
-    text = (
-        "from pydantic import BaseModel\nclass Sub(BaseModel): a: int = 1\nclass Item(BaseModel): sub: Sub = Sub()\n"
-        "async def g(thread): return Item.model_validate_json(thread.completion()).sub.a"
-    )
-    quiet(load(tmp_path, text).g, allowed=imports.of_packages("pydantic"))
-
-
-def test_a_model_of_pydantic_that_a_trial_changed_is_no_difference(tmp_path: Path) -> None:
-    text = (
-        "from pydantic import BaseModel\nclass Item(BaseModel): a: int = 1\ndef parse():\n  item = Item()\n"
-        "  item.a = 2\n  return item\nasync def g(thread): return parse().a"
-    )
-    module = load(tmp_path, text)
-    module.parse()
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class Sub(BaseModel): a: int = 1\nclass Item(BaseModel): sub: Sub = Sub()\n"
+        "async def g(thread): return Item.model_validate_json(thread.completion()).sub.a",
+        "class Item(BaseModel): a: int = 1\ndef parse():\n  item = Item()\n  item.a = 2\n  return item\n"
+        "async def g(thread): return parse().a",
+    ],
+    ids=["new", "changed by a trial"],
+)
+def test_models_of_pydantic_are_no_difference(tmp_path: Path, text: str) -> None:
+    module = load(tmp_path, f"from pydantic import BaseModel\n{text}")
+    if "parse" in text:
+        module.parse()
     quiet(module.g, allowed=imports.of_packages("pydantic"))
 
 
@@ -589,20 +590,6 @@ def test_a_reference_with_a_long_number_is_compared(tmp_path: Path) -> None:
     module.CASE.table["ref"] = "doc:987654321"
     with pytest.warns(GraderWarning, match="g may score differently once it is uploaded"):
         extract(module.g)
-
-
-def test_what_trials_of_a_helper_left_in_a_cache_is_not_uploaded(tmp_path: Path) -> None:
-    text = dedent("""
-        import re
-        KNOWN = {}
-        def pattern(word):
-            if word not in KNOWN:
-                KNOWN[word] = re.compile(word)
-            return KNOWN[word]
-        tried = [pattern(word) for word in ("a", "b")]
-        async def g(thread): return float(bool(pattern("4").search(thread.completion())))
-        """)
-    assert "tried" not in same(tmp_path, load(tmp_path, text).g)
 
 
 _OBJECTS = {
@@ -678,23 +665,32 @@ def test_what_gives_a_very_large_array_is_not_read() -> None:
     assert "?" not in found.texts.values()
 
 
-def test_statements_that_only_try_the_grader_are_not_uploaded(tmp_path: Path) -> None:
-    text = dedent("""
-        import asyncio
-        class Rule:
-            def __init__(self): self.words = []
-            def load(self, word): self.words.append(word)
-        RULE = Rule()
-        def set_up(): RULE.load("4")
-        set_up()
-        class Thread:
-            def completion(self): return "4"
-        async def g(thread): return float(any(word in thread.completion() for word in RULE.words))
-        tried = asyncio.run(g(Thread()))
-        """)
-    copied = same(tmp_path, load(tmp_path, text).g)
-    assert "set_up()" in copied
+_NOT_UPLOADED = {
+    "trials of a helper": (
+        "import re\nKNOWN = {}\ndef pattern(word):\n  if word not in KNOWN: KNOWN[word] = re.compile(word)\n"
+        "  return KNOWN[word]\ntried = [pattern(word) for word in ('a', 'b')]\n"
+        "async def g(thread): return float(bool(pattern('4').search(thread.completion())))"
+    ),
+    "trials of the grader": (
+        "import asyncio\nclass Rule:\n  def __init__(self): self.words = []\n"
+        "  def load(self, word): self.words.append(word)\nRULE = Rule()\ndef set_up(): RULE.load('4')\nset_up()\n"
+        "class Thread:\n  def completion(self): return '4'\n"
+        "async def g(thread): return float(any(word in thread.completion() for word in RULE.words))\n"
+        "tried = asyncio.run(g(Thread()))"
+    ),
+    "a function that computes for long, for its setting": (
+        "import warnings\ndef tried():\n  warnings.simplefilter('ignore')\n  for step in range(3): step *= 2\ntried()\n"
+        "async def g(thread): return 1"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", _NOT_UPLOADED)
+def test_statements_that_change_no_score_are_not_uploaded(tmp_path: Path, what: str) -> None:
+    with warnings.catch_warnings():
+        copied = same(tmp_path, load(tmp_path, _NOT_UPLOADED[what]).g)
     assert "tried" not in copied
+    assert ("set_up()" in copied) == ("set_up()" in _NOT_UPLOADED[what])
 
 
 def test_a_copy_that_does_not_run_here_is_left_to_the_checks(tmp_path: Path) -> None:
@@ -849,15 +845,6 @@ def test_settings_are_uploaded(tmp_path: Path, what: str) -> None:
     decimal.setcontext(decimal.Context())
 
 
-def test_a_function_that_computes_for_long_is_not_uploaded_for_a_setting(tmp_path: Path) -> None:
-    text = (
-        "import warnings\ndef train():\n  warnings.simplefilter('ignore')\n  for step in range(3): step *= 2\ntrain()\n"
-        "async def g(thread): return 1"
-    )
-    with warnings.catch_warnings():
-        assert "train" not in same(tmp_path, load(tmp_path, text).g)
-
-
 def test_settings_of_packages_are_uploaded(tmp_path: Path) -> None:
     text = (
         "import numpy as np\nold = np.seterr(all='raise')\nnp.set_printoptions(precision=2)\nnp.random.answer = 42\n"
@@ -904,13 +891,3 @@ def test_an_attribute_of_the_same_name_hides_no_difference(tmp_path: Path, how: 
     text = "class Limits: most = 2\ndef main():\n  print()\n  Limits.most = 5\nmain()\n" + _SAME_ATTRIBUTE[how]
     with pytest.warns(GraderWarning, match="Limits.most is 5 here, and 2"):
         extract(load(tmp_path, text).g)
-
-
-def test_code_that_reads_the_name_of_the_grader_finds_it(tmp_path: Path) -> None:
-    text = (
-        "import functools\nWEIGHTS = {'length': 0.5}\ndef weighted(fn):\n  @functools.wraps(fn)\n"
-        "  async def scored(thread): return WEIGHTS.get(fn.__name__, 1) * await fn(thread)\n  return scored\n"
-        "def _named(value): return value\n"
-        "@weighted\nasync def length(thread): return len(thread.completion()) * _named(length.__name__ == 'length')"
-    )
-    same(tmp_path, load(tmp_path, text).length)
