@@ -19,7 +19,6 @@ from gradebox.errors import ApiError, Conflict, GradeboxError, NotAllowed, NotFo
 from gradebox.judges.feedback import MOST_TEXTS
 from gradebox.outcome import Outcome
 from tests.gradebox.conftest import ROOT, Service
-from tests.waiting import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -313,31 +312,6 @@ def test_the_client_that_awaits_does_the_same(client: Client, service: Service) 
             return reasons, found.proposal, await batch.feedback("m", success=lambda scores: True)
 
     assert asyncio.run(asked()) == ([SAID, SAID], SAID, None)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_a_server_that_fails_in_the_middle_is_asked_again(client: Client, server: ModelServer) -> None:
-    batch = scored(client, "polite", threads(7, 2))
-    client.models.create("narrow", base_url=server.base_url, model="n", max_concurrency=1, timeout_s=2)
-    server.script = replace(server.script, latency_s=0.2)
-    before = len(server.bodies)
-    feedback = batch.feedback("narrow")
-    assert feedback is not None
-    eventually(lambda: len(server.bodies) > before + 1, 20)
-    server.script = replace(server.script, behave="status", status=500)
-    feedback.wait(progress=False, timeout=300)
-    outcomes = list(feedback.outcomes())
-    failed = [one.id for one in outcomes if one.error is not None]
-    assert 0 < len(failed) < 5
-    assert all(one.error.kind == "model" and one.error.retryable for one in outcomes if one.error is not None)
-    server.script = replace(server.script, behave="answer")
-    assert feedback.retry().state == "running"
-    retried = given(feedback)
-    assert [(one.id, one.score, one.reason) for one in retried] == [(f"t{n}", 0.0, SAID) for n in range(2, 7)]
-    assert [one for one in retried if one.id not in failed] == [one for one in outcomes if one.error is None]
-    of = feedback.refresh().feedback_of
-    assert of is not None and of.batch == batch.id
 
 
 def test_a_budget_ends_it(client: Client, server: ModelServer) -> None:
