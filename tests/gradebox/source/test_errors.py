@@ -3,7 +3,6 @@
 import functools
 import inspect
 import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,10 +114,6 @@ REFUSED = {
         "import json, pytest as np\nasync def g(t): return np.mark and json.loads('1')",
         "g needs `import pytest as np` .*line 1.*the package pytest is not there in the sandbox",
     ),
-    "third party in a helper": (
-        "def h():\n    import httpx\n    return httpx\nasync def g(t): return h()",
-        "h needs `import httpx` .*line 2.*the package httpx is not there",
-    ),
     "a submodule": ("import httpx._api\nasync def g(t): return httpx._api", "package httpx is not there"),
     "too much of gradebox": (
         "from gradebox import errors\nasync def g(t): return errors.SourceError",
@@ -229,15 +224,6 @@ def test_imports_with_a_fallback_and_unused_ones_are_no_error(tmp_path: Path) ->
         "async def g(t) -> 'pytest.Mark': return h() + len(re.findall('a', t.completion()))\n",
     )
     assert "pytest\n" not in same(tmp_path, module.g, "aa")
-
-
-def test_a_constant_of_another_module_is_uploaded_as_its_value(tmp_path: Path) -> None:
-    load(tmp_path, "THRESHOLD = 0.75\n", "my_own_config")
-    try:
-        module = load(tmp_path, "from my_own_config import THRESHOLD\nasync def g(t): return THRESHOLD\n")
-        assert same(tmp_path, module.g).startswith("THRESHOLD = 0.75\n")
-    finally:
-        del sys.modules["my_own_config"]
 
 
 _ONE = "async def g(t): return 1\n"

@@ -223,9 +223,7 @@ def test_tables_filled_after_their_definition_come_filled(tmp_path: Path) -> Non
         tmp_path,
         """
 import re
-from decimal import Decimal, getcontext
 from functools import singledispatch
-getcontext().prec = 5
 SQUARES = {}
 for i in range(5):
     SQUARES[i] = i * i
@@ -236,19 +234,9 @@ BOTH, MIXED = [], []
 for word in ("a", "b"):
     BOTH.append(word)
     MIXED.append(re.compile(word))
-RULES = {}
-def rule(fn):
-    RULES[fn.__name__] = fn
-    return fn
-@rule
-def has_a(text): return "a" in text
-@rule
-def has_b(text): return "b" in text
 def helper(): return helper.bonus
 helper.bonus = 0.5
-FILLED, ALIASED = {}, []
-def fill(table): table["a"] = re.compile("a")
-fill(FILLED)
+ALIASED = []
 other = ALIASED
 other.append(re.compile("a"))
 class Base:
@@ -273,10 +261,8 @@ def _(x: int): return 3
 async def g(thread):
     text = thread.completion()
     score = sum(SQUARES.values()) + sum(bool(p.search(text)) for p in PATTERNS.values()) + helper()
-    score += sum(f(text) for f in RULES.values()) + len(BOTH) * 10 + len(MIXED) * 100 + kind("") + kind(3)
-    score += len(FILLED) * 1000 + len(ALIASED) * 10000 + len(Base.known) * 100000
-    score += sum(f(text) for f in REGISTRY.rules.values()) + Child.bonus
-    return float(Decimal(score) / 7)
+    score += len(BOTH) * 10 + len(MIXED) * 100 + kind("") + kind(3) + len(ALIASED) * 1000 + len(Base.known) * 10000
+    return score + sum(f(text) for f in REGISTRY.rules.values()) + Child.bonus
 """,
     )
     same(tmp_path, module.g, "a1", "b", "")
@@ -290,8 +276,6 @@ async def g(thread):
         "from xml.etree.ElementTree import Element, SubElement\nX = Element('a')\nSubElement(X, 'b').text = '4'\n"
         "async def grade(thread): return float(X.findtext('b') == '4')",
         "import sqlite3\nX = sqlite3.connect(':memory:')\ncursor = X.cursor()\ncursor.execute('create table t(a)')\n"
-        "async def grade(thread): return float(X.execute('select count(*) + 1 from t').fetchone()[0])",
-        "import sqlite3\nX = sqlite3.connect(':memory:')\nrows = X.execute('create table t(a)')\n"
         "async def grade(thread): return float(X.execute('select count(*) + 1 from t').fetchone()[0])",
         "import configparser\nX = configparser.ConfigParser()\nX.read_string('[a]')\nsection = X['a']\n"
         "section['b'] = '1'\nasync def grade(thread): return float(X['a'].get('b', '0'))",

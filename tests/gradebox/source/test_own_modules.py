@@ -13,16 +13,17 @@ from gradebox.source import extract
 from gradebox.thread import StringThread
 from tests.gradebox.source.extracted import same
 
-Project = Callable[[dict[str, str]], ModuleType]
+Project = Callable[..., ModuleType]
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
-    """Writes files and imports the one that has the grader, `my_grader` or `my_rewards.main`."""
+    """Writes modules, and files by path. Imports that of the grader: `my_grader` or `my_rewards.main`."""
     folder = tmp_path / "project"
     monkeypatch.syspath_prepend(str(folder))
 
-    def write(files: dict[str, str]) -> ModuleType:
+    def write(paths: dict[str, str] | None = None, **modules: str) -> ModuleType:
+        files = {**(paths or {}), **{f"{name}.py": text for name, text in modules.items()}}
         for name, text in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,6 +39,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
 
 
 GRADE = "async def g(thread):\n    return {}\n"
+COUNT = "def count(text):\n    return len(text)\n"
+CONFIGURE = (
+    "class Options:\n    pass\nOPTIONS = Options()\ndef configure(limit):\n    OPTIONS.limit = limit\n"
+    "def cut(text):\n    return text[:OPTIONS.limit]\n"
+)
 # Each: the files, of which my_grader.py or my_rewards/main.py has the grader `g`.
 UPLOADED = {
     "a function": {
@@ -49,21 +55,17 @@ UPLOADED = {
         "my_grader.py": "import my_text\n" + GRADE.format("my_text.count(thread.completion())"),
     },
     "by another name": {
-        "my_text.py": "def count(text):\n    return len(text)\n",
+        "my_text.py": COUNT,
         "my_grader.py": "import my_text as t\nfrom my_text import count as c\n"
         + GRADE.format("t.count(thread.completion()) + c('abc')"),
     },
     "imported in the grader": {
-        "my_text.py": "def count(text):\n    return len(text)\n",
+        "my_text.py": COUNT,
         "my_grader.py": "async def g(thread):\n    from my_text import count\n    return count(thread.completion())\n",
     },
     "a star": {
         "my_text.py": "__all__ = ['count']\nimport numpy\ndef count(text):\n    return len(text)\n",
         "my_grader.py": "from my_text import *\n" + GRADE.format("count(thread.completion())"),
-    },
-    "of a module that imports what a sandbox lacks": {
-        "my_text.py": "import httpx\ndef count(text):\n    return len(text)\ndef ask(): return httpx.get('x')\n",
-        "my_grader.py": "from my_text import count\n" + GRADE.format("count(thread.completion())"),
     },
     "of a module in a package": {
         "my_rewards/__init__.py": "import httpx\nfrom .text import count\n",
@@ -73,28 +75,28 @@ UPLOADED = {
     },
     "of a package": {
         "my_rewards/__init__.py": "import httpx\nfrom .text import count\n",
-        "my_rewards/text.py": "def count(text):\n    return len(text)\n",
+        "my_rewards/text.py": COUNT,
         "my_grader.py": "from my_rewards import count\n" + GRADE.format("count(thread.completion())"),
     },
     "a module from a package": {
         "my_rewards/__init__.py": "",
-        "my_rewards/text.py": "def count(text):\n    return len(text)\n",
+        "my_rewards/text.py": COUNT,
         "my_grader.py": "from my_rewards import text\n" + GRADE.format("text.count(thread.completion())"),
     },
     "by the full name": {
         "my_rewards/__init__.py": "",
         "my_rewards/a/__init__.py": "",
-        "my_rewards/a/text.py": "def count(text):\n    return len(text)\n",
+        "my_rewards/a/text.py": COUNT,
         "my_grader.py": "import my_rewards.a.text\n" + GRADE.format("my_rewards.a.text.count(thread.completion())"),
     },
     "a submodule that another module imported": {
         "my_rewards/__init__.py": "",
-        "my_rewards/text.py": "def count(text):\n    return len(text)\n",
+        "my_rewards/text.py": COUNT,
         "my_other.py": "import my_rewards.text\n",
         "my_grader.py": "import my_other, my_rewards\n" + GRADE.format("my_rewards.text.count(thread.completion())"),
     },
     "a folder without __init__": {
-        "my_rewards/text.py": "def count(text):\n    return len(text)\n",
+        "my_rewards/text.py": COUNT,
         "my_grader.py": "from my_rewards.text import count\n" + GRADE.format("count(thread.completion())"),
     },
     "relative imports": {
@@ -203,14 +205,14 @@ UPLOADED = {
     "a package that imports when it is asked": {
         "my_rewards/__init__.py": "import importlib\ndef __getattr__(name):\n    if name == 'count':\n"
         "        return importlib.import_module('.text', __name__).count\n    raise ImportError(name)\n",
-        "my_rewards/text.py": "def count(text):\n    return len(text)\n",
+        "my_rewards/text.py": COUNT,
         "my_grader.py": "import my_rewards\nfrom my_rewards import count\nasync def g(thread):\n    try:\n"
         "        my_rewards.other\n    except ImportError:\n"
         "        return my_rewards.count('abc') + count(thread.completion())\n",
     },
     "a package that imports a missing package when it is asked": {
         "my_rewards/__init__.py": "def __getattr__(name):\n    import httpx\n    return getattr(httpx, name)\n",
-        "my_rewards/text.py": "def count(text):\n    return len(text)\n",
+        "my_rewards/text.py": COUNT,
         "my_grader.py": "from my_rewards.text import count\n" + GRADE.format("count(thread.completion())"),
     },
     "a module with features that Python always has": {
@@ -243,7 +245,7 @@ UPLOADED = {
         + GRADE.format("text.count(thread.completion())"),
     },
     "imported by a call in the grader": {
-        "my_text.py": "def count(text):\n    return len(text)\n",
+        "my_text.py": COUNT,
         "my_grader.py": "from importlib import import_module\nasync def g(thread):\n    try:\n"
         "        return import_module('my_text').count(thread.completion())\n    except ImportError: return 7\n",
     },
@@ -251,15 +253,8 @@ UPLOADED = {
         "my_ids.py": "N = 0\ndef count():\n    global N\n    N += 1\n    return N\nFIRST = count()\n",
         "my_grader.py": "from my_ids import count\nIDS = [count(), count()]\n" + GRADE.format("count() + len(IDS)"),
     },
-    "what a call set up": {
-        "my_text.py": "LIMIT = 1\nclass Options:\n    pass\nOPTIONS = Options()\n"
-        "def configure(limit):\n    OPTIONS.limit = limit\ndef cut(text):\n    return text[:OPTIONS.limit]\n",
-        "my_grader.py": "import my_text\nmy_text.configure(limit=3)\n"
-        + GRADE.format("len(my_text.cut(thread.completion()))"),
-    },
     "what a call of an imported function set up": {
-        "my_text.py": "class Options:\n    pass\nOPTIONS = Options()\n"
-        "def configure(limit):\n    OPTIONS.limit = limit\ndef cut(text):\n    return text[:OPTIONS.limit]\n",
+        "my_text.py": CONFIGURE,
         "my_grader.py": "from my_text import configure, cut\nconfigure(limit=3)\n"
         + GRADE.format("len(cut(thread.completion()))"),
     },
@@ -280,8 +275,7 @@ UPLOADED = {
         + GRADE.format("score(thread.completion()) + score(3)"),
     },
     "what a call set up, beside a value with attributes of any name": {
-        "my_text.py": "class Options:\n    pass\nOPTIONS = Options()\n"
-        "def configure(limit):\n    OPTIONS.limit = limit\ndef cut(text):\n    return text[:OPTIONS.limit]\n",
+        "my_text.py": CONFIGURE,
         "my_grader.py": "import my_text\nclass Strict:\n    def __bool__(self):\n        raise ValueError\n"
         "class Any:\n    def __getattr__(self, name):\n        return Same()\nclass Same:\n"
         "    def __eq__(self, other):\n        return Strict()\nANY = Any()\nmy_text.configure(limit=3)\n"
@@ -302,7 +296,7 @@ UPLOADED = {
         "my_grader.py": "import my_text\n" + GRADE.format("my_text.both()"),
     },
     "an import for where a package is missing": {
-        "my_fast.py": "def count(text):\n    return len(text)\n",
+        "my_fast.py": COUNT,
         "my_grader.py": "try:\n    from my_fast import count\nexcept ImportError:\n    count = None\n"
         + GRADE.format("count(thread.completion()) if count else -1"),
     },
@@ -437,10 +431,8 @@ def test_a_module_that_changed_on_disk_is_refused(project: Project, tmp_path: Pa
 
 def test_a_value_that_differs_is_told_with_its_module(project: Project) -> None:
     module = project(
-        {
-            "my_text.py": "class Options:\n    limit = 1\nOPTIONS = Options()\n",
-            "my_grader.py": "import my_text\n" + GRADE.format("my_text.OPTIONS.limit"),
-        }
+        my_text="class Options:\n    limit = 1\nOPTIONS = Options()\n",
+        my_grader="import my_text\n" + GRADE.format("my_text.OPTIONS.limit"),
     )
     sys.modules["my_text"].OPTIONS.limit = 7
     with pytest.warns(GraderWarning, match=r"my_text:OPTIONS.limit is 7 here, and not set in the uploaded copy"):
@@ -451,12 +443,10 @@ def test_a_value_that_differs_is_told_with_its_module(project: Project) -> None:
 def test_the_author_is_told_what_advanced_a_counter_of_a_module(project: Project, where: str) -> None:
     uses = "import my_ids\nprint(my_ids.count())\n"
     module = project(
-        {
-            "my_ids.py": "N = 0\ndef count():\n    global N\n    N += 1\n    return N\n",
-            "my_other.py": uses if where == "my_other" else "",
-            "my_grader.py": f"import my_other\n{uses if where == 'my_grader' else ''}from my_ids import count\n"
-            + GRADE.format("count()"),
-        }
+        my_ids="N = 0\ndef count():\n    global N\n    N += 1\n    return N\n",
+        my_other=uses if where == "my_other" else "",
+        my_grader=f"import my_other\n{uses if where == 'my_grader' else ''}from my_ids import count\n"
+        + GRADE.format("count()"),
     )
     with pytest.warns(GraderWarning, match=f"my_ids:N is 1 here, and 0 in the uploaded copy, perhaps by {where}.py"):
         extract(module.g)
@@ -476,13 +466,10 @@ def test_the_package_that_has_the_grader_holds_its_other_modules(project: Projec
 
 def test_the_copy_is_compared_without_modules_that_are_not_uploaded(project: Project) -> None:
     module = project(
-        {
-            "my_fast.py": "import httpx\ndef count(text):\n    return 2 * len(text)\ndef get(): return httpx\n"
-            "count.by = httpx\n",
-            "my_slow.py": "def count(text):\n    return len(text)\n",
-            "my_grader.py": "try:\n    from my_fast import count\nexcept ImportError:\n    from my_slow import count\n"
-            + GRADE.format("count(thread.completion())"),
-        }
+        my_fast="import httpx\ndef count(text):\n    return 2 * len(text)\ndef get(): return httpx\ncount.by = httpx\n",
+        my_slow=COUNT,
+        my_grader="try:\n    from my_fast import count\nexcept ImportError:\n    from my_slow import count\n"
+        + GRADE.format("count(thread.completion())"),
     )
     with pytest.warns(GraderWarning, match=r"count is function my_fast.count here, and function my_slow.count in the"):
         extract(module.g)
@@ -490,14 +477,12 @@ def test_the_copy_is_compared_without_modules_that_are_not_uploaded(project: Pro
 
 def test_a_module_in_a_branch_that_did_not_run_is_not_imported(project: Project, tmp_path: Path) -> None:
     module = project(
-        {
-            "my_training.py": "raise SystemError\n",
-            "my_text.py": "TRAINS = False\nif TRAINS:\n    from my_training import count\nelse:\n"
-            "    def count(text):\n        return len(text)\n",
-            "my_grader.py": "import typing as t\nif t.TYPE_CHECKING:\n    import my_training\n"
-            "from my_text import count\nasync def g(thread: 'my_training.Thread'):\n"
-            "    return count(thread.completion())\n",
-        }
+        my_training="raise SystemError\n",
+        my_text="TRAINS = False\nif TRAINS:\n    from my_training import count\nelse:\n"
+        "    def count(text):\n        return len(text)\n",
+        my_grader="import typing as t\nif t.TYPE_CHECKING:\n    import my_training\n"
+        "from my_text import count\nasync def g(thread: 'my_training.Thread'):\n"
+        "    return count(thread.completion())\n",
     )
     assert "raise" not in same(tmp_path, module.g)
     assert "my_training" not in sys.modules
@@ -505,12 +490,10 @@ def test_a_module_in_a_branch_that_did_not_run_is_not_imported(project: Project,
 
 def test_what_a_grader_changes_is_told_apart_by_the_module(project: Project) -> None:
     module = project(
-        {
-            "my_memory.py": "STATE = {}\ndef note(text):\n    STATE[text] = 1\n    return len(STATE)\n",
-            "my_rules.py": "class Rule:\n    pass\nSTATE = {'a': Rule()}\ndef count():\n    return len(STATE)\n",
-            "my_grader.py": "from my_memory import note\nfrom my_rules import count\n"
-            + GRADE.format("note(thread.completion()) + count()"),
-        }
+        my_memory="STATE = {}\ndef note(text):\n    STATE[text] = 1\n    return len(STATE)\n",
+        my_rules="class Rule:\n    pass\nSTATE = {'a': Rule()}\ndef count():\n    return len(STATE)\n",
+        my_grader="from my_memory import note\nfrom my_rules import count\n"
+        + GRADE.format("note(thread.completion()) + count()"),
     )
     rules = sys.modules["my_rules"]
     rules.STATE["b"] = rules.Rule()
@@ -520,11 +503,8 @@ def test_what_a_grader_changes_is_told_apart_by_the_module(project: Project) -> 
 
 def test_a_constant_may_have_the_name_of_what_another_module_changes(project: Project, tmp_path: Path) -> None:
     module = project(
-        {
-            "my_memory.py": "STATE = {}\ndef note(text):\n    STATE[text] = 1\n    return len(text)\n",
-            "my_grader.py": "from my_memory import note\nSTATE = {}\n"
-            + GRADE.format("note(thread.completion()) + STATE['a']"),
-        }
+        my_memory="STATE = {}\ndef note(text):\n    STATE[text] = 1\n    return len(text)\n",
+        my_grader="from my_memory import note\nSTATE = {}\n" + GRADE.format("note(thread.completion()) + STATE['a']"),
     )
     vars(module)["STATE"]["a"] = 5
     assert "STATE = {'a': 5}" in same(tmp_path, module.g)
@@ -532,13 +512,10 @@ def test_a_constant_may_have_the_name_of_what_another_module_changes(project: Pr
 
 def test_what_calls_of_the_grader_changed_is_no_difference(project: Project, tmp_path: Path) -> None:
     module = project(
-        {
-            "my_memory.py": "SEEN = {}\nclass Text:\n    pass\ndef note(text):\n    SEEN[text] = Text()\n"
-            "    return len(text)\n",
-            "my_count.py": "CALLS = 0\n",
-            "my_grader.py": "import my_count\nfrom my_memory import SEEN as KEPT, note\nasync def g(thread):\n"
-            "    my_count.CALLS += 1\n    return note(thread.completion()) + min(len(KEPT), 1)\n",
-        }
+        my_memory="SEEN = {}\nclass Text:\n    pass\ndef note(text):\n    SEEN[text] = Text()\n    return len(text)\n",
+        my_count="CALLS = 0\n",
+        my_grader="import my_count\nfrom my_memory import SEEN as KEPT, note\nasync def g(thread):\n"
+        "    my_count.CALLS += 1\n    return note(thread.completion()) + min(len(KEPT), 1)\n",
     )
     with pytest.raises(StopIteration):
         module.g(StringThread([("assistant", "before")])).send(None)
@@ -547,21 +524,17 @@ def test_what_calls_of_the_grader_changed_is_no_difference(project: Project, tmp
 
 def test_a_module_for_annotations_alone_may_need_a_missing_package(project: Project, tmp_path: Path) -> None:
     module = project(
-        {
-            "my_types.py": "import httpx\nclass Thread(httpx.Client):\n    pass\n",
-            "my_grader.py": "from __future__ import annotations\nfrom my_types import Thread\n"
-            "async def g(thread: Thread) -> float:\n    return len(thread.completion())\n",
-        }
+        my_types="import httpx\nclass Thread(httpx.Client):\n    pass\n",
+        my_grader="from __future__ import annotations\nfrom my_types import Thread\n"
+        "async def g(thread: Thread) -> float:\n    return len(thread.completion())\n",
     )
     assert "httpx" not in same(tmp_path, module.g)
 
 
 def test_a_module_that_only_sets_up_others_is_uploaded(project: Project, tmp_path: Path) -> None:
     module = project(
-        {
-            "my_setup.py": "import sys, decimal\ndecimal.getcontext().prec = 5\n",
-            "my_grader.py": "import decimal\nimport my_setup\n" + GRADE.format("float(decimal.Decimal(1) / 3)"),
-        }
+        my_setup="import sys, decimal\ndecimal.getcontext().prec = 5\n",
+        my_grader="import decimal\nimport my_setup\n" + GRADE.format("float(decimal.Decimal(1) / 3)"),
     )
     try:
         assert "decimal.getcontext().prec = 5" in same(tmp_path, module.g)
@@ -571,18 +544,18 @@ def test_a_module_that_only_sets_up_others_is_uploaded(project: Project, tmp_pat
 
 def test_a_constant_is_uploaded_without_its_module(project: Project, tmp_path: Path) -> None:
     module = project(
-        {
-            "my_config.py": "import httpx\nLIMIT = 3\nNAMES = ('a', 'b')\n",
-            "my_grader.py": "from my_config import LIMIT, NAMES\n" + GRADE.format("LIMIT + len(NAMES)"),
-        }
+        my_config="import httpx\nLIMIT = 3\nNAMES = ('a', 'b')\n",
+        my_grader="from my_config import LIMIT, NAMES\n" + GRADE.format("LIMIT + len(NAMES)"),
     )
     assert same(tmp_path, module.g).startswith("LIMIT = 3\nNAMES = ('a', 'b')\n")
 
 
 def test_modules_that_have_nothing_of_a_differing_one_are_not_read(project: Project, tmp_path: Path) -> None:
-    files = UPLOADED["what a call set up"]
     module = project(
-        {**files, "my_other.py": "X = 1\n", "my_grader.py": "import my_other\n" + files["my_grader.py"]},
+        my_text="LIMIT = 1\n" + CONFIGURE,
+        my_other="X = 1\n",
+        my_grader="import my_other\nimport my_text\nmy_text.configure(limit=3)\n"
+        + GRADE.format("len(my_text.cut(thread.completion()))"),
     )
     (tmp_path / "project/my_other.py").write_text("no Python (")  # it would be refused if it was read
-    same(tmp_path, module.g)
+    same(tmp_path, module.g, "a b", "abc", "")
