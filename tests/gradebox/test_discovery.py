@@ -44,18 +44,9 @@ def test_the_url_is_what_was_given_then_the_environment_then_this_machine(monkey
     assert service_url("http://other:1") == "http://other:1"
 
 
-def test_without_a_service_there_is_no_key() -> None:
-    assert find_key(URL) is None
-
-
 def test_the_environment_names_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRADEBOX_API_KEY", "from-environment")
     assert secret(URL) == "from-environment"
-
-
-def test_the_key_lies_in_the_usual_data_folder(home: Path) -> None:
-    keep_key(home / ".local/share/gradebox", "usual")
-    assert secret(URL) == "usual"
 
 
 def test_of_two_services_each_has_its_own_key(home: Path) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +20,7 @@ from gradebox.service.console import Console
 from gradebox.service.logs import LogSettings
 from gradebox.service.tail import Tail
 from tests.gradebox.conftest import ROOT
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -38,27 +40,18 @@ class Terminal:
         )
         os.close(theirs)
         self.shown = b""
-        self._ready = threading.Event()
         self._reader = threading.Thread(target=self._read, args=(ours,))
         self._reader.start()
 
     def _read(self, ours: int) -> None:
-        while True:
-            try:
-                part = os.read(ours, 4096)
-            except OSError:  # the other end is closed
-                part = b""
-            if not part:
-                self._ready.set()
-                return
-            self.shown += part
-            if b"to stop" in self.shown:
-                self._ready.set()
+        with suppress(OSError):  # the other end is closed
+            while part := os.read(ours, 4096):
+                self.shown += part
 
     def url(self) -> str:
-        assert self._ready.wait(60)
-        while (found := re.search(rb"ready at (http://\S+)", self.shown)) is None:
-            assert self.process.poll() is None, self.shown
+        eventually(lambda: b"to stop" in self.shown or self.process.poll() is not None)
+        found = re.search(rb"ready at (http://\S+)", self.shown)
+        assert found, self.shown
         return found[1].decode()
 
     def stop(self) -> str:
