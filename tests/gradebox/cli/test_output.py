@@ -1,7 +1,6 @@
 """Tests of the output of summaries."""
 
 import os
-import subprocess
 import sys
 from contextlib import suppress
 from io import BytesIO, TextIOWrapper
@@ -15,7 +14,6 @@ from gradebox.cli import files, output, score
 from gradebox.outcome import Outcome, Spent
 from storage.statistics.outcome_tally import tally
 from storage.statistics.summary import summarise
-from tests.gradebox.conftest import ROOT
 
 
 def test_what_asks_came_to_is_a_table_where_there_were_asks(capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,18 +119,6 @@ def test_long_words_of_free_text_are_divided(
     assert max(map(len, lines)) <= 60
     assert sum(line.count("!") for line in lines) == 100
     assert [line for line in lines if "1,000" in line and "0.25" in line]
-
-
-def test_threads_from_standard_input_are_not_overwritten(tmp_path: Path) -> None:
-    path, there = tmp_path / "threads.jsonl", b'{"completion": "4"}\n'
-    path.write_bytes(there)
-    command = [sys.executable, "-m", "gradebox", "score", "half", "-", "-o", str(path)]
-    with path.open("rb") as stdin:
-        done = subprocess.run(command, cwd=ROOT, stdin=stdin, capture_output=True, text=True, timeout=60)
-
-    assert done.returncode == 2
-    assert "is the file of the threads" in " ".join(done.stderr.replace("│", " ").split())
-    assert path.read_bytes() == there
 
 
 @pytest.mark.parametrize(

@@ -52,12 +52,6 @@ def test_a_full_disk_is_the_reason_of_what_cannot_log_one(disk: Path) -> None:
     assert f"the disk of {disk} is full: free some of it" in (process.tend() or "")
 
 
-def test_a_signal_is_named(spawn: Spawn) -> None:
-    process = spawn("import os; os.kill(os.getpid(), 9)")
-    eventually(lambda: process.exit_code is not None)
-    assert "was ended by SIGKILL" in (process.tend() or "")
-
-
 def test_what_redis_logs_as_a_note_is_no_reason(tmp_path: Path) -> None:
     command = ["redis-server", "--port", "0", "--unixsocket", str(tmp_path / "redis.sock"), "--dir", str(tmp_path)]
     process = ServiceProcess("redis", command, dict(os.environ), tmp_path / "redis.log", 1.0)
