@@ -198,10 +198,10 @@ def test_a_step_without_any_score_is_raised_and_its_reason_is_in_the_log(
     reward = grader.as_trl_reward(missing="none")
     metrics: dict[str, float] = {}
     columns: dict[str, list[str]] = {}
-    ask(reward, "4", "bad", "bad", "5", log_metric=metrics.__setitem__, log_extra=columns.__setitem__)
-    assert metrics == {f"{grader.key}/error_rate": 0.5, f"{grader.key}/not_applicable_rate": 0.0}
+    ask(reward, "4", "bad", "bad", "off", log_metric=metrics.__setitem__, log_extra=columns.__setitem__)
+    assert metrics == {f"{grader.key}/error_rate": 0.5, f"{grader.key}/not_applicable_rate": 0.25}
     why = "exception: ValueError: no answer at all (line 7)"
-    assert columns == {f"{grader.key}/reason": ["", why, why, ""]}
+    assert columns == {f"{grader.key}/reason": ["", why, why, "not applicable: nothing to compare"]}
     ask(reward, "4", "bad")
     assert [record.getMessage() for record in caplog.records if record.name == "gradebox"] == [
         f"grader {grader.key}@1 gave no score (exception): ValueError: no answer at all (line 7). "
@@ -256,15 +256,6 @@ def test_a_step_that_a_grader_does_not_apply_to_is_left_to_the_other_rewards_and
     monkeypatch.setattr(trl, "version", lambda _name: "1.5.0")  # None counts as 0.0
     with pytest.raises(gradebox.ScoreMissing, match="it does not apply: nothing to compare"):
         ask(grader.as_trl_reward(missing="none"), "off", "off", log_metric=alone)
-
-
-def test_what_a_grader_does_not_apply_to_is_no_error_in_the_metrics(grader: GraderHandle) -> None:
-    metrics: dict[str, float] = {}
-    columns: dict[str, list[str]] = {}
-    reward = grader.as_trl_reward(missing="none")
-    ask(reward, "4", "off", "off", "bad", log_metric=metrics.__setitem__, log_extra=columns.__setitem__)
-    assert metrics == {f"{grader.key}/error_rate": 0.25, f"{grader.key}/not_applicable_rate": 0.5}
-    assert columns[f"{grader.key}/reason"][1] == "not applicable: nothing to compare"
 
 
 def test_token_ids_are_not_sent() -> None:
