@@ -146,8 +146,11 @@ def _of_rl(names: Names, _: Client) -> None:
     ]
 
 
-def _of_adaptive(_: Names, client: Client) -> None:
-    assert client.graders.get("is-short").version == 1
+def _creates(key: str) -> Callable[[Names, Client], None]:
+    def check(_: Names, client: Client) -> None:
+        assert client.graders.get(key).version == 1
+
+    return check
 
 
 def _of_reward(names: Names, _: Client) -> None:
@@ -182,10 +185,6 @@ def _of_models(names: Names, client: Client) -> None:
     client.budget.delete()
 
 
-def _of_graders(_: Names, client: Client) -> None:
-    assert client.graders.get("contains-answer").version == 1
-
-
 def _of_numbers(names: Names, _: Client) -> None:
     (summary,) = names["batch"].summary
     assert summary.interval is not None
@@ -206,10 +205,6 @@ def _of_tables(names: Names, _: Client) -> None:
 
 def _of_threads(names: Names, client: Client) -> None:
     assert names["score"](client, [{"question": "q", "response": "42", "answer": "42"}]) == [1.0]
-
-
-def _of_others(_: Names, client: Client) -> None:
-    assert client.graders.get("promptfoo-assert").version == 1
 
 
 def _of_promptfoo(names: Names, _: Client) -> None:
@@ -236,13 +231,13 @@ class Page(NamedTuple):
 
 RUN = {
     "README.md": Page(_of_readme),
-    "docs/adaptive.md": Page(_of_adaptive),
+    "docs/adaptive.md": Page(_creates("is-short")),
     "docs/environments.md": Page(_of_environments),
-    "docs/graders.md": Page(_of_graders),
+    "docs/graders.md": Page(_creates("contains-answer")),
     "docs/models.md": Page(_of_models),
     "docs/numbers.md": Page(_of_numbers, ("has-answer",)),
     "docs/openai.md": Page(_of_openai),
-    "docs/other-graders.md": Page(_of_others),
+    "docs/other-graders.md": Page(_creates("promptfoo-assert")),
     "docs/promptfoo.md": Page(_of_promptfoo, ("has-answer",)),
     "docs/python.md": Page(_of_python),
     "docs/reward.md": Page(_of_reward, ("exact-match",)),
