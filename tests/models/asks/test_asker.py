@@ -3,8 +3,6 @@
 import json
 import resource
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -47,6 +45,7 @@ from storage.models.spending import Budget, SpendingStore
 from storage.spool.spool import Spool
 from storage.store import Store
 from tests.conftest import redis_server
+from tests.processes import printed
 from tests.storage.making import spent_by_batch
 from tests.waiting import eventually
 
@@ -935,9 +934,7 @@ def test_a_reward_that_repeats_a_header_is_withheld(store: Store, asker: Asker) 
 
 
 def test_what_asks_nobody_loads_nothing(store: Store) -> None:
-    look = "import sys, models.asks.asker; print({'aiohttp', 'uvloop'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    assert printed("import models.asks.asker; print({'aiohttp', 'uvloop'} & set(sys.modules))") == "set()\n"
     with asking(store) as asker:
         told(asker, b'{"ask":"once","name":"fn","value":1}')
         assert "asker" not in {thread.name for thread in threading.enumerate()}
