@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Mapping
 from datetime import date
+from random import Random
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ def returned(expression: str, before: str = "") -> dict[str, Any]:
     ("expression", "value"),
     [
         ("2", 2),
+        ("random.Random(1).random()", Random(1).random()),
         ("2**70", float(2**70)),
         ("True", True),
         ("'a\\ud800'", "a?"),
@@ -38,7 +40,7 @@ def returned(expression: str, before: str = "") -> dict[str, Any]:
 )
 def test_what_json_has_no_word_for_is_its_text(expression: str, value: object) -> None:
     before = (
-        "import datetime, decimal, enum\n"
+        "import datetime, decimal, enum, random\n"
         "class Colour(str, enum.Enum):\n    RED = 'red'\n"
         "class Level(enum.IntEnum):\n    HIGH = 3\n"
     )
