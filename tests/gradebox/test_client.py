@@ -130,7 +130,7 @@ def test_a_grader_can_be_handled_by_itself(client: Client, contains: str) -> Non
     second = first.update(fn=f"# changed\n{CONTAINS}", description="other", name="Contains")
     assert (first.version, second.version, second.description, second.name) == (1, 2, "other", "Contains")
     assert [version.number for version in second.versions()] == [1, 2]
-    assert second.score([thread("4")])[0].grader == f"{contains}@2"
+    assert [each.score([thread("4")])[0].grader for each in (first, second)] == [f"{contains}@1", f"{contains}@2"]
     second.delete()
     with pytest.raises(NotFound):
         client.graders.get(contains)
