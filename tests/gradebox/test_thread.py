@@ -1,6 +1,5 @@
 """Tests of threads, and of objects that are nearly threads."""
 
-import json
 from typing import Any
 
 import pytest
@@ -173,24 +172,16 @@ def test_a_refusal_is_what_the_assistant_said() -> None:
     assert StringThread.from_messages([message]).completion() == "I cannot help with that."
 
 
-def test_members_that_no_form_has_are_refused_or_become_metadata() -> None:
+def test_members_that_no_form_has_are_refused_or_become_metadata_beside_its_own() -> None:
     row = {"prompt": "q", "completion": "4", "answer": "4", "metadata": {"level": 1}}
     with pytest.raises(ValueError, match='no member "answer": put it into "metadata"'):
         StringThread.from_object(row)
     assert StringThread.from_object(row, keep_unknown=True).metadata == {"answer": "4", "level": 1}
-
-
-def test_metadata_wins_over_a_member_that_is_kept() -> None:
-    row = {"completion": "4", "answer": "outside", "metadata": {"answer": "inside"}}
-    assert StringThread.from_object(row, keep_unknown=True).metadata == {"answer": "inside"}
+    own = {"completion": "4", "answer": "outside", "metadata": {"answer": "inside"}}
+    assert StringThread.from_object(own, keep_unknown=True).metadata == {"answer": "inside"}
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
 def test_numbers_that_json_does_not_have_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=f"{text} is no JSON"):
         StringThread.from_json('{"completion": "4", "metadata": {"a": ' + text + "}}")
-
-
-def test_plain_messages_are_kept_as_turns_alone() -> None:
-    thread = StringThread.from_json(json.dumps({"messages": [{"role": "user", "content": "q"}]}))
-    assert not hasattr(thread, "_raw")

@@ -40,6 +40,23 @@ def is_reversed(request: dict[str, Any]) -> bool:
     return bool(prompt.index('- "poor"') < prompt.index('- "good"'))
 
 
+NUMBERS = {"description": "d", "options": [{"name": "1"}, {"name": "4"}, {"name": "-2.5"}]}
+OBJECT = Criterion("How good?", (Option("a", "", 0.25), Option("b", "", 0.75)))
+
+
+@pytest.mark.parametrize(
+    ("criterion", "option", "score"),
+    [
+        *(("Is it short?", "Yes", 1.0), ("Is it short?", "No", 0.0), (NUMBERS, "4", 4.0), (NUMBERS, "-2.5", -2.5)),
+        *((OBJECT, "b", 0.75), (json.dumps(OBJECT.as_config()), "a", 0.25)),
+    ],
+)
+def test_a_criterion_is_a_text_an_object_or_json_and_numbers_score_themselves(
+    criterion: Any, option: str, score: float
+) -> None:
+    assert judged([said(option)], criterion=criterion)[0] == score
+
+
 @pytest.mark.parametrize(("option", "score"), [("good", 1.0), ("fair", 0.5), ("poor", 0.0)])
 def test_the_score_is_the_options(option: str, score: float) -> None:
     found, asked = judged([said(option)])
@@ -56,21 +73,10 @@ def test_no_option_is_no_score_and_never_the_nearest(reply: str) -> None:
     assert judged([reply, reply, said("fair")])[0] == 0.5
 
 
-def test_names_that_are_numbers_score_those_numbers() -> None:
-    options = [{"name": "1"}, {"name": "4"}, {"name": "-2.5"}]
-    assert judged([said("4")], criterion={"description": "d", "options": options})[0] == 4.0
-    assert judged([said("-2.5")], criterion={"description": "d", "options": options})[0] == -2.5
-
-
 @pytest.mark.parametrize("name", ["nan", "inf", "Infinity", "1e3", "yes", "9" * 400])
 def test_an_option_without_a_score_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="has no score"):
         DirectJudge({"description": "d", "options": [{"name": name}, {"name": "1"}]}, "m")
-
-
-def test_a_plain_text_is_yes_or_no() -> None:
-    assert judged([said("Yes")], criterion="Is it short?")[0] == 1.0
-    assert judged([said("No")], criterion="Is it short?")[0] == 0.0
 
 
 def test_a_predefined_criterion_is_named_and_says_its_direction() -> None:
@@ -272,12 +278,6 @@ def test_no_text_holds_the_marks_around_it() -> None:
 def test_settings_that_cannot_be_are_refused_at_once(settings: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         DirectJudge(**{"criterion": GRADED, "model": "m", **settings})
-
-
-def test_a_criterion_is_an_object_or_json_too() -> None:
-    made = Criterion("How good?", (Option("a", "", 0.25), Option("b", "", 0.75)))
-    assert judged([said("b")], criterion=made)[0] == 0.75
-    assert judged([said("a")], criterion=json.dumps(made.as_config()))[0] == 0.25
 
 
 def test_long_texts_are_cut_to_what_an_outcome_holds() -> None:

@@ -125,33 +125,27 @@ EVEN = {"name": "even", "description": "d", "options": [{"name": "a", "score": 1
 
 
 @pytest.mark.parametrize(
-    ("items", "message"),
+    ("items", "settings", "message"),
     [
-        ([], "list of criteria"),
-        ("conciseness", "list of criteria"),
-        ([KIND, KIND], "two criteria"),
-        ([CriterionItem(KIND, 0.5), SCALE], "some have none"),
-        ([CriterionItem(KIND, 0.5), CriterionItem(SCALE, 0.4)], "come to 0.9"),
-        ([CriterionItem(KIND, 1.5), CriterionItem(SCALE, -0.5)], "from 0 to 1"),
-        ([CriterionItem(KIND, target_option="Yes", score_threshold=0.5)], "give one of them"),
-        ([CriterionItem(KIND, target_option="Maybe")], "is none of"),
-        ([CriterionItem(SCALE, score_threshold=3)], "can never be passed"),
-        ([BARE], "no score"),
-        ([EVEN], "cannot be normalised"),
-        ([WIDE], "wider than a number holds"),
-        ([{"criterion": "x y", "wieght": 1}], "wieght"),
+        ([], {}, "list of criteria"),
+        ("conciseness", {}, "list of criteria"),
+        ([KIND, KIND], {}, "two criteria"),
+        ([CriterionItem(KIND, 0.5), SCALE], {}, "some have none"),
+        ([CriterionItem(KIND, 0.5), CriterionItem(SCALE, 0.4)], {}, "come to 0.9"),
+        ([CriterionItem(KIND, 1.5), CriterionItem(SCALE, -0.5)], {}, "from 0 to 1"),
+        ([CriterionItem(KIND, target_option="Yes", score_threshold=0.5)], {}, "give one of them"),
+        ([CriterionItem(KIND, target_option="Maybe")], {}, "is none of"),
+        ([CriterionItem(SCALE, score_threshold=3)], {}, "can never be passed"),
+        ([BARE], {}, "no score"),
+        ([EVEN], {}, "cannot be normalised"),
+        ([WIDE], {}, "wider than a number holds"),
+        ([{"criterion": "x y", "wieght": 1}], {}, "wieght"),
+        ([CriterionItem(KIND, score_threshold=1)], {"normalize_scores": False}, "no option scores above 1"),
+        ([f"Is it {number} long?" for number in range(7)], {"self_consistency": 10}, "ask 70 times"),
     ],
 )
-def test_items_that_would_falsify_a_score_are_refused(items: Any, message: str) -> None:
+def test_what_would_falsify_a_score_or_ask_too_often_is_refused(
+    items: Any, settings: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
-        MultiCriteria(items, "m")
-
-
-def test_a_threshold_that_no_option_passes_is_refused_without_normalising_too() -> None:
-    with pytest.raises(ValueError, match="no option scores above 1"):
-        MultiCriteria([CriterionItem(KIND, score_threshold=1)], "m", normalize_scores=False)
-
-
-def test_criteria_of_too_many_asks_are_refused() -> None:
-    with pytest.raises(ValueError, match="ask 70 times"):
-        of(*(f"Is it {number} long?" for number in range(7)), self_consistency=10)
+        MultiCriteria(items, "m", **settings)
