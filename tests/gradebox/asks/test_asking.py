@@ -10,7 +10,6 @@ from gradebox.asks.asking import Answer, encoded, using
 from gradebox.asks.endpoint import Endpoint
 from gradebox.asks.errors import ModelError
 from gradebox.asks.model import Model
-from gradebox.asks.once import once
 from gradebox.asks.other_grader import Grader
 from gradebox.judges import BinaryJudge
 from gradebox.thread import StringThread
@@ -56,18 +55,6 @@ def test_the_metadata_of_a_thread_is_sent_in_its_order() -> None:
     for request in recorded.requests:
         metadata = json.loads(request)["thread"]["metadata"]
         assert (list(metadata), list(metadata["rubric"])) == (["rubric", "id"], ["warm", "brief", "able"])
-
-
-def test_a_value_of_once_is_stored_in_its_order() -> None:
-    recorded = Recorded({})
-
-    async def run() -> Any:
-        return await once(lambda: {"b": 1, "a": 2})
-
-    with using(recorded):
-        asyncio.run(run())
-    assert recorded.requests[0].startswith(b'{"ask":"once",')  # the host recognizes a stored value by this
-    assert list(json.loads(recorded.requests[0])["value"]) == ["b", "a"]
 
 
 def test_an_ask_without_a_schema_is_one_text_which_replies_are_kept_by() -> None:

@@ -2,10 +2,12 @@
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 import typer
@@ -30,24 +32,29 @@ def test_what_asks_came_to_is_a_table_where_there_were_asks(capsys: pytest.Captu
     assert "not applicable" not in told
 
 
-def test_positional_bias_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    told = [Outcome(n, "judge@1", 1.0, 1.0, details={"positional_bias": {"detected": n == 1}}) for n in range(3)]
-    output.summaries([summarise("judge@1", 1.0, tally(told))])
-    assert "judge@1: 1 of 3 decisions differ in the other order" in capsys.readouterr().out
-
-
-def test_intervals_and_options_are_tables(capsys: pytest.CaptureFixture[str]) -> None:
-    outcomes = [Outcome(number, "judge@1", number / 2, 1.0, details={"option": "no" * number}) for number in range(3)]
+@pytest.mark.parametrize(
+    ("scores", "details", "shown"),
+    [
+        ((0.0, 0.5, 1.0), lambda n: {}, "judge@1 -0.06579 to 1.0658 normal 1 0.3333"),
+        ((0.0, 0.5, 1.0), lambda n: {"option": "no" * n}, "judge@1 nono 1"),
+        ((1.0, 1.0, 1.0), lambda n: {}, "judge@1 - - 3 1"),
+        (
+            (1.0, 1.0, 1.0),
+            lambda n: {"positional_bias": {"detected": n == 1}},
+            "judge@1: 1 of 3 decisions differ in the other order",
+        ),
+    ],
+    ids=["interval", "options", "pass rate without an interval", "positional bias"],
+)
+def test_a_summary_shows_what_it_has(
+    capsys: pytest.CaptureFixture[str],
+    scores: tuple[float, ...],
+    details: Callable[[int], dict[str, Any]],
+    shown: str,
+) -> None:
+    outcomes = [Outcome(n, "judge@1", score, 1.0, details=details(n)) for n, score in enumerate(scores)]
     output.summaries([summarise("judge@1", 1.0, tally(outcomes))])
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["judge@1", "-0.06579", "to", "1.0658", "normal", "1", "0.3333"] in lines
-    assert ["judge@1", "nono", "1"] in lines
-
-
-def test_equal_scores_have_a_pass_rate_without_an_interval(capsys: pytest.CaptureFixture[str]) -> None:
-    output.summaries([summarise("judge@1", 1.0, tally([Outcome(number, "judge@1", 1.0, 1.0) for number in range(3)]))])
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["judge@1", "-", "-", "3", "1"] in lines
+    assert shown in {" ".join(line.split()) for line in capsys.readouterr().out.splitlines()}
 
 
 def test_what_a_code_page_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:

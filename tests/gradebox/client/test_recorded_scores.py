@@ -1,4 +1,6 @@
 import json
+from math import inf, nan
+from typing import Any
 
 import pytest
 
@@ -33,19 +35,15 @@ def test_bodies_with_long_reasons_are_no_longer_than_the_service_takes() -> None
     assert [line["index"] for line in lines] == list(range(600))
 
 
-@pytest.mark.parametrize("score", ["1", None, float("nan"), float("inf"), [1]])
-def test_what_is_no_number_is_not_sent(score: object) -> None:
-    with pytest.raises(ValueError, match="thread 'b'"):
-        score_lines({"a": 1, "b": score}, "id")  # type: ignore[arg-type]
-
-
-def test_nothing_is_not_recorded() -> None:
-    with pytest.raises(ValueError, match="there are no scores"):
-        score_lines({}, "id")
-    with pytest.raises(ValueError, match="names no threads"):
-        score_lines({"a": 1}, "ids")  # type: ignore[arg-type]
-
-
-def test_scores_are_given_by_thread() -> None:
-    with pytest.raises(TypeError, match=r"\[1\] is no dict: pass the scores by thread"):
-        score_lines([1], "index")  # type: ignore[arg-type]  # tested here
+@pytest.mark.parametrize(
+    ("scores", "by", "error", "told"),
+    [
+        *(({"a": 1, "b": score}, "id", ValueError, "thread 'b'") for score in ("1", None, nan, inf, [1])),
+        ({}, "id", ValueError, "there are no scores"),
+        ({"a": 1}, "ids", ValueError, "names no threads"),
+        ([1], "index", TypeError, r"\[1\] is no dict: pass the scores by thread"),
+    ],
+)
+def test_what_is_no_score_of_a_thread_is_not_sent(scores: Any, by: Any, error: type[Exception], told: str) -> None:
+    with pytest.raises(error, match=told):
+        score_lines(scores, by)
