@@ -22,6 +22,7 @@ from api.access.failed_keys import FailedKeys
 from api.http.server import server
 from api.services import Services
 from api.settings import ApiSettings
+from gradebox.schemas import Role
 from sandbox.pool.pool import Pool
 from storage.settings import StorageSettings
 from storage.spool.spool import Spool
@@ -43,6 +44,14 @@ class Service:
     @property
     def store(self) -> Store:
         return self.services.store
+
+    def key(self, *projects: str, role: Role = "manage") -> str:
+        """A new API key for these projects, which are there then, or for all."""
+        for project in projects:
+            self.store.projects.ensure(project)
+        secret = self.store.api_keys.create("another", list(projects) or ["*"], role).secret
+        assert secret is not None
+        return secret
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import httpx
@@ -155,9 +155,7 @@ def test_a_slow_request_of_a_websocket_costs_no_other_its_score(service: Service
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_client_that_goes_while_its_source_is_proved_again_changes_nothing(
-    service: Service, client: httpx.Client, secret: str
-) -> None:
+def test_a_client_that_goes_during_a_proof_changes_nothing(service: Service, client: httpx.Client, secret: str) -> None:
     before = client.get(f"{PROJECT}/graders/slow").json()
     connection = send(service, secret, f"{PROJECT}/graders/slow", sleeping(source=_SLEEPS + "\n"), "PUT")
     eventually(lambda: in_use(service) == (1, 1))
@@ -183,16 +181,26 @@ def test_a_test_run_takes_no_longer_than_its_call_may(client: httpx.Client) -> N
     assert time.monotonic() - began < 15
 
 
-@pytest.mark.alone
-@pytest.mark.usefixtures("slow")
-def test_another_project_is_scored_beside_forty_slow_calls_of_one(
-    service: Service, client: httpx.Client, secret: str
-) -> None:
-    client.post("/v1/projects", json={"key": "other"}).raise_for_status()
-    client.post("/v1/projects/other/graders", json={"key": "g", "source": GOOD}).raise_for_status()
-    held = [send(service, secret, f"{PROJECT}/graders/slow/score", _SLOW) for _ in range(40)]
+@contextmanager
+def slow_calls(service: Service, secret: str, count: int) -> Iterator[None]:
+    """Calls of one project, which has 16 places. When the clients go, no trace of them is left."""
+    held = [send(service, secret, f"{PROJECT}/graders/slow/score", _SLOW) for _ in range(count)]
     try:
         eventually(lambda: in_use(service)[1] == 16)
+        yield
+    finally:
+        for connection in held[::-1]:
+            connection.close()
+    assert eventually(lambda: in_use(service) == (0, 0)) < 1.5
+    assert service.services._grading.shares._held == service.services._grading.shares._waiting == {}
+
+
+@pytest.mark.alone
+@pytest.mark.usefixtures("slow")
+def test_another_project_is_scored_beside_forty_slow_calls(service: Service, client: httpx.Client, secret: str) -> None:
+    client.post("/v1/projects", json={"key": "other"}).raise_for_status()
+    client.post("/v1/projects/other/graders", json={"key": "g", "source": GOOD}).raise_for_status()
+    with slow_calls(service, secret, 40):
         time.sleep(0.3)
         assert in_use(service)[1] == 16
         for _ in range(3):
@@ -200,11 +208,6 @@ def test_another_project_is_scored_beside_forty_slow_calls_of_one(
             answer = client.post("/v1/projects/other/graders/g/score", json={"threads": [{"completion": "4"}]})
             assert answer.json()["outcomes"][0]["score"] == 1.0
             assert time.monotonic() - began < 1.5
-    finally:
-        for connection in held:
-            connection.close()
-    assert eventually(lambda: in_use(service) == (0, 0)) < 1.5
-    assert service.services._grading.shares._held == service.services._grading.shares._waiting == {}
 
 
 @pytest.mark.usefixtures("slow")
@@ -212,27 +215,16 @@ def test_who_uses_up_the_own_share_is_told_so(
     service: Service, client: httpx.Client, secret: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(callers, "PLACE_S", 0.5)
-    held = [send(service, secret, f"{PROJECT}/graders/slow/score", _SLOW) for _ in range(16)]
-    try:
-        eventually(lambda: in_use(service)[1] == 16)
+    with slow_calls(service, secret, 16):
         answer = client.post(f"{PROJECT}/graders/slow/score", json={"threads": [{"completion": "4"}]})
         assert "this project has had all 16 calls that grade" in problem(answer, 429, "busy")
         assert answer.headers["Retry-After"]
-    finally:
-        for connection in held:
-            connection.close()
-    assert eventually(lambda: in_use(service) == (0, 0)) < 1.5
 
 
 @pytest.mark.usefixtures("slow")
 def test_clients_that_go_while_they_wait_for_a_place_leave_no_trace(service: Service, secret: str) -> None:
-    held = [send(service, secret, f"{PROJECT}/graders/slow/score", _SLOW) for _ in range(20)]
-    eventually(lambda: in_use(service)[1] == 16)
-    eventually(lambda: len(service.services._grading.shares._waiting.get("default", ())) == 4)
-    for connection in held[::-1]:
-        connection.close()
-    assert eventually(lambda: in_use(service) == (0, 0)) < 1.5
-    assert service.services._grading.shares._held == service.services._grading.shares._waiting == {}
+    with slow_calls(service, secret, 20):
+        eventually(lambda: len(service.services._grading.shares._waiting.get("default", ())) == 4)
 
 
 @pytest.mark.usefixtures("slow")

@@ -17,17 +17,12 @@ def wrong(service: Service, key: str = "gbx_0123_wrong") -> httpx.Response:
     return httpx.get(f"{service.url}{PROJECT}/graders", headers={"Authorization": f"Bearer {key}"})
 
 
-def test_an_address_that_sends_wrong_keys_is_told_to_wait(service: Service, few: int) -> None:
+def test_wrong_keys_make_an_address_wait_but_no_right_key(service: Service, client: httpx.Client, few: int) -> None:
     for _ in range(few):
         problem(wrong(service), 401, "unauthorized")
     response = wrong(service)
     assert "wrong API keys" in problem(response, 429, "too-many-requests")
     assert 1 <= int(response.headers["retry-after"]) <= 60
-
-
-def test_a_right_key_is_let_in_from_the_same_address(service: Service, client: httpx.Client, few: int) -> None:
-    while wrong(service).status_code != 429:
-        pass
     assert client.get(f"{PROJECT}/graders").status_code == 200
 
 

@@ -43,13 +43,6 @@ def blocked() -> Iterator[Blocked]:
     work.goes_on.set()
 
 
-def key(service: Service, project: str, role: Any = "manage") -> str:
-    service.store.projects.ensure(project)
-    secret = service.store.api_keys.create(project, [project], role).secret
-    assert secret is not None
-    return secret
-
-
 @contextmanager
 def sent(service: Service, asked: bytes) -> Iterator[list[socket.socket]]:
     """Sends a request many times, each on a connection of its own."""
@@ -63,7 +56,7 @@ def sent(service: Service, asked: bytes) -> Iterator[list[socket.socket]]:
 
 def ask_as_another(service: Service) -> None:
     """Requests of another project that look up its key, read a list, and read one record."""
-    headers = {"Authorization": f"Bearer {key(service, 'other')}"}
+    headers = {"Authorization": f"Bearer {service.key('other')}"}
     with httpx.Client(base_url=service.url, headers=headers, timeout=5) as client:
         for path in ("/v1/me", "/v1/projects/other/graders", "/v1/projects/other/budget"):
             assert client.get(path).status_code == 200, path
@@ -89,19 +82,19 @@ def test_long_work_on_a_batch_holds_up_no_other_project(
     for each in owner.split("."):
         of = getattr(of, each)
     monkeypatch.setattr(of, name, blocked)
-    with sent(service, request(key(service, "default"), method, f"{PROJECT}/{path.format(batch)}")):
+    with sent(service, request(service.key("default"), method, f"{PROJECT}/{path.format(batch)}")):
         eventually(lambda: blocked.begun)
         ask_as_another(service)
 
 
-def test_a_key_is_looked_up_while_all_other_threads_are_busy(
+def test_a_key_is_known_beside_busy_threads(
     service: Service, blocked: Blocked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = accept(service.store, 10)
     monkeypatch.setattr(service.store.batches, "cancel", blocked)
-    with sent(service, request(key(service, "default"), "POST", f"{PROJECT}/batches/{batch}/cancel")):
+    with sent(service, request(service.key("default"), "POST", f"{PROJECT}/batches/{batch}/cancel")):
         eventually(lambda: blocked.begun == 40)
-        headers = {"Authorization": f"Bearer {key(service, 'other')}"}
+        headers = {"Authorization": f"Bearer {service.key('other')}"}
         answer_of(httpx.get(f"{service.url}/v1/projects/other/graders", headers=headers, timeout=5))
 
 
@@ -122,7 +115,7 @@ def test_pages_of_one_project_hold_up_no_other(
     """And a page whose client has gone before its turn is not made."""
     batch = accept(service.store, 10, wanted(service.store, "exact"), wanted(service.store, "more"))
     finish_all(service.store)
-    session = service.store.sessions.begin(key(service, "default", "read").split("_")[1])
+    session = service.store.sessions.begin(service.key("default", role="read").split("_")[1])
     cookie = f"Cookie: gradebox-session={session}\r\n"
     monkeypatch.setattr(part, blocked)
     with sent(service, request("", "GET", f"/ui/projects/default/{path.format(batch)}", more=cookie)):

@@ -99,7 +99,7 @@ def test_who_comes_new_with_a_good_key_gets_in_during_a_flood(service: Service, 
 
 
 @pytest.mark.parametrize("project", ["default", "nowhere"])
-def test_a_good_key_is_known_whatever_project_it_names(
+def test_good_keys_are_known_in_any_project(
     service: Service, client: httpx.Client, few: Strangers, project: str
 ) -> None:
     """Otherwise what it is refused for would tell which projects exist."""

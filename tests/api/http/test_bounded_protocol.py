@@ -87,9 +87,7 @@ def test_a_head_of_usual_length_is_taken(service: Service) -> None:
 def test_trailers_without_end_are_cut_off(service: Service, client: httpx.Client) -> None:
     key = client.headers["Authorization"].encode()
     with connected(service) as connection:
-        connection.sendall(
-            b"POST /v1/projects HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nAuthorization: " + key
-        )
+        connection.sendall(CHUNKED[:-2] + b"Authorization: " + key)
         connection.sendall(b"\r\nContent-Type: application/json\r\n\r\n2\r\n{}\r\n0\r\n")
         with pytest.raises(ConnectionError):
             for number in range(20_000):
@@ -137,9 +135,7 @@ def test_a_body_that_trickles_is_ended(service: Service, client: httpx.Client, h
     assert time.monotonic() - began < 8
 
 
-def test_a_body_that_is_slow_but_comes_is_taken(
-    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_body_is_taken(client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "SLOW_S", 0.4)
 
     def slow() -> Iterator[bytes]:
@@ -258,9 +254,7 @@ def test_a_reader_that_stops_is_ended(service: Service, client: httpx.Client, ha
         assert len(rest(connection)) < 20_000_000  # the system's buffers
 
 
-def test_a_reader_that_is_slow_is_not_ended(
-    service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_reader_is_not_ended(service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slow_readers, "READ_S", 5.0)  # a busy machine may stop the reader for a while
     batch = long_outcomes(service)
     with connected(service, small=True) as connection:
@@ -362,9 +356,7 @@ def offering(method: str, path: str, *more: str, upgrade: str = "h2c") -> bytes:
 
 
 @pytest.mark.parametrize("pause", [0, 0.1])
-def test_the_body_of_a_request_that_offers_another_protocol_is_its_body(
-    service: Service, secret: str, pause: float
-) -> None:
+def test_the_body_of_a_request_that_offers_a_protocol_is_its_body(service: Service, secret: str, pause: float) -> None:
     """Java's client offers HTTP/2 with its first request. A body may look like requests."""
     body = b'{"key": "java", "name": "Java"}'
     head = offering(

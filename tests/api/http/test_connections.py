@@ -42,12 +42,6 @@ def busy(service: Service, secret: str, count: int, path: str = "/v1/projects") 
         yield found
 
 
-def another(service: Service, *projects: str) -> str:
-    secret = service.store.api_keys.create("another", list(projects) or ["*"]).secret
-    assert secret is not None
-    return secret
-
-
 def listed(service: Service, secret: str, project: str = "default") -> httpx.Response:
     return httpx.get(f"{service.url}/v1/projects/{project}/graders", headers={"Authorization": f"Bearer {secret}"})
 
@@ -55,16 +49,16 @@ def listed(service: Service, secret: str, project: str = "default") -> httpx.Res
 def test_one_project_keeps_half_of_the_connections_busy_at_most(service: Service, secret: str, few: None) -> None:
     """With all of its API keys together."""
     service.store.projects.ensure("other")
-    keys = [another(service, "default") for _ in range(5)]
+    keys = [service.key("default") for _ in range(5)]
     with ExitStack() as stack:
         held = [stack.enter_context(busy(service, key, MOST // 2 // 5, f"{PROJECT}/validate")) for key in keys]
-        for key in (keys[0], another(service, "default"), another(service, "default", "other"), secret):
+        for key in (keys[0], service.key("default"), service.key("default", "other"), secret):
             refused = listed(service, key)
             detail = problem(refused, 429, "too-many-requests")
             assert "10 connections of this project are busy, as many as may be now" in detail
             assert (refused.headers["connection"], refused.headers["retry-after"]) == ("close", "1")
         assert httpx.get(f"{service.url}/healthz").status_code == 200
-        for key in (another(service, "other"), another(service, "default", "other"), secret):
+        for key in (service.key("other"), service.key("default", "other"), secret):
             assert listed(service, key, "other").status_code == 200
         held[0][0].sendall(b'{"key":"a"}')
         assert held[0][0].recv(65536).startswith(b"HTTP/1.1 4")
@@ -76,23 +70,23 @@ def test_many_projects_together_leave_connections_to_the_next(service: Service, 
     with ExitStack() as stack:
         for project, most in (("a", 10), ("b", 4), ("c", 2)):
             service.store.projects.ensure(project)
-            keys = [another(service, project) for _ in range(2)]
+            keys = [service.key(project) for _ in range(2)]
             path = f"/v1/projects/{project}/validate"
             for key in keys:
                 stack.enter_context(busy(service, key, most // 2, path))
             for key in keys:
                 detail = problem(listed(service, key, project), 429, "too-many-requests")
                 assert f"{most} connections of this project" in detail
-        assert listed(service, another(service, "default")).status_code == 200
+        assert listed(service, service.key("default")).status_code == 200
 
 
 def test_keys_of_no_single_project_have_a_limit_too(service: Service, few: None) -> None:
     """Keys that cover the same projects have one together, and a key that covers every project has its own."""
     service.store.projects.ensure("other")
-    first, second = another(service, "default", "other"), another(service, "other", "default")
+    first, second = service.key("default", "other"), service.key("other", "default")
     body = '{"query": "{ projects { key } }"}'
     with busy(service, first, MOST // 2, "/api/graphql"):
-        for key, is_served in ((second, False), (another(service, "default"), True), (another(service), True)):
+        for key, is_served in ((second, False), (service.key("default"), True), (service.key(), True)):
             headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
             answer = httpx.post(f"{service.url}/api/graphql", content=body, headers=headers, timeout=60)
             assert ("connections of these projects" in answer.text) is not is_served
@@ -101,8 +95,8 @@ def test_keys_of_no_single_project_have_a_limit_too(service: Service, few: None)
 def test_some_are_left_to_whoever_has_no_key(service: Service, few: None) -> None:
     with ExitStack() as stack:
         for most in (10, 4, 2, 1, 1):
-            stack.enter_context(busy(service, another(service), most))
-        refused = listed(service, another(service))
+            stack.enter_context(busy(service, service.key(), most))
+        refused = listed(service, service.key())
         assert "18 connections are busy" in problem(refused, 503, "unavailable")
         assert httpx.get(f"{service.url}/healthz").status_code == 200
 

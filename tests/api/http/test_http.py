@@ -42,9 +42,7 @@ def test_head_of_a_stream_ends(client: httpx.Client, service: Service) -> None:
         ("GET", "/v1/keys", "it takes none"),
     ],
 )
-def test_unknown_parameters_are_named_with_the_known_ones(
-    client: httpx.Client, method: str, path: str, takes: str
-) -> None:
+def test_unknown_parameters_are_named_with_known_ones(client: httpx.Client, method: str, path: str, takes: str) -> None:
     detail = problem(client.request(method, f"{path}?limti=5&x=1"), 422, "invalid-request")
     assert "'limti', 'x'" in detail and takes in detail
 
@@ -82,12 +80,8 @@ def test_the_document_tells_of_problems_of_every_route_of_v1(client: httpx.Clien
     assert "412" in paths["/v1/projects/{project}/graders/{key}"]["put"]["responses"]
     batch = "/v1/projects/{project}/batches/{batch_id}"
     reading = [(f"{batch}/{name}", "get") for name in ("outcomes", "table", "errors", "agreement")]
-    for path, method in [
-        *reading,
-        (f"{batch}/scores", "put"),
-        (f"{batch}/retry", "post"),
-        (f"{batch}/feedback", "post"),
-    ]:
+    changing = [(f"{batch}/scores", "put"), (f"{batch}/retry", "post"), (f"{batch}/feedback", "post")]
+    for path, method in [*reading, *changing]:
         assert "410" in paths[path][method]["responses"], path
     assert list(paths["/metrics"]["get"]["responses"]["200"]["content"]) == ["text/plain"]
 

@@ -36,12 +36,6 @@ def versions(service: Service) -> str:
     return f"{PROJECT}/graders/large/versions"
 
 
-def reader(service: Service) -> str:
-    secret = service.store.api_keys.create("reader", ["default"], "read").secret
-    assert secret is not None
-    return secret
-
-
 def slowest(service: Service, secret: str, seconds: float) -> float:
     """The longest time of a small request with another key."""
     most, ends = 0.0, time.monotonic() + seconds
@@ -56,7 +50,7 @@ def slowest(service: Service, secret: str, seconds: float) -> float:
 
 
 def test_others_are_served_while_one_asks_for_many(service: Service, secret: str, versions: str) -> None:
-    key = reader(service)
+    key = service.key("default", role="read")
     asked = request(key, "GET", versions)
     began = time.monotonic()
     for _ in range(5):
@@ -77,14 +71,14 @@ def test_a_project_that_does_not_read_gets_no_more(
     monkeypatch.setattr(service.services.large_answers.unread, "_most", 64 * MIB)
     monkeypatch.setattr("api.http.tenant_memory._LEAST", 0)
     service.store.projects.ensure("other")
-    keys = [reader(service), reader(service)]
+    keys = [service.key("default", role="read"), service.key("default", role="read")]
     with ExitStack() as stack:
         opened = [stack.enter_context(connected(service, small=True)) for _ in range(20)]
         for number, connection in enumerate(opened):
             connection.sendall(request(keys[number % 2], "GET", versions))
         unread = service.services.large_answers.unread
         eventually(lambda: not unread.fits(0, "default"))
-        for key in (*keys, reader(service)):
+        for key in (*keys, service.key("default", role="read")):
             refused = httpx.get(service.url + versions, headers={"Authorization": f"Bearer {key}"}, timeout=60)
             assert "MiB of answers to this project were sent but are not read" in problem(
                 refused, 429, "too-many-requests"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
-from tests.api.conftest import GOOD, PROJECT, Service, create
+from tests.api.conftest import GOOD, PROJECT, Service, create, problem
 from tests.api.http.test_bounded_protocol import connected, rest
 from tests.api.http.test_websocket import CLOSE, TEXT, asked, frame, received, request, speaking, websocket_head
 from tests.waiting import eventually
@@ -108,9 +108,7 @@ def test_keys_that_are_no_ascii_are_wrong_keys(service: Service, scheme: str) ->
         assert connection.recv(100).startswith(b"HTTP/1.1 401")
 
 
-def test_a_batch_that_is_deleted_while_its_outcomes_are_read(
-    service: Service, client: httpx.Client, secret: str, worker: None
-) -> None:
+def test_a_batch_is_deleted_while_it_is_read(service: Service, client: httpx.Client, secret: str, worker: None) -> None:
     text = {"messages": [{"role": "assistant", "content": "x"}], "id": "i" * 200}
     create(client, "prints", "async def grade(thread):\n    print('x' * 4000)\n    return 1.0\n")
     body = {"graders": [{"key": "prints"}], "threads": [text] * 2000}
@@ -122,6 +120,7 @@ def test_a_batch_that_is_deleted_while_its_outcomes_are_read(
         assert connection.recv(100).startswith(b"HTTP/1.1 200")
         client.delete(f"{PROJECT}/batches/{batch['id']}")
         assert not rest(connection).endswith(b"0\r\n\r\n")
+    problem(client.get(f"{PROJECT}/batches/{batch['id']}/outcomes"), 404, "not-found")
 
 
 def test_strangers_leave_few_lines(service: Service, no_traceback: pytest.LogCaptureFixture) -> None:
@@ -140,10 +139,8 @@ def test_whatever_is_sent_by_whoever_leaves(service: Service, client: httpx.Clie
     batch = client.post(f"{PROJECT}/batches", json={"graders": [{"key": "leaving"}], **json.loads(threads(50))}).json()
     requests = _requests(secret, batch["id"])
     ends = time.monotonic() + FUZZ_S
-    attackers = [
-        threading.Thread(target=_attack, args=(service, secret, requests, ends, random.Random(seed)))
-        for seed in range(8)
-    ]
+    args = (service, secret, requests, ends)
+    attackers = [threading.Thread(target=_attack, args=(*args, random.Random(seed))) for seed in range(8)]
     for attacker in attackers:
         attacker.start()
     for attacker in attackers:

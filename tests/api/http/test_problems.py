@@ -94,13 +94,10 @@ def test_a_body_over_its_limit(client: httpx.Client, stream: bool) -> None:
 def test_a_long_report_is_encoded_before_it_is_sent() -> None:
     """A thread makes the error, and the event loop sends it: encoding a thousand outcomes there would take seconds."""
     failed = Check(name="test_run", passed=False, message="no score.", duration_ms=1.0)
-    outcomes = [
-        Outcome(0, "g", 1.0, 0.5, details={"a": [1, None]}),
-        Outcome(1, "g", None, 0.5, error=OutcomeError("bad_return", "ü")),
-    ]
-    report = Report.model_validate(
-        {"valid": False, "checks": [failed], "warnings": ["line 3: w"], "outcomes": outcomes}
-    )
+    error = OutcomeError("bad_return", "ü")
+    outcomes = [Outcome(0, "g", 1.0, 0.5, details={"a": [1, None]}), Outcome(1, "g", None, 0.5, error=error)]
+    told = {"valid": False, "checks": [failed], "warnings": ["line 3: w"], "outcomes": outcomes}
+    report = Report.model_validate(told)
     members = members_of(ValidationFailed(report), "7")
     assert isinstance(members["report"], msgspec.Raw)
     sent = json.loads(msgspec.json.encode(members))

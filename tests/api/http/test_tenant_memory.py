@@ -39,9 +39,7 @@ def unfinished(client: httpx.Client, count: int, first: bytes, last: bytes) -> I
             go_on.set()
 
 
-def test_bodies_of_all_requests_together_are_bounded(
-    service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bodies_together_are_bounded(service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = service.services.memory
     monkeypatch.setattr(memory, "_most", 2_000_000)
     with unfinished(client, 1, b" " * 1_500_000, b'{"source": ""}'):
@@ -109,7 +107,7 @@ def test_keys_of_one_project_hold_no_more_than_one(
     monkeypatch.setattr(service.services.memory, "_most", 2_000_000)
     monkeypatch.setattr("api.http.tenant_memory._LEAST", 0)
     service.store.projects.ensure("other")
-    keys = [service.store.api_keys.create("one", ["default"]).secret for _ in range(2)]
+    keys = [service.key("default") for _ in range(2)]
     one, two = (httpx.Client(base_url=client.base_url, headers={"Authorization": f"Bearer {key}"}) for key in keys)
     with one, two, unfinished(one, 1, b" " * 800_000, b"{}"):
         eventually(lambda: service.services.memory.held >= 800_000)

@@ -112,9 +112,7 @@ def test_a_client_that_goes_away_holds_nothing(service: Service, secret: str) ->
     assert not service.services.memory._of_tenant
 
 
-def test_messages_of_one_key_wait_where_memory_is_short(
-    service: Service, secret: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_messages_of_a_key_wait_for_memory(service: Service, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service.services.memory, "_most", 2_000_000)
     with ExitStack() as stack:
         *others, wanted = [stack.enter_context(speaking(service, secret)) for _ in range(9)]
@@ -130,9 +128,7 @@ def test_messages_of_one_key_wait_where_memory_is_short(
     wait_until_held(service, 0, 0)
 
 
-def test_a_message_that_waited_for_memory_is_answered(
-    service: Service, secret: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_waited_for_memory_is_answered(service: Service, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with speaking(service, secret) as connection:
         monkeypatch.setattr(service.services.memory, "_most", 100_000)
         connection.sendall(frame(TEXT, asked(1_500_000)))
@@ -188,9 +184,7 @@ def drain(connection: socket.socket, seconds: float) -> None:
             continue
 
 
-def test_pings_are_not_answered_to_who_does_not_read(
-    service: Service, secret: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_does_not_read_gets_no_pongs(service: Service, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(websocket, "FRAMES", 1_000_000)
     with speaking(service, secret, small=True) as connection:
         sent = flood(connection, 3)
@@ -210,9 +204,7 @@ def test_frames_without_a_message_are_bounded(service: Service, secret: str, mon
         assert b"100 frames" in received(connection, CLOSE)
 
 
-def test_messages_after_the_close_of_the_service_are_bounded(
-    service: Service, secret: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_messages_after_our_close_are_bounded(service: Service, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(websocket, "FRAMES", 100)
     with speaking(service, secret) as connection:
         connection.sendall(frame(TEXT, b"no request"))

@@ -17,9 +17,7 @@ from tests.api.conftest import PROJECT, Service, problem
 _BODY = b'{"completion": "4"}\n'
 
 
-def test_one_that_is_cancelled_before_a_thread_is_free_leaves_nothing(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_is_cancelled_as_it_waits_leaves_nothing(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stop of the service causes this, when the body has arrived and all threads are busy."""
     asyncio.run(_cancelled(service.services, monkeypatch))
 

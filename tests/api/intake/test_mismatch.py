@@ -53,10 +53,8 @@ def test_the_values_of_an_enumeration_and_the_words_for_a_pattern(fields: dict[s
 def test_fields_of_a_form_too() -> None:
     with pytest.raises(ProblemError) as refused:
         bodies.convert({"role": "bot"}, Part)
-    assert (
-        refused.value.detail
-        == "the fields are invalid: Invalid enum value 'bot': write one of 'assistant', 'user' - at `$.role`"
-    )
+    said = "the fields are invalid: Invalid enum value 'bot': write one of 'assistant', 'user' - at `$.role`"
+    assert refused.value.detail == said
 
 
 def test_a_field_of_a_form_out_of_its_range() -> None:
