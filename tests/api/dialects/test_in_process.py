@@ -52,9 +52,7 @@ def test_a_source_that_does_not_load_is_a_timeout(executor: httpx.Client) -> Non
     assert time.monotonic() - began < 2.5
 
 
-def test_a_source_that_loads_otherwise_the_second_time_is_not_to_blame(
-    executor: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_fails_in_two_ways_is_not_to_blame(executor: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the kernel had killed the first sandbox: `_load` returns the messages in turn."""
 
     def said(*messages: str) -> httpx.Response:
@@ -83,9 +81,7 @@ def test_where_there_are_too_many_each_has_an_answer_in_time(executor: httpx.Cli
     assert "scores" in answer.json()
 
 
-def test_weave_hears_of_a_grader_that_takes_too_long(
-    service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weave_hears_of_a_slow_grader(service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weave, "ANSWER_S", 1.0)
     threads = [{"completion": "0"}]
     created = client.post(
@@ -118,9 +114,7 @@ def test_requests_of_langfuse_are_not_paced_as_those_of_strangers(
     assert is_good()
 
 
-def test_a_wrong_secret_is_final_however_often_it_comes(
-    service: Service, executor: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_secret_stays_final(service: Service, executor: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service.services, "failed_keys", FailedKeys(3))
     wrong, path = {"Authorization": "Bearer another"}, "/langfuse/v1/2015-03-31/functions/f/invocations"
     invoked = {executor.post(path, json={}, headers=wrong).headers["x-amzn-errortype"] for _ in range(6)}

@@ -22,12 +22,7 @@ def evaluation(
     **observation: Any,
 ) -> dict[str, Any]:
     """A request in Langfuse's format."""
-    members: dict[str, Any] = {
-        "input": {"question": "capital of France?"},
-        "output": "Paris",
-        "metadata": None,
-        "toolCalls": [],
-    }
+    members: dict[str, Any] = {"input": {"question": "capital?"}, "output": "Paris", "metadata": None, "toolCalls": []}
     payload = {"observation": {**members, **observation}}
     return {
         "scope": {"organizationId": "organization", "projectId": project, "evaluatorId": "evaluator"},

@@ -84,28 +84,18 @@ def test_an_evaluator_with_every_kind_of_score(evaluate: Evaluate) -> None:
         ("def evaluate(ctx):\n    raise SystemExit(1)", "USER_CODE_ERROR", "SystemExit: 1 (line 2)"),
         ("import os\ndef evaluate(ctx):\n    os._exit(0)", "USER_CODE_ERROR", "ended itself"),
         ("import os\ndef evaluate(ctx):\n    os.kill(0, 9)", "USER_CODE_ERROR", ""),
-        (
-            "def evaluate(ctx):\n    kept = []\n    while True: kept.append(bytearray(1 << 24))",
-            "USER_CODE_ERROR",
-            "Memory",
-        ),
+        ("def evaluate(ctx):\n    a = []\n    while True: a.append(bytearray(1 << 24))", "USER_CODE_ERROR", "Memory"),
         ("def evaluate(ctx):\n    return None", "INVALID_RESULT", "the result of `evaluate` is None"),
         ("def evaluate(ctx):\n    return [1]", "INVALID_RESULT", "the result of `evaluate` is of type `list`"),
         ("def evaluate(ctx):\n    return {'scores': []}", "INVALID_RESULT", "at least one"),
         ("def evaluate(ctx):\n    return {'scores': [1]}", "INVALID_RESULT", "scores[0]"),
         ("def evaluate(ctx):\n    return {'scores': [{'name': 'a'}]}", "INVALID_RESULT", "no value"),
-        (
-            "def evaluate(ctx):\n    return {'scores': [Score(float('nan'), 'a')]}",
-            "INVALID_RESULT",
-            "nan is no number",
-        ),
+        ("def evaluate(ctx):\n    return {'scores': [Score(float('nan'), 'a')]}", "INVALID_RESULT", "nan is no number"),
         ("def evaluate(ctx):\n    return {'scores': [Score(True, 'a')]}", "INVALID_RESULT", 'data_type="BOOLEAN"'),
         ("def evaluate(ctx):\n    return {'scores': [Score(1, 'a', comment='x' * 300_000)]}", "RESULT_TOO_LARGE", ""),
     ],
 )
-def test_errors_have_the_code_by_which_langfuse_decides(
-    evaluate: Evaluate, source: str, code: str, message: str
-) -> None:
+def test_errors_have_codes_by_which_langfuse_decides(evaluate: Evaluate, source: str, code: str, message: str) -> None:
     for _ in range(2):  # a loaded source gives the same answer
         answer = evaluate(source)
         assert set(answer) == {"error"} and set(answer["error"]) == {"code", "message"}

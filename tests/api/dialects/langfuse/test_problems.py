@@ -14,12 +14,8 @@ from sandbox.errors import Busy, InfrastructureError, Stopped
 
 AGAIN = {409, 429, 500, 502, 503, 504}
 AGAIN_BY_NAME = {"TooManyRequestsException", "ServiceException", "ResourceConflictException"}
-KNOWN = AGAIN_BY_NAME | {
-    "AccessDeniedException",
-    "InvalidParameterValueException",
-    "ResourceNotFoundException",
-    "RequestTooLargeException",
-}
+KNOWN = AGAIN_BY_NAME | {"AccessDeniedException", "InvalidParameterValueException"}
+KNOWN |= {"ResourceNotFoundException", "RequestTooLargeException"}
 PASSING = [
     Busy("all sandboxes are taken"),
     InfrastructureError("no sandbox could be had"),

@@ -16,6 +16,7 @@ from tests.gradebox.conftest import Service
 if TYPE_CHECKING:
     from openai import APIStatusError, OpenAI
     from openai.resources.fine_tuning.alpha import Graders
+    from openai.types.fine_tuning.alpha import GraderRunResponse
 
 SAME = "def grade(sample, item):\n    return float(sample['output_text'] == item['answer'])\n"
 
@@ -41,6 +42,12 @@ def asking(kind: str, model: str = "judge", **more: Any) -> Any:
     """A grader that asks a model whether a sample answers a question."""
     turn = {"role": "user", "content": "Is {{ sample.output_text }} right for {{ item.question }}?"}
     return {"type": kind, "name": kind, "model": model, "input": [turn], **more}
+
+
+def has_none(answer: GraderRunResponse) -> bool:
+    """Whether there is no reward. The client's type does not allow this."""
+    reward: object = answer.reward
+    return reward is None
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from examples.model_server import ModelServer, Script
-from tests.api.dialects.openai.conftest import asking, check, multi, refused
+from tests.api.dialects.openai.conftest import asking, check, has_none, multi, refused
 
 if TYPE_CHECKING:
     from openai.resources.fine_tuning.alpha import Graders
@@ -16,6 +16,7 @@ pytestmark = pytest.mark.service
 
 LABELS: dict[str, Any] = {"labels": ["right", "wrong", "unsure"], "passing_labels": ["right", "unsure"]}
 ITEM = {"question": "6 x 7"}
+_PARSE = "model_grader_parse_error"
 
 
 @pytest.fixture
@@ -88,26 +89,19 @@ def test_what_the_model_is_sent(graders: Graders, model_server: ModelServer) -> 
 def test_a_reply_that_is_no_number_is_an_error_and_no_score(graders: Graders, says: Any, reply: str) -> None:
     says(reply)
     answer = run(graders, asking("score_model"))
-    reward: object = answer.reward
-    assert (reward, flags(answer)) == (None, {"model_grader_parse_error"})
+    assert has_none(answer) and flags(answer) == {_PARSE}
     assert (answer.metadata.errors.api_model_grader_server_error_details or "").startswith("invalid_reply: ")
 
 
 @pytest.mark.parametrize(
-    ("model", "flag"),
-    [
-        ("refuses", "model_grader_refusal_error"),
-        ("cuts", "model_grader_parse_error"),
-        ("chatty", "model_grader_parse_error"),
-    ],
+    ("model", "flag"), [("refuses", "model_grader_refusal_error"), ("cuts", _PARSE), ("chatty", _PARSE)]
 )
 @pytest.mark.parametrize("kind", ["score_model", "label_model"])
 def test_what_became_of_the_model_has_a_flag(
     graders: Graders, model_server: ModelServer, kind: str, model: str, flag: str
 ) -> None:
     answer = run(graders, asking(kind, model, **(LABELS if kind == "label_model" else {})))
-    reward: object = answer.reward
-    assert (reward, flags(answer)) == (None, {flag})
+    assert has_none(answer) and flags(answer) == {flag}
 
 
 @pytest.mark.parametrize(("label", "reward"), [("right", 1.0), ("Unsure", 1.0), ("wrong", 0.0)])
@@ -129,8 +123,7 @@ def test_a_label_is_asked_for_with_the_sampling_parameters(graders: Graders, say
 def test_no_label_is_taken_for_the_one_that_it_is_most_alike(graders: Graders, says: Any) -> None:
     server = says("not right")
     answer = run(graders, asking("label_model", **LABELS))
-    reward: object = answer.reward
-    assert (reward, flags(answer)) == (None, {"model_grader_parse_error"})
+    assert has_none(answer) and flags(answer) == {_PARSE}
     assert len([body for body in server.bodies if "response_format" not in body]) == 3
 
 
@@ -142,15 +135,13 @@ def test_inside_a_multi(graders: Graders, says: Any) -> None:
     assert answer.api_model_grader_token_usage_per_model == {"judge": 15}
     parts["score"] = asking("score_model", "refuses")
     answer = run(graders, multi("score + exact", **parts))
-    reward: object = answer.reward
-    assert (reward, answer.sub_rewards) == (None, {"score": None, "exact": 1.0})
+    assert has_none(answer) and answer.sub_rewards == {"score": None, "exact": 1.0}
     assert flags(answer) == {"model_grader_refusal_error"}
 
 
 def test_a_name_that_the_item_lacks(graders: Graders, model_server: ModelServer) -> None:
     answer = graders.run(grader=asking("score_model"), model_sample="42", item={})
-    reward: object = answer.reward
-    assert (reward, flags(answer)) == (None, {"invalid_variable_error"})
+    assert has_none(answer) and flags(answer) == {"invalid_variable_error"}
 
 
 def test_a_project_without_the_model_is_told_which_it_has(graders: Graders, model_server: ModelServer) -> None:

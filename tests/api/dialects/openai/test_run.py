@@ -8,19 +8,12 @@ from api.dialects.openai.answers import Errors
 from api.dialects.openai.graders import Metric
 from api.dialects.openai.similarity_measures import MEASURES
 from gradebox.outcome import OutcomeError
-from tests.api.dialects.openai.conftest import check, multi, python, similar
+from tests.api.dialects.openai.conftest import check, has_none, multi, python, similar
 
 if TYPE_CHECKING:
     from openai.resources.fine_tuning.alpha import Graders
-    from openai.types.fine_tuning.alpha import GraderRunResponse
 
 pytestmark = pytest.mark.service
-
-
-def has_none(answer: GraderRunResponse) -> bool:
-    """Whether there is no reward. The client's type does not allow this."""
-    reward: object = answer.reward
-    return reward is None
 
 
 def test_a_python_grader_is_given_the_sample_and_the_item(graders: Graders) -> None:
@@ -32,15 +25,8 @@ def test_the_answer_has_every_key_of_the_reference(graders: Graders) -> None:
     answer = graders.with_raw_response.run(grader=python(), model_sample="4", item={"answer": "4"})
     body: dict[str, Any] = answer.http_response.json()
     assert set(body) == {"reward", "metadata", "sub_rewards", "model_grader_token_usage_per_model"}
-    assert set(body["metadata"]) == {
-        "name",
-        "type",
-        "execution_time",
-        "scores",
-        "errors",
-        "sampled_model_name",
-        "token_usage",
-    }
+    told = {"name", "type", "execution_time", "scores", "errors", "sampled_model_name", "token_usage"}
+    assert set(body["metadata"]) == told
     assert len(body["metadata"]["errors"]) == 14 and not any(body["metadata"]["errors"].values())
     assert (body["metadata"]["name"], body["metadata"]["type"]) == ("same", "python")
     assert answer.headers["x-request-id"]
@@ -88,10 +74,8 @@ def test_a_sample_that_a_grader_does_not_apply_to_has_no_reward(graders: Graders
 
 def test_a_model_that_cannot_be_reached_has_a_flag() -> None:
     errors = Errors()
-    errors.add(OutcomeError("model", "what happened", cause="unreachable"))
-    assert errors == Errors(
-        model_grader_server_error=True, model_grader_server_error_details="unreachable: what happened"
-    )
+    errors.add(OutcomeError("model", "it is away", cause="unreachable"))
+    assert errors == Errors(model_grader_server_error=True, model_grader_server_error_details="unreachable: it is away")
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ async def grade(thread):
         return float(len(thread.get_turns()))
     return float(len(text))
 '''
+FAULTS = [("boom", "exception"), ("exit", "crash"), ("hang", "timeout"), ("nan", "bad_return")]
 
 
 class Reward(NamedTuple):

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from tests.api.dialects.reward.conftest import Reward
+from tests.api.dialects.reward.conftest import FAULTS, Reward
 from tests.gradebox.conftest import Service
 
 if TYPE_CHECKING:
@@ -98,9 +98,7 @@ def test_a_batch_keeps_its_order(reward: Reward) -> None:
     assert asked(reward.url, lambda client: client.batch_score([])) == []
 
 
-@pytest.mark.parametrize(
-    "text, kind", [("boom", "exception"), ("exit", "crash"), ("hang", "timeout"), ("nan", "bad_return")]
-)
+@pytest.mark.parametrize("text, kind", FAULTS)
 def test_a_completion_without_a_score_fails_its_call(reward: Reward, text: str, kind: str) -> None:
     problem = refused(reward.url, lambda client: client.score(request(text)))
     assert (problem["status"], problem["type"]) == (422, "urn:gradebox:problem:not-scored")

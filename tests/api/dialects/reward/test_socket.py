@@ -10,7 +10,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 
-from tests.api.dialects.reward.conftest import Reward
+from tests.api.dialects.reward.conftest import FAULTS, Reward
 from tests.api.dialects.reward.test_http import request, reward_client
 from tests.gradebox.conftest import Service
 
@@ -45,18 +45,13 @@ def test_a_long_response_comes_in_pieces(reward: Reward) -> None:
 
 def test_large_threads_and_metadata_arrive(reward: Reward) -> None:
     async def ask(client: Any) -> list[float]:
-        large, told = (
-            request("x" * 3_000_000),
-            request("metadata", metadata={"reward": 0.5, "é": "😀"}),
-        )
+        large, told = (request("x" * 3_000_000), request("metadata", metadata={"reward": 0.5, "é": "😀"}))
         return [(await client.score(large)).reward, (await client.score(told)).reward]
 
     assert over_socket(reward.url, ask) == [3_000_000.0, 0.5]
 
 
-@pytest.mark.parametrize(
-    "text, kind", [("boom", "exception"), ("exit", "crash"), ("hang", "timeout"), ("nan", "bad_return")]
-)
+@pytest.mark.parametrize("text, kind", FAULTS)
 def test_a_completion_without_a_score_is_no_number_and_costs_no_other(reward: Reward, text: str, kind: str) -> None:
     async def ask(client: Any) -> Any:
         return await asyncio.gather(*(client.score(request(one)) for one in ["a", text, "bb", "ccc"]))

@@ -182,9 +182,7 @@ ASSISTANT = ["assistant", "It is 42."]
         ),
     ],
 )
-def test_structured_content_of_a_turn_is_unpacked(
-    shows: Scorer, output: list[Any], turns: list[Any], calls: list[Any]
-) -> None:
+def test_structured_turns_are_unpacked(shows: Scorer, output: list[Any], turns: list[Any], calls: list[Any]) -> None:
     seen = shows.seen(version_2("agent_turn", {"messages": {"output": output}}))
     assert (seen["turns"], seen["calls"]) == (turns, calls)
     shows.client.graders.map_weave("shows", completion="messages.output")
@@ -299,16 +297,10 @@ def test_names_and_texts_arrive_as_they_were_meant(shows: Scorer) -> None:
     assert shows.post_text(number.encode()).status_code == 200  # more digits than Python converts
 
 
-@pytest.mark.parametrize(
-    "output",
-    [
-        {"role": "user", "content": "42"},
-        {"choices": [{"message": {"role": "tool", "content": "42"}}]},
-        {"choices": []},
-        [],
-        42,
-    ],
-)
+_NO_ANSWER = {"choices": [{"message": {"role": "tool", "content": "42"}}]}
+
+
+@pytest.mark.parametrize("output", [{"role": "user", "content": "42"}, _NO_ANSWER, {"choices": []}, [], 42])
 def test_a_call_without_a_completion_has_no_score(shows: Scorer, output: Any) -> None:
     problem(shows.post(version_1(output=output)), 422, "not-scored")
 
@@ -365,7 +357,7 @@ def test_a_score_that_is_missing_is_an_error_and_never_a_0(service: Service, cli
     assert runs.post(version_1(output="score = 0.0")).json()["result"] == {"value": 0.0}
 
 
-def test_requests_that_are_none(shows: Scorer, service: Service) -> None:
+def test_requests_that_are_none(shows: Scorer) -> None:
     bodies: list[Any] = [
         {"schema_version": 3},
         {"schema_version": 1},
@@ -382,8 +374,6 @@ def test_requests_that_are_none(shows: Scorer, service: Service) -> None:
     shows.client.graders.map_weave("shows")
     assert shows.post(version_1(), "shows@1").status_code == 200
     problem(shows.post(version_1(output="x" * 3_000_000)), 413, "too-large")
-    url = f"{service.url}/weave/v1/{shows.client.project}/shows"
-    problem(httpx.post(url, json=version_1()), 401, "unauthorized")
 
 
 def test_judges_and_combined_graders_are_scorers_too(shows: Scorer, service: Service) -> None:
