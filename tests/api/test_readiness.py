@@ -96,9 +96,7 @@ def test_a_thread_that_ended_makes_it_not_ready(store: Store, pool: Pool, monkey
     assert "secret" not in trouble
 
 
-def test_sandboxes_that_cannot_be_had_make_it_not_ready(
-    store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_sandboxes_it_is_not_ready(store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "trouble", lambda: "the disk is full")
     assert Readiness(store, pool).troubles() == ("sandboxes cannot be started: the disk is full",)
 
@@ -115,9 +113,7 @@ def test_a_redis_that_was_emptied_makes_it_not_ready(store: Store, pool: Pool) -
     ("client", "host", "is_told"),
     [("127.0.0.1", "localhost", True), ("192.0.2.1", "127.0.0.1", False), ("127.0.0.1", "attacker.example", False)],
 )
-def test_what_is_down_is_told_to_this_machine(
-    pool: Pool, tmp_path: Path, client: str, host: str, is_told: bool
-) -> None:
+def test_what_is_down_is_told_this_machine(pool: Pool, tmp_path: Path, client: str, host: str, is_told: bool) -> None:
     (tmp_path / "spool").touch()  # in place of a folder
     response = asked(without_redis(pool, tmp_path), "/readyz", client, host)
     assert response.status_code == 503

@@ -82,9 +82,7 @@ def test_a_batch_whose_chunks_are_all_with_a_worker_that_died_is_told(
     assert told(shortages) == []
 
 
-def test_workers_that_cannot_work_are_told_with_the_reason(
-    store: Store, clock: list[float], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_why_workers_cannot_work_is_told(store: Store, clock: list[float], caplog: pytest.LogCaptureFixture) -> None:
     shortages = Shortages(store)
     store.processes.report(ProcessRecord("worker", "host:1", trouble="no sandbox can be started: the engine hangs"))
     shortages.look()
@@ -121,17 +119,11 @@ def test_a_full_redis_is_told_before_anything_waits(store: Store) -> None:
     assert told(shortages) == []
 
 
-def test_a_spool_without_room_for_uploads_is_told(redis: Redis, tmp_path: Path) -> None:
-    store = Store(redis, Spool(f"file://{tmp_path}", reserve=1 << 60))
-    shortages = Shortages(store)
+@pytest.mark.parametrize(("folder", "is_told"), [("", True), ("/gone", False)])
+def test_a_full_spool_is_told_unless_it_is_away(redis: Redis, tmp_path: Path, folder: str, is_told: bool) -> None:
+    shortages = Shortages(Store(redis, Spool(f"file://{tmp_path}{folder}", reserve=1 << 60)))
     shortages.look()
-    assert ["GRADEBOX_RESERVE_MB" in said for said in told(shortages)] == [True]
-
-
-def test_a_spool_that_is_away_is_not_full(redis: Redis, tmp_path: Path) -> None:
-    shortages = Shortages(Store(redis, Spool(f"file://{tmp_path}/gone", reserve=1 << 60)))
-    shortages.look()
-    assert told(shortages) == []
+    assert ["GRADEBOX_RESERVE_MB" in said for said in told(shortages)] == [True] * is_told
 
 
 @pytest.mark.sandbox

@@ -114,9 +114,7 @@ def no_traceback(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     assert not found, [(one.name, one.getMessage(), one.exc_info) for one in found]
 
 
-def test_each_route_that_waits_says_that_the_service_stops(
-    redis_url: str, pool: Pool, tmp_path: Path, no_traceback: None
-) -> None:
+def test_routes_that_wait_say_that_it_stops(redis_url: str, pool: Pool, tmp_path: Path, no_traceback: None) -> None:
     with stoppable(redis_url, pool, tmp_path) as (service, secret):
         sleeper(service, secret)
         with ThreadPoolExecutor(len(WAITS)) as threads:

@@ -116,20 +116,8 @@ def routes(client: httpx.Client) -> list[Route]:
 def kept(service: Service) -> Iterator[tuple[bytes, bytes | None]]:
     """The Redis keys about projects, API keys, graders, batches and the audit log, with their values."""
     redis = service.store.redis
-    for room in (
-        "projects",
-        "api-keys",
-        "grader*",
-        "environment*",
-        "models:*",
-        "endpoints:*",
-        "budgets",
-        "versions:*",
-        "numbers:*",
-        "batches:*",
-        "answer:*",
-        "audit:*",
-    ):
+    rooms = "projects api-keys grader* environment* models:* endpoints:* budgets versions:* numbers:* batches:*"
+    for room in f"{rooms} answer:* audit:*".split():
         for name in sorted(redis.scan_iter(f"gradebox:{room}")):
             yield name, redis.dump(name)
 

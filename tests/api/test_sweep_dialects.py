@@ -46,12 +46,8 @@ def value(name: str, kind: Any) -> str:
     if isinstance(kind, GraphQLInputObjectType):
         fields = [f"{n}: {value(n, f.type)}" for n, f in kind.fields.items() if is_required_input_field(f)]
         if kind.name == "GraderCreateInput":
-            fields = [
-                'name: "mine"',
-                'key: "mine"',
-                "graderType: FUNCTION",
-                f"graderConfig: {{function: {{sourceCode: {json.dumps(GOOD)}}}}}",
-            ]
+            function = f"graderConfig: {{function: {{sourceCode: {json.dumps(GOOD)}}}}}"
+            fields = ['name: "mine"', 'key: "mine"', "graderType: FUNCTION", function]
         return "{" + ", ".join(fields) + "}"
     if isinstance(kind, GraphQLEnumType):
         return str(next(iter(kind.values)))
@@ -141,9 +137,7 @@ def test_without_a_key_and_with_a_wrong_or_revoked_one(
     assert list(kept(service)) == before
 
 
-def test_another_projects_key_sees_and_changes_nothing(
-    service: Service, client: httpx.Client, filled: dict[str, str]
-) -> None:
+def test_keys_of_others_see_and_change_nothing(service: Service, client: httpx.Client, filled: dict[str, str]) -> None:
     with keyed(client, service, "manage", "other") as stranger:
         before = list(kept(service))
         for request in REQUESTS:

@@ -16,14 +16,7 @@ URL = f"{PROJECT}/graders"
 
 
 def test_a_grader_goes_up_and_reads_back(client: httpx.Client) -> None:
-    body = {
-        "key": "exact",
-        "source": GOOD,
-        "name": "Exact",
-        "description": "as it says",
-        "timeout_s": 2,
-        "memory_mb": 128,
-    }
+    body = {"key": "exact", "source": GOOD, "name": "Exact", "description": "as said", "timeout_s": 2, "memory_mb": 128}
     grader = answer_of(client.post(URL, json=body), 201)
     assert (grader["version"], grader["timeout_s"], grader["memory_mb"], grader["locked"]) == (1, 2.0, 128, False)
     assert client.get(f"{URL}/exact").json() == grader
@@ -35,9 +28,8 @@ def test_a_grader_goes_up_and_reads_back(client: httpx.Client) -> None:
 def test_a_file_may_be_sent_with_a_query_or_in_a_form(client: httpx.Client) -> None:
     headers = {"Content-Type": "text/x-python"}
     assert client.post(f"{URL}?key=a&timeout_s=3", content=GOOD, headers=headers).json()["timeout_s"] == 3
-    assert (
-        client.post(URL, files={"file": ("g.py", GOOD)}, data={"key": "b", "memory_mb": "64"}).json()["memory_mb"] == 64
-    )
+    form = client.post(URL, files={"file": ("g.py", GOOD)}, data={"key": "b", "memory_mb": "64"}).json()
+    assert form["memory_mb"] == 64
     assert "key" in problem(client.post(URL, content=GOOD, headers=headers), 422, "invalid-request")
 
 
@@ -56,7 +48,8 @@ def test_an_update_makes_a_version_unless_nothing_changed(client: httpx.Client) 
     assert client.put(f"{URL}/exact", json={"source": GOOD}).json()["version"] == 1
     updated = client.put(f"{URL}/exact", json={"source": "# new\n" + GOOD, "name": "New"}).json()
     assert (updated["version"], updated["timeout_s"], updated["name"]) == (2, 2.0, "New")
-    assert [version["number"] for version in client.get(f"{URL}/exact/versions").json()] == [1, 2]
+    assert client.put(f"{URL}/exact", json={"timeout_s": 9}).json()["version"] == 3
+    assert [version["number"] for version in client.get(f"{URL}/exact/versions").json()] == [1, 2, 3]
 
 
 def test_a_locked_grader_is_neither_changed_nor_deleted(client: httpx.Client) -> None:
@@ -64,6 +57,7 @@ def test_a_locked_grader_is_neither_changed_nor_deleted(client: httpx.Client) ->
     assert client.patch(f"{URL}/exact", json={"locked": True}).json()["locked"]
     problem(client.put(f"{URL}/exact", json={"source": "# new\n" + GOOD}), 409, "locked")
     problem(client.delete(f"{URL}/exact"), 409, "locked")
+    assert "unlock it" in problem(client.patch(f"{URL}/exact", json={"name": "new"}), 409, "locked")
     client.patch(f"{URL}/exact", json={"locked": False, "description": "now"}).raise_for_status()
     assert client.delete(f"{URL}/exact").status_code == 204
     problem(client.get(f"{URL}/exact"), 404, "not-found")
@@ -73,6 +67,8 @@ def test_a_locked_grader_is_neither_changed_nor_deleted(client: httpx.Client) ->
 def test_what_is_not_there(client: httpx.Client, path: str) -> None:
     create(client)
     problem(client.get(f"{URL}/{path}"), 404, "not-found")
+    if "/" not in path:
+        assert client.delete(f"{URL}/{path}").status_code == 404
 
 
 @pytest.mark.parametrize("key", ["", "-a", "A", "a b", "a/b", "é", "x" * 65, "x\n"])
@@ -102,9 +98,7 @@ def test_a_name_is_kept_whatever_stands_beside_it(client: httpx.Client) -> None:
     assert "it holds half a surrogate pair" in problem(refused, 422, "invalid-request")
 
 
-def test_a_quota_that_is_used_up_is_named(
-    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_used_up_quota_is_named(client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service.store.graders, "_quotas", Quotas(graders=1))
     create(client)
     response = client.post(f"{PROJECT}/graders", json={"key": "another", "source": GOOD})
@@ -191,9 +185,7 @@ def test_test_threads_stay_with_the_grader_and_prove_what_comes_later(client: ht
     ],
     ids=["threads", "timeout_s", "source"],
 )
-def test_what_changes_during_a_proof_was_not_proved(
-    client: httpx.Client, service: Service, change: Proved, said: str
-) -> None:
+def test_changes_in_a_proof_were_not_proved(client: httpx.Client, service: Service, change: Proved, said: str) -> None:
     create(client)
     slow = {"source": f"# {said}\nimport time\n\ntime.sleep(0.4)\n" + GOOD}
     with ThreadPoolExecutor(1) as threads:

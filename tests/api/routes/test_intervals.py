@@ -87,18 +87,15 @@ def test_an_interval_by_bootstrap_is_that_of_scipy_and_kept_until_the_batch_is_d
     assert not service.store.redis.exists(redis_keys.intervals(batch))
 
 
-def test_the_bootstrap_can_be_switched_off(
+def test_without_a_bootstrap_or_of_many_scores_the_interval_is_normal_at_once(
     client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service.services.settings, "bootstrap_resamples", 0)
     monkeypatch.setattr(run_job, "run", None)
-    assert summary(client, submit(client), "?bootstrap=true")["interval"]["method"] == "normal"
-
-
-def test_of_many_scores_the_interval_is_normal_at_once(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summaries, "MOST_SCORES", 47)
-    monkeypatch.setattr(run_job, "run", None)
-    assert summary(client, submit(client), "?bootstrap=true")["interval"]["method"] == "normal"
+    batch, settings = submit(client), service.services.settings
+    for of, name, value in ((settings, "bootstrap_resamples", 0), (summaries, "MOST_SCORES", 47)):
+        with monkeypatch.context() as patched:
+            patched.setattr(of, name, value)
+            assert summary(client, batch, "?bootstrap=true")["interval"]["method"] == "normal"
 
 
 def test_of_a_batch_that_lacks_outcomes_the_interval_stays_that_of_all_its_scores(client: httpx.Client) -> None:

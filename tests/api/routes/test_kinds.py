@@ -21,12 +21,7 @@ from tests.api.conftest import GOOD, PROJECT, Service, answer_of, create, proble
 
 pytestmark = pytest.mark.sandbox
 URL = f"{PROJECT}/graders"
-CONFIG: dict[str, Any] = {
-    "criteria": "The answer is polite",
-    "model": "small-judge",
-    "temperature": None,
-    "examples": [],
-}
+CONFIG: dict[str, Any] = {"criteria": "It is polite", "model": "small-judge", "temperature": None, "examples": []}
 
 
 @pytest.fixture(autouse=True)
@@ -85,11 +80,7 @@ def test_a_kind_is_kept_with_its_config_and_a_source_that_is_written(client: htt
     made = answer_of(
         client.post(URL, json={"key": "polite", "name": "Polite", "kind": "binary_judge", "config": CONFIG}), 201
     )
-    assert (made["kind"], made["isolation"], made["name"]) == (
-        "binary_judge",
-        "batch",
-        "Polite",
-    )
+    assert (made["kind"], made["isolation"], made["name"]) == ("binary_judge", "batch", "Polite")
     version = client.get(f"{URL}/polite/versions/1").json()
     assert (version["kind"], version["config"]) == ("binary_judge", CONFIG)
     assert version["source"] == source_of("binary_judge", CONFIG)
@@ -142,9 +133,7 @@ def test_what_is_written_is_proved_like_any_other(client: httpx.Client) -> None:
         ({"kind": "binary_judge", "config": CONFIG | {"criteria": "\ud83d"}}, "it holds half a surrogate pair"),
     ],
 )
-def test_a_config_that_is_none_is_refused_with_its_reason(
-    client: httpx.Client, body: dict[str, Any], told: str
-) -> None:
+def test_a_config_that_is_none_is_refused_with_a_reason(client: httpx.Client, body: dict[str, Any], told: str) -> None:
     content = json.dumps({"key": "polite", **body})
     refused = client.post(URL, content=content, headers={"Content-Type": "application/json"})
     assert told in problem(refused, 422, "invalid-request")
@@ -354,9 +343,7 @@ def test_a_check_that_is_none_is_named_by_the_proof(client: httpx.Client) -> Non
     assert "checks[0]: matches(pattern=) takes a regular expression" in report
 
 
-def test_a_combination_scores_by_the_graders_of_its_project(
-    client: httpx.Client, run: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_combination_scores_by_other_graders(client: httpx.Client, run: Callable[..., Any], tmp_path: Path) -> None:
     for key, score in (("full", "1.0"), ("half", "0.5"), ("broken", "1 / (len(thread.completion()) - 4)")):
         create(client, key, f"async def grade(thread):\n    return {score}\n")
     (tmp_path / "mean.json").write_text(json.dumps({"parts": ["full", "half"], "formula": "full - half / 2"}))

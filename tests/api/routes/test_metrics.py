@@ -85,9 +85,7 @@ def test_what_readyz_names_is_counted(service: Service, monkeypatch: pytest.Monk
 
 
 @pytest.mark.sandbox
-def test_what_is_scored_is_counted_by_grader_and_kind_of_error(
-    service: Service, client: httpx.Client, worker: None
-) -> None:
+def test_scores_are_counted_by_grader_and_kind_of_error(service: Service, client: httpx.Client, worker: None) -> None:
     create(client, "counted")  # no other test uses this key: the worker may still report scores of other tests
     create(client, "fails", GOOD.replace("return", "1 / len(thread.completion())\n    return"))
     threads = [{"completion": "4"}, {"completion": "5"}, {"completion": ""}]

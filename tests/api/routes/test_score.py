@@ -18,12 +18,8 @@ def test_each_thread_has_an_outcome_in_order(client: httpx.Client) -> None:
     assert [outcome["score"] for outcome in answer["outcomes"]] == [1.0, 0.0, None, 1.0] * 50
     assert answer["outcomes"][2]["error"]["kind"] == "bad_input"
     summary = answer["summary"]
-    assert (summary["grader"], summary["count"], summary["scored"], summary["errors"]) == (
-        "exact@1",
-        200,
-        150,
-        {"bad_input": 50},
-    )
+    counts = (summary["grader"], summary["count"], summary["scored"], summary["errors"])
+    assert counts == ("exact@1", 200, 150, {"bad_input": 50})
 
 
 def test_threads_may_be_printed_over_several_lines(client: httpx.Client) -> None:

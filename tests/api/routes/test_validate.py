@@ -44,11 +44,8 @@ def test_another_python_of_the_client_is_warned_of_in_every_form(client: httpx.C
 
 def test_threads_of_ones_own_are_reported_each(client: httpx.Client) -> None:
     threads = [{"completion": "4"}, {"completion": "5", "metadata": {"answer": "5"}}, {"completion": "6"}]
-    report = client.post(
-        URL,
-        content=json.dumps({"source": GOOD, "threads": threads}, indent=2),
-        headers={"Content-Type": "application/json"},
-    ).json()
+    body, headers = json.dumps({"source": GOOD, "threads": threads}, indent=2), {"Content-Type": "application/json"}
+    report = client.post(URL, content=body, headers=headers).json()
     assert [outcome["score"] for outcome in report["outcomes"]] == [1.0, 1.0, 0.0]
     many = problem(client.post(URL, json={"source": GOOD, "threads": [{}] * 1001}), 413, "too-large")
     assert many.endswith("one request takes at most 1000: send fewer, for the test run")
@@ -68,9 +65,7 @@ def test_what_fails_is_in_the_report(client: httpx.Client) -> None:
         (b"#" * 65_537, "65537 bytes long, and at most 65536"),
     ],
 )
-def test_bytes_that_are_no_source_fail_the_first_check_in_every_form(
-    client: httpx.Client, source: bytes, says: str
-) -> None:
+def test_bytes_of_no_source_fail_the_first_check_in_every_form(client: httpx.Client, source: bytes, says: str) -> None:
     text = source.decode("latin-1").replace("\xff", "\\udcff")
     as_json = b'{"source": "%s"}' % text.replace("\n", "\\n").replace("\0", "\\u0000").encode()
     raw_json = b'{"source": "%s"}' % source.replace(b"\n", b"\\n").replace(b"\0", b"\\u0000")
