@@ -39,11 +39,15 @@ def views(store: Store, batch: str) -> tuple[Batch, Batch, list[Batch], list[byt
     )
 
 
-@pytest.mark.parametrize("lines", [1, 900, 50_000])
-def test_all_that_can_be_asked_is_answered_as_before(store: Store, redis: Redis, lines: int) -> None:
+@pytest.mark.parametrize(("lines", "table_bytes"), [(1, 1024), (900, 1024), (6000, 0)])
+def test_all_that_can_be_asked_is_answered_as_before(
+    store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch, lines: int, table_bytes: int
+) -> None:
+    monkeypatch.setattr(frozen_batch, "KEPT_TABLE_BYTES", table_bytes)  # the table of a large batch is a file
     batch = finished(store, lines, wanted(store, "a", 0.5), wanted(store, "b", -2.0))
     before = views(store, batch)
     store.freezer.freeze(batch)
+    assert len(store.spool.tables(batch)) == (table_bytes == 0)
     assert views(store, batch) == before
     assert redis.keys(f"gradebox:batch:{batch}*") == []
     assert not redis.exists(redis_keys.UNFROZEN)

@@ -8,6 +8,7 @@ from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch
 from storage import redis_keys
 from storage.batch_plan import AskTerms
+from storage.batches import frozen_batch
 from storage.batches.frozen_batch import Frozen
 from storage.errors import Conflict, KeyReused, OutcomesLost
 from storage.idempotency import Once, once
@@ -42,9 +43,9 @@ def finished(store: Store, *graders: Any) -> str:
     return batch
 
 
-def unfrozen(store: Store, size: int) -> str:
+def unfrozen(store: Store) -> str:
     """As `finished`, but the worker that ended the batch has not frozen it yet."""
-    batch = accept(store, size)
+    batch = accept(store, LINES)
     finish_all(store, with_error)
     return batch
 
@@ -207,7 +208,7 @@ def test_a_retry_has_the_terms_of_its_batch(store: Store) -> None:
 
 
 def test_a_worker_that_freezes_late_does_not_undo_a_retry(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = unfrozen(store, LINES)
+    batch = unfrozen(store)
     rewards = store.batches.rewards
 
     def slow(ended: Batch) -> list[str]:
@@ -228,8 +229,8 @@ def test_a_worker_that_freezes_late_does_not_undo_a_retry(store: Store, monkeypa
 
 
 def test_a_table_that_is_written_late_does_not_undo_a_retry(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    size = 200 * CHUNK_LINES  # its table is a file
-    batch = unfrozen(store, size)
+    monkeypatch.setattr(frozen_batch, "KEPT_TABLE_BYTES", 0)  # the table is a file, as that of a large batch
+    batch = unfrozen(store)
     write = store.spool.write_table
 
     def slow(batch_id: str, table: bytes) -> str:

@@ -13,7 +13,6 @@ from itertools import accumulate, pairwise
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from msgspec.structs import astuple
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
@@ -21,7 +20,7 @@ from gradebox.outcome import ErrorKind, Outcome, OutcomeError
 from gradebox.schemas import Summary
 from storage import redis_keys
 from storage.statistics import unit_tallies
-from storage.statistics.outcome_tally import MOST_VALUES, merged, pack, tally, unpack
+from storage.statistics.outcome_tally import MOST_VALUES, merged, pack, tally
 from storage.statistics.summary import QUANTILES, summarise
 from storage.statistics.unit_tallies import MOST, Tallies
 from storage.store import Store
@@ -55,8 +54,10 @@ def check(summary: Summary, results: Results) -> None:
     assert summary.run_ms_mean == (0.25 if results else None)
     kinds = ["equal"] * (len(scores) >= 10 and scores[0] == scores[-1])
     assert summary.warning_kinds == kinds + ["errors"] * (2 * len(scores) < len(results))
+    assert Summary.model_validate_json(summary.model_dump_json()) == summary
     if not scores:
         assert (summary.mean, summary.deviation, summary.minimum, summary.histogram) == (None, None, None, [])
+        assert summary.quantiles == {}
         return
     low, high, scale = scores[0], scores[-1], max(map(abs, scores))
     assert (summary.minimum, summary.maximum) == (low, high)
@@ -71,7 +72,7 @@ def check(summary: Summary, results: Results) -> None:
         expected = next(score for number, score in enumerate(scores, 1) if number >= share * len(scores))
         assert summary.quantiles[name] == expected
     assert len(summary.histogram) == (1 if low == high else 10)
-    assert all(one.high == next_one.low for one, next_one in pairwise(summary.histogram))
+    assert all(one.low <= one.high == next_one.low for one, next_one in pairwise(summary.histogram))
     # Edges may be equal if the extremes are the smallest floats: the bin above them counts the score.
     counts = [sum(one.low <= score < one.high for score in scores) for one in summary.histogram]
     counts[-1] += scores.count(high)
@@ -81,7 +82,10 @@ def check(summary: Summary, results: Results) -> None:
 
 @given(st.lists(RESULTS, max_size=12), st.integers(2, 5))
 @example([[0.0, 5e-324], [5e-324], [1e-323]], 2)
+@example([[5e-324, 1e-323, 1.5e-323]], 2)
 @example([[LARGE, -LARGE], [LARGE], [0.0], [-LARGE]], 2)
+@example([[LARGE, math.nextafter(LARGE, 0)]], 2)
+@example([[8.9e307, 8.9e307, -8.9e307, -8.9e307, 1.7e308, 1.7e308]], 2)  # the mean overflows
 @example([[0.1] * 20, [0.1] * 20], 2)
 @example([[-0.0], [0.0], [-1e-320]], 2)
 @example([[-3.5e8, 1e-9], [], ["timeout", "memory"], ["timeout"]], 3)
@@ -92,19 +96,6 @@ def test_what_is_merged_is_what_a_plain_computation_gives(units: list[Results], 
         if len(kept) == most:
             kept = [pack(unit_tallies.read(kept))]
     check(summarise("g@1", 1.0, unit_tallies.read(kept)), [one for unit in units for one in unit])
-
-
-@given(st.lists(FINITE, min_size=1, max_size=50), st.integers(0, 50))
-@example([8.9e307, 8.9e307, -8.9e307, -8.9e307, 1.7e308, 1.7e308], 0)  # the mean overflows
-def test_packing_loses_nothing(scores: list[float], errors: int) -> None:
-    counted = tally([*map(outcome, scores), *[outcome("timeout") for _ in range(errors)]])
-    before, after = ([_told_apart(value) for value in astuple(one)] for one in (counted, unpack(pack(counted))))
-    assert before == after
-
-
-def _told_apart(value: object) -> object:
-    """Makes NaNs equal."""
-    return "nan" if isinstance(value, float) and math.isnan(value) else value
 
 
 SPREADS: dict[str, Callable[[random.Random], float]] = {
@@ -177,9 +168,7 @@ def test_merging_at_once_counts_everything_once(store: Store, redis: Redis) -> N
     check(store.batches.get("default", batch).summary[0], [*before, *more])
 
 
-def test_a_batch_that_ended_meanwhile_is_left_alone(
-    store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_ends_meanwhile_is_left_alone(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = accept(store, 9000)
     scores_of(store, batch, 5)
     merging = Tallies(redis)
