@@ -15,17 +15,7 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import BatchBudget, EnvironmentBuild, ModelDefaults
 from storage import redis_keys
 from storage.batch_plan import AskTerms
-from storage.connection import (
-    FORMAT,
-    check_format,
-    is_away,
-    load_scripts,
-    lua,
-    read_snapshot,
-    text,
-    trouble_of,
-    write_trouble,
-)
+from storage.connection import FORMAT, check_format, is_away, read_snapshot, text, trouble_of, write_trouble
 from storage.environments.environment_builds import Made
 from storage.errors import UnknownFormat
 from storage.idempotency import Once, once
@@ -49,9 +39,7 @@ def test_data_of_a_newer_gradebox_is_refused(redis: Redis) -> None:
         check_format(redis)
 
 
-def test_batches_of_an_older_gradebox_are_scored_to_their_end(
-    format_1: dict[str, str], redis: Redis, store: Store
-) -> None:
+def test_batches_of_an_older_gradebox_are_finished(format_1: dict[str, str], redis: Redis, store: Store) -> None:
     check_format(redis)
     check_format(redis)  # as every process of a service does
     assert redis.zrange(redis_keys.UNFROZEN, 0, -1) == [format_1["over"].encode()]
@@ -180,24 +168,11 @@ def test_builds_of_format_4_have_their_new_names(redis: Redis, store: Store) -> 
     assert store.builds.finish(waiting, Made(first.lock, first.sha256, first.python, 1, 1))
 
 
-def test_a_batch_of_an_older_gradebox_starts_with_a_lease_still_held(
-    format_1: dict[str, str], redis: Redis, store: Store
-) -> None:
+def test_a_batch_of_an_older_gradebox_with_a_lease_starts(format_1: dict[str, str], redis: Redis, store: Store) -> None:
     redis.zadd(redis_keys.LEASES, {format_1["lease"]: 1e15}, xx=True)
     check_format(redis)
     assert [claim(store).batch for _ in range(3)] == [format_1["running"], format_1["queued"], format_1["queued"]]
     assert store.leases.claim() is None
-
-
-def test_scripts_are_compiled_before_they_are_used(redis: Redis) -> None:
-    redis.script_flush()
-    load_scripts(redis)
-    digests = [
-        hashlib.sha1(lua(name).encode()).hexdigest()
-        for name in ("claim_unit", "complete_unit", "freeze_batch", "release_unit")
-    ]
-    assert all(redis.script_exists(*digests))
-    assert not any(redis.script_exists(hashlib.sha1(lua("migrate_3").encode()).hexdigest()))
 
 
 def test_a_snapshot_is_as_of_a_transaction(redis: Redis) -> None:

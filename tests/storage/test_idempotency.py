@@ -32,9 +32,7 @@ def test_an_answer_is_kept_with_the_batch_or_not_at_all(store: Store, redis: Red
     assert store.acceptance.answered(ONE) == made == store.batches.get("default", made.id)
 
 
-def test_a_request_that_is_done_between_two_looks_is_answered_and_no_conflict(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_that_is_done_between_two_looks_is_answered(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     look = idempotency.answered
     made: list[GraderRecord] = []
 
@@ -56,9 +54,7 @@ def test_an_answer_that_an_earlier_version_kept_is_given_again(store: Store, red
     assert store.acceptance.answered(ONE) == batch
 
 
-def test_of_many_answers_of_a_project_the_oldest_give_way(
-    store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_many_answers_the_oldest_give_way(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idempotency, "MOST", 2)
     asked = [once(project, "0123", str(number), b"same", 3600) for number in range(4) for project in ("a", "b")]
     for request in asked:

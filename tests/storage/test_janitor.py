@@ -131,9 +131,7 @@ def test_a_janitor_that_is_killed_is_followed_by_the_next(
     assert files(folder) == set()
 
 
-def test_outcomes_that_lost_the_race_are_removed_when_the_batch_is_over(
-    store: Store, redis: Redis, folder: Path
-) -> None:
+def test_outcomes_that_lost_a_race_are_removed_when_the_batch_is_over(store: Store, redis: Redis, folder: Path) -> None:
     batch = accept(store, 2000)
     slow, other = claim(store), claim(store)
     store.spool.write_outcomes(batch, {(slow.unit, 7): b"late"})
@@ -234,9 +232,7 @@ def test_files_of_another_deployment_are_left_alone(store: Store, redis: Redis, 
     assert files(folder) == {old}
 
 
-def test_what_is_uploaded_while_the_janitor_looks_is_left_alone(
-    store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_uploads_under_way_are_left_alone(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(janitors, "OLD_S", -DAY_S)  # everything is old enough
     exact, looked, ended = wanted(store, "exact"), 0, threading.Event()
 

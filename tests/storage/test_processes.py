@@ -45,9 +45,7 @@ def test_a_process_that_is_silent_is_gone(redis: Redis, monkeypatch: pytest.Monk
     assert redis.hlen(redis_keys.PROCESSES) == 1
 
 
-def test_a_process_that_died_is_gone_although_the_clock_was_set_back(
-    redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_process_is_gone_although_the_clock_was_set_back(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     known = Processes(redis)
     known.report(ProcessRecord("worker", "a:1"))
     _set_clock(monkeypatch, -3600)

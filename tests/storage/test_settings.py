@@ -27,7 +27,5 @@ def test_urls_of_redis_are_taken(url: str) -> None:
 def test_a_count_that_redis_would_not_take_is_refused_at_the_start(name: str) -> None:
     with pytest.raises(ValidationError) as refused:
         StorageSettings.model_validate({name: 10**12})
-    assert (
-        fault_of(refused.value)
-        == f"GRADEBOX_{name.upper()} is invalid: Input should be less than or equal to 1000000000"
-    )
+    said = f"GRADEBOX_{name.upper()} is invalid: Input should be less than or equal to 1000000000"
+    assert fault_of(refused.value) == said

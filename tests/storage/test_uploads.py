@@ -57,9 +57,7 @@ def test_one_that_redis_lost_is_to_be_sent_again(store: Store, redis: Redis, mon
         store.spool.read_payload(upload.batch_id, 0, 1)
 
 
-def test_what_a_project_uploads_at_once_is_held_to_its_quota(
-    redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_uploads_at_once_are_held_to_the_quota(redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("storage.uploads._CHECK_BYTES", 1)
     monkeypatch.setattr("storage.uploads._ASK_BYTES", 1)
     monkeypatch.setattr(store.backlog, "_quotas", Quotas(spool_bytes=100))
@@ -80,9 +78,7 @@ def test_what_a_project_uploads_at_once_is_held_to_its_quota(
     assert store.underway.add("b", 0) == 0
 
 
-def test_redis_is_asked_for_the_quota_once_in_many_pieces(
-    redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_quota_is_read_once_in_many_pieces(redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def asked() -> int:
         stats: Any = redis.info("commandstats")
         return int(stats.get("cmdstat_hget", {}).get("calls", 0))

@@ -6,7 +6,6 @@ import pytest
 from storage import redis_keys
 from storage.access.audit import Audit, acting
 from storage.store import Store
-from tests.storage.making import accept, wanted
 
 
 @pytest.fixture(autouse=True)
@@ -27,13 +26,6 @@ def test_batches_push_no_other_line_out(store: Store) -> None:
     actions = [line.action for line in audit.newest("default", 1000)]
     assert actions[-1] == "grader.create"
     assert len(actions) < 400
-
-
-def test_lines_of_both_kinds_come_in_the_order_of_time(store: Store) -> None:
-    accept(store, 1, wanted(store, "a"))
-    accept(store, 1, wanted(store, "b"))
-    actions = [line.action for line in store.audit.newest("default", 10)]
-    assert actions == ["batch.create", "grader.create", "batch.create", "grader.create"]
 
 
 def test_pages_lose_no_line_where_two_have_one_id(store: Store) -> None:

@@ -9,13 +9,12 @@ from msgspec.structs import replace
 from redis import Redis
 
 from gradebox.schemas import GraderRecord, ModelDefaults, Project
-from storage import idempotency, redis_keys
+from storage import redis_keys
 from storage.access.quotas import Quotas
 from storage.batch_plan import Wanted
 from storage.errors import QuotaExceeded, StorageError
 from storage.queue.backlog import Waiting
 from storage.settings import StorageSettings
-from storage.spool.chunks import Chunk
 from storage.spool.spool import Spool
 from storage.store import Store, open_store
 from tests.storage.making import accept, claim, finish, finish_all, line, proved, wanted
@@ -83,9 +82,7 @@ def test_bytes_of_threads_and_outcomes_are_bounded(small: Store) -> None:
     accept(small, 60, exact)
 
 
-def test_numbers_of_deleted_graders_do_not_grow_and_none_comes_twice(
-    small: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_numbers_of_deleted_graders_do_not_grow_or_come_twice(small: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("storage.graders.graders._KEPT_NUMBERS", 2)
     seen: set[tuple[str, int]] = set()
     for number in range(40):
@@ -183,21 +180,6 @@ def test_batches_that_come_at_once_do_not_pass_a_bound_together(
     assert accepting_at_once(store, 20, rounds=5) == {"accepted": 5 * 5, refused: 5 * 19}
 
 
-def test_the_same_request_that_comes_many_times_at_once_is_done_once(store: Store) -> None:
-    exact = [wanted(store, "exact")]
-    once = idempotency.once("default", "0123", "key", b"fingerprint", 3600)
-    chunks = [Chunk(0, 3, 0, 1)]
-
-    def send(_: int) -> object:
-        batch_id = store.orphan_files.begin()
-        return store.acceptance.accept(batch_id, "default", exact, chunks, lambda pipe: None, once=once)
-
-    made = at_once(send, 16)
-    assert all(one == made[0] for one in made)
-    assert store.redis.zcard(redis_keys.batches("default")) == 1
-    assert len(store.orphan_files.due(100)) == 15
-
-
 def test_graders_and_versions_that_come_at_once_do_not_pass_a_bound_together(small: Store) -> None:
     made = at_once(lambda number: wanted(small, f"g{number}"), 12)
     assert sum(isinstance(one, Wanted) for one in made) == len(small.graders.all("default")) == 3
@@ -207,18 +189,14 @@ def test_graders_and_versions_that_come_at_once_do_not_pass_a_bound_together(sma
     assert small.redis.hlen(redis_keys.versions("default", key)) == 2
 
 
-def test_versions_that_come_at_once_do_not_pass_their_bytes_together(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_versions_at_once_do_not_pass_their_bytes_together(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store.graders, "_quotas", Quotas(version_bytes=10_000))
     made = at_once(lambda number: store.graders.create("default", f"g{number}", "g", "", proved("#" + "x" * 2000)), 12)
     assert sum(isinstance(one, GraderRecord) for one in made) == 4
     assert sum(int(size) for size in store.redis.hvals(redis_keys.version_bytes("default"))) <= 10_000
 
 
-def test_threads_that_come_at_once_do_not_pass_the_bytes_of_versions_together(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_at_once_do_not_pass_the_bytes_of_versions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     source = proved()
     for number in range(12):
         store.graders.create("default", f"g{number}", "g", "", source)

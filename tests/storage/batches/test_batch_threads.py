@@ -34,10 +34,8 @@ def test_a_thread_that_is_not_there_is_refused_before_any_is_read(store: Store) 
 
 def test_a_batch_that_is_gone_is_not_an_empty_one(store: Store) -> None:
     batch = accept(store, 10)
-    reads = [
-        batch_threads.read(store.batches, store.spool, batch),
-        batch_threads.read_picked(store.batches, store.spool, batch, [0]),
-    ]
+    of = (store.batches, store.spool, batch)
+    reads = [batch_threads.read(*of), batch_threads.read_picked(*of, [0])]
     store.batches.delete("default", batch)
     for blocks in reads:
         with pytest.raises(NotFound):

@@ -8,7 +8,7 @@ from redis.exceptions import OutOfMemoryError
 
 from storage import redis_keys
 from storage.access.audit import acting
-from storage.errors import NotFound, OutcomesLost
+from storage.errors import OutcomesLost
 from storage.spool import lost_files
 from storage.store import Store
 from tests.storage.making import accept, claim, finish, finish_all, full, outcomes_of, plan_of, wanted
@@ -51,9 +51,7 @@ def test_a_page_goes_on_behind_a_batch_that_was_deleted(store: Store) -> None:
     assert [batch.id for batch in store.batches.newest("default", 3, before=ids[2])] == ids[3:]
 
 
-def test_the_batches_of_a_grader_are_found_without_reading_all_records_of_the_frozen_others(
-    store: Store, redis: Redis
-) -> None:
+def test_the_batches_of_a_grader_are_found_without_reading_the_records_of_others(store: Store, redis: Redis) -> None:
     exact, other = wanted(store, "exact"), wanted(store, "other")
     ids = [accept(store, 1, grader) for grader in (exact, other, other, other)]
     finish_all(store)
@@ -66,13 +64,6 @@ def test_the_batches_of_a_grader_are_found_without_reading_all_records_of_the_fr
     assert store.batches.newest("default", 9, grader="exact", version=2) == []
 
 
-def test_a_batch_of_another_project_is_not_found(store: Store) -> None:
-    batch = accept(store, 1)
-    for ask in (store.batches.get, store.batches.cancel, store.batches.delete):
-        with pytest.raises(NotFound):
-            ask("other", batch)
-
-
 def test_cancelling_what_is_over_changes_nothing(store: Store) -> None:
     batch = accept(store, 1)
     finish(store, claim(store))
@@ -80,9 +71,7 @@ def test_cancelling_what_is_over_changes_nothing(store: Store) -> None:
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
-def test_a_table_that_is_lost_is_not_the_end_of_the_outcomes(
-    store: Store, monkeypatch: pytest.MonkeyPatch, is_gone: bool
-) -> None:
+def test_a_lost_table_is_not_the_end_of_outcomes(store: Store, monkeypatch: pytest.MonkeyPatch, is_gone: bool) -> None:
     batch = accept(store, 40_000)
     finish_all(store)
     store.freezer.freeze(batch)

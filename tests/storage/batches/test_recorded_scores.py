@@ -246,9 +246,7 @@ def test_long_reasons_are_rewritten_a_part_at_a_time(store: Store) -> None:
 
 
 @pytest.mark.parametrize("over_already", [False, True])
-def test_what_a_process_leaves_that_is_killed_as_it_records_is_removed(
-    store: Store, redis: Redis, over_already: bool
-) -> None:
+def test_what_a_process_leaves_that_is_killed_is_removed(store: Store, redis: Redis, over_already: bool) -> None:
     batch = over(store, 10) if over_already else accept(store, 10)
     for score in (0.0, 1.0):
         store.recorded.record("default", batch, scored("human@1", _1=score))
@@ -278,9 +276,7 @@ def test_what_a_process_leaves_that_is_killed_as_it_records_is_removed(
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
-def test_scores_that_are_lost_are_an_error_that_stays(
-    store: Store, monkeypatch: pytest.MonkeyPatch, is_gone: bool
-) -> None:
+def test_lost_scores_are_an_error_that_stays(store: Store, monkeypatch: pytest.MonkeyPatch, is_gone: bool) -> None:
     batch = over(store, 10)
     store.recorded.record("default", batch, scored("human@1", _1=0.25, _5=0.25, _9=0.25))
     (name,) = store.spool.recorded_files(batch)

@@ -4,8 +4,7 @@ import pytest
 
 from gradebox.schemas import GraderRecord
 from storage import redis_keys
-from storage.errors import Conflict, Locked, NotFound, NotRunnable, VersionChanged
-from storage.graders.grader_content import CUSTOM
+from storage.errors import Conflict, NotFound, VersionChanged
 from storage.store import Store
 from tests.storage.making import SOURCE, proved
 
@@ -45,12 +44,6 @@ def test_updates_at_once_make_a_version_each(store: Store) -> None:
     assert store.graders.get("default", "exact").version == 9
 
 
-def test_an_unchanged_source_makes_no_new_version(store: Store) -> None:
-    create(store)
-    assert store.graders.update("default", "exact", proved()).version == 1
-    assert store.graders.update("default", "exact", proved(timeout_s=9.0)).version == 2
-
-
 def test_numbers_are_not_given_again(store: Store) -> None:
     create(store)
     store.graders.update("default", "exact", proved("# two\n" + SOURCE))
@@ -72,36 +65,6 @@ def test_of_two_versions_that_follow_the_same_one_is_kept(store: Store) -> None:
     with ThreadPoolExecutor(8) as threads:
         made = [version for version in threads.map(update, range(8)) if version is not None]
     assert made == [2]
-
-
-def test_a_locked_grader_can_only_be_unlocked(store: Store) -> None:
-    create(store)
-    store.graders.describe("default", "exact", {"locked": True})
-    with pytest.raises(Locked, match="unlock it"):
-        store.graders.update("default", "exact", proved("# new\n" + SOURCE))
-    with pytest.raises(Locked):
-        store.graders.delete("default", "exact")
-    with pytest.raises(Locked):
-        store.graders.describe("default", "exact", {"name": "new"})
-    assert store.graders.describe("default", "exact", {"locked": False, "name": "new"}).name == "new"
-
-
-def test_what_is_not_there_is_not_found(store: Store) -> None:
-    for ask in (store.graders.get, store.graders.versions, store.graders.delete, store.graders.version):
-        with pytest.raises(NotFound, match="'nothing'"):
-            ask("default", "nothing")
-
-
-def test_a_custom_grader_stays_one_and_is_not_run(store: Store) -> None:
-    store.graders.create("default", "human", "Human", "", CUSTOM)
-    assert store.graders.update("default", "human", CUSTOM).version == 1
-    with pytest.raises(Conflict, match="of kind 'custom' and stays so"):
-        store.graders.update("default", "human", proved())
-    with pytest.raises(NotRunnable, match="its scores come from outside"):
-        store.graders.runnable("default", "human")
-    create(store)
-    with pytest.raises(Conflict, match="of kind 'function' and stays so"):
-        store.graders.update("default", "exact", CUSTOM)
 
 
 def test_many_graders_come_in_pages(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,31 +45,12 @@ def test_a_unit_that_comes_back_waits_for_its_projects_turn(store: Store) -> Non
     assert store.leases.claim() is None
 
 
-def test_what_waits_is_counted_by_project(store: Store) -> None:
-    exact, other = wanted(store, "exact"), wanted(store, "other")
-    first, second = accept(store, 1500, exact, other), accept(store, 10, exact)
-    elsewhere = accept(store, 7, exact, project="elsewhere")
-    assert store.backlog.usage("default").waiting == Waiting(3010, 2)
-    finish(store, claim(store))
-    assert store.backlog.usage("default").waiting == Waiting(2010, 2)
-    store.batches.cancel("default", first)
-    assert store.backlog.usage("default").waiting == Waiting(10, 1)
-    store.batches.delete("default", second)
-    assert store.backlog.usage("default").waiting == Waiting(0, 0)
-    store.batches.delete("elsewhere", elsewhere)
-    assert not store.redis.exists(redis_keys.TURNS, redis_keys.WAITING, redis_keys.ACTIVE)
-
-
 def test_units_go_grader_by_grader(store: Store) -> None:
     batch = accept(store, 1500, wanted(store, "a"), wanted(store, "b"))
     plan = plan_of(store, batch)
     taken = [plan.unit(claim(store).unit) for _ in range(4)]
-    assert [(plan.scorers[number].label, chunk.first_index) for number, chunk in taken] == [
-        ("a@1", 0),
-        ("a@1", 1000),
-        ("b@1", 0),
-        ("b@1", 1000),
-    ]
+    units = [(plan.scorers[number].label, chunk.first_index) for number, chunk in taken]
+    assert units == [("a@1", 0), ("a@1", 1000), ("b@1", 0), ("b@1", 1000)]
 
 
 def test_a_unit_that_takes_long_is_seen_to_move(store: Store) -> None:

@@ -99,9 +99,7 @@ def test_objects_whose_acknowledgement_was_lost_are_written_again(bucket: str) -
     assert sorted(spool.outcome_files("b1")) == [(0, 1), (1, 1)]
 
 
-def test_what_could_not_be_brought_to_the_disk_can_be_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_could_not_be_synced_can_be_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = Spool(f"file://{tmp_path}/spool")
     with monkeypatch.context() as patched:
         patched.setattr(disk, "sync_folder", lambda path: (_ for _ in ()).throw(OSError("no disk")))

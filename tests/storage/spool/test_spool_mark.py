@@ -38,9 +38,7 @@ def test_without_its_mark_a_spool_is_not_usable_until_the_mark_is_written(store:
     assert spool.mark() == mark
 
 
-def test_nothing_is_written_into_a_folder_whose_spool_is_not_mounted(
-    storage_settings: StorageSettings, folder: Path
-) -> None:
+def test_nothing_is_written_where_the_spool_is_not_mounted(storage_settings: StorageSettings, folder: Path) -> None:
     store = open_store(storage_settings)
     store.projects.ensure("default")
     folder.rename(folder.with_name("elsewhere"))
@@ -63,9 +61,7 @@ def _refuses(write: Callable[[], object]) -> None:
     assert caught.value.errno == errno.ENODEV
 
 
-def test_a_spool_that_was_away_at_the_first_start_is_marked_by_the_next(
-    storage_settings: StorageSettings, folder: Path
-) -> None:
+def test_a_spool_that_was_away_at_first_is_marked_by_the_next(storage_settings: StorageSettings, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.write_text("no folder")
     open_store(storage_settings)
