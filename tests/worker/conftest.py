@@ -32,6 +32,7 @@ from worker.unit_queue import UnitQueue
 from worker.unit_watch import UnitWatch
 
 Worker = subprocess.Popen[bytes]
+Start = Callable[[], Worker]
 ROOT = Path(__file__).parents[2]
 
 
@@ -71,7 +72,7 @@ def written(context: WorkerContext, unit: Scored) -> None:
 
 
 @contextmanager
-def workers(store: Store, settings: StorageSettings) -> Iterator[Callable[[], Worker]]:
+def workers(store: Store, settings: StorageSettings) -> Iterator[Start]:
     """Yields a function that starts a worker and waits until it listens. Kills the workers when the block ends."""
     own = {"GRADEBOX_REDIS_URL": settings.redis_url, "GRADEBOX_DATA_DIR": str(settings.data_dir)}
     started: list[Worker] = []
@@ -94,7 +95,7 @@ def workers(store: Store, settings: StorageSettings) -> Iterator[Callable[[], Wo
 
 
 @pytest.fixture
-def start(store: Store, storage_settings: StorageSettings) -> Iterator[Callable[[], Worker]]:
+def start(store: Store, storage_settings: StorageSettings) -> Iterator[Start]:
     with workers(store, storage_settings) as start:
         yield start
 

@@ -3,7 +3,6 @@
 import json
 import signal
 import time
-from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -15,7 +14,7 @@ from storage.models.spending import Budget
 from storage.store import Store
 from tests.storage.making import lines_of
 from tests.waiting import eventually
-from tests.worker.conftest import Worker, end_leases, over, scores, submit
+from tests.worker.conftest import Start, end_leases, over, scores, submit
 from worker.dispatch import Dispatch
 
 pytestmark = pytest.mark.sandbox
@@ -49,7 +48,7 @@ def is_running(store: Store, batch: str) -> bool:
 
 
 def test_a_second_batch_begins_at_once_while_the_first_waits_for_its_model(
-    store: Store, dispatch: Dispatch, asking: None, start: Callable[[], Worker]
+    store: Store, dispatch: Dispatch, asking: None, start: Start
 ) -> None:
     with ModelServer(Script(latency_s=5)) as server:
         register(store, server, keep_replies=False)
@@ -77,7 +76,7 @@ PATIENT = SLOW.replace("    await", "    for number in range(50):\n        await
 
 
 def test_a_cancelled_batch_says_what_its_unfinished_chunks_cost(
-    store: Store, dispatch: Dispatch, asking: None, start: Callable[[], Worker]
+    store: Store, dispatch: Dispatch, asking: None, start: Start
 ) -> None:
     with ModelServer(Script(latency_s=0.2)) as server:
         register(store, server, keep_replies=False)
@@ -112,7 +111,7 @@ async def grade(thread: StringThread) -> float:
 
 
 def test_outcomes_that_are_finished_when_a_batch_is_cancelled_stay(
-    store: Store, dispatch: Dispatch, asking: None, start: Callable[[], Worker]
+    store: Store, dispatch: Dispatch, asking: None, start: Start
 ) -> None:
     with ModelServer(Script(latency_s=0.5)) as server:
         register(store, server, keep_replies=False)
@@ -134,7 +133,7 @@ def test_outcomes_that_are_finished_when_a_batch_is_cancelled_stay(
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
 def test_what_a_worker_has_paid_for_is_told_when_it_was_stopped(
-    store: Store, dispatch: Dispatch, asking: None, start: Callable[[], Worker], sent: signal.Signals
+    store: Store, dispatch: Dispatch, asking: None, start: Start, sent: signal.Signals
 ) -> None:
     """The second worker gets kept replies. So the outcomes alone do not tell what was paid."""
     with ModelServer(Script(latency_s=0.05)) as server:
@@ -170,7 +169,7 @@ class Uneven(ModelServer):
 
 
 def test_a_worker_that_stops_waits_for_the_answers_that_are_paid_for(
-    store: Store, dispatch: Dispatch, asking: None, start: Callable[[], Worker]
+    store: Store, dispatch: Dispatch, asking: None, start: Start
 ) -> None:
     with Uneven() as server:
         register(store, server)

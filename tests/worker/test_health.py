@@ -78,9 +78,7 @@ def test_a_real_worker_is_well_until_redis_is_away(
             assert file.stat().st_mtime == written
 
 
-def test_rq_knows_a_worker_whose_job_outlives_its_record(
-    store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rq_knows_workers_that_outlive_a_record(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     """RQ's record of a worker with a job without a time limit lasts seven minutes: two seconds here."""
     monkeypatch.setattr(rq.worker.worker_classes, "DEFAULT_WORKER_TTL", 2)
     monkeypatch.setattr(process, "_FIRST_S", 0.2)

@@ -30,9 +30,7 @@ def away(made: Outcome) -> Outcome:
     return Outcome(made.index, made.grader, None, 0.5, error=error)
 
 
-def test_feedback_that_is_retried_is_scored_by_a_worker_that_knows_the_first_plan(
-    store: Store, context: WorkerContext
-) -> None:
+def test_retried_feedback_is_scored_by_a_worker_that_knows_the_first_plan(store: Store, context: WorkerContext) -> None:
     of = FeedbackOf(batch=accept(store, 1), grader="exact@1", model="m")
     finish_all(store)
     batch = accept(store, 1, feedback_grader.wanted(store.graders, "default", of), feedback_of=of)

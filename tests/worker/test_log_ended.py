@@ -30,11 +30,8 @@ def test_a_retry_takes_as_long_as_the_retry(store: Store) -> None:
     batch = accept(store, 2)
     time.sleep(1.0)
     error = OutcomeError("model", "away", retryable=True, cause="unreachable")
-    finish(
-        store,
-        lease := claim(store),
-        [Outcome(one.index, one.grader, None, 0.5, error=error) for one in outcomes_of(store, lease)],
-    )
+    lease = claim(store)
+    finish(store, lease, [Outcome(one.index, one.grader, None, 0.5, error=error) for one in outcomes_of(store, lease)])
     first = ended(store, metrics, batch)
     assert float(str(first["wait_s"])) >= 1.0 > float(str(first["run_s"]))
     store.freezer.freeze(batch)

@@ -100,36 +100,24 @@ def test_outcomes_wait_while_the_whole_spool_cannot_be_written(store: Store, con
     assert context.spool_error is None
 
 
-def test_a_trouble_that_is_over_before_it_is_looked_for_gives_nothing_back(
-    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("is_folder", "errors"),
+    [(True, [FileNotFoundError("no such folder")]), (False, [OSError("slow down")] * 5)],
+    ids=["over before it is looked for", "of an object store that takes the probe alone"],
+)
+def test_outcomes_wait_for_the_end_of_a_trouble(
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch, is_folder: bool, errors: list[OSError]
 ) -> None:
     batch = accept(store, 1000)
-    write, errors = store.spool.write_outcomes, [FileNotFoundError("no such folder")]
+    spool, write, left = store.spool, store.spool.write_outcomes, [*errors]
 
-    def fail_once(batch: str, files: dict[tuple[int, int], bytes]) -> None:
-        if errors:
-            raise errors.pop()
-        write(batch, files)
-
-    monkeypatch.setattr(store.spool, "write_outcomes", fail_once)
-    with UnitQueue(context) as queue, OutcomeWriter(context, queue) as writer:
-        writer.add(scored(queue, 0))
-    assert store.batches.get("default", batch).state == "finished"
-
-
-def test_outcomes_wait_while_an_object_store_takes_the_probe_alone(
-    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batch = accept(store, 1000)
-    spool, write, errors = store.spool, store.spool.write_outcomes, [OSError("slow down")] * 5
-
-    def fail_for_a_while(batch: str, files: dict[tuple[int, int], bytes]) -> None:
-        if errors:
-            raise errors.pop()
+    def fail_for_a_while(batch: str, files: Mapping[tuple[int, int], bytes]) -> None:
+        if left:
+            raise left.pop()
         spool.files.is_folder = True
         write(batch, files)
 
-    monkeypatch.setattr(spool.files, "is_folder", False)
+    monkeypatch.setattr(spool.files, "is_folder", is_folder)
     monkeypatch.setattr(spool, "write_outcomes", fail_for_a_while)
     with UnitQueue(context) as queue, OutcomeWriter(context, queue) as writer:
         writer.add(scored(queue, 0))
@@ -176,9 +164,7 @@ def test_a_finished_batch_that_cannot_be_told_of_or_frozen_counts(
     assert redis.zcard(redis_keys.UNFROZEN) == 2  # the janitor will freeze them
 
 
-def test_what_waits_is_bounded_by_its_bytes(
-    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_waits_is_bounded_in_bytes(store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch) -> None:
     writing, may_write = threading.Event(), threading.Event()
     write = store.spool.write_outcomes
 
@@ -210,9 +196,7 @@ def test_what_waits_is_bounded_by_its_bytes(
         assert added == [0, 1, 2, 3]
 
 
-def test_units_that_are_quick_wait_for_none_that_is_written(
-    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_quick_units_wait_for_no_write(store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch) -> None:
     write = store.spool.write_outcomes
 
     def write_slowly(batch: str, files: Mapping[tuple[int, int], bytes]) -> None:
@@ -234,9 +218,7 @@ def test_units_that_are_quick_wait_for_none_that_is_written(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_writer_that_ends_by_a_fault_keeps_nobody_waiting(
-    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_writer_holds_nobody_up(store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch) -> None:
     accept(store, 1000)
 
     def fails(*_arguments: object, **_more: object) -> None:

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 
 import pytest
 from rq import Queue
@@ -16,7 +15,7 @@ from storage.settings import StorageSettings
 from storage.store import Store
 from tests.storage.making import claim, full
 from tests.waiting import eventually
-from tests.worker.conftest import ROOT, Worker, over, scores, submit
+from tests.worker.conftest import ROOT, Start, over, scores, submit
 from worker.dispatch import QUEUES, Dispatch
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
@@ -26,9 +25,7 @@ STUCK = "import time\nasync def grade(thread):\n    time.sleep(60)\n    return 1
 
 
 @pytest.mark.alone  # it measures time: beside other tests a worker may end more slowly
-def test_a_worker_told_to_stop_gives_its_unit_back_with_what_is_done(
-    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
-) -> None:
+def test_a_worker_told_to_stop_gives_back_what_is_done(store: Store, dispatch: Dispatch, start: Start) -> None:
     worker = start()
     batch = submit(store, dispatch, 1000, SLOWER)
     eventually(lambda: store.batches.get("default", batch, summary=False).underway > 0)
@@ -42,9 +39,7 @@ def test_a_worker_told_to_stop_gives_its_unit_back_with_what_is_done(
     assert again.part == UnitPart(1, found.underway)
 
 
-def test_a_unit_that_takes_too_long_to_stop_is_given_back(
-    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
-) -> None:
+def test_a_unit_that_takes_too_long_to_stop_is_given_back(store: Store, dispatch: Dispatch, start: Start) -> None:
     worker = start()
     submit(store, dispatch, 10, STUCK, timeout_s=100.0)
     eventually(lambda: bool(store.redis.exists("gradebox:leases")))
@@ -54,9 +49,7 @@ def test_a_unit_that_takes_too_long_to_stop_is_given_back(
     assert (again.unit, again.attempt, again.tries) == (0, 2, 1)
 
 
-def test_one_completion_of_another_project_passes_a_slow_chunk(
-    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
-) -> None:
+def test_one_completion_of_another_project_passes_a_slow_chunk(store: Store, dispatch: Dispatch, start: Start) -> None:
     start()
     store.projects.ensure("other")
     slow = submit(store, dispatch, 20, STUCK, timeout_s=100.0)
@@ -95,7 +88,7 @@ print("stopped")
 
 
 def test_a_worker_that_has_just_worked_answers_the_next_call_in_the_same_job(
-    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
+    store: Store, dispatch: Dispatch, start: Start
 ) -> None:
     start()
     for lines in (10, 20, 30):
@@ -110,7 +103,7 @@ def test_a_worker_that_has_just_worked_answers_the_next_call_in_the_same_job(
 @pytest.mark.alone
 @pytest.mark.parametrize("lines", [0, 10])
 def test_a_worker_that_is_idle_or_waits_for_the_next_call_stops_at_once(
-    store: Store, dispatch: Dispatch, start: Callable[[], Worker], lines: int
+    store: Store, dispatch: Dispatch, start: Start, lines: int
 ) -> None:
     worker = start()
     if lines:
@@ -124,7 +117,7 @@ def test_a_worker_that_is_idle_or_waits_for_the_next_call_stops_at_once(
 
 @pytest.mark.alone
 def test_a_call_that_comes_as_a_worker_is_told_to_stop_is_answered_by_another(
-    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
+    store: Store, dispatch: Dispatch, start: Start
 ) -> None:
     start()
     for number in range(3):
@@ -139,16 +132,14 @@ def test_a_call_that_comes_as_a_worker_is_told_to_stop_is_answered_by_another(
         assert other.wait(10) == 0
 
 
-def test_work_whose_job_was_lost_is_found(store: Store, dispatch: Dispatch, start: Callable[[], Worker]) -> None:
+def test_work_whose_job_was_lost_is_found(store: Store, dispatch: Dispatch, start: Start) -> None:
     batch = submit(store, dispatch, 10, SLOW)
     store.redis.delete("rq:queue:gradebox")
     start()
     assert over(store, batch).done == 10
 
 
-def test_a_payload_that_is_lost_becomes_errors_and_holds_up_nothing(
-    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
-) -> None:
+def test_a_lost_payload_becomes_errors_and_holds_up_nothing(store: Store, dispatch: Dispatch, start: Start) -> None:
     lost = submit(store, dispatch, 3000, SLOW)
     store.spool.remove(lost)
     good = submit(store, dispatch, 10, SLOW)
@@ -158,7 +149,7 @@ def test_a_payload_that_is_lost_becomes_errors_and_holds_up_nothing(
 
 
 def test_a_job_that_fails_is_logged_without_the_words_of_what_it_raised(
-    store: Store, dispatch: Dispatch, start: Callable[[], Worker], capfd: pytest.CaptureFixture[str]
+    store: Store, dispatch: Dispatch, start: Start, capfd: pytest.CaptureFixture[str]
 ) -> None:
     start()
     Queue(QUEUES[""], connection=store.redis, serializer=JSONSerializer).enqueue("builtins.int", "tenants words")
@@ -177,12 +168,12 @@ def test_a_job_that_fails_is_logged_without_the_words_of_what_it_raised(
     assert over(store, submit(store, dispatch, 10, SLOW)).state == "finished"
 
 
-def test_a_worker_stands_back_behind_the_api(start: Callable[[], Worker]) -> None:
+def test_a_worker_stands_back_behind_the_api(start: Start) -> None:
     assert os.getpriority(os.PRIO_PROCESS, start().pid) == os.getpriority(os.PRIO_PROCESS, 0) + 5
 
 
 def test_a_redis_that_is_full_at_the_end_of_a_job_is_one_warning(
-    store: Store, dispatch: Dispatch, start: Callable[[], Worker], capfd: pytest.CaptureFixture[str]
+    store: Store, dispatch: Dispatch, start: Start, capfd: pytest.CaptureFixture[str]
 ) -> None:
     start()
     over(store, submit(store, dispatch, 10, SLOW))
@@ -202,7 +193,7 @@ def test_a_redis_that_is_full_at_the_end_of_a_job_is_one_warning(
 
 
 def test_a_spool_that_is_not_mounted_for_a_while_loses_nothing(
-    store: Store, dispatch: Dispatch, storage_settings: StorageSettings, start: Callable[[], Worker]
+    store: Store, dispatch: Dispatch, storage_settings: StorageSettings, start: Start
 ) -> None:
     start()
     batch = submit(store, dispatch, 3000, SLOW)

@@ -5,7 +5,6 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from storage import redis_keys
 from storage.store import Store
 from tests.storage.making import accept, claim, finish, lines_of, outcomes_of, wanted
 from tests.waiting import eventually
-from tests.worker.conftest import Worker, end_leases, over, scored, written
+from tests.worker.conftest import Start, end_leases, over, scored, written
 from worker import unit_watch as watches
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
@@ -79,15 +78,6 @@ def again(context: WorkerContext) -> Scored:
     assert found is not None
     written(context, found)
     return found
-
-
-def test_only_what_is_retryable_is_scored_again(store: Store, context: WorkerContext) -> None:
-    batch = finished(store, 1200, NEW)
-    before = lines_of(store, batch)
-    context.dispatch.retry("default", batch)
-    again(context)
-    again(context)
-    check(store, batch, before)
 
 
 SIZES = """
@@ -174,9 +164,7 @@ def test_the_counts_of_what_stays_never_go_down_in_a_retry(
     assert seen[0].summary[0].mean == was.mean
 
 
-def test_a_retry_that_was_tried_too_often_leaves_the_outcomes_that_there_were(
-    store: Store, context: WorkerContext
-) -> None:
+def test_a_retry_that_was_tried_too_often_leaves_the_earlier_outcomes(store: Store, context: WorkerContext) -> None:
     batch = finished(store, 20, NEW)
     before = lines_of(store, batch)
     context.dispatch.retry("default", batch)
@@ -187,9 +175,7 @@ def test_a_retry_that_was_tried_too_often_leaves_the_outcomes_that_there_were(
 
 
 @pytest.mark.parametrize("lost", ["removed", "unreadable", "cut", "no UTF-8"])
-def test_a_unit_whose_outcomes_are_gone_stays_as_it_was_and_the_batch_ends(
-    store: Store, context: WorkerContext, lost: str
-) -> None:
+def test_a_unit_whose_outcomes_are_gone_stays_and_a_batch_ends(store: Store, context: WorkerContext, lost: str) -> None:
     batch = finished(store, 1200, NEW)  # units of 200, 200, 200, 200, 200, 200 lines
     before = store.batches.get("default", batch)
     context.dispatch.retry("default", batch)
@@ -219,9 +205,7 @@ def test_a_unit_whose_outcomes_are_gone_stays_as_it_was_and_the_batch_ends(
 
 
 @pytest.mark.slow
-def test_workers_that_are_killed_in_a_retry_lose_nothing(
-    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
-) -> None:
+def test_workers_that_are_killed_in_a_retry_lose_nothing(store: Store, dispatch: Dispatch, start: Start) -> None:
     batch = finished(store, 1500, SLOW)
     before = lines_of(store, batch)
     dice = random.Random(3)

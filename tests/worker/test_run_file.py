@@ -139,9 +139,7 @@ def test_a_function_of_a_file_is_run_with_its_modules(folder: Path, run: Run, mo
     assert json.loads(done.stdout)["summary"]["mean"] == 2.0
 
 
-def test_a_function_for_openai_that_prints_at_its_import_is_run(
-    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_openai_function_that_prints_first_is_run(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "modules", {**sys.modules})
     text = "print('loading')\ndef same(sample, item):\n    return float(sample['output_text'] == item['answer'])\n"
@@ -153,9 +151,7 @@ def test_a_function_for_openai_that_prints_at_its_import_is_run(
     assert "loading" in done.stderr
 
 
-def test_a_file_with_the_name_of_another_module_is_refused(
-    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_with_a_modules_name_is_refused(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
     (folder / "types.py").write_text("async def one(thread):\n    return 1\n")
     done = run("types.py", "--function", "one")

@@ -70,9 +70,7 @@ def working(store: Store, pool: Pool, asker: Asker | None = None) -> Iterator[Wo
         first.join()
 
 
-def test_a_project_is_served_though_there_is_no_memory_for_a_second_sandbox(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_project_is_served_without_memory_for_a_second_sandbox(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unit_watch, "SLICE_S", 2.0)
     monkeypatch.setattr(scoring_loop, "_OTHER_LOOP_S", 4.0)
     with open_pool(SandboxSettings(sandboxes_memory_mb=512)) as pool, working(store, pool):
@@ -134,9 +132,7 @@ def _many_slow_batches(store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch
         yield
 
 
-def test_many_slow_batches_leave_half_of_the_loops_to_another_project(
-    store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_batches_leave_half_the_loops_to_others(store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     with _many_slow_batches(store, pool, monkeypatch):
         of_project(store, "other", 3000, SLOW)
         time.sleep(1.0)  # until the first units have given way
@@ -144,9 +140,7 @@ def test_many_slow_batches_leave_half_of_the_loops_to_another_project(
         assert shares["other"] > 0.4 * shares.total()
 
 
-def test_many_slow_batches_do_not_take_the_loop_for_projects(
-    store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_batches_do_not_take_the_projects_loop(store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     with _many_slow_batches(store, pool, monkeypatch):
         others = [of_project(store, "other", 300, SLOW) for _ in range(3)]
         time.sleep(1.0)
