@@ -375,21 +375,7 @@ def test_a_download_has_the_scores_of_a_group(browse: httpx.Client, client: http
     assert (row["score"], row["scores"]) == ("2.0", "[1.0, 3.0]")
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_a_download_of_outcomes_that_are_lost_is_an_error(
-    browse: httpx.Client, client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    batch = scored(client, 10)
-    Path(service.store.spool._outcomes(batch, 0, 1)).unlink()
-    monkeypatch.setattr(lost_files, "SETTLED_S", 0.0)
-    answer = browse.get(f"{BATCHES}/{batch}/outcomes.{kind}")
-    assert answer.status_code == 410
-    assert "score its threads again" in answer.text
-
-
-def test_a_download_that_meets_a_lost_chunk_breaks_off(
-    browse: httpx.Client, client: httpx.Client, service: Service
-) -> None:
+def test_a_download_breaks_off_at_a_lost_chunk(browse: httpx.Client, client: httpx.Client, service: Service) -> None:
     batch = scored(client, 8000, "exact", GOOD)
     plan = service.store.batches.plan(batch)
     assert plan is not None
@@ -560,7 +546,9 @@ def test_a_row_leads_to_graders_of_its_batch_alone(browse: httpx.Client, client:
     assert f"/graders/exact?sample={batch}:0" in row
 
 
-def test_a_payload_that_is_lost_is_said(browse: httpx.Client, client: httpx.Client, service: Service) -> None:
+def test_what_is_lost_is_said_and_is_no_download(
+    browse: httpx.Client, client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     batch = scored(client, 5000, "exact", GOOD)
     assert browse.get(f"{BATCHES}/{batch}").status_code == 200
     spool = Path(service.store.spool._root)
@@ -576,6 +564,10 @@ def test_a_payload_that_is_lost_is_said(browse: httpx.Client, client: httpx.Clie
         answer = browse.get(f"{BATCHES}/{batch}{path}")
         assert answer.status_code == status, path
         assert said in answer.text
+    monkeypatch.setattr(lost_files, "SETTLED_S", 0.0)
+    for kind in ("csv", "jsonl"):
+        answer = browse.get(f"{BATCHES}/{batch}/outcomes.{kind}")
+        assert (answer.status_code, "score its threads again" in answer.text) == (410, True)
 
 
 def test_what_is_not_there_is_said(browse: httpx.Client, client: httpx.Client) -> None:

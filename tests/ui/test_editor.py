@@ -81,6 +81,7 @@ def test_a_grader_is_written_mended_and_saved(page: Page, client: httpx.Client) 
     expect(page.locator(".checks .good")).to_have_count(5)
     page.keyboard.press("Control+s")
     page.wait_for_url(f"**{GRADERS}/has-answer")
+    assert page.evaluate("Object.keys(localStorage)") == []  # no draft is left
     expect(page.locator("#report tbody tr")).to_have_count(2)  # the samples are kept
     kept = client.get(f"{PROJECT}/graders/has-answer").json()
     assert (kept["version"], kept["test_threads"]) == (1, 2)
@@ -141,9 +142,7 @@ def test_two_people_save_the_same_grader(page: Page, client: httpx.Client) -> No
     expect(page.locator("#kept")).to_have_text("Saved: version 6")
 
 
-def test_samples_that_somebody_else_stores_during_the_proof_stay(
-    browse: httpx.Client, client: httpx.Client, service: Service
-) -> None:
+def test_samples_stored_during_a_proof_stay(browse: httpx.Client, client: httpx.Client, service: Service) -> None:
     create(client)
     slow = f"import time\n\ntime.sleep(0.4)\n{GOOD}# samples\n"
     fields = {"grader": "exact", "version": "1", "source": slow, "samples": "mine", "stored_samples": digest([])}
@@ -235,9 +234,7 @@ def test_why_a_save_failed_is_still_shown_after_the_next_check(page: Page, clien
     expect(page.locator("#notice")).to_have_text("")
 
 
-def test_a_save_without_an_answer_is_told_of_until_it_has_one(
-    page: Page, tab: tuple[Page, Faults], client: httpx.Client
-) -> None:
+def test_a_save_is_told_of_until_it_has_an_answer(page: Page, tab: tuple[Page, Faults], client: httpx.Client) -> None:
     open_new(page, client)
     page.route("**/keep", lambda route: route.abort())
     write(page, "# two\n")
@@ -268,9 +265,7 @@ def test_the_report_of_a_failed_save_is_not_replaced(page: Page, client: httpx.C
     expect(page.locator(".checks .good")).to_have_count(5)
 
 
-def test_a_session_that_ends_in_the_middle_costs_no_draft(
-    page: Page, service: Service, client: httpx.Client, secret: str
-) -> None:
+def test_a_session_that_ends_costs_no_draft(page: Page, service: Service, client: httpx.Client, secret: str) -> None:
     open_new(page, client)
     for name in service.store.redis.keys("gradebox:session:*"):
         service.store.redis.delete(name)
@@ -524,14 +519,6 @@ def test_old_versions_lead_to_older_ones(browse: httpx.Client, client: httpx.Cli
     assert 'href="?version=59"' in older
     assert 'href="?version=16"' in older
     assert 'href="?version=1"' in browse.get(f"{GRADERS}/exact?version=16").text
-
-
-def test_a_new_grader_leaves_no_draft(page: Page, client: httpx.Client) -> None:
-    page.goto("/ui/projects/default/new?example=short")
-    write(page, "# mine\n")
-    page.keyboard.press("Control+s")
-    page.wait_for_url(f"**{GRADERS}/short")
-    assert page.evaluate("Object.keys(localStorage)") == []
 
 
 def test_settings_are_a_draft_too_and_saved(page: Page, client: httpx.Client) -> None:

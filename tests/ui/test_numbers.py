@@ -18,6 +18,4 @@ def test_a_cell_of_the_heat_map_links_to_the_scores_that_it_counts(low: float, h
     scores += [chance.uniform(low, high) for _ in range(1000)]
     for score in scores:
         if low <= score <= high:
-            assert [place for place, cell in enumerate(row) if cell.low <= score <= cell.high] == [
-                bin_of(score, low, high)
-            ]
+            assert [at for at, cell in enumerate(row) if cell.low <= score <= cell.high] == [bin_of(score, low, high)]

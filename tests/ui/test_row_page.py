@@ -58,12 +58,8 @@ def test_deep_threads_are_shown_in_little(browse: httpx.Client, client: httpx.Cl
 
 
 def test_long_words_stay_on_the_page(page: Page, client: httpx.Client) -> None:
-    batch = made(
-        client,
-        b"".join(b'{"id": "%s", "completion": "%s"}\n' % (b"i" * 256, c) for c in (b"x", b"off")),
-        "k" * 64,
-        LONG,
-    )
+    threads = b"".join(b'{"id": "%s", "completion": "%s"}\n' % (b"i" * 256, c) for c in (b"x", b"off"))
+    batch = made(client, threads, "k" * 64, LONG)
     for listed in (BATCHES, GRADERS):
         page.goto(listed)
         assert page.locator(".scroll").evaluate("table => table.scrollWidth <= table.clientWidth")

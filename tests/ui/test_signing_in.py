@@ -120,16 +120,7 @@ def test_who_was_signed_out_returns_to_the_page_and_not_to_what_it_sent(stranger
 
 @pytest.mark.parametrize(
     "goal",
-    [
-        "https://evil.example",
-        "//evil.example",
-        "/ui/\\evil.example",
-        "/\\evil",
-        "/ui/ \n",
-        "/v1/me",
-        "javascript:1",
-        "",
-    ],
+    ["https://a.example", "//evil.example", "/ui/\\evil.example", "/\\evil", "/ui/ \n", "/v1/me", "javascript:1", ""],
 )
 def test_nobody_is_sent_elsewhere(stranger: httpx.Client, secret: str, goal: str) -> None:
     answer = stranger.post("/ui/sign-in", data={"key": secret, "next": goal}, headers=SAME)
@@ -148,9 +139,7 @@ def test_nobody_is_sent_elsewhere(stranger: httpx.Client, secret: str, goal: str
         ({}, False),
     ],
 )
-def test_the_page_of_another_site_changes_nothing(
-    browse: httpx.Client, headers: dict[str, str], is_let_in: bool
-) -> None:
+def test_a_page_of_another_site_changes_nothing(browse: httpx.Client, headers: dict[str, str], is_let_in: bool) -> None:
     del browse.headers["Sec-Fetch-Site"]
     for path in ("/ui/projects/default/check", "/ui/projects/default/keep"):
         answer = browse.post(path, data={"source": "x", "samples": "", "key": "k"}, headers=headers)
