@@ -53,11 +53,8 @@ def test_lines_of_the_authors_modules_are_shown(monkeypatch: pytest.MonkeyPatch)
 def test_forged_texts_of_modules(forged: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gradebox.modules, "sources", forged)
     explained = _raised("1 / 0")
-    assert explained.trace.splitlines()[1:] == [
-        '  File "grader.py", line 1, in <module>',
-        "    1 / 0",
-        explained.message,
-    ]
+    shown = ['  File "grader.py", line 1, in <module>', "    1 / 0", explained.message]
+    assert explained.trace.splitlines()[1:] == shown
 
 
 @pytest.mark.parametrize(

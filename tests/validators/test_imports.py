@@ -15,11 +15,7 @@ from validators import imports
         ("from numpy.linalg import norm", 1, "numpy"),
         ("try:\n    import sympy\nexcept ImportError:\n    sympy = None", 2, "sympy"),
         ("try:\n    pass\nexcept ImportError:\n    import sympy", 4, "sympy"),
-        (
-            "async def grade(thread):\n    try:\n        import sympy\n    except Exception:\n        return 0.0",
-            3,
-            "sympy",
-        ),
+        ("async def grade(thread):\n    try:\n        import sympy\n    except Exception:\n        pass", 3, "sympy"),
         ("match 1:\n    case 1:\n        import sympy", 3, "sympy"),
         ("if x:\n    pass\nelse:\n    import sympy", 4, "sympy"),
     ],

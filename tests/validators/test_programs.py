@@ -10,10 +10,7 @@ from validators import programs
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (
-            "import os\nos.system('python a.py')",
-            "`os.system` needs a shell, and the sandbox has none: it returns 32512.",
-        ),
+        ("import os\nos.system('python a')", "`os.system` needs a shell, and the sandbox has none: it returns 32512."),
         ("from os import system\nsystem('ls')", "`os.system` needs a shell"),
         ("import os\nos.popen('ls')", "`os.popen` needs a shell, and the sandbox has none: where the error is caught"),
         ("import subprocess\nsubprocess.run('ls', shell=True)", "`subprocess.run(..., shell=True)` needs a shell"),
