@@ -101,6 +101,9 @@ class Grader:
         return json.loads(outcome.reason)
 
 
+Loads = Callable[..., Grader]
+
+
 @pytest.fixture
 def grader(session: Session) -> Grader:
     """A grader that executes completions in the sandbox."""
@@ -108,6 +111,6 @@ def grader(session: Session) -> Grader:
 
 
 @pytest.fixture
-def loads(session: Session) -> Callable[..., Grader]:
+def loads(session: Session) -> Loads:
     """Loads a grader with other source or limits."""
     return Grader(session).load

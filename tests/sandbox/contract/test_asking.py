@@ -127,17 +127,7 @@ async def grade(thread):
     return 0.0
 """
 
-# Asks again when it is ended.
-WAITS_AT_THE_END = """
-async def grade(thread):
-    ran.append(thread.metadata["number"])
-    try:
-        return await judged(thread)
-    finally:
-        await judge.chat("Was it so?")
-"""
-
-SLEEPS_AT_THE_END = """
+AT_THE_END = """
 import asyncio
 
 async def grade(thread):
@@ -145,8 +135,9 @@ async def grade(thread):
     try:
         return await judged(thread)
     finally:
-        await asyncio.sleep(0.1)
+        await {}
 """
+WAITS_AT_THE_END, SLEEPS_AT_THE_END = map(AT_THE_END.format, ['judge.chat("Was it so?")', "asyncio.sleep(0.1)"])
 
 HOLDS_A_LOCK = """
 import asyncio
@@ -374,9 +365,7 @@ async def grade(thread):
 
 
 @pytest.mark.parametrize("isolation", ["batch", "completion"])
-def test_a_run_that_is_found_to_need_an_event_loop_begins_with_the_thread_as_sent(
-    session: Session, isolation: Isolation
-) -> None:
+def test_a_run_that_needs_an_event_loop_begins_with_the_thread_as_sent(session: Session, isolation: Isolation) -> None:
     source = """
 from gradebox import Model
 

@@ -88,17 +88,13 @@ def test_each_element_says_what_its_completion_came_to(session: Session, isolati
     assert (mine.scores, mine.score) == (whole, 0.75)
     assert error_of(outcomes[2]) == ("exception", "2 of 2 completions have no score: ValueError: no")
     lacking = outcomes[2].scores or []
-    assert [(each.score, each.error and each.error.kind, each.not_applicable) for each in lacking] == [
-        (None, "exception", None),
-        (None, None, "why"),
-    ]
+    told = [(each.score, each.error and each.error.kind, each.not_applicable) for each in lacking]
+    assert told == [(None, "exception", None), (None, None, "why")]
     for outcome, number in zip(outcomes[3:5], (1, 2), strict=True):
         assert (outcome.score, outcome.error) == (None, None)
         assert outcome.not_applicable == f"{number} of 2 completions have no score: n"
-    assert outcomes[3].scores == [
-        CompletionScore(None, not_applicable="n", details=encoded({"a": 1})),
-        CompletionScore(2.0),
-    ]
+    first = CompletionScore(None, not_applicable="n", details=encoded({"a": 1}))
+    assert outcomes[3].scores == [first, CompletionScore(2.0)]
     assert error_of(outcomes[5])[0] == "memory"
     assert [each.error and each.error.kind for each in outcomes[5].scores or []] == ["memory", "exception"]
 

@@ -3,7 +3,7 @@
 import os
 import platform
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,7 +11,7 @@ from sandbox.backends.base import ENVIRONMENT
 from sandbox.guest.protocol.chunk import SHARED_BYTES
 from sandbox.hostile.watched import Watched
 from tests.backends import STARTED
-from tests.sandbox.contract.conftest import Grader, started
+from tests.sandbox.contract.conftest import Grader, Loads, started
 
 pytestmark = pytest.mark.sandbox
 VARIANTS = STARTED
@@ -31,31 +31,12 @@ except OSError as error:
     answer = errno.errorcode.get(error.errno)
 """
 
-# Each must fail with an error that means refusal or absence. sandbox/hostile/calls.toml has the system calls that are
-# refused whatever their arguments are.
+# Each must fail with an error that means refusal or absence. The corpus in sandbox/hostile has more: sockets, writes,
+# devices, namespaces, and the system calls that are refused whatever their arguments are.
 REFUSED = {
-    "a TCP socket": "socket.socket(socket.AF_INET)",
-    "an IPv6 socket": "socket.socket(socket.AF_INET6)",
-    "a Unix socket": "socket.socket(socket.AF_UNIX)",
-    "a netlink socket": "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
-    "a raw packet socket": "socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
-    "a vsock": "socket.socket(40)",
-    "a pair of TCP sockets": "socket.socketpair(socket.AF_INET)",
-    "writing below /usr": "open('/usr/written', 'w')",
-    "writing over the interpreter": "open('/usr/bin/python3', 'r+b')",
     "writing over the guest": "open('/usr/lib/gradebox/start', 'a')",
-    "a file in the root": "open('/written', 'w')",
-    "a file in /dev": "open('/dev/written', 'w')",
-    "a device": "os.mknod('/tmp/sda', 0o60666, os.makedev(8, 0))",
     "removing the root": "os.rmdir('/usr/lib')",
-    "a setuid file": "open('/tmp/s', 'w').close(); os.chmod('/tmp/s', 0o4755); os.execv('/tmp/s', ['s'])",
-    "running what it wrote": "open('/tmp/x', 'w').write('#!/usr/bin/python3'); os.chmod('/tmp/x', 0o755); "
-    "os.posix_spawn('/tmp/x', ['x'], {})",
-    "a namespace for a child": "syscall(56, 0x10000000 | 17, 0, 0, 0, 0)",
-    "the limits of pid 1": "syscall(302, 1, 7, 0, ctypes.create_string_buffer(16))",
-    "less of a filter": "syscall(157, 22, 2, 0, 0, 0)",
     "32-bit file flags of pid 1": "os.open('/proc/1/mem', os.O_RDWR)",
-    "the environment of pid 1": "open('/proc/1/environ').read()",
     "the mounts": "open('/proc/self/mountinfo').read()",
     "its control group": "open('/proc/self/cgroup').read()",
     "the memory map": "open('/proc/self/maps').read()",
@@ -64,20 +45,13 @@ REFUSED = {
     "the root of pid 1": "os.listdir('/proc/1/root/')",
     "its own root": "os.listdir('/proc/self/root/')",
     "a list of devices": "os.listdir('/sys/class')",
-    "the control groups": "os.listdir('/sys/fs/cgroup')",
-    "freeing itself of its group": "open('/sys/fs/cgroup/memory/memory.limit_in_bytes', 'w').write('-1')",
     "the firmware": "os.listdir('/sys/firmware')",
-    "a kernel parameter": "open('/proc/sys/kernel/core_pattern', 'w').write('|x')",
-    "rebooting": "open('/proc/sysrq-trigger', 'w').write('b')",
-    "memory of the machine": "open('/dev/mem', 'rb')",
     "huge pages of the machine": "import mmap; mmap.mmap(-1, 2 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40000)",
     "a terminal": "os.open('/dev/ptmx', os.O_RDWR)",
     "its terminal": "os.open('/dev/tty', os.O_RDWR)",
-    "the console": "os.open('/dev/console', os.O_RDWR)",
     "an endless file": "open('/dev/zero', 'rb')",
     "a full file": "open('/dev/full', 'wb')",
     "what random numbers are made from": "open('/dev/urandom', 'wb').write(b'x')",
-    "a fuse": "os.open('/dev/fuse', os.O_RDWR)",
     "message queues as files": "os.listdir('/dev/mqueue')",
     "the host's own folders": "os.listdir('/var')",
     "homes": "os.listdir('/root')",
@@ -168,11 +142,6 @@ for number in range(1024):
     assert len(inside.ask(count)) <= 6
 
 
-def test_it_cannot_gain_privileges(inside: Grader) -> None:
-    told = inside.ask("import ctypes\nanswer = ctypes.CDLL(None).prctl(39, 0, 0, 0, 0)")
-    assert told == 1  # PR_GET_NO_NEW_PRIVS
-
-
 def test_no_program_gives_privileges(inside: Grader) -> None:
     search = """
 import os
@@ -186,11 +155,10 @@ for folder, _, names in os.walk("/usr"):
     assert inside.ask(search) == []
 
 
-@pytest.mark.parametrize("program", ["su", "sh", "bash", "mount", "ping", "passwd", "newgrp"])
-def test_there_is_no_program_but_the_interpreter(program: str, inside: Grader) -> None:
-    assert (
-        inside.ask(f"import shutil\nanswer = shutil.which('{program}', path='/bin:/usr/bin:/sbin:/usr/sbin')") is None
-    )
+def test_there_is_no_program_but_the_interpreter(inside: Grader) -> None:
+    folders = "import shutil\nfolders = '/bin:/usr/bin:/sbin:/usr/sbin'\n"
+    programs = "('su', 'sh', 'bash', 'mount', 'ping', 'passwd', 'newgrp')"
+    assert inside.ask(f"{folders}answer = [shutil.which(one, path=folders) for one in {programs}]") == [None] * 7
 
 
 def test_the_standard_library_works(inside: Grader) -> None:
@@ -344,9 +312,7 @@ async def grade(thread):
 
 
 @pytest.mark.parametrize("isolation", ["batch", "completion"])
-def test_no_completion_reaches_another_by_a_signal_to_what_loaded_the_grader(
-    isolation: str, loads: Callable[..., Grader]
-) -> None:
+def test_no_completion_reaches_another_by_a_signal_to_what_loaded_the_grader(isolation: str, loads: Loads) -> None:
     grader = loads(_COUNTS_SIGNALS, isolation=isolation)
     for _ in range(2):
         scores = [outcome.score for outcome in grader.score("a", "b", "c")]
@@ -355,7 +321,7 @@ def test_no_completion_reaches_another_by_a_signal_to_what_loaded_the_grader(
         grader.session.settle()
 
 
-def test_where_memory_is_shared_nobody_inside_can_write_it(loads: Callable[..., Grader]) -> None:
+def test_where_memory_is_shared_nobody_inside_can_write_it(loads: Loads) -> None:
     """A container has /proc, through which a file open for reading can be opened again."""
     grader = loads(f"SIZE = {SHARED_BYTES}\n{_REOPENS}", isolation="batch")
     outcome = grader.score("x")[0]

@@ -1,7 +1,6 @@
 """Tests of a grader's limits: a completion that exceeds one fails, and no other does."""
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -11,7 +10,7 @@ from gradebox.schemas import Isolation
 from sandbox.grading.channel import Ended
 from sandbox.limits import PROCESSES, SCRATCH_BYTES, SCRATCH_FILES, SHARED_MEMORY_BYTES
 from tests.backends import STARTED
-from tests.sandbox.contract.conftest import Grader
+from tests.sandbox.contract.conftest import Grader, Loads
 
 pytestmark = pytest.mark.sandbox
 VARIANTS = STARTED
@@ -49,7 +48,7 @@ def test_one_process_that_wants_too_much_memory(grader: Grader) -> None:
     assert "more than 256 MiB: use less memory, or raise `memory_mb`" in outcomes[1].error.message
 
 
-def test_processes_that_want_too_much_memory_together(loads: Callable[..., Grader]) -> None:
+def test_processes_that_want_too_much_memory_together(loads: Loads) -> None:
     """One of them is killed, or the whole sandbox if only the host can count their memory."""
     grader = loads(memory_mb=96, timeout_s=20.0)
     started = time.monotonic()
@@ -67,35 +66,25 @@ def test_memory_may_be_bounded_anew(grader: Grader) -> None:
     assert not grader.session.sandbox.ran_out_of_memory()
 
 
-def test_processes_have_an_end(grader: Grader) -> None:
-    forks = """
+@pytest.mark.parametrize(
+    "start",
+    ["os.fork() or time.sleep(30) or os._exit(0)", "Thread(target=time.sleep, args=(30,), daemon=True).start()"],
+    ids=["processes", "threads"],
+)
+def test_processes_and_threads_have_an_end(start: str, grader: Grader) -> None:
+    starts = f"""
 import os, time
+from threading import Thread
 answer = 0
 try:
     while answer < 500:
-        if not os.fork():
-            time.sleep(30)
-            os._exit(0)
+        {start}
         answer += 1
-except OSError:
-    pass
-"""
-    assert 1 <= grader.ask(forks) <= PROCESSES
-    assert grader.ask("answer = 1") == 1
-
-
-def test_threads_have_an_end(grader: Grader) -> None:
-    starts = """
-import threading, time
-answer = 0
-try:
-    while answer < 500:
-        threading.Thread(target=time.sleep, args=(30,), daemon=True).start()
-        answer += 1
-except RuntimeError:
+except (OSError, RuntimeError):
     pass
 """
     assert 1 <= grader.ask(starts) <= PROCESSES
+    assert grader.ask("answer = 1") == 1
 
 
 @pytest.mark.parametrize(("path", "size"), [("/tmp/full", SCRATCH_BYTES), ("/dev/shm/full", SHARED_MEMORY_BYTES)])
@@ -124,7 +113,7 @@ except OSError:
 @pytest.mark.parametrize(
     "code", ["while True: pass", "import time; time.sleep(60)", "import os; os.kill(os.getpid(), 19)"]
 )
-def test_time_has_an_end(code: str, loads: Callable[..., Grader]) -> None:
+def test_time_has_an_end(code: str, loads: Loads) -> None:
     started = time.monotonic()
     outcomes = loads(timeout_s=0.5).score("", code, "")
     assert [came_to(outcome) for outcome in outcomes] == ["scored", "timeout", "scored"]
@@ -151,12 +140,10 @@ async def grade(thread):
 
 
 @pytest.mark.parametrize("isolation", ["batch", "completion"])
-def test_the_error_says_in_which_line_the_time_was_over(isolation: Isolation, loads: Callable[..., Grader]) -> None:
+def test_the_error_says_in_which_line_the_time_was_over(isolation: Isolation, loads: Loads) -> None:
     outcomes = loads(_LATE, isolation, timeout_s=0.5).score("loop", "sleep", "forged", "closed", "")
     assert [came_to(outcome) for outcome in outcomes] == [*["timeout"] * 4, "scored"]
-    loop, sleep, forged, closed = (
-        outcome.error.message.partition(". Look")[0] for outcome in outcomes if outcome.error
-    )
+    loop, sleep, forged, closed = (one.error.message.partition(". Look")[0] for one in outcomes if one.error)
     assert loop.startswith("`grade` took longer than 0.5 s. It was in line 1")
     assert sleep == "`grade` took longer than 0.5 s. It was in line 15, `time.sleep(60)`"
     assert forged == sleep

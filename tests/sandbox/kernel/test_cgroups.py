@@ -81,12 +81,7 @@ def test_the_files_of_v2(parent: Path) -> None:
     group.allow_memory(100)
     subprocess.run(group.joined(["true"]), check=True)
     written = {path.name: path.read_text() for path in folder.iterdir()}
-    assert written == {
-        "pids.max": "35",
-        "memory.swap.max": "0",
-        "memory.max": str(100 * MIB),
-        "cgroup.procs": "0\n",
-    }
+    assert written == {"pids.max": "35", "memory.swap.max": "0", "memory.max": str(100 * MIB), "cgroup.procs": "0\n"}
 
 
 def test_processors_in_v2(parent: Path) -> None:

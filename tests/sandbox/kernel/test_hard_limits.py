@@ -51,8 +51,7 @@ def test_a_limit_that_graders_would_notice_is_named_at_the_start(what: int, hard
 
 
 @pytest.mark.parametrize(
-    ("what", "hard"),
-    [(resource.RLIMIT_SIGPENDING, 64), (resource.RLIMIT_CPU, 3600), (resource.RLIMIT_AS, 1 << 31)],
+    ("what", "hard"), [(resource.RLIMIT_SIGPENDING, 64), (resource.RLIMIT_CPU, 3600), (resource.RLIMIT_AS, 1 << 31)]
 )
 def test_a_limit_that_no_usual_grader_comes_near_may_be_lower(what: int, hard: int) -> None:
     assert scored_with(what, hard) == "0.5\n"

@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Literal
 
 import pytest
 
 from gradebox.outcome import Outcome
+from gradebox.schemas import Isolation
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.grading import processor_watch
@@ -126,8 +126,8 @@ def test_a_completion_that_got_no_processor_is_graded_again(pool: Pool) -> None:
 
 
 @BOTH
-def test_one_that_never_gets_a_processor_may_be_retried(
-    isolation: Literal["batch", "completion"], pool: Pool, monkeypatch: pytest.MonkeyPatch
+def test_one_without_a_processor_is_retryable(
+    isolation: Isolation, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processor_watch, "starved", lambda before, after, wanted: Starved(0.25, 1.0))
     with pool.grading(GraderSource(_WORKS, isolation, timeout_s=0.4)) as grading:
@@ -147,7 +147,7 @@ def test_a_test_run_that_got_no_processor_fails_no_check(pool: Pool, monkeypatch
 @BOTH
 @pytest.mark.parametrize("completion", ["sleep", "loop"])
 def test_one_that_sleeps_or_has_the_processor_is_told_at_once(
-    completion: str, isolation: Literal["batch", "completion"], pool: Pool, monkeypatch: pytest.MonkeyPatch
+    completion: str, isolation: Isolation, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if completion == "loop":
         monkeypatch.setattr(usage, "_pressure", lambda: (0.0, 0.0))  # regardless of other load
