@@ -50,10 +50,7 @@ def test_a_good_grader_passes_all_five(pool: Pool) -> None:
     ("body", "left"),
     [
         ("import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()", ["a thread"]),
-        (
-            "from concurrent.futures import ThreadPoolExecutor as T\nP = T(1)\nP.submit(len, '')",
-            ["a thread"],
-        ),
+        ("from concurrent.futures import ThreadPoolExecutor as T\nP = T(1)\nP.submit(len, '')", ["a thread"]),
         ("from concurrent.futures import ThreadPoolExecutor as T\nP = T(1)", []),
         ("import multiprocessing\nP = multiprocessing.Process(target=input)\nP.start()\nP.join()", []),
         ("import subprocess, sys\nP = subprocess.Popen([sys.executable, '-c', 'while True: pass'])", ["a process"]),
@@ -71,12 +68,7 @@ REFUSED = {
     "plain def": ("X = 1\n\ndef grade(thread):\n    return 1\n", "structure", 3, "async"),
     "two parameters": ("import re\nasync def grade(thread, other):\n    return 1\n", "signature", 2, "parameter"),
     "no parameter": ("async def grade():\n    return 1\n", "signature", 1, "parameter"),
-    "raises at import": (
-        "def f():\n    return {}['k']\nX = f()\nasync def grade(t):\n    return 1\n",
-        "execution",
-        2,
-        "KeyError",
-    ),
+    "at import": ("def f():\n    return {}['k']\nX = f()\nasync def grade(t): return 1\n", "execution", 2, "KeyError"),
     "a package": ("import numpy\nasync def grade(thread):\n    return 1\n", "execution", 1, "numpy"),
     "the guest's decoder": ("import msgspec\nasync def grade(thread):\n    return 1\n", "execution", 1, "msgspec"),
     "raises": ("async def grade(thread):\n    return 1 / 0\n", "test_run", 2, "ZeroDivisionError"),
@@ -99,11 +91,11 @@ def test_the_first_check_that_fails_says_what_and_where(name: str, pool: Pool, m
     assert report.failed.line == line
 
 
-@pytest.mark.parametrize("name", ["raises at import", "raises"])
+@pytest.mark.parametrize("name", ["at import", "raises"])
 def test_a_traceback_shows_the_graders_lines_and_none_of_ours(name: str, pool: Pool) -> None:
     failed = prove(pool, REFUSED[name][0]).failed
     assert failed is not None and failed.traceback is not None
-    assert {"raises": "return 1 / 0", "raises at import": "return {}['k']"}[name] in failed.traceback
+    assert {"raises": "return 1 / 0", "at import": "return {}['k']"}[name] in failed.traceback
     for ours in ("guest", "child.py", "template.py", "_drive", "exec("):
         assert ours not in failed.traceback
 
@@ -200,9 +192,7 @@ AT_IMPORT = {
 
 
 @pytest.mark.parametrize("name", AT_IMPORT)
-def test_a_module_that_does_not_come_to_its_end_fails_execution(
-    name: str, impatient: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_without_end_fails_execution(name: str, impatient: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage, "_pressure", lambda: (0.0, 0.0))  # regardless of other load
     top, told = AT_IMPORT[name]
     started = time.monotonic()
@@ -304,9 +294,7 @@ def _disturbed(pool: Pool, disturb: Callable[[list[int]], None]) -> Iterator[lis
     timers[0].join()
 
 
-def test_a_load_that_takes_too_long_on_a_busy_machine_fails_no_check(
-    impatient: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_load_on_a_busy_machine_fails_no_check(impatient: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processor_watch, "starved", lambda *_: usage.Starved(0.2, 1.0))
     with pytest.raises(InfrastructureError, match=r"a processor for 0\.2 of 1\.0 s, since the machine was busy"):
         prove(impatient, "while True: pass\n" + _ANSWER)

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 from gradebox.outcome import Outcome
+from gradebox.schemas import Isolation
 from sandbox import limits
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
@@ -66,9 +67,7 @@ def kinds(outcomes: list[Outcome]) -> list[float | str | None]:
 
 
 @BOTH
-def test_a_sandbox_that_cannot_fork_is_not_the_fault_of_a_completion(
-    isolation: Any, pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sandbox_that_cannot_fork_blames_nobody(isolation: Any, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     with pool.grading(GraderSource(_LENGTH, isolation)) as grading:
         with monkeypatch.context() as patched:
             patched.setattr(limits, "PROCESSES", -1)  # the supervisor and the template are all
@@ -78,9 +77,7 @@ def test_a_sandbox_that_cannot_fork_is_not_the_fault_of_a_completion(
 
 
 @BOTH
-def test_a_module_body_whose_threads_take_all_places_is_the_cause(
-    isolation: Any, pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_body_whose_threads_take_all_is_to_blame(isolation: Any, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PROCESSES", 0)  # room for the supervisor, the template and one more
     threads = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
     assert kinds(score(pool, GraderSource(threads + _LENGTH, isolation), [line("one")])) == ["crash"]
@@ -211,9 +208,7 @@ def test_what_a_completion_does_after_its_score_costs_no_other_its_score(way: st
     assert kinds(outcomes)[:1] + kinds(outcomes)[2:] == [1.0] * 7
 
 
-_KEEPS = (
-    "KEPT = []\nasync def grade(thread):\n    KEPT.append(bytearray(int(thread.completion()) << 20))\n    return 1.0\n"
-)
+_KEEPS = "K = []\nasync def grade(thread):\n    K.append(bytearray(int(thread.completion()) << 20))\n    return 1.0\n"
 
 
 def test_memory_that_earlier_completions_keep_costs_no_score(pool: Pool) -> None:
@@ -224,18 +219,18 @@ def test_memory_that_earlier_completions_keep_costs_no_score(pool: Pool) -> None
 
 @BOTH
 @pytest.mark.parametrize("way", ["os._exit(3)", "os.kill(os.getpid(), 9)", "os.kill(os.getppid(), 9); time.sleep(9)"])
-def test_a_completion_that_always_ends_its_process_is_a_crash_and_its_neighbours_have_scores(
-    isolation: Any, way: str, pool: Pool
-) -> None:
+def test_what_always_ends_its_process_is_a_crash_and_others_have_scores(isolation: Any, way: str, pool: Pool) -> None:
     source = f"import os, time\nasync def grade(thread):\n    if thread.completion():\n        {way}\n    return 1.0\n"
     lines = [line(text) for text in ("", "", "ends", "", "ends", "ends", "")]
     outcomes = score(pool, GraderSource(source, isolation), lines)
     assert kinds(outcomes) == [1.0, 1.0, "crash", 1.0, "crash", "crash", 1.0]
 
 
-def test_a_grader_that_lets_no_process_start_is_a_crash(pool: Pool) -> None:
+def test_a_grader_that_lets_no_process_start_is_a_crash_at_once(pool: Pool) -> None:
     body = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (5, 5))\n"
-    assert kinds(score(pool, GraderSource(body + _LENGTH, "batch"), [line("a"), line("b")])) == ["crash", "crash"]
+    began, source = time.monotonic(), GraderSource(body + _LENGTH, "batch", timeout_s=20.0)
+    assert kinds(score(pool, source, [line("a"), line("b")])) == ["crash", "crash"]
+    assert time.monotonic() - began < 20
 
 
 @BOTH
@@ -296,16 +291,6 @@ def test_a_sandbox_that_is_killed_before_a_chunk_is_replaced(pool: Pool) -> None
         assert kinds(grading.score(line("abc"), 0, "g@1")) == [3.0]
 
 
-@BOTH
-def test_a_hang_costs_one_thread(isolation: Any, pool: Pool) -> None:
-    started = time.monotonic()
-    lines = [line("a"), line("hang"), line("abc"), line("crash"), line("ab")]
-    outcomes = score(pool, GraderSource(_ODD, isolation, timeout_s=1.0), lines)
-    assert kinds(outcomes) == [1.0, "timeout", 3.0, "crash", 2.0]
-    assert 900 < outcomes[1].run_ms < 3000
-    assert time.monotonic() - started < 8
-
-
 def test_a_thread_that_one_completion_leaves_costs_no_other_its_time(pool: Pool) -> None:
     source = """
 import threading, time
@@ -344,9 +329,7 @@ async def grade(thread):
         ("await loop.shutdown_default_executor()", [0.5, 0.0, 0.0]),
     ],
 )
-def test_what_one_completion_does_in_the_event_loop_costs_no_other_its_score(
-    does: str, scores: list[Any], pool: Pool
-) -> None:
+def test_what_one_does_in_the_event_loop_costs_no_other_its_score(does: str, scores: list[Any], pool: Pool) -> None:
     source = f"""
 import asyncio, contextvars, socket, threading
 from concurrent.futures import ThreadPoolExecutor
@@ -561,6 +544,7 @@ def test_ids_are_kept_whatever_a_thread_comes_to(isolation: Any, pool: Pool) -> 
     lines = [line(text, id=identity) for text, identity in zip(completions, ids, strict=True)]
     outcomes = score(pool, GraderSource(_ODD, isolation, timeout_s=0.5), lines)
     assert kinds(outcomes) == [1.0] * 5 + ["crash", "crash", "timeout", 1.0, "bad_input"]
+    assert 450 < outcomes[7].run_ms < 2500
     assert [outcome.id for outcome in outcomes] == ids
 
 
@@ -673,10 +657,8 @@ def quick_pool() -> Iterator[Pool]:
 def test_a_load_that_takes_too_long_is_not_the_graders_error(quick_pool: Pool) -> None:
     """A stored version was proved valid, so a slow load means that the machine is busy."""
     source = GraderSource("import time\ntime.sleep(1.0)\n" + _LENGTH, "batch")
-    with (
-        pytest.raises(InfrastructureError, match="could not be loaded in 2 sandboxes"),
-        quick_pool.grading(source) as grading,
-    ):
+    said = "could not be loaded in 2 sandboxes"
+    with pytest.raises(InfrastructureError, match=said), quick_pool.grading(source) as grading:
         grading.score(line("a"), 0, "g@1")
     assert quick_pool.counts.registry.get_sample_value("gradebox_sandboxes_started_total", {"role": ""}) == 2
 
@@ -734,28 +716,19 @@ def test_a_sandbox_that_is_stopped_is_tried_again(pool: Pool, monkeypatch: pytes
 
 @pytest.mark.alone
 @pytest.mark.parametrize("isolation", ["batch", "completion"])
-def test_an_outcome_is_there_when_its_completion_is_done_and_not_one_later(
-    pool: Pool, isolation: Literal["batch", "completion"]
-) -> None:
+def test_an_outcome_is_there_when_its_completion_is_done_and_not_one_later(pool: Pool, isolation: Isolation) -> None:
     slow = GraderSource("import time\nasync def grade(thread):\n    time.sleep(0.6)\n    return 1.0\n", isolation)
     seen: dict[int, float] = {}
     with pool.grading(slow) as grading:
         assert grading.session.loaded is not None
         began = time.monotonic()
-        grading.score(
-            b"\n".join([line("")] * 3),
-            0,
-            "slow@1",
-            3,
-            stop=lambda done: bool(seen.setdefault(done, time.monotonic()) < 0),
-        )
+        lines = b"\n".join([line("")] * 3)
+        grading.score(lines, 0, "slow@1", 3, stop=lambda done: seen.setdefault(done, time.monotonic()) < 0)
     assert seen[1] - began < 1.1
 
 
 @BOTH
-def test_values_and_missing_completions_reach_the_outcome(
-    pool: Pool, isolation: Literal["batch", "completion"]
-) -> None:
+def test_values_and_missing_completions_reach_the_outcome(pool: Pool, isolation: Isolation) -> None:
     text = """
 from gradebox import Score
 
@@ -776,7 +749,7 @@ async def grade(thread):
 
 @BOTH
 def test_a_sandbox_is_not_used_again_after_a_defect_in_the_middle_of_a_call(
-    pool: Pool, isolation: Literal["batch", "completion"], monkeypatch: pytest.MonkeyPatch
+    pool: Pool, isolation: Isolation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = GraderSource(_LENGTH, isolation)
 

@@ -72,13 +72,8 @@ def test_a_slot_counts_when_the_child_says_so_and_not_by_its_mark(
     memory[: 4 * RECORD.size] = b"".join(RECORDS)
     theirs.sendall(said)
     told: list[Records] = []
-    run = ChunkRun(
-        cast(GraderProcesses, processes),
-        LIMITS._replace(timeout_ms=100),
-        SentChunk(4, 12, None, -1),
-        told.append,
-        lambda: None,
-    )
+    limits, sent = LIMITS._replace(timeout_ms=100), SentChunk(4, 12, None, -1)
+    run = ChunkRun(cast(GraderProcesses, processes), limits, sent, told.append, lambda: None)
     run._records.share = 4
     came_to = run._watch(child, is_new=True)
     assert theirs.recv(SHARE.size) == SHARE.pack(4, 0, 12, True, True, 0)
