@@ -1,11 +1,12 @@
 """Tests of graders as users write them. Each runs between good completions, which must keep their scores."""
 
 import json
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from gradebox.outcome import Outcome
+from gradebox.schemas import Isolation
 from sandbox.grader_source import GraderSource
 from sandbox.grading.source_bytes import from_bytes
 from sandbox.pool.pool import Pool
@@ -29,12 +30,11 @@ class Row(NamedTuple):
     source: str
     expected: float | str
     completion: str = "hello"
-    metadata: dict[str, Any] | None = None
     told: str = ""  # must be in the reason, the message or the output
     timeout_s: float = 8.0
 
     def line(self) -> bytes:
-        return json.dumps({"completion": self.completion, "metadata": self.metadata or {}}).encode()
+        return json.dumps({"completion": self.completion, "metadata": {}}).encode()
 
 
 def body(name: str, lines: str, expected: float | str, **more: Any) -> Row:
@@ -98,8 +98,6 @@ WORKING = [
         "return sum(await asyncio.gather(*(one(n) for n in range(5))))",
         10.0,
     ),
-    body("asyncio.sleep", "import asyncio\n---\nawait asyncio.sleep(0.01)\nreturn 0.5", 0.5),
-    body("a task left over", "import asyncio\n---\nasyncio.create_task(asyncio.sleep(600))\nreturn 0.75", 0.75),
     body(
         "asyncio.wait_for",
         "import asyncio\n---\ntry:\n    await asyncio.wait_for(asyncio.sleep(60), 0.01)\n"
@@ -107,35 +105,10 @@ WORKING = [
         0.5,
     ),
     body(
-        "thread",
-        "import threading\n---\nseen = []\nt = threading.Thread(target=seen.append, args=(3,))\nt.start()\nt.join()\n"
-        "return seen[0]",
-        3.0,
-    ),
-    body(
         "thread pool",
         "from concurrent.futures import ThreadPoolExecutor\n---\n"
         "with ThreadPoolExecutor(4) as pool:\n    return sum(pool.map(len, ['a', 'bb', 'ccc']))",
         6.0,
-    ),
-    body(
-        "subprocess",
-        "import subprocess\n---\ndone = subprocess.run(['python3', '-c', 'print(6 * 7)'], "
-        "capture_output=True, text=True)\nreturn float(done.stdout)",
-        42.0,
-    ),
-    body(
-        "multiprocessing.Process and Queue",
-        "import multiprocessing\ndef work(queue):\n    queue.put(7)\n---\nqueue = multiprocessing.Queue()\n"
-        "p = multiprocessing.Process(target=work, args=(queue,))\np.start()\nvalue = queue.get(timeout=5)\np.join()\n"
-        "return value + p.exitcode",
-        7.0,
-    ),
-    body(
-        "multiprocessing.Pool",
-        "import multiprocessing\ndef square(n):\n    return n * n\n---\n"
-        "with multiprocessing.Pool(2) as pool:\n    return sum(pool.map(square, [1, 2, 3]))",
-        14.0,
     ),
     body(
         "a pool of processes that are spawned, kept by the module",
@@ -244,22 +217,6 @@ WORKING = [
         5.0,
     ),
     body(
-        "sqlite3 in memory",
-        "import sqlite3\n---\ndb = sqlite3.connect(':memory:')\ndb.execute('create table t (n)')\n"
-        "db.executemany('insert into t values (?)', [(1,), (2,)])\n"
-        "return db.execute('select sum(n) from t').fetchone()[0]",
-        3.0,
-    ),
-    body(
-        "sqlite3 in a file",
-        "import os, sqlite3\n---\ndb = sqlite3.connect('/tmp/people.db')\n"
-        "db.execute('create table if not exists t (n)')\n"
-        "db.execute('insert into t values (5)')\ndb.commit()\n"
-        "score = db.execute('select max(n) from t').fetchone()[0]\n"
-        "db.close()\nos.remove('/tmp/people.db')\nreturn score",
-        5.0,
-    ),
-    body(
         "SIGCHLD ignored by the module",
         "import os, signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n---\n"
         "return 1.0 if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN else 0.0",
@@ -272,12 +229,7 @@ WORKING = [
         "try:\n    while True:\n        pass\nexcept Late:\n    return 0.5",
         0.5,
     ),
-    body(
-        "printing bytes",
-        "import sys\n---\nsys.stdout.buffer.write(b'raw ' + b'bytes')\nreturn 1",
-        1.0,
-        told="raw bytes",
-    ),
+    body("printing bytes", "import sys\n---\nsys.stdout.buffer.write(b'raw bytes')\nreturn 1", 1.0, told="raw bytes"),
     body(
         "standard output with another encoding",
         "import sys\n---\nsys.stdout.reconfigure(encoding='utf-8', line_buffering=True)\nprint('é')\nreturn 1",
@@ -287,18 +239,14 @@ WORKING = [
     body("printing to stderr", "import sys\n---\nprint('to stderr', file=sys.stderr)\nreturn 1", 1.0, told="to stderr"),
     body(
         "modules of the standard library",
-        "import array, bisect, bz2, cmath, csv, ctypes, datetime, decimal, difflib, enum, fractions, hashlib, heapq\n"
-        "import lzma, statistics, string, unicodedata, zlib, xml.etree.ElementTree as E\n---\n"
+        "import array, ast, bisect, bz2, cmath, csv, ctypes, datetime, decimal, difflib, enum, fractions, functools\n"
+        "import hashlib, heapq, html.parser, lzma, statistics, string, unicodedata, zlib\n"
+        "import xml.etree.ElementTree as E\n---\n"
         "halves = [float(decimal.Decimal('0.5')), float(fractions.Fraction(1, 2)), statistics.mean([0, 1])]\n"
         "return sum(halves) + len(E.fromstring('<a><b/></a>')) + len(hashlib.sha256(zlib.compress(b'')).digest())",
         34.5,
     ),
-    body(
-        "a stream kept at import",
-        "import sys\nKEPT = sys.stdout\n---\nprint('kept', file=KEPT)\nreturn 1.0",
-        1.0,
-        told="kept",
-    ),
+    body("a kept stream", "import sys\nKEPT = sys.stdout\n---\nprint('kept', file=KEPT)\nreturn 1.0", 1.0, told="kept"),
     body(
         "standard output closed",
         "import multiprocessing, sys\ndef work(result):\n    sys.stdout.close()\n    print('told', file=sys.stderr)\n"
@@ -309,16 +257,7 @@ WORKING = [
         told="told",
     ),
     body("logging", "import logging\n---\nlogging.warning('look %s', 'here')\nreturn 1.0", 1.0, told="look here"),
-    body(
-        "lru_cache",
-        "from functools import lru_cache\n@lru_cache\ndef fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
-        "---\n"
-        "return fib(80)",
-        23416728348467685.0,
-    ),
     body("recursion", "def depth(n):\n    return n and 1 + depth(n - 1)\n---\nreturn depth(800)", 800.0),
-    body("Score with a reason", "from gradebox import Score\n---\nreturn Score(0.5, reason='half')", 0.5, told="half"),
-    body("metadata", "return float(thread.metadata['answer'] in thread.completion())", 1.0, metadata={"answer": "ell"}),
     body(
         "pickle of a class of the module",
         "import pickle\nclass P:\n    def __init__(self, x):\n        self.x = x\n---\n"
@@ -326,9 +265,7 @@ WORKING = [
         9.0,
     ),
     body("copy.deepcopy of the thread", "import copy\n---\nreturn float(copy.deepcopy(thread) == thread)", 1.0),
-    body(
-        "inspect.getsource", "import inspect\n---\nreturn float('await judge(thread)' in inspect.getsource(grade))", 1.0
-    ),
+    body("getsource", "import inspect\n---\nreturn float('await judge(thread)' in inspect.getsource(grade))", 1.0),
     body(
         "traceback.format_exc",
         "import traceback\n---\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n"
@@ -336,26 +273,11 @@ WORKING = [
         1.0,
     ),
     body(
-        "contextvars",
-        "import contextvars\nv = contextvars.ContextVar('v', default=2)\n---\nv.set(v.get() + 1)\nreturn v.get() >= 3",
+        "context",
+        "from contextvars import ContextVar as C\nv = C('v', default=2)\n---\nv.set(v.get() + 1)\nreturn v.get() >= 3",
         1.0,
     ),
     body("uuid", "import uuid\n---\nreturn float(uuid.uuid4() != uuid.uuid4() and len(str(uuid.uuid1())) == 36)", 1.0),
-    body(
-        "html.parser",
-        "from html.parser import HTMLParser\nclass Tags(HTMLParser):\n    n = 0\n"
-        "    def handle_starttag(self, tag, attrs):\n        self.n += 1\n---\n"
-        "p = Tags()\np.feed(thread.completion())\nreturn p.n",
-        2.0,
-        completion="<p>a<b>c</b></p>",
-    ),
-    body(
-        "ast.literal_eval",
-        "import ast\n---\nreturn sum(ast.literal_eval(thread.completion()))",
-        6.0,
-        completion="[1, 2, 3]",
-    ),
-    body("exec", "space = {}\nexec(thread.completion(), space)\nreturn space['x']", 4.0, completion="x = 4"),
     body(
         "time zone",
         "import time, datetime\n---\nreturn float(time.timezone == 0 and time.tzname[0] == 'UTC' and "
@@ -375,17 +297,9 @@ WORKING = [
         "    return float(f.read())",
         1.5,
     ),
-    body(
-        "RecursionError that is caught",
-        "def f():\n    return f()\n---\ntry:\n    f()\nexcept RecursionError:\n    return 0.5",
-        0.5,
-    ),
+    body("RecursionError", "def f():\n    return f()\n---\ntry:\n    f()\nexcept RecursionError:\n    return 0.5", 0.5),
     body("the module is in sys.modules", "import sys\nX = 3\n---\nreturn sys.modules[__name__].X", 3.0),
-    body(
-        "os.fork that returns twice",
-        "import os\n---\npid = os.fork()\nif pid == 0:\n    return 0.0\nos.waitpid(pid, 0)\nreturn 1.0",
-        1.0,
-    ),
+    body("two returns", "import os\n---\np = os.fork()\nif p == 0:\n    return 0.0\nos.waitpid(p, 0)\nreturn 1.0", 1.0),
     body("CRLF", "x = '''a\nb'''\n---\nreturn len(x)", 3.0)._replace(name="CRLF"),
     Row("BOM", "\ufeffasync def judge(thread):\n    return 0.5\n", 0.5),
     Row("64 KiB", "# 64 KiB\nasync def judge(thread):\n    return 0.5\n", 0.5),
@@ -402,9 +316,6 @@ FAILING = [
     body("sys.exit", "import sys\n---\nsys.exit(0)", "exception", told="SystemExit"),
     body("KeyboardInterrupt", "raise KeyboardInterrupt", "exception", told="KeyboardInterrupt"),
     body("RecursionError", "def f():\n    return f()\n---\nreturn f()", "exception", told="RecursionError"),
-    body("None", "pass", "bad_return", told="None"),
-    body("NaN", "return float('nan')", "bad_return", told="nan"),
-    body("os._exit", "import os\n---\nos._exit(0)", "crash"),
     body("abort", "import os\n---\nos.abort()", "crash"),
     body("memory", "bytearray(4 << 30)\nreturn 1.0", "memory"),
     body("regex without end", "import re\n---\nreturn float(bool(re.match(r'(a+)+$', thread.completion())))", "timeout",
@@ -424,7 +335,7 @@ def uploaded(row: Row) -> str:
     return from_bytes(text.encode())
 
 
-def grade(pool: Pool, row: Row, isolation: Literal["batch", "completion"]) -> list[Outcome]:
+def grade(pool: Pool, row: Row, isolation: Isolation) -> list[Outcome]:
     """Grades good, the row, good, the row again, good."""
     good = b'{"completion": "good"}'
     with pool.grading(GraderSource(uploaded(row), isolation, timeout_s=row.timeout_s)) as grading:
@@ -437,9 +348,7 @@ def told(outcome: Outcome) -> str:
 
 @pytest.mark.parametrize("isolation", ["batch", "completion"])
 @pytest.mark.parametrize("row", WORKING + FAILING, ids=lambda row: row.name)
-def test_it_comes_to_what_was_written_and_its_neighbours_keep_their_scores(
-    row: Row, isolation: Literal["batch", "completion"], pool: Pool
-) -> None:
+def test_it_comes_to_what_was_written_and_others_keep_their_scores(row: Row, isolation: Isolation, pool: Pool) -> None:
     outcomes = grade(pool, row, isolation)
     assert [outcome.index for outcome in outcomes] == [0, 1, 2, 3, 4]
     assert [outcome.score for outcome in outcomes[::2]] == [GOOD] * 3
