@@ -11,9 +11,7 @@ SECRET = "CANARY_SECRET"
 
 
 @pytest.mark.parametrize("before", [None, "of somebody else"])
-def test_all_is_as_it_was_when_one_is_set_up_within_another(
-    monkeypatch: pytest.MonkeyPatch, before: str | None
-) -> None:
+def test_all_is_as_it_was_when_one_is_made_within_another(monkeypatch: pytest.MonkeyPatch, before: str | None) -> None:
     monkeypatch.delenv(SECRET, raising=False)
     if before is not None:
         monkeypatch.setenv(SECRET, before)

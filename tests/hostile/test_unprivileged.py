@@ -75,11 +75,8 @@ def _run_as_ordinary_user(arguments: list[str], backend: str, open_folder: Path)
         *arguments,
     ]
     script = [*_open_homes([root, Path(sys.prefix), Path(sys.base_prefix)], open_folder), ["cd", str(root)], command]
-    return subprocess.run(
-        ["unshare", "--mount", "--propagation", "private", "sh", "-c", " && ".join(map(shlex.join, script))],
-        capture_output=True,
-        text=True,
-    )
+    inside = ["unshare", "--mount", "--propagation", "private", "sh", "-c", " && ".join(map(shlex.join, script))]
+    return subprocess.run(inside, capture_output=True, text=True)
 
 
 def _groups(backend: str) -> list[str]:

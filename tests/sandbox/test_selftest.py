@@ -43,9 +43,7 @@ def test_what_holds_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 @pytest.mark.sandbox
-def test_a_breach_is_told_with_what_it_means(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_breach_is_told_with_its_meaning(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(monkeypatch, [*corpus()[:2], _THROUGH]) == 1
     out = capsys.readouterr().out
     assert "1 of 3 attacks got through" in out

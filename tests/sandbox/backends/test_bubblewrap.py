@@ -115,9 +115,7 @@ def _has_template(sandboxes: list[BubblewrapSandbox]) -> bool:
     return all(Path(f"/proc/{one.pid}/task/{one.pid}/children").read_text() for one in sandboxes)
 
 
-def test_what_is_forked_is_to_the_kernel_what_would_have_been_started(
-    forking: Bubblewrap, executing: Bubblewrap
-) -> None:
+def test_what_is_forked_is_to_the_kernel_what_would_be_started(forking: Bubblewrap, executing: Bubblewrap) -> None:
     sandboxes = [made.start() for made in (forking, executing)]
     try:
         for sandbox in sandboxes:
@@ -126,11 +124,7 @@ def test_what_is_forked_is_to_the_kernel_what_would_have_been_started(
         forked, executed = map(_told, sandboxes)
         assert forked == executed
         assert forked["processes"] == "1"
-        assert (forked["CapBnd"].strip(), forked["NoNewPrivs"].strip(), forked["Seccomp"].strip()) == (
-            "0" * 16,
-            "1",
-            "2",
-        )
+        assert [forked[name].strip() for name in ("CapBnd", "NoNewPrivs", "Seccomp")] == ["0" * 16, "1", "2"]
     finally:
         for sandbox in sandboxes:
             sandbox.end()
@@ -181,10 +175,8 @@ def test_each_has_namespaces_of_its_own(forking: Bubblewrap) -> None:
     sandboxes = [forking.start() for _ in range(3)]
     assert forking.zygote is not None
     pids = ["self", forking.zygote.pid, *(sandbox.pid for sandbox in sandboxes)]
-    found = {
-        name: len({Path(f"/proc/{pid}/ns/{name}").readlink() for pid in pids})
-        for name in ("mnt", "net", "ipc", "uts", "pid", "cgroup", "user")
-    }
+    names = ("mnt", "net", "ipc", "uts", "pid", "cgroup", "user")
+    found = {name: len({Path(f"/proc/{pid}/ns/{name}").readlink() for pid in pids}) for name in names}
     # The zygote joins control groups in the service's cgroup namespace. As root it also stays in the user namespace,
     # to take the user id of each sandbox.
     user = 4 if os.geteuid() == 0 else 5
@@ -475,13 +467,8 @@ def test_a_copy_that_cannot_enter_says_why_and_the_zygote_goes_on(forking: Bubbl
     uid = 200_000 if os.geteuid() == 0 else 0
     ours, theirs = socket.socketpair()
     here = FirstProcess(os.getpid(), os.pidfd_open(os.getpid()))
-    with (
-        ours,
-        theirs,
-        pytest.raises(
-            InfrastructureError, match=r"could not be forked: .*setns: (Operation not permitted|Invalid argument)"
-        ),
-    ):
+    said = r"could not be forked: .*setns: (Operation not permitted|Invalid argument)"
+    with ours, theirs, pytest.raises(InfrastructureError, match=said):
         forking.zygote.fork(uid, here, theirs, None, seccomp.program())
     os.close(here.pidfd)
     with started(forking) as session:
@@ -508,10 +495,8 @@ def test_the_zygote_may_do_little_itself_and_buries_what_it_forked(forking: Bubb
     for name in ("CapPrm", "CapEff"):
         assert f"{name}:\t{can:016x}" in status
     mounts = [line.split() for line in (proc / "mountinfo").read_text().splitlines()]
-    assert {line[4]: line[5].split(",")[0] for line in mounts if line[4] != "/dev/null"} == {
-        "/": "ro",
-        "/usr/lib/gradebox": "ro",
-    }
+    folders = {line[4]: line[5].split(",")[0] for line in mounts if line[4] != "/dev/null"}
+    assert folders == {"/": "ro", "/usr/lib/gradebox": "ro"}
     children = proc / "task" / proc.name / "children"
     eventually(lambda: children.read_text() == "", 8.0)
 
@@ -799,9 +784,7 @@ def test_no_two_sandboxes_have_one_user_id(forking: Bubblewrap, executing: Bubbl
 
 
 @pytest.mark.parametrize("has_zygote", [True, False])
-def test_one_that_can_change_the_device_that_all_share_is_not_used(
-    has_zygote: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_can_change_the_shared_device_is_not_used(has_zygote: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(Bubblewrap(SandboxSettings(zygote=has_zygote))) as made:
         for module in (bwrap_run, zygote):
             monkeypatch.setattr(module, "is_read_only", lambda *_: False)

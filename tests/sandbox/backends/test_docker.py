@@ -46,6 +46,13 @@ def made() -> Iterator[Docker]:
     found.close()
 
 
+@pytest.fixture
+def sandbox(made: Docker) -> Iterator[DockerSandbox]:
+    started = made.start()
+    yield started
+    started.end()
+
+
 def _known(made: Docker, **filters: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = made.client.containers(all=True, filters=filters)
     return found
@@ -85,65 +92,50 @@ def test_the_end_of_a_container_is_told_as_far_as_the_engine_knows_it(attributes
         assert DockerSandbox(client, "gradebox-1", Seen(), lambda _name, _dead: None).how_it_ended() == said
 
 
-def test_the_engine_is_told_of_every_layer(made: Docker) -> None:
-    sandbox = made.start()
-    try:
-        told = made.client.inspect_container(sandbox.name)
-        host, config = told["HostConfig"], told["Config"]
-        assert told["Name"].startswith("/gradebox-")
-        assert host["NetworkMode"] == "none"
-        assert host["ReadonlyRootfs"] is True
-        assert host["CapDrop"] == ["ALL"]
-        assert not host["CapAdd"]
-        assert host["Privileged"] is False
-        assert host["Memory"] == host["MemorySwap"] > 0
-        assert 0 < host["PidsLimit"] < 100
-        assert host["IpcMode"] == "none"
-        assert host["PidMode"] == ""
-        assert not host["Devices"]
-        assert not host["Binds"]
-        assert "no-new-privileges" in host["SecurityOpt"]
-        assert host["LogConfig"]["Type"] == "none"
-        assert [mount["Destination"] for mount in told["Mounts"]] == ["/run/gradebox"]
-        assert [mount["RW"] for mount in told["Mounts"]] == [False]
-        assert int(config["User"].partition(":")[0]) >= 1000
-        assert config["Hostname"] == "sandbox"
-        assert config["Labels"]["gradebox"] == "1"
-        assert told["NetworkSettings"]["Networks"].keys() <= {"none"}
-    finally:
-        sandbox.end()
+def test_the_engine_is_told_of_every_layer(made: Docker, sandbox: DockerSandbox) -> None:
+    told = made.client.inspect_container(sandbox.name)
+    host, config = told["HostConfig"], told["Config"]
+    assert told["Name"].startswith("/gradebox-")
+    assert host["NetworkMode"] == "none"
+    assert host["ReadonlyRootfs"] is True
+    assert host["CapDrop"] == ["ALL"]
+    assert not host["CapAdd"]
+    assert host["Privileged"] is False
+    assert host["Memory"] == host["MemorySwap"] > 0
+    assert 0 < host["PidsLimit"] < 100
+    assert host["IpcMode"] == "none"
+    assert host["PidMode"] == ""
+    assert not host["Devices"]
+    assert not host["Binds"]
+    assert "no-new-privileges" in host["SecurityOpt"]
+    assert host["LogConfig"]["Type"] == "none"
+    assert [mount["Destination"] for mount in told["Mounts"]] == ["/run/gradebox"]
+    assert [mount["RW"] for mount in told["Mounts"]] == [False]
+    assert int(config["User"].partition(":")[0]) >= 1000
+    assert config["Hostname"] == "sandbox"
+    assert config["Labels"]["gradebox"] == "1"
+    assert told["NetworkSettings"]["Networks"].keys() <= {"none"}
 
 
-def test_no_default_of_the_engine_limits_what_graders_notice(made: Docker) -> None:
+def test_no_default_of_the_engine_limits_what_graders_notice(made: Docker, sandbox: DockerSandbox) -> None:
     """`default-ulimits` for processor time made each completion a crash. With others, no grader was loaded."""
-    sandbox = made.start()
-    try:
-        told = made.client.inspect_container(sandbox.name)["HostConfig"]["Ulimits"]
-        limits = {f"RLIMIT_{limit['Name'].upper()}": limit["Hard"] for limit in told}
-        for what, _, needed, _ in hard_limits._NEEDED:
-            (hard,) = (limits[name] for name in limits if getattr(resource, name) == what)
-            assert hard == resource.RLIM_INFINITY or hard >= needed
-    finally:
-        sandbox.end()
+    told = made.client.inspect_container(sandbox.name)["HostConfig"]["Ulimits"]
+    limits = {f"RLIMIT_{limit['Name'].upper()}": limit["Hard"] for limit in told}
+    for what, _, needed, _ in hard_limits._NEEDED:
+        (hard,) = (limits[name] for name in limits if getattr(resource, name) == what)
+        assert hard == resource.RLIM_INFINITY or hard >= needed
 
 
-def test_the_kernel_is_told_of_it_too(made: Docker) -> None:
-    sandbox = made.start()
-    try:
-        Session(sandbox).await_ready()
-        status = dict(
-            line.split(":\t", 1)
-            for line in Path(f"/proc/{sandbox.pid}/status").read_text().splitlines()
-            if ":\t" in line
-        )
-        assert {status[name].strip("0") for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {""}
-        assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
-        assert int(status["Seccomp_filters"]) == 2  # the engine's filter, and the one that bubblewrap's sandboxes have
-        for kind in ("net", "pid", "ipc", "uts", "mnt"):
-            own = Path(f"/proc/self/ns/{kind}").readlink()
-            assert Path(f"/proc/{sandbox.pid}/ns/{kind}").readlink() != own
-    finally:
-        sandbox.end()
+def test_the_kernel_is_told_of_it_too(sandbox: DockerSandbox) -> None:
+    Session(sandbox).await_ready()
+    lines = Path(f"/proc/{sandbox.pid}/status").read_text().splitlines()
+    status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+    assert {status[name].strip("0") for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {""}
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+    assert int(status["Seccomp_filters"]) == 2  # the engine's filter, and the one that bubblewrap's sandboxes have
+    for kind in ("net", "pid", "ipc", "uts", "mnt"):
+        own = Path(f"/proc/self/ns/{kind}").readlink()
+        assert Path(f"/proc/{sandbox.pid}/ns/{kind}").readlink() != own
 
 
 @pytest.mark.usefixtures("made")  # skips without an engine
@@ -358,16 +350,13 @@ def test_without_an_engine_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, t
         Docker(settings_for("docker"))
 
 
-def test_an_image_that_is_not_there_is_named(made: Docker) -> None:
-    other = Docker(settings_for("docker", docker_image="gradebox-nowhere:1"))
-    with contextlib.closing(other), pytest.raises(IsolationUnavailable, match="gradebox-nowhere:1"):
-        prove(other)
-
-
-def test_a_runtime_that_is_not_there_is_named(made: Docker) -> None:
+@pytest.mark.parametrize(
+    ("setting", "name"), [("docker_image", "gradebox-nowhere:1"), ("docker_runtime", "no-such-runtime")]
+)
+def test_an_image_or_runtime_that_is_not_there_is_named(made: Docker, setting: str, name: str) -> None:
     ours = f"{leftovers.OWNER}={leftovers.labels()[leftovers.OWNER]}"  # containers of other tests may be running
-    other = Docker(settings_for("docker", docker_runtime="no-such-runtime"))
-    with contextlib.closing(other), pytest.raises(IsolationUnavailable, match="no-such-runtime"):
+    other = Docker(settings_for("docker", **{setting: name}))
+    with contextlib.closing(other), pytest.raises(IsolationUnavailable, match=name):
         prove(other)
     assert not [found for found in _known(made, label=ours) if found["State"] != "running"]
 
