@@ -26,10 +26,7 @@ BOMBS = {
     "time": "while True: pass\n",
 }
 GRADERS = {
-    "sleeps": (
-        "import time\nasync def grade(thread):\n    time.sleep(0 if thread.completion() else 5)\n    return 1.0\n",
-        6.0,
-    ),
+    "sleeps": ("import time\nasync def grade(t):\n    time.sleep(0 if t.completion() else 5)\n    return 1.0\n", 6.0),
     "follows": ("async def grade(thread):\n    return float(thread.completion())\n", 1.0),
     "runs": ("async def grade(thread):\n    exec(thread.completion())\n    return 1.0\n", 2.0),
 }
@@ -86,7 +83,9 @@ class HostileTenant:
         self.answers[str(response.status_code)] += 1
         return response
 
-    def _score(self, client: httpx.Client, grader: str, body: bytes) -> None:
+    def _score(self, client: httpx.Client, grader: str, body: bytes | list[str]) -> None:
+        if isinstance(body, list):
+            body = json.dumps({"threads": [{"completion": one} for one in body]}).encode()
         path = f"/v1/projects/{PROJECT}/graders/{grader}/score"
         self._note(client.post(path, content=body, headers={"Content-Type": "application/json"}))
 
@@ -104,7 +103,7 @@ class HostileTenant:
 
     def slow_scores(self, client: httpx.Client) -> None:
         """Occupies threads and sandboxes of the API with dozens of requests, and does not wait for their end."""
-        self._score(client, "sleeps", json.dumps({"threads": [{"completion": ""}] * 20}).encode())
+        self._score(client, "sleeps", [""] * 20)
 
     def slow_batches(self, client: httpx.Client) -> None:
         """Occupies workers with a batch."""
@@ -117,9 +116,7 @@ class HostileTenant:
     def tiny_scores(self, client: httpx.Client) -> None:
         """Makes scores that are too close together for a histogram."""
         self._batch(client, "follows", ["0.0", "5e-324"])
-        self._score(
-            client, "follows", json.dumps({"threads": [{"completion": "0.0"}, {"completion": "5e-324"}]}).encode()
-        )
+        self._score(client, "follows", ["0.0", "5e-324"])
 
     def half_pairs(self, client: httpx.Client) -> None:
         """Sends escapes of half surrogate pairs, of all 2048."""
@@ -166,6 +163,4 @@ class HostileTenant:
         """Sends completions that take as much of a resource as they can."""
         self._batch(client, "runs", [*BOMBS.values()])
         with suppress(httpx.TimeoutException):
-            self._score(
-                client, "runs", json.dumps({"threads": [{"completion": one} for one in BOMBS.values()]}).encode()
-            )
+            self._score(client, "runs", [*BOMBS.values()])

@@ -62,7 +62,7 @@ def run(plan: Plan, folder: Path) -> Report:
         service.await_ready()
         with service.client() as client:
             create_graders(client)
-            works = _kill_while_it_works(plan, chance, service, client, report)
+            works = _kill_at_work(plan, chance, service, client, report)
             service.await_ready()
             service.wait(lambda: not _unfinished(works), END_S, lambda: [work.handle for work in works])
             for work in works:
@@ -73,9 +73,7 @@ def run(plan: Plan, folder: Path) -> Report:
     return report
 
 
-def _kill_while_it_works(
-    plan: Plan, chance: random.Random, service: Service, client: Client, report: Report
-) -> list[Work]:
+def _kill_at_work(plan: Plan, chance: random.Random, service: Service, client: Client, report: Report) -> list[Work]:
     works: list[Work] = []
     while report.killed.total() < plan.kills or sum(work.size for work in works) < plan.completions:
         if _unfinished(works) < AT_ONCE:

@@ -154,15 +154,10 @@ def _prepare(service: Service) -> dict[str, str]:
 def _honest(url: str, keys: dict[str, str], seconds: float) -> list[Honest]:
     """Runs all honest projects at once for `seconds`, and returns them."""
     ends = time.monotonic() + seconds
-    made = [
-        Honest(
-            httpx.Client(
-                base_url=url, headers={"Authorization": f"Bearer {keys[name]}"}, timeout=LONGEST_S, trust_env=False
-            ),
-            name,
-        )
-        for name in HONEST
-    ]
+    made: list[Honest] = []
+    for name in HONEST:
+        headers = {"Authorization": f"Bearer {keys[name]}"}
+        made.append(Honest(httpx.Client(base_url=url, headers=headers, timeout=LONGEST_S, trust_env=False), name))
     threads = [threading.Thread(target=one.work, args=(ends,)) for one in made]
     for thread in threads:
         thread.start()
