@@ -107,14 +107,14 @@ def redis_url(redis_url: str) -> str:
     return redis_url.replace("db=2", "db=3")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def no_traceback(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     yield
     found = [one for one in caplog.get_records("call") if one.exc_info and one.exc_info[0]]
     assert not found, [(one.name, one.getMessage(), one.exc_info) for one in found]
 
 
-def test_routes_that_wait_say_that_it_stops(redis_url: str, pool: Pool, tmp_path: Path, no_traceback: None) -> None:
+def test_routes_that_wait_say_that_it_stops(redis_url: str, pool: Pool, tmp_path: Path) -> None:
     with stoppable(redis_url, pool, tmp_path) as (service, secret):
         sleeper(service, secret)
         with ThreadPoolExecutor(len(WAITS)) as threads:
@@ -126,9 +126,7 @@ def test_routes_that_wait_say_that_it_stops(redis_url: str, pool: Pool, tmp_path
 
 
 @pytest.mark.parametrize("at", [-0.2, 0.2, 1.0])
-def test_many_at_once_and_at_each_moment_of_stopping(
-    redis_url: str, pool: Pool, tmp_path: Path, no_traceback: None, at: float
-) -> None:
+def test_many_at_once_and_at_each_moment_of_stopping(redis_url: str, pool: Pool, tmp_path: Path, at: float) -> None:
     """Half of the clients ask before the stop, the others `at` seconds after its start (if negative, before)."""
     many = 40
     with stoppable(redis_url, pool, tmp_path) as (service, secret):
@@ -150,7 +148,7 @@ def test_many_at_once_and_at_each_moment_of_stopping(
 
 
 def test_streams_are_broken_off_and_websockets_told(
-    redis_url: str, pool: Pool, tmp_path: Path, no_traceback: None, caplog: pytest.LogCaptureFixture
+    redis_url: str, pool: Pool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     with stoppable(redis_url, pool, tmp_path) as (service, secret):
@@ -168,7 +166,7 @@ def test_streams_are_broken_off_and_websockets_told(
 
 
 def test_a_websocket_whose_key_is_looked_up_is_told(
-    redis_url: str, pool: Pool, tmp_path: Path, no_traceback: None, monkeypatch: pytest.MonkeyPatch
+    redis_url: str, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with stoppable(redis_url, pool, tmp_path) as (service, secret):
         sleeper(service, secret)

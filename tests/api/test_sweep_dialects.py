@@ -61,9 +61,8 @@ def operations() -> Iterator[dict[str, str]]:
         for name, field in root.fields.items():
             given = [f"{n}: {value(n, a.type)}" for n, a in field.args.items() if is_required_argument(a)]
             told = get_named_type(field.type)
-            leaves = [
-                n for n, f in getattr(told, "fields", {}).items() if is_leaf_type(get_named_type(f.type)) and not f.args
-            ]
+            fields = getattr(told, "fields", {})
+            leaves = [n for n, f in fields.items() if is_leaf_type(get_named_type(f.type)) and not f.args]
             chosen = "{" + " ".join(["__typename", *leaves]) + "}" if hasattr(told, "fields") else ""
             yield {"query": f"{kind} {{ {name}{'(' + ', '.join(given) + ')' if given else ''} {chosen} }}"}
 

@@ -348,9 +348,7 @@ def test_what_tenants_write_runs_nothing(page: Page, client: httpx.Client) -> No
 
 
 def test_outcomes_are_downloaded_and_formulas_are_none(browse: httpx.Client, client: httpx.Client) -> None:
-    source = (
-        "from gradebox import Score\n\n\nasync def grade(thread):\n    return Score(1, reason=thread.completion())\n"
-    )
+    source = "from gradebox import Score\n\nasync def grade(thread):\n    return Score(1, reason=thread.completion())\n"
     create(client, "says", source)
     said = ["=1+1", "+1", "-1", "@x", "\n=1", "\uff1d1", 'plain, with "quotes"\nand a line', "ü"]
     threads = [{"id": one, "completion": one} for one in said]

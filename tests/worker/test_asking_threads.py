@@ -30,7 +30,7 @@ async def grade(thread: StringThread) -> float:
 """
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def asking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers score graders that ask."""
     for name, value in (("QUEUE", "asking"), ("MODEL_HOSTS", "*"), ("MODEL_PRIVATE", "on")):
@@ -47,9 +47,7 @@ def is_running(store: Store, batch: str) -> bool:
     return store.batches.get("default", batch).state == "running"
 
 
-def test_a_second_batch_begins_at_once_while_the_first_waits_for_its_model(
-    store: Store, dispatch: Dispatch, asking: None, start: Start
-) -> None:
+def test_a_second_batch_begins_while_the_first_waits_for_models(store: Store, dispatch: Dispatch, start: Start) -> None:
     with ModelServer(Script(latency_s=5)) as server:
         register(store, server, keep_replies=False)
         start()
@@ -75,9 +73,7 @@ PATIENT = SLOW.replace("    await", "    for number in range(50):\n        await
 )
 
 
-def test_a_cancelled_batch_says_what_its_unfinished_chunks_cost(
-    store: Store, dispatch: Dispatch, asking: None, start: Start
-) -> None:
+def test_a_cancelled_batch_says_what_its_unfinished_chunks_cost(store: Store, dispatch: Dispatch, start: Start) -> None:
     with ModelServer(Script(latency_s=0.2)) as server:
         register(store, server, keep_replies=False)
         start()
@@ -110,9 +106,7 @@ async def grade(thread: StringThread) -> float:
 """
 
 
-def test_outcomes_that_are_finished_when_a_batch_is_cancelled_stay(
-    store: Store, dispatch: Dispatch, asking: None, start: Start
-) -> None:
+def test_outcomes_that_are_there_when_a_batch_is_cancelled_stay(store: Store, dispatch: Dispatch, start: Start) -> None:
     with ModelServer(Script(latency_s=0.5)) as server:
         register(store, server, keep_replies=False)
         start()
@@ -133,7 +127,7 @@ def test_outcomes_that_are_finished_when_a_batch_is_cancelled_stay(
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
 def test_what_a_worker_has_paid_for_is_told_when_it_was_stopped(
-    store: Store, dispatch: Dispatch, asking: None, start: Start, sent: signal.Signals
+    store: Store, dispatch: Dispatch, start: Start, sent: signal.Signals
 ) -> None:
     """The second worker gets kept replies. So the outcomes alone do not tell what was paid."""
     with ModelServer(Script(latency_s=0.05)) as server:
@@ -168,9 +162,7 @@ class Uneven(ModelServer):
         pass
 
 
-def test_a_worker_that_stops_waits_for_the_answers_that_are_paid_for(
-    store: Store, dispatch: Dispatch, asking: None, start: Start
-) -> None:
+def test_a_worker_that_stops_waits_for_answers_that_are_paid(store: Store, dispatch: Dispatch, start: Start) -> None:
     with Uneven() as server:
         register(store, server)
         first = start()

@@ -87,9 +87,7 @@ print("stopped")
     assert done.stdout == "stopped\n", done.stderr
 
 
-def test_a_worker_that_has_just_worked_answers_the_next_call_in_the_same_job(
-    store: Store, dispatch: Dispatch, start: Start
-) -> None:
+def test_a_worker_that_has_just_worked_answers_in_the_same_job(store: Store, dispatch: Dispatch, start: Start) -> None:
     start()
     for lines in (10, 20, 30):
         assert over(store, submit(store, dispatch, lines, SLOW)).done == lines
@@ -116,9 +114,7 @@ def test_a_worker_that_is_idle_or_waits_for_the_next_call_stops_at_once(
 
 
 @pytest.mark.alone
-def test_a_call_that_comes_as_a_worker_is_told_to_stop_is_answered_by_another(
-    store: Store, dispatch: Dispatch, start: Start
-) -> None:
+def test_a_call_of_a_worker_that_stops_is_answered_by_another(store: Store, dispatch: Dispatch, start: Start) -> None:
     start()
     for number in range(3):
         other = start()

@@ -112,9 +112,7 @@ def test_a_program_reads_json_or_outcomes(folder: Path, run: Run, monkeypatch: p
     monkeypatch.setattr(run_file, "_LINE_EVERY_S", 0.0)
     piped = run(*arguments, "-o", "-", stdin=(folder / "rows.jsonl").read_bytes())
     assert [json.loads(line)["score"] for line in piped.stdout.splitlines()] == [1.0] * 3
-    checks, lines, summary = (
-        piped.stderr.index(text) for text in ("✓  test_run", "reads: 2 completions so", "grader ")
-    )
+    checks, lines, summary = (piped.stderr.index(one) for one in ("✓  test_run", "reads: 2 completions so", "grader "))
     assert checks < lines < summary
 
 

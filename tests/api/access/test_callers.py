@@ -75,6 +75,7 @@ def sleeping(**more: Any) -> str:
 
 _GRADER = {"type": "python", "name": "slow", "source": "import time\ndef grade(sample, item):\n    time.sleep(20)\n"}
 _LOADS = {**_GRADER, "source": "import time\ntime.sleep(8)\ndef grade(sample, item):\n    return 1.0\n"}
+_TURNS = '{"turns": [{"role": "assistant", "content": "slow"}]}'
 _MUTATION = 'mutation($code: String!) { validateFunctionGrader(project: "default", code: $code) { valid } }'
 CALLS = {
     "score": (f"{PROJECT}/graders/slow/score", _SLOW),
@@ -86,11 +87,8 @@ CALLS = {
         json.dumps({"grader": _GRADER, "model_sample": "x", "item": {}}),
     ),
     "openai validate": ("/openai/v1/fine_tuning/alpha/graders/validate", json.dumps({"grader": _LOADS})),
-    "reward": ("/reward/default/slow/score", '{"turns": [{"role": "assistant", "content": "slow"}]}'),
-    "reward, several": (
-        "/reward/default/slow/batch_score",
-        '{"requests": [{"turns": [{"role": "assistant", "content": "slow"}]}]}',
-    ),
+    "reward": ("/reward/default/slow/score", _TURNS),
+    "reward, several": ("/reward/default/slow/batch_score", f'{{"requests": [{_TURNS}]}}'),
     "graphql": (
         "/api/graphql",
         json.dumps({"query": _MUTATION, "variables": {"code": "import time\ntime.sleep(8)\n" + GOOD}}),

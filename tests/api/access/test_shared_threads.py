@@ -87,9 +87,7 @@ def test_long_work_on_a_batch_holds_up_no_other_project(
         ask_as_another(service)
 
 
-def test_a_key_is_known_beside_busy_threads(
-    service: Service, blocked: Blocked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_is_known_while_threads_wait(service: Service, blocked: Blocked, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = accept(service.store, 10)
     monkeypatch.setattr(service.store.batches, "cancel", blocked)
     with sent(service, request(service.key("default"), "POST", f"{PROJECT}/batches/{batch}/cancel")):

@@ -99,9 +99,7 @@ def test_who_comes_new_with_a_good_key_gets_in_during_a_flood(service: Service, 
 
 
 @pytest.mark.parametrize("project", ["default", "nowhere"])
-def test_good_keys_are_known_in_any_project(
-    service: Service, client: httpx.Client, few: Strangers, project: str
-) -> None:
+def test_good_keys_are_known_in_any_project(client: httpx.Client, few: Strangers, project: str) -> None:
     """Otherwise what it is refused for would tell which projects exist."""
     client.get(f"/v1/projects/{project}/graders")
     assert few.is_good(client.headers["Authorization"].encode())

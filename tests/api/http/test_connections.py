@@ -18,7 +18,7 @@ from tests.api.http.test_bounded_protocol import HEAD, connected, rest
 MOST = 20
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def few(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits the service to twenty connections, after earlier connections are closed."""
     while service.serving.server_state.connections or service.serving.server_state.tasks:
@@ -46,7 +46,7 @@ def listed(service: Service, secret: str, project: str = "default") -> httpx.Res
     return httpx.get(f"{service.url}/v1/projects/{project}/graders", headers={"Authorization": f"Bearer {secret}"})
 
 
-def test_one_project_keeps_half_of_the_connections_busy_at_most(service: Service, secret: str, few: None) -> None:
+def test_one_project_keeps_half_of_the_connections_busy_at_most(service: Service, secret: str) -> None:
     """With all of its API keys together."""
     service.store.projects.ensure("other")
     keys = [service.key("default") for _ in range(5)]
@@ -65,7 +65,7 @@ def test_one_project_keeps_half_of_the_connections_busy_at_most(service: Service
         assert listed(service, keys[0]).status_code == 200
 
 
-def test_many_projects_together_leave_connections_to_the_next(service: Service, few: None) -> None:
+def test_many_projects_together_leave_connections_to_the_next(service: Service) -> None:
     """Each may keep about half of those busy that others leave."""
     with ExitStack() as stack:
         for project, most in (("a", 10), ("b", 4), ("c", 2)):
@@ -80,7 +80,7 @@ def test_many_projects_together_leave_connections_to_the_next(service: Service, 
         assert listed(service, service.key("default")).status_code == 200
 
 
-def test_keys_of_no_single_project_have_a_limit_too(service: Service, few: None) -> None:
+def test_keys_of_no_single_project_have_a_limit_too(service: Service) -> None:
     """Keys that cover the same projects have one together, and a key that covers every project has its own."""
     service.store.projects.ensure("other")
     first, second = service.key("default", "other"), service.key("other", "default")
@@ -92,7 +92,7 @@ def test_keys_of_no_single_project_have_a_limit_too(service: Service, few: None)
             assert ("connections of these projects" in answer.text) is not is_served
 
 
-def test_some_are_left_to_whoever_has_no_key(service: Service, few: None) -> None:
+def test_some_are_left_to_whoever_has_no_key(service: Service) -> None:
     with ExitStack() as stack:
         for most in (10, 4, 2, 1, 1):
             stack.enter_context(busy(service, service.key(), most))
@@ -101,14 +101,14 @@ def test_some_are_left_to_whoever_has_no_key(service: Service, few: None) -> Non
         assert httpx.get(f"{service.url}/healthz").status_code == 200
 
 
-def test_what_is_over_is_not_counted(service: Service, client: httpx.Client, few: None) -> None:
+def test_what_is_over_is_not_counted(service: Service, client: httpx.Client) -> None:
     for _ in range(3 * MOST):
         client.get(f"{PROJECT}/graders")
         client.get(f"{PROJECT}/graders/nothing")
     assert not service.services.connections._busy
 
 
-def test_who_sends_ahead_and_reads_nothing_gives_way(service: Service, few: None) -> None:
+def test_who_sends_ahead_and_reads_nothing_gives_way(service: Service) -> None:
     ahead = (b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n") * 16
     with ExitStack() as stack:
         for _ in range(MOST):
@@ -121,7 +121,7 @@ def test_who_sends_ahead_and_reads_nothing_gives_way(service: Service, few: None
 
 
 def test_of_one_projects_websockets_the_one_that_has_waited_longest_gives_way(
-    service: Service, client: httpx.Client, secret: str, few: None
+    service: Service, client: httpx.Client, secret: str
 ) -> None:
     client.post(f"{PROJECT}/graders", json={"key": "one", "source": "async def grade(thread):\n    return 1.0\n"})
     url = service.url.replace("http", "ws", 1) + f"/reward{PROJECT.removeprefix('/v1/projects')}/one/ws"

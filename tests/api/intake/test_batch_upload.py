@@ -31,13 +31,11 @@ async def _cancelled(services: Services, monkeypatch: pytest.MonkeyPatch) -> Non
     async def pour(_request: Request, _limit: int, write: object, _advice: str) -> None:
         await anyio.to_thread.run_sync(write, _BODY)  # type: ignore[arg-type]  # `write` is `Upload.write`
         limiter = anyio.to_thread.current_default_thread_limiter()
-        others.extend(
-            asyncio.create_task(anyio.to_thread.run_sync(busy.wait)) for _ in range(int(limiter.total_tokens))
-        )
+        tasks.extend(asyncio.create_task(anyio.to_thread.run_sync(busy.wait)) for _ in range(int(limiter.total_tokens)))
         await asyncio.sleep(0.2)
         come.set()
 
-    others: list[asyncio.Task[bool]] = []
+    tasks: list[asyncio.Task[bool]] = []
     monkeypatch.setattr(bodies, "pour", pour)
     monkeypatch.setattr(batch_upload, "resolve", lambda *_: [])
     arrival = batch_upload.Arrival(services, "default", "key", None)
@@ -49,7 +47,7 @@ async def _cancelled(services: Services, monkeypatch: pytest.MonkeyPatch) -> Non
     busy.set()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.gather(*others)
+    await asyncio.gather(*tasks)
 
 
 def test_graders_of_a_body_are_parsed_only_if_they_are_short(client: httpx.Client) -> None:

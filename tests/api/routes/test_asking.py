@@ -65,9 +65,7 @@ def test_a_judge_scores_with_a_model_of_its_project(client: httpx.Client, server
     assert len(server.bodies) == proof + 2
 
 
-def test_what_a_project_lacks_fails_the_proof_and_is_told_with_what_it_has(
-    client: httpx.Client, server: ModelServer
-) -> None:
+def test_what_a_project_lacks_fails_the_proof_with_what_it_has(client: httpx.Client, server: ModelServer) -> None:
     register(client, server, "large-judge")
     report = client.post(f"{PROJECT}/validate", json={"source": JUDGE}).json()
     assert report["valid"] is False

@@ -57,10 +57,8 @@ def test_limits_are_named(client: httpx.Client) -> None:
     assert "no threads" in problem(client.post(URL, json={"threads": []}), 422, "invalid-request")
     many = problem(client.post(URL, json={"threads": [{}] * 1001}), 413, "too-large")
     assert many == "threads: there are 1001, and one request takes at most 1000: send a batch instead"
-    long = [{"completion": "4"}, {"completion": "x" * 4_194_304}]
-    assert "thread 1 is longer than 4194304 bytes" in problem(
-        client.post(URL, json={"threads": long}), 413, "too-large"
-    )
+    big = [{"completion": "4"}, {"completion": "x" * 4_194_304}]
+    assert "thread 1 is longer than 4194304 bytes" in problem(client.post(URL, json={"threads": big}), 413, "too-large")
 
 
 @pytest.mark.usefixtures("worker")

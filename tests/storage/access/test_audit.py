@@ -32,9 +32,8 @@ def test_pages_lose_no_line_where_two_have_one_id(store: Store) -> None:
     fields: dict[Any, Any] = {"key": "k", "address": "a", "request_id": "r", "object": "o", "detail": ""}
     for number in range(1, 6):
         store.redis.xadd(redis_keys.audit("default"), {**fields, "action": f"grader.{number}"}, id=f"{number}-0")
-        store.redis.xadd(
-            redis_keys.audit_of_batches("default"), {**fields, "action": f"batch.{number}"}, id=f"{number}-0"
-        )
+        of_batch = {**fields, "action": f"batch.{number}"}
+        store.redis.xadd(redis_keys.audit_of_batches("default"), of_batch, id=f"{number}-0")
     seen: list[str] = []
     before = None
     while page := store.audit.newest("default", 3, before):

@@ -104,9 +104,7 @@ def test_decisions_that_differ_between_the_orders_are_counted_once() -> None:
         [contest([1], False), contest([2], True)],
     ]
     scores = [CompletionScore(0.5, details={"contests": each}) for each in contests]
-    outcomes.append(
-        Outcome(5, "g@1", 0.5, 2.0, scores=[*scores, CompletionScore(0.0), CompletionScore(1.0, details={})])
-    )
+    outcomes += [Outcome(5, "g@1", 0.5, 2.0, scores=[*scores, CompletionScore(0.0), CompletionScore(1.0, details={})])]
     for counted in (tally(outcomes), unpack(pack(merged(tally([one]) for one in outcomes)))):
         assert (counted.bias_checked, counted.bias_detected) == (5, 3)
     found = summarise("g@1", 1.0, tally(outcomes))
