@@ -54,6 +54,8 @@ def test_a_line_that_is_too_long_is_named_before_it_ends() -> None:
     cutter.feed(b"{}\n1234567\n12345")
     with pytest.raises(TooLarge, match="line 3 is longer than 8 bytes"):
         cutter.feed(b"6789")
+    with pytest.raises(TooLarge, match="line 3 is longer than 8 bytes"):
+        cut(b"{}\n1234567\n12345678\n{}\n", line_bytes=8)
 
 
 @given(
@@ -104,6 +106,7 @@ def test_chunks_hold_every_line_once_however_the_bytes_come(data: bytes, ends: l
 
 
 @given(data=BYTES, ends=st.lists(st.integers(0, 300)), most=st.integers(1, 40))
+@example(data=b"{}\n" * 3, ends=[], most=2)
 def test_limits_hold_however_the_bytes_come(data: bytes, ends: list[int], most: int) -> None:
     if len(data) > most:
         with pytest.raises(TooLarge, match=f"{most} bytes"):
