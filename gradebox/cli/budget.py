@@ -47,7 +47,7 @@ def _show_budget(invocation: Invocation, budget: "ProjectBudget") -> None:
         return as_json(budget)
     if budget.not_limited:
         note(
-            f"the budget in USD does not limit {', '.join(budget.not_limited)}: no price "
+            f"the budget in USD does not limit models without a price: {', '.join(budget.not_limited)} "
             "(gradebox models update KEY --input-price … --output-price …; 0 if it costs nothing)"
         )
     spent = f"{money_text(budget.spent_usd)} USD and {budget.spent_tokens:,} tokens"
