@@ -98,6 +98,18 @@ def read(value: object) -> Criterion:
     raise ValueError(f"a criterion is a text, or {_FORM}, and this is {value!r:.80}")
 
 
+def field_of(criterion: object) -> str:
+    """Return the field that holds the criterion of each thread, as in `{"field": "metadata.criterion"}`; empty if the
+    criterion is the same for all. Raises ValueError if it names no field.
+    """
+    if not isinstance(criterion, Mapping) or set(criterion) != {"field"}:
+        return ""
+    field = criterion["field"]
+    if not isinstance(field, str) or not field.strip():
+        raise ValueError(f'criterion={{"field": …}} names a field, as "metadata.criterion", and not {field!r:.80}')
+    return field
+
+
 def _read_text(text: str) -> Criterion:
     from gradebox.judges import criteria  # imported here: a circular import otherwise
 

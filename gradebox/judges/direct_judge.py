@@ -13,7 +13,7 @@ from gradebox.asks.schema import object_of
 from gradebox.judges import direct_prompts as prompts
 from gradebox.judges import fields
 from gradebox.judges.bounded_details import bounded
-from gradebox.judges.criterion import ContextFields, Criterion, Option, read
+from gradebox.judges.criterion import ContextFields, Criterion, Option, field_of, read
 from gradebox.judges.means import mean
 from gradebox.judges.together import together
 from gradebox.score import Score
@@ -113,7 +113,8 @@ class DirectJudge:
         """
         _check_choices(steps, on_bias, persona, judge_description)
         self._model = Model(model)
-        self._field, self._criterion = _read(criterion)
+        self._field = field_of(criterion)
+        self._criterion = None if self._field else read(criterion)
         fields.check_names(context_fields)
         self._to_evaluate = to_evaluate
         self._context_fields = context_fields
@@ -279,16 +280,6 @@ class DirectJudge:
     def __repr__(self) -> str:
         what = self._field if self._criterion is None else self._criterion.label
         return f"DirectJudge({what!r:.80}, model={self._model.key!r})"
-
-
-def _read(criterion: str | Mapping[str, Any] | Criterion) -> tuple[str, Criterion | None]:
-    """Return the field that holds the criterion, or the criterion."""
-    if isinstance(criterion, Mapping) and set(criterion) == {"field"}:
-        field = criterion["field"]
-        if not isinstance(field, str) or not field.strip():
-            raise ValueError(f'criterion={{"field": …}} names a field, as "metadata.criterion", and not {field!r:.80}')
-        return field, None
-    return "", read(criterion)
 
 
 def _check_choices(steps: int, on_bias: str, persona: bool, judge_description: str | None) -> None:

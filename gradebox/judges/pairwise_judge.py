@@ -11,7 +11,7 @@ from gradebox.asks.model import Model
 from gradebox.judges import fields
 from gradebox.judges import pairwise_prompts as prompts
 from gradebox.judges.bounded_details import bounded
-from gradebox.judges.criterion import ContextFields, Criterion
+from gradebox.judges.criterion import ContextFields, Criterion, field_of
 from gradebox.judges.direct_judge import OnBias
 from gradebox.judges.together import together
 from gradebox.score import DETAILS_BYTES, GROUP_BYTES, Score
@@ -24,6 +24,14 @@ _TIE = "tie"
 _FEWEST = 2
 _MOST_AT_ONCE = 128  # the details of each response name all others
 _DETAILS_SHARE = 3 / 4  # of GROUP_BYTES
+
+
+class _Material(NamedTuple):
+    """What the model is shown: the criterion, the text of each response, and the context by displayed name."""
+
+    criterion: Criterion
+    texts: Sequence[str]
+    context: Mapping[str, str]
 
 
 class _Contest(NamedTuple):
@@ -68,7 +76,8 @@ class PairwiseJudge:
 
         Args:
             criterion: what makes a response better: a text, the name of a predefined criterion, `{"description",
-                "name"?, "to_evaluate"?, "context_fields"?}` or a `Criterion`. Its options are ignored.
+                "name"?, "to_evaluate"?, "context_fields"?}` or a `Criterion`. Its options are ignored. Or
+                `{"field": "metadata.criterion"}`, if each group has its own.
             model: the model's key in the project.
             contests: "all_pairs", each pair of responses once; or "at_once", one contest of all responses.
             allow_ties: whether the model may choose a tie.
@@ -86,11 +95,10 @@ class PairwiseJudge:
         """
         _check_choices(contests, on_bias, allow_ties, check_positional_bias)
         self._model = Model(model)
-        self._criterion = _read(criterion)
-        self._to_evaluate = to_evaluate or self._criterion.to_evaluate
-        self._context_fields = self._criterion.context_fields if context_fields is None else context_fields
-        fields.check_names(self._to_evaluate)
-        fields.check_names(self._context_fields)
+        self._to_evaluate = to_evaluate
+        self._context_fields = context_fields
+        self._field = field_of(criterion)
+        self._criterion = None if self._field else self._settled(_read(criterion))
         self._compares_all = contests == "at_once"
         self._allows_ties = allow_ties
         self._checks_bias = check_positional_bias
@@ -102,7 +110,8 @@ class PairwiseJudge:
         instead.
 
         Raises:
-            ValueError: there are fewer than two responses, more than can be asked about, or one lacks a field.
+            ValueError: there are fewer than two responses, more than can be asked about, one lacks a field, or they
+                have several criteria.
         """
         places = range(len(threads))
         if len(places) < _FEWEST:
@@ -113,17 +122,30 @@ class PairwiseJudge:
             raise ValueError(f"{len(places)} responses take {asks} asks, and {MOST_ASKS} may be made: compare fewer")
         if self._compares_all and len(places) > _MOST_AT_ONCE:
             raise ValueError(f"one contest takes {_MOST_AT_ONCE} responses, and got {len(places)}: compare fewer")
-        texts = [fields.text_of(thread, self._to_evaluate) for thread in threads]
-        context = fields.context_of(threads[0], self._context_fields)
-        held = await together([partial(self._held, members, texts, context) for members in contests])
-        return self._scores(len(threads), held)
+        criterion = self._criterion or self._own_criterion(threads)
+        texts = [fields.text_of(thread, criterion.to_evaluate) for thread in threads]
+        material = _Material(criterion, texts, fields.context_of(threads[0], criterion.context_fields))
+        held = await together([partial(self._held, members, material) for members in contests])
+        return self._scores(criterion.label, len(threads), held)
 
-    async def _held(
-        self, members: tuple[int, ...], texts: Sequence[str], context: Mapping[str, str]
-    ) -> _Contest | _Lost:
+    def _own_criterion(self, threads: list[StringThread]) -> Criterion:
+        found, *others = [fields.value_of(thread, self._field) for thread in threads]
+        if any(other != found for other in others):
+            raise ValueError(f"the responses have several criteria in {self._field!r:.80}: a group is compared by one")
+        return self._settled(_read(found))
+
+    def _settled(self, criterion: Criterion) -> Criterion:
+        """The criterion with the fields of this judge in place of its own. Raises ValueError if one is no name."""
+        shown = criterion.context_fields if self._context_fields is None else self._context_fields
+        settled = criterion._replace(to_evaluate=self._to_evaluate or criterion.to_evaluate, context_fields=shown)
+        fields.check_names(settled.to_evaluate)
+        fields.check_names(settled.context_fields)
+        return settled
+
+    async def _held(self, members: tuple[int, ...], material: _Material) -> _Contest | _Lost:
         orders = [members, members[::-1]] if self._checks_bias else [members]
         try:
-            decided = await together([partial(self._decided, order, texts, context) for order in orders])
+            decided = await together([partial(self._decided, order, material) for order in orders])
         except ModelError as error:
             return _Lost(members, error)
         winner, reason = decided[0]
@@ -135,19 +157,17 @@ class PairwiseJudge:
             winner = None
         return _Contest(members, winner, reason, is_biased)
 
-    async def _decided(
-        self, order: Sequence[int], texts: Sequence[str], context: Mapping[str, str]
-    ) -> tuple[int | None, str | None]:
+    async def _decided(self, order: Sequence[int], material: _Material) -> tuple[int | None, str | None]:
         """The winner's position, and the reasoning. The model sees a response only under its number in this order."""
         names = [f"response {number}" for number in range(1, len(order) + 1)]
-        shown = dict(zip(names, [texts[place] for place in order], strict=True))
+        shown = dict(zip(names, [material.texts[place] for place in order], strict=True))
         options = [*names, _TIE] if self._allows_ties else names
-        messages = prompts.messages(self._criterion, shown, context, self._allows_ties)
+        messages = prompts.messages(material.criterion, shown, material.context, self._allows_ties)
         verdict = await self._model.choose(messages, options, True, **self._options)
         winner = None if verdict.option == _TIE else order[names.index(verdict.option)]
         return winner, verdict.reasoning
 
-    def _scores(self, count: int, held: Sequence[_Contest | _Lost]) -> list[Score | Exception]:
+    def _scores(self, label: str, count: int, held: Sequence[_Contest | _Lost]) -> list[Score | Exception]:
         lost = {place: one.error for one in reversed(held) if isinstance(one, _Lost) for place in one.members}
         contests = [one for one in held if isinstance(one, _Contest)]
         own = {place: [one for one in contests if place in one.members] for place in range(count) if place not in lost}
@@ -155,16 +175,16 @@ class PairwiseJudge:
         return [
             _missing(place, lost[place], held)
             if place in lost
-            else self._score(place, count, own[place], rates, is_ranked=not lost)
+            else self._score(label, place, count, own[place], rates, is_ranked=not lost)
             for place in range(count)
         ]
 
     def _score(
-        self, place: int, count: int, own: Sequence[_Contest], rates: Mapping[int, float], is_ranked: bool
+        self, label: str, place: int, count: int, own: Sequence[_Contest], rates: Mapping[int, float], is_ranked: bool
     ) -> Score:
         rate = rates[place]
         details: dict[str, Any] = {
-            "criterion": self._criterion.label,
+            "criterion": label,
             "response": place + 1,
             "contests": [_reported(place, contest) for contest in own],
             "win_rate": rate,
@@ -176,7 +196,8 @@ class PairwiseJudge:
         return Score(rate, f"won {won} of {len(own)} contests", details=bounded(details, most_bytes))
 
     def __repr__(self) -> str:
-        return f"PairwiseJudge({self._criterion.label!r:.80}, model={self._model.key!r})"
+        what = self._field if self._criterion is None else self._criterion.label
+        return f"PairwiseJudge({what!r:.80}, model={self._model.key!r})"
 
 
 def _missing(place: int, error: ModelError, held: Sequence[_Contest | _Lost]) -> ModelError:

@@ -148,6 +148,25 @@ def test_a_predefined_criterion_brings_its_context() -> None:
     assert "\nDoc\n[end source document" in asked[0]["messages"][-1]["content"]
 
 
+def test_a_group_can_have_its_own_criterion() -> None:
+    judge = PairwiseJudge({"field": "metadata.rule"}, "m")
+
+    def group(*rules: object) -> list[StringThread]:
+        return [StringThread([("assistant", "a")], metadata={"rule": rule}) for rule in rules]
+
+    own = {"name": "style", "description": "Which is shorter?", "context_fields": ["rule"]}
+    with testing.model("m", ['{"reasoning": "r", "option": "response 2"}']) as asked:
+        scores = asyncio.run(judge(group(own, own)))
+    assert scores == [0.0, 1.0]
+    prompt = asked[0]["messages"][-1]["content"]
+    assert "style: Which is shorter?" in prompt
+    assert "[begin rule" in prompt
+    with pytest.raises(ValueError, match="several criteria in"):
+        asyncio.run(judge(group("Which is shorter?", "Which is longer?")))
+    with pytest.raises(ValueError, match="no field 'rule'"):
+        asyncio.run(judge([StringThread([("assistant", text)]) for text in "ab"]))
+
+
 @pytest.mark.parametrize(("count", "message"), [(1, "two responses"), (12, "take 66 asks")])
 def test_groups_that_cannot_be_compared(count: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -156,7 +175,14 @@ def test_groups_that_cannot_be_compared(count: int, message: str) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"contests": "some"}, {"on_bias": "toss"}, {"allow_ties": 1}, {"criterion": " "}, {"criterion": {"a": 1}}],
+    [
+        {"contests": "some"},
+        {"on_bias": "toss"},
+        {"allow_ties": 1},
+        {"criterion": " "},
+        {"criterion": {"a": 1}},
+        {"criterion": {"field": ""}},
+    ],
 )
 def test_settings_that_are_none_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="="):
