@@ -61,8 +61,9 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """`key` or `key@build`; empty for none."""
     ask: Literal["real", "stand-in"] | None = None
     """Whether generated minimal replies answer the grader's asks in the test run."""
-    kind: WrittenKind | Literal["custom"] | None = None
-    """The kind whose `config` generates the source, which is then not sent; a `custom` has none."""
+    kind: Kind | None = None
+    """The kind whose `config` generates the source, which is then not sent; a `function` has a source and no config, a
+    `custom` neither."""
     config: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
 
 
@@ -136,13 +137,13 @@ def _read(body: bytes, options: type[_T], longest: int, may_lack: bool) -> tuple
     lines = None if threads in (b"", b"null") else bodies.lines(threads, REQUEST_THREADS, longest, _FEWER)
     if found.kind == "custom":
         return _custom(found), found
-    if found.kind is not None:
+    if found.kind is not None and found.kind != "function":
         if source not in (b"", b"null"):
             raise invalid(
                 "a source and a kind were sent: the source of a kind is generated from its `config`, so send only one"
             )
         return replace(written(found.kind, _config(config)), threads=lines), found
-    if may_lack and source in (b"", b"null"):
+    if may_lack and source in (b"", b"null") and found.kind is None:
         return Sent(b"", threads=lines, is_newest=True), _of_function(found)
     if not source:
         raise invalid("there is no source: send it as the member `source`, or a `kind` with its `config`")
@@ -181,7 +182,7 @@ def _config(raw: bytes) -> dict[str, Any]:
 
 
 def _of_function(options: _T) -> _T:
-    if options.kind is not None or bytes(options.config):
+    if options.kind not in (None, "function") or bytes(options.config) not in (b"", b"null"):
         raise invalid("`kind` and `config` belong together, in a JSON body, in place of a source")
     return options
 

@@ -95,7 +95,9 @@ def test_a_version_follows_only_where_something_changes(client: httpx.Client) ->
     assert client.put(f"{URL}/polite", json=body).json()["version"] == 1
     other = body | {"config": CONFIG | {"criteria": "The answer is short"}}
     assert client.put(f"{URL}/polite", json=other).json()["version"] == 2
-    edited = client.put(f"{URL}/polite", json={"source": GOOD}).json()
+    kept = client.put(f"{URL}/polite", json={"kind": "function"})
+    assert "there is no source" in problem(kept, 422, "invalid-request")
+    edited = client.put(f"{URL}/polite", json={"kind": "function", "config": None, "source": GOOD}).json()
     assert (edited["version"], edited["kind"]) == (3, "function")
     assert "this source makes a function of it" in edited["warnings"][-1]
     assert client.get(f"{URL}/polite/versions/3").json()["config"] is None
@@ -127,6 +129,7 @@ def test_what_is_written_is_proved_like_any_other(client: httpx.Client) -> None:
         ({"kind": "jury", "config": CONFIG}, "kind"),
         ({"kind": "judge", "config": CONFIG}, "config has the member 'criteria'"),
         ({"config": CONFIG, "source": GOOD}, "`kind` and `config` belong together"),
+        ({"kind": "function", "config": CONFIG, "source": GOOD}, "`kind` and `config` belong together"),
         ({}, "there is no source"),
         ({"kind": "binary_judge", "config": CONFIG | {"criteria": "x" * CONFIG_BYTES}}, "shorten it"),
         ({"kind": "external", "config": {"endpoint": "e", "criteria": None}}, "the member 'criteria'"),
