@@ -51,7 +51,7 @@ class OutcomeError(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_de
     reply: str | None = None
 
 
-class Spent(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):
+class Spent(msgspec.Struct, frozen=True, repr_omit_defaults=True, gc=False):
     """The cost of the asks of one completion.
 
     Attributes:

@@ -61,7 +61,7 @@ def test_a_judge_scores_with_a_model_of_its_project(client: httpx.Client, server
     assert [outcome["score"] for outcome in outcomes] == [1.0, 1.0]
     assert len(server.bodies) == proof + 2
     again = score(client, "polite", "good day")
-    assert again[0]["spent"] == {"asks": 1, "kept": 1, "usd": 0.0}
+    assert again[0]["spent"] == {"asks": 1, "kept": 1, "input_tokens": 0, "output_tokens": 0, "usd": 0.0}
     assert len(server.bodies) == proof + 2
 
 
@@ -135,4 +135,4 @@ def test_a_grader_asks_a_judge(client: httpx.Client, server: ModelServer) -> Non
     create(client, "half", BOTH)
     (outcome,) = score(client, "half", "good day")
     assert outcome["score"] == 0.5
-    assert outcome["spent"] == {"asks": 2, "input_tokens": 10, "output_tokens": 5, "usd": 0.0}
+    assert outcome["spent"] == {"asks": 2, "kept": 0, "input_tokens": 10, "output_tokens": 5, "usd": 0.0}
