@@ -126,8 +126,8 @@ class Cutter:
 
     def _add(self, data: bytes | bytearray, start: int, end: int) -> None:
         self._partial += end - start
-        if self._partial > self._line_bytes:
-            most = self._line_bytes
+        most = self._line_bytes
+        if self._partial > most and (self._partial > most + 1 or data[end - 1] != 0x0A):  # the line's end is no part
             raise TooLarge(f"line {self._lines + 1} is longer than {most} bytes: a thread is at most that long")
         # Most lines start with "{": only one that starts with white space is scanned whole.
         if self._blank and end > start:

@@ -51,7 +51,8 @@ def test_a_chunk_fits_into_the_memory_that_sandboxes_share() -> None:
 
 def test_a_line_that_is_too_long_is_named_before_it_ends() -> None:
     cutter = Cutter(line_bytes=8)
-    cutter.feed(b"{}\n1234567\n12345")
+    cutter.feed(b"12345678\n12345678")
+    cutter.feed(b"\n12345")
     with pytest.raises(TooLarge, match="line 3 is longer than 8 bytes"):
         cutter.feed(b"6789")
     with pytest.raises(TooLarge, match="line 3 is longer than 8 bytes"):
