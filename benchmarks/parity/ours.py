@@ -116,7 +116,7 @@ def _unitxt_pairwise(case: dict[str, Any]) -> Rows:
     rows = []
     for score in scores:
         details: dict[str, Any] = dict(score.details or {})
-        biased = [contest["biased"] for contest in details["contests"] if "biased" in contest]
+        biased = [contest["biased"] for contest in details["contests"] if contest["biased"] is not None]
         rows.append({"score": details["win_rate"], "ranking": details["ranking"], "biased": biased or None})
     return rows
 

@@ -222,13 +222,13 @@ def _against(place: int, members: Sequence[int]) -> list[int]:
 
 
 def _reported(place: int, contest: _Contest) -> dict[str, Any]:
-    """A contest from the view of one response; `won` is None for a tie."""
-    reported: dict[str, Any] = {
+    """A contest from the view of one response; `won` is None for a tie, `biased` if only one order was asked."""
+    return {
         "against": _against(place, contest.members),
         "won": None if contest.winner is None else contest.winner == place,
+        "biased": contest.is_biased,
         "reason": contest.reason,
     }
-    return reported if contest.is_biased is None else {**reported, "biased": contest.is_biased}
 
 
 def _check_choices(contests: str, on_bias: str, *flags: bool) -> None:

@@ -97,6 +97,8 @@ def test_details_hold_each_contest() -> None:
         "ranking": 1,
     }
     assert second.reason == "won 1 of 2 contests"
+    (once, _), _ = compared(min, "a", "b")
+    assert once.details["contests"] == [{"against": [2], "won": True, "biased": None, "reason": "response 1 of a b"}]
 
 
 def test_a_contest_that_turns_may_have_no_result() -> None:
