@@ -103,6 +103,7 @@ class Combine:
         reported: dict[str, Any] = dict(part.label)
         if part.name in self._weights:
             reported["weight"] = self._weights[part.name]
+        reported |= {"score": None, "weighted": None}
         if isinstance(said, ModelError):
             return {**reported, "error": as_detail(said)}
         if isinstance(said, NotApplicable):

@@ -89,7 +89,13 @@ def test_one_failure_fails_the_whole_with_the_parts_in_details(b: Any, retryable
     assert (failed.value.kind, failed.value.retryable) == ("failed", retryable)
     assert failed.value.details is not None
     parts = failed.value.details["parts"]
-    assert parts["a"]["error"] == {"kind": "failed", "message": "it is away", "retryable": True}
+    assert parts["a"] == {
+        "grader": "a@3",
+        "weight": 1 / 3,
+        "score": None,
+        "weighted": None,
+        "error": {"kind": "failed", "message": "it is away", "retryable": True},
+    }
     assert parts["c"]["score"] == 1.0
 
 
@@ -107,7 +113,8 @@ def test_a_failure_goes_before_one_that_does_not_apply() -> None:
 def test_a_formula_without_a_value_is_an_error() -> None:
     with pytest.raises(ModelError, match="no value for these scores") as failed:
         combined(Combine(["a@3", "b@3"], formula="a / b"), a=1.0, b=0.0)
-    assert failed.value.details is not None and failed.value.details["parts"]["a"]["score"] == 1.0
+    assert failed.value.details is not None
+    assert failed.value.details["parts"]["a"] == {"grader": "a@3", "score": 1.0, "counted": 1.0, "weighted": None}
 
 
 def test_details_of_parts_that_do_not_fit_are_left_out() -> None:
