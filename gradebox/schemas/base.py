@@ -1,6 +1,9 @@
 """The base class of the wire schemas."""
 
-from pydantic import BaseModel, ConfigDict
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
 
 KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}(?!\n)$"  # `$` alone would also match before a trailing newline
 _LINE = 200  # characters of a `repr`
@@ -18,3 +21,20 @@ class Schema(BaseModel):
         """The `repr` of an object with many fields: its class and one line of text."""
         line = " ".join(text.split())
         return f"<{type(self).__name__} {line if len(line) <= _LINE else line[:_LINE] + '…'}>"
+
+
+class Given(Schema):
+    """The base class of schemas that users construct. An unknown member is a TypeError, except in JSON, which a newer
+    service may have sent.
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_known(cls, members: Any, info: ValidationInfo) -> Any:
+        known = cls.model_fields
+        if info.mode == "python" and isinstance(members, Mapping):
+            for name in members:
+                if name not in known:
+                    options = ", ".join(f"{one}=" for one in known)
+                    raise TypeError(f"{name}= is no option of {cls.__name__}: pass one of {options}")
+        return members

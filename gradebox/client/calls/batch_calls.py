@@ -55,7 +55,9 @@ def _budget_fields(budget: BatchBudget | None) -> dict[str, Any]:
         return {}
     if not isinstance(budget, BatchBudget):
         raise TypeError(f"budget={budget!r:.80} is no budget: write gradebox.BatchBudget(usd=0.5), or tokens=")
-    return budget.model_dump(exclude_none=True)
+    if not (fields := budget.model_dump(exclude_none=True)):
+        raise ValueError("the budget has no limit: give usd=, tokens= or both")
+    return fields
 
 
 def create_batch_of(

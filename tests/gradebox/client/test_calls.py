@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from gradebox.client.calls import batch_calls, grader_calls
+from gradebox import BatchBudget
+from gradebox.client.calls import batch_calls, grader_calls, server_calls
 from gradebox.errors import GradeboxError
 
 
@@ -22,6 +23,18 @@ def test_a_budget_that_is_none_says_how_one_is_written(budget: Any) -> None:
     for create in (batch_calls.create_batch, batch_calls.create_batch_of):
         with pytest.raises(TypeError, match=r"is no budget: write gradebox.BatchBudget\(usd=0.5\)"):
             create("default", "g", "B", budget)
+
+
+def test_a_budget_without_a_limit_is_not_sent_as_none() -> None:
+    """`BatchBudget(cost=2.5)`, as it was written once, had no limit, and the batch had no budget."""
+    for create in (batch_calls.create_batch, batch_calls.create_batch_of):
+        with pytest.raises(ValueError, match="no limit: give usd=, tokens= or both"):
+            create("default", "g", "B", BatchBudget())
+    with pytest.raises(TypeError, match="cost= is no option of BatchBudget: pass one of usd=, tokens="):
+        BatchBudget.model_validate({"cost": 2.5, "tokens": 100})
+    with pytest.raises(TypeError, match="heat= is no option of ModelDefaults: pass one of temperature="):
+        server_calls.model_body({"defaults": {"heat": 0}})
+    assert BatchBudget.model_validate_json('{"usd": 1, "new": 2}') == BatchBudget(usd=1)  # of a newer service
 
 
 @pytest.mark.parametrize("key", ["", "a/b", 5, None])
