@@ -163,7 +163,7 @@ class Frozen:
             created_at=record.created_at,
             started_at=record.started_at,
             finished_at=record.finished_at,
-            budget=None if record.budget is None else BatchBudget(usd=record.budget[0], tokens=record.budget[1]),
+            budget=None if record.budget is None else _budget(*record.budget),
             replies="kept" if record.keep_replies else "new",
             feedback_of=None if record.feedback_of is None else FeedbackOf.model_validate_json(record.feedback_of),
             kept=self._kept,
@@ -204,6 +204,11 @@ def part(table: bytes) -> tuple[bytes, bytes]:
     """Splits a joined table into the arguments of `join`."""
     (length,) = _TABLE.unpack_from(table)
     return table[_TABLE.size : _TABLE.size + length], table[_TABLE.size + length :]
+
+
+def _budget(limit: float | None, tokens: int | None, currency: str) -> BatchBudget:
+    """A stored budget. An earlier one in another currency is 0 USD, as that of a batch that format 5 converts."""
+    return BatchBudget(usd=limit if limit is None or currency == "USD" else 0.0, tokens=tokens)
 
 
 def _graded(grader: BatchGrader, summary: Summary) -> _Graded:

@@ -6,7 +6,7 @@ import pytest
 from redis import Redis
 
 from gradebox.outcome import Outcome, OutcomeError
-from gradebox.schemas import Batch, SpentSummary
+from gradebox.schemas import Batch, BatchBudget, SpentSummary
 from storage import redis_keys
 from storage.batch_plan import Wanted
 from storage.batches import frozen_batch
@@ -97,6 +97,15 @@ def test_a_record_of_an_earlier_release_is_read() -> None:
     assert (found.scored, found.errors, found.not_applicable) == (9, {"exception": 1}, 0)
     assert (found.summary[0].count, found.summary[0].spent) == (10, None)
     assert (found.summary[0].retryable, found.retryable) == (None, None)
+    # Its budget was 0.5 euros, which is no limit in dollars: a retry may spend nothing.
+    packed = (
+        "9b0b7712cb1a33a314434b4393c4642333a3ebff97eddfd790cdb5e3f7f5ff2bce652d80b076ca672b6473ed"
+        "cc9b7887416279ba6e5a4e62762523dc7616e6c6a5e0ccc148039f319fb67f5c76628b6584e084090d0cad4b"
+        "128bb38b59d664e6159496c497e467a7e615cbad05c63082cbbf2439bfb8e4b4fdba1d81af5be576ac482e2d"
+        "2a4acd4bae5cec1a1ac4dc00f23dce70da83c6670186d46478ea380032e1f0810500"
+    )
+    found = frozen_batch.Frozen(b"default:1081:1-0\n" + bytes.fromhex(packed)).batch("b", summary=True)
+    assert (found.budget, found.errors) == (BatchBudget(usd=0.0), {"model": 1})
 
 
 def test_a_large_batch_of_sixteen_graders_keeps_little_in_redis(store: Store, redis: Redis) -> None:
