@@ -1,6 +1,8 @@
 """API keys and values of headers in the answers of servers, which may repeat what they were sent."""
 
 from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import chain, islice
 
 import msgspec
 
@@ -9,7 +11,7 @@ Secrets = tuple[str, ...]  # no other sequence: a text would be taken for its ch
 SHORTEST = 8
 """Shorter keys, such as `x` or `none`, are placeholders for servers that need no key. They occur in ordinary text."""
 _CUT = "[API key]"
-_MOST_CUTS = 16
+_MOST_CUTS = 500  # beginnings of secrets that are looked for in one text
 
 
 def repeats(body: bytes, secrets: Secrets) -> bool:
@@ -28,21 +30,25 @@ def without_parts(text: str, secrets: Secrets) -> str:
     """Remove the secrets, also as JSON has them, and beginnings of them with at least `SHORTEST` characters: the text
     may have been shortened. Nothing is left of a text with many beginnings.
     """
-    forms = {form for secret in secrets for form in (secret, _in_json(secret))}
-    for _ in range(_MOST_CUTS):
-        # The longest of all, because a shorter one may be the beginning of another secret too, whose rest would stay.
-        longest = max((_beginning_in(text, form) for form in forms), key=len, default="")
-        if not longest:
-            return text
-        text = text.replace(longest, _CUT)
-    return _CUT
+    forms = {form for secret in secrets if len(secret) >= SHORTEST for form in (secret, _in_json(secret))}
+    found = [*islice(chain.from_iterable(_beginnings(text, form) for form in forms), _MOST_CUTS + 1)]
+    if len(found) > _MOST_CUTS:
+        return _CUT
+    left, end = list[str](), 0
+    for start, stop in sorted(found):
+        if start >= end:
+            left += [text[end:start], _CUT]
+        end = max(end, stop)  # they may overlap
+    return "".join([*left, text[end:]])
 
 
-def _beginning_in(text: str, secret: str) -> str:
-    """The longest beginning of the secret that the text has; empty if it would be shorter than `SHORTEST`."""
-    sizes = range(SHORTEST, len(secret) + 1)
-    found = bisect_left(sizes, True, key=lambda size: secret[:size] not in text)
-    return secret[: sizes[found - 1]] if found else ""
+def _beginnings(text: str, form: str) -> Iterator[tuple[int, int]]:
+    """Where the text has the form of a secret, or a beginning of it: from and to where."""
+    sizes = range(SHORTEST, len(form) + 1)
+    start = text.find(form[:SHORTEST])
+    while start >= 0:
+        yield start, start + SHORTEST - 1 + bisect_left(sizes, True, key=lambda n: not text.startswith(form[:n], start))
+        start = text.find(form[:SHORTEST], start + 1)
 
 
 def _in_json(secret: str) -> str:

@@ -262,6 +262,7 @@ def test_secrets_that_begin_alike_or_hold_quotes_are_removed_whole() -> None:
     for secret in (*secrets, "sk-proj-2222-and"):
         assert reported(secret.encode(), secrets) == "[API key]"
         assert reported(msgspec.json.encode(secret), secrets) == '"[API key]"'
+    assert reported(b"x-of-some-team-12345678", ("x-of-some-team", "team-12345678")) == "[API key]"  # they overlap
 
 
 @pytest.mark.parametrize(
@@ -271,15 +272,19 @@ def test_secrets_that_begin_alike_or_hold_quotes_are_removed_whole() -> None:
         (("[API key]",), b"[API key]" * 1800),
         (("a" * 4096,), b"z".join(b"a" * size for size in range(8, 180))),
         (tuple(f"{'a' * 200}{number}" for number in range(40)), b"a" * 16_384),
+        (
+            tuple(f"{n:08}" + r"\"" * 240 for n in range(32)),
+            b"".join(b"%08d" % n + rb"\"" * size for size in range(20) for n in range(32)),
+        ),
         (('"\\' * 2000 + "1", '\\"' * 2000 + "2"), rb"\"\\" * 4000),
     ],
-    ids=["long", "cut", "pieces", "many", "quotes"],
+    ids=["long", "cut", "pieces", "many", "headers", "quotes"],
 )
 def test_secrets_are_found_at_once_in_any_answer(secrets: tuple[str, ...], body: bytes) -> None:
     """Answers are read on the event loop of all projects. It took 0.2 s."""
     began = process_time()
     reported(body, secrets)
-    assert process_time() - began < 0.1
+    assert process_time() - began < 0.03
 
 
 def test_a_trial_that_failed_says_why() -> None:
