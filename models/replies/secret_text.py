@@ -1,8 +1,9 @@
 """API keys and values of headers in the answers of servers, which may repeat what they were sent."""
 
+import re
 from bisect import bisect_left
-from collections.abc import Iterator
-from itertools import chain, islice
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -11,6 +12,8 @@ Secrets = tuple[str, ...]  # no other sequence: a text would be taken for its ch
 SHORTEST = 8
 """Shorter keys, such as `x` or `none`, are placeholders for servers that need no key. They occur in ordinary text."""
 _CUT = "[API key]"
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)  # secrets have none of the others, such as \n
+_LEVELS = 3  # of JSON: a proxy reports an error as a string
 _MOST_CUTS = 500  # beginnings of secrets that are looked for in one text
 
 
@@ -27,11 +30,10 @@ def without(text: str, secrets: Secrets) -> str:
 
 
 def without_parts(text: str, secrets: Secrets) -> str:
-    """Remove the secrets, also as JSON has them, and beginnings of them with at least `SHORTEST` characters: the text
+    """Remove the secrets, also from JSON in JSON, and beginnings of them with at least `SHORTEST` characters: the text
     may have been shortened. Nothing is left of a text with many beginnings.
     """
-    forms = {form for secret in secrets if len(secret) >= SHORTEST for form in (secret, _in_json(secret))}
-    found = [*islice(chain.from_iterable(_beginnings(text, form) for form in forms), _MOST_CUTS + 1)]
+    found = [*islice(_found(text, [secret for secret in secrets if len(secret) >= SHORTEST]), _MOST_CUTS + 1)]
     if len(found) > _MOST_CUTS:
         return _CUT
     left, end = list[str](), 0
@@ -42,13 +44,34 @@ def without_parts(text: str, secrets: Secrets) -> str:
     return "".join([*left, text[end:]])
 
 
-def _beginnings(text: str, form: str) -> Iterator[tuple[int, int]]:
-    """Where the text has the form of a secret, or a beginning of it: from and to where."""
-    sizes = range(SHORTEST, len(form) + 1)
-    start = text.find(form[:SHORTEST])
+def _found(text: str, secrets: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Where the text has beginnings of secrets, as they are or as strings of JSON have them: from and to where."""
+    places: Sequence[int] = range(len(text) + 1)
+    for _ in range(_LEVELS):
+        for secret in secrets:
+            yield from ((places[start], places[stop]) for start, stop in _beginnings(text, secret))
+        if "\\" not in text:
+            return
+        text, within = _unescaped(text)
+        places = [places[one] for one in within]
+
+
+def _unescaped(text: str) -> tuple[str, list[int]]:
+    """Read the escapes of JSON. Return the text, and where each of its characters, and its end, is in the given one."""
+    read, places, end = list[str](), list[int](), 0
+    for escape in _ESCAPE.finditer(text):
+        read += [text[end : escape.start()], chr(int(escape[1], 16)) if escape[1] else escape[2]]
+        places += range(end, escape.start() + 1)
+        end = escape.end()
+    return "".join([*read, text[end:]]), [*places, *range(end, len(text) + 1)]
+
+
+def _beginnings(text: str, secret: str) -> Iterator[tuple[int, int]]:
+    sizes, start = range(SHORTEST, len(secret) + 1), text.find(secret[:SHORTEST])
     while start >= 0:
-        yield start, start + SHORTEST - 1 + bisect_left(sizes, True, key=lambda n: not text.startswith(form[:n], start))
-        start = text.find(form[:SHORTEST], start + 1)
+        size = bisect_left(sizes, True, key=lambda size: not text.startswith(secret[:size], start))
+        yield start, start + sizes[size - 1]
+        start = text.find(secret[:SHORTEST], start + 1)
 
 
 def _in_json(secret: str) -> str:

@@ -265,6 +265,13 @@ def test_secrets_that_begin_alike_or_hold_quotes_are_removed_whole() -> None:
     assert reported(b"x-of-some-team-12345678", ("x-of-some-team", "team-12345678")) == "[API key]"  # they overlap
 
 
+@pytest.mark.parametrize("escaped", [r"\/", r"\u002F", r"\u002f", r"\\/", r"\\u002f"])
+def test_secrets_are_removed_in_whatever_way_json_has_them(escaped: str) -> None:
+    secret = "c2VjcmV0/LW9m/LWE="
+    body = f'{{"error": "a\\nb {secret.replace("/", escaped)} c"}}'
+    assert reported(body.encode(), (secret,)) == '{"error": "a\\nb [API key] c"}'
+
+
 @pytest.mark.parametrize(
     ("secrets", "body"),
     [
