@@ -34,8 +34,8 @@ from ui.templates import long_page, rendered
 from ui.visits import Visit, visit
 
 _BEGINNINGS: dict[str, dict[str, Any]] = {
-    "binary_judge": {"criteria": "The answer is polite.", "model": ""},
-    "judge": {"criterion": "Is the answer polite?", "model": ""},
+    "binary_judge": {"criteria": "The answer is polite.", "judge_model": ""},
+    "judge": {"criterion": "Is the answer polite?", "judge_model": ""},
     "checks": {"checks": [{"check": "contains", "text": "4"}]},
 }
 """Initial settings, for kinds that need more than a model."""
@@ -51,9 +51,9 @@ async def new(request: Request) -> Response:
     taken = await who.services.read(request, taken_along, who.services, who.project, place) if place else ""
     kind = query.one_of(request, "kind", WrittenKind)
     models, environments = await who.services.read(request, _suggested, who.services, who.project)
-    config = _BEGINNINGS.get(kind, {"model": ""}) if kind else None
-    if config is not None and "model" in config:
-        config = {**config, "model": next(iter(models), "")}
+    config = _BEGINNINGS.get(kind, {"judge_model": ""}) if kind else None
+    if config is not None and "judge_model" in config:
+        config = {**config, "judge_model": next(iter(models), "")}
     return await long_page(
         request,
         "editor.html",

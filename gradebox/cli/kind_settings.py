@@ -14,10 +14,10 @@ def settings_given(
     settings = _config(config) if config is not None else {}
     if isinstance(settings.get("settings"), dict):  # as `create.multi_criteria` takes those of its judges
         settings |= settings.pop("settings")
-    options = {"criteria": criteria, "model": model, "endpoint": endpoint}
+    options = {"criteria": criteria, "judge_model": model, "endpoint": endpoint}
     given = {name: value for name, value in options.items() if value is not None}
-    if "model" in given:
-        settings.pop("judge_model", None)  # the other name of this setting
+    if "judge_model" in given:
+        settings.pop("model", None)  # the other name of this setting
     return settings | given
 
 

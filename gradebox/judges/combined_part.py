@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 from gradebox.asks.errors import ModelError
 from gradebox.asks.other_grader import Grader
 from gradebox.judges.criterion import Criterion
-from gradebox.judges.kind_source import class_of, settled
+from gradebox.judges.kind_source import arguments_of, class_of
 from gradebox.judges.means import is_above, is_number
 from gradebox.score import MOST_VALUES, Score, is_name
 from gradebox.thread import StringThread
@@ -169,7 +169,7 @@ def _judge(given: Mapping[str, Any], where: str) -> Judge:
     if not isinstance(config, Mapping):
         raise ValueError(f"{where}: config= is an object, and not {config!r:.80}")
     try:
-        settings = settled(kind, config)
+        settings = arguments_of(kind, config)
         module, name = class_of(kind)
         made: Judge = getattr(import_module(module), name)(**settings)
     except ValueError as problem:

@@ -59,7 +59,7 @@ _KINDS = {
         "judge",
         {
             "criteria": _TEXT._replace(is_required=True),
-            "model": _MODEL,
+            "judge_model": _MODEL,
             "examples": _Setting("a list of examples", (list, tuple)),
             "system_template": _TEXT,
             "user_template": _TEXT,
@@ -67,20 +67,20 @@ _KINDS = {
             **_DRAWN,
         },
     ),
-    "judge": _Kind("DirectJudge", "judge", {"criterion": _CRITERION, "model": _MODEL, **_DIRECT}),
+    "judge": _Kind("DirectJudge", "judge", {"criterion": _CRITERION, "judge_model": _MODEL, **_DIRECT}),
     "multi_criteria": _Kind(
         "MultiCriteria",
         "judge",
         {
             "criteria": _Setting("a list of criteria or of items", (list, tuple), is_required=True),
-            "model": _MODEL,
+            "judge_model": _MODEL,
             "normalize_scores": _FLAG,
             **_DIRECT,
         },
     ),
-    "faithfulness": _Kind("Faithfulness", "judge", {"model": _MODEL, "documents": _FIELD, **_DRAWN}),
-    "context_relevancy": _Kind("ContextRelevancy", "judge", {"model": _MODEL, "documents": _FIELD, **_DRAWN}),
-    "answer_relevancy": _Kind("AnswerRelevancy", "judge", {"model": _MODEL, **_DRAWN}),
+    "faithfulness": _Kind("Faithfulness", "judge", {"judge_model": _MODEL, "documents": _FIELD, **_DRAWN}),
+    "context_relevancy": _Kind("ContextRelevancy", "judge", {"judge_model": _MODEL, "documents": _FIELD, **_DRAWN}),
+    "answer_relevancy": _Kind("AnswerRelevancy", "judge", {"judge_model": _MODEL, **_DRAWN}),
     "external": _Kind(
         "ExternalEndpoint", "external", {"endpoint": _Setting("the key of an endpoint", (str,), is_required=True)}
     ),
@@ -98,7 +98,7 @@ _KINDS = {
         "judge",
         {
             "criterion": _CRITERION,
-            "model": _MODEL,
+            "judge_model": _MODEL,
             "contests": _Setting("one of all_pairs, at_once", (str,)),
             "allow_ties": _FLAG,
             **{name: _DIRECT[name] for name in ("check_positional_bias", "on_bias", "to_evaluate", "context_fields")},
@@ -148,7 +148,7 @@ def class_of(kind: str) -> tuple[str, str]:
 
 def settled(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """Validate the settings of a grader of this kind, and drop those that stand for a default. The model may be named
-    `judge_model`, as in the client's methods.
+    `model`, as in the class.
 
     Raises:
         ValueError: there is no such kind, or a setting is invalid; the message explains what is wrong.
@@ -156,8 +156,8 @@ def settled(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
     if kind not in _KINDS:
         raise ValueError(f"there is no kind {kind!r:.80}: there are {', '.join(KINDS)}")
     known = _KINDS[kind].settings
-    if "model" in known and "judge_model" in config and "model" not in config:
-        config = {("model" if name == "judge_model" else name): value for name, value in config.items()}
+    if "judge_model" in known and "model" in config:
+        config = {"judge_model": config["model"], **{name: of for name, of in config.items() if name != "model"}}
     if unknown := sorted(set(config) - set(known)):
         raise ValueError(f"config has the member {unknown[0]!r:.80}, and a {kind} takes {', '.join(known)}")
     found = {
@@ -175,13 +175,18 @@ def settled(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def arguments_of(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings by the names that the class of the kind has for them. Raises ValueError as `settled`."""
+    return {("model" if name == "judge_model" else name): value for name, value in settled(kind, config).items()}
+
+
 def source_of(kind: str, config: Mapping[str, Any]) -> str:
     """Generate the source of a grader of this kind.
 
     Raises:
         ValueError: see `settled`; or a value is nested more than 20 levels deep.
     """
-    found, of = settled(kind, config), _KINDS[kind]
+    found, of = arguments_of(kind, config), _KINDS[kind]
     settings = "".join(f"{_INDENT}{name}={_literal(value, 1)},\n" for name, value in found.items())
     if of.is_of_groups:
         imported, given, returned = "Score, StringThread", "threads: list[StringThread]", "list[Score | Exception]"

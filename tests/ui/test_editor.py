@@ -254,7 +254,7 @@ def test_a_save_is_told_of_until_it_has_an_answer(page: Page, tab: tuple[Page, F
 def test_the_report_of_a_failed_save_is_not_replaced(page: Page, client: httpx.Client) -> None:
     page.goto("/ui/projects/default/new?kind=binary_judge")
     page.fill("input[name=key]", "polite")
-    page.fill("[data-setting=model]", "missing")  # checks while typing have a stand-in for it
+    page.fill("[data-setting=judge_model]", "missing")  # checks while typing have a stand-in for it
     expect(page.locator(".checks .good")).to_have_count(5)
     page.fill("[data-setting=criteria]", "It is kind.")
     page.keyboard.press("Control+s")
@@ -635,7 +635,7 @@ def test_a_judge_is_written_in_a_form(page: Page, client: httpx.Client, here: No
     page.click("text=binary_judge")
     criteria, config = page.locator("[data-setting=criteria]"), page.locator("code-editor#config")
     expect(criteria).to_have_value("The answer is polite.")
-    expect(page.locator("[data-setting=model]")).to_have_value("small-judge")
+    expect(page.locator("[data-setting=judge_model]")).to_have_value("small-judge")
     expect(page.locator(".checks .good")).to_have_count(5)
     assert server.bodies == []  # stand-ins answered
     criteria.fill('The answer says "please".')
@@ -650,7 +650,7 @@ def test_a_judge_is_written_in_a_form(page: Page, client: httpx.Client, here: No
     assert server.bodies == []
     page.fill("[data-setting=examples]", "")
     written = json.loads(config.evaluate("editor => editor.value"))
-    assert written == {"criteria": 'The answer says "please".', "model": "small-judge", "temperature": 0.5}
+    assert written == {"criteria": 'The answer says "please".', "judge_model": "small-judge", "temperature": 0.5}
     expect(page.locator("#report")).to_contain_text("stand-ins")
     for _ in range(100):
         if "please" in source_of(page):

@@ -69,10 +69,10 @@ def read(config: GraderConfigInput, grader_type: GraderTypeEnum) -> Config:
 def judge(config: JudgeConfigInput | PrebuiltConfigInput) -> tuple[WrittenKind, dict[str, Any]]:
     """The kind of a judge, binary or built into the platform, and its settings."""
     if isinstance(config, PrebuiltConfigInput):
-        return _PREBUILT[config.key], {"model": config.model}
+        return _PREBUILT[config.key], {"judge_model": config.model}
     return "binary_judge", {
         "criteria": config.criteria,
-        "model": config.model,
+        "judge_model": config.model,
         "examples": [_without_id(asdict(example)) for example in config.examples],
         "system_template": config.system_template,
         "user_template": config.user_template,
@@ -118,13 +118,13 @@ def _output(
         case "external":
             return config_types.RemoteConfigOutput(url=there.url_of(config["endpoint"]))
         case "faithfulness" | "context_relevancy" | "answer_relevancy":
-            model = _model(kept, config["model"], there)
+            model = _model(kept, config, there)
             return config_types.PrebuiltConfigOutput(criteria=_criteria(_CRITERIA[kept.kind]), model=model)
         case "judge":
             return config_types.JudgeConfigOutput(
                 criteria=_text(config["criterion"]),
                 examples=[],
-                model=_model(kept, config["model"], there),
+                model=_model(kept, config, there),
                 system_template="",
                 user_template="",
             )
@@ -132,7 +132,7 @@ def _output(
             return config_types.JudgeConfigOutput(
                 criteria=config["criteria"],
                 examples=[_example(example) for example in config.get("examples", [])],
-                model=_model(kept, config["model"], there),
+                model=_model(kept, config, there),
                 system_template=config.get("system_template", SYSTEM),
                 user_template=config.get("user_template", USER),
             )
@@ -158,8 +158,9 @@ def _criteria(key: PrebuiltCriteriaKey) -> config_types.PrebuiltCriteria:
     return config_types.PrebuiltCriteria(key=key, name=words, description=words)
 
 
-def _model(kept: GraderRecord, key: str, there: ProjectServers) -> config_types.Model:
+def _model(kept: GraderRecord, config: dict[str, Any], there: ProjectServers) -> config_types.Model:
     """The model of a judge. It is offline if the project does not have it."""
+    key = config["judge_model" if "judge_model" in config else "model"]  # as versions of earlier releases have it
     error = None if there.has_model(key) else f"the project has no model {key!r}: register one of that key"
     return config_types.Model(
         id=ids.of_model(key),

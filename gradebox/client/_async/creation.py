@@ -147,7 +147,7 @@ class AsyncCreation:
         """
         config = {
             "criteria": criteria,
-            "model": judge_model,
+            "judge_model": judge_model,
             "examples": list(examples) or None,
             "system_template": system_template,
             "user_template": user_template,
@@ -193,7 +193,7 @@ class AsyncCreation:
         """
         config = {
             "criterion": as_json(criterion),
-            "model": judge_model,
+            "judge_model": judge_model,
             "steps": steps,
             "to_evaluate": to_evaluate,
             "context_fields": context_fields,
@@ -226,7 +226,7 @@ class AsyncCreation:
 
         The settings are those of `gradebox.judges.Faithfulness`. Raises the same exceptions as `binary_judge`.
         """
-        config = {"model": judge_model, "documents": documents}
+        config = {"judge_model": judge_model, "documents": documents}
         drawn = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         return await self.of_kind(key=key, kind="faithfulness", config=config | drawn, **options)
 
@@ -245,7 +245,7 @@ class AsyncCreation:
 
         The settings are those of `gradebox.judges.ContextRelevancy`. Raises the same exceptions as `binary_judge`.
         """
-        config = {"model": judge_model, "documents": documents}
+        config = {"judge_model": judge_model, "documents": documents}
         drawn = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         return await self.of_kind(key=key, kind="context_relevancy", config=config | drawn, **options)
 
@@ -263,7 +263,7 @@ class AsyncCreation:
 
         The settings are those of `gradebox.judges.AnswerRelevancy`. Raises the same exceptions as `binary_judge`.
         """
-        config = {"model": judge_model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        config = {"judge_model": judge_model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         return await self.of_kind(key=key, kind="answer_relevancy", config=config, **options)
 
     async def multi_criteria(
@@ -281,7 +281,7 @@ class AsyncCreation:
         The settings are those of `gradebox.judges.MultiCriteria`; `settings` holds the settings of its direct judges,
         such as `{"self_consistency": 3}`. Raises the same exceptions as `binary_judge`.
         """
-        own = {"criteria": [as_json(one) for one in criteria], "model": judge_model}
+        own = {"criteria": [as_json(one) for one in criteria], "judge_model": judge_model}
         config = {**(settings or {}), **own, "normalize_scores": normalize_scores}
         return await self.of_kind(key=key, kind="multi_criteria", config=config, **options)
 
@@ -308,7 +308,7 @@ class AsyncCreation:
         """
         config = {
             "criterion": as_json(criterion),
-            "model": judge_model,
+            "judge_model": judge_model,
             "contests": contests,
             "allow_ties": allow_ties,
             "check_positional_bias": check_positional_bias,

@@ -148,7 +148,7 @@ class Creation:
         """
         config = {
             "criteria": criteria,
-            "model": judge_model,
+            "judge_model": judge_model,
             "examples": list(examples) or None,
             "system_template": system_template,
             "user_template": user_template,
@@ -194,7 +194,7 @@ class Creation:
         """
         config = {
             "criterion": as_json(criterion),
-            "model": judge_model,
+            "judge_model": judge_model,
             "steps": steps,
             "to_evaluate": to_evaluate,
             "context_fields": context_fields,
@@ -227,7 +227,7 @@ class Creation:
 
         The settings are those of `gradebox.judges.Faithfulness`. Raises the same exceptions as `binary_judge`.
         """
-        config = {"model": judge_model, "documents": documents}
+        config = {"judge_model": judge_model, "documents": documents}
         drawn = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         return self.of_kind(key=key, kind="faithfulness", config=config | drawn, **options)
 
@@ -246,7 +246,7 @@ class Creation:
 
         The settings are those of `gradebox.judges.ContextRelevancy`. Raises the same exceptions as `binary_judge`.
         """
-        config = {"model": judge_model, "documents": documents}
+        config = {"judge_model": judge_model, "documents": documents}
         drawn = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         return self.of_kind(key=key, kind="context_relevancy", config=config | drawn, **options)
 
@@ -264,7 +264,7 @@ class Creation:
 
         The settings are those of `gradebox.judges.AnswerRelevancy`. Raises the same exceptions as `binary_judge`.
         """
-        config = {"model": judge_model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        config = {"judge_model": judge_model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         return self.of_kind(key=key, kind="answer_relevancy", config=config, **options)
 
     def multi_criteria(
@@ -282,7 +282,7 @@ class Creation:
         The settings are those of `gradebox.judges.MultiCriteria`; `settings` holds the settings of its direct judges,
         such as `{"self_consistency": 3}`. Raises the same exceptions as `binary_judge`.
         """
-        own = {"criteria": [as_json(one) for one in criteria], "model": judge_model}
+        own = {"criteria": [as_json(one) for one in criteria], "judge_model": judge_model}
         config = {**(settings or {}), **own, "normalize_scores": normalize_scores}
         return self.of_kind(key=key, kind="multi_criteria", config=config, **options)
 
@@ -309,7 +309,7 @@ class Creation:
         """
         config = {
             "criterion": as_json(criterion),
-            "model": judge_model,
+            "judge_model": judge_model,
             "contests": contests,
             "allow_ties": allow_ties,
             "check_positional_bias": check_positional_bias,

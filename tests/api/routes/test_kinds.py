@@ -21,7 +21,7 @@ from tests.api.conftest import GOOD, PROJECT, Service, answer_of, create, proble
 
 pytestmark = pytest.mark.sandbox
 URL = f"{PROJECT}/graders"
-CONFIG: dict[str, Any] = {"criteria": "It is polite", "model": "small-judge", "temperature": None, "examples": []}
+CONFIG: dict[str, Any] = {"criteria": "It is polite", "judge_model": "small-judge", "temperature": None, "examples": []}
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +109,7 @@ def test_what_is_written_is_proved_like_any_other(client: httpx.Client) -> None:
     broken = {"key": "polite", "kind": "binary_judge", "config": CONFIG | {"user_template": "{{#if x}}"}}
     report = problem(client.post(URL, json=broken), 422, "validation-failed")
     assert "user_template is no template" in report
-    lacks = broken | {"config": CONFIG | {"model": "other"}}
+    lacks = broken | {"config": CONFIG | {"judge_model": "other"}}
     assert "'other'" in problem(client.post(URL, json=lacks), 422, "validation-failed")
     long = broken | {"config": CONFIG | {"criteria": "x" * 65_536}}
     assert "65536" in problem(client.post(URL, json=long), 422, "validation-failed").replace(",", "")
@@ -122,7 +122,7 @@ def test_what_is_written_is_proved_like_any_other(client: httpx.Client) -> None:
     ("body", "told"),
     [
         ({"kind": "binary_judge"}, "config.criteria is missing"),
-        ({"kind": "binary_judge", "config": CONFIG | {"model": ""}}, "config.model is missing"),
+        ({"kind": "binary_judge", "config": CONFIG | {"judge_model": ""}}, "config.judge_model is missing"),
         ({"kind": "binary_judge", "config": CONFIG | {"url": "x"}}, "the member 'url'"),
         ({"kind": "binary_judge", "config": [1]}, "`config` must be an object"),
         ({"kind": "binary_judge", "config": CONFIG, "source": GOOD}, "a source and a kind"),
@@ -312,7 +312,7 @@ def test_the_command_line_makes_kinds(run: Callable[..., Any], tmp_path: Path) -
     (tmp_path / "judge.json").write_text(json.dumps({"criterion": "Is it short?", "judge_model": "m", "stepz": 2}))
     refused = run("create", "odd", "--kind", "judge", *config, "--model", "small-judge")
     assert refused.exit_code == 2
-    assert "config has the member 'stepz', and a judge takes criterion, model, steps" in refused.output
+    assert "config has the member 'stepz', and a judge takes criterion, judge_model, steps" in refused.output
 
 
 CHECKS: dict[str, Any] = {
@@ -435,22 +435,26 @@ def test_a_combination_that_asks_no_server_scores_as_its_source_does(
 def test_every_kind_of_judge_is_made_over_http_and_by_the_client(client: httpx.Client, ours: Client) -> None:
     configs: dict[str, dict[str, Any]] = {
         "judge": {"criterion": "conciseness", "judge_model": "small-judge", "check_positional_bias": True},
-        "faithfulness": {"model": "small-judge", "documents": "metadata.found"},
-        "context_relevancy": {"model": "small-judge"},
-        "answer_relevancy": {"model": "small-judge", "temperature": None},
+        "faithfulness": {"judge_model": "small-judge", "documents": "metadata.found"},
+        "context_relevancy": {"judge_model": "small-judge"},
+        "answer_relevancy": {"judge_model": "small-judge", "temperature": None},
         "multi_criteria": {
             "criteria": ["conciseness", {"criterion": "Is it kind?", "required": True}],
-            "model": "small-judge",
+            "judge_model": "small-judge",
             "normalize_scores": True,
         },
         "combine": {
             "parts": {
                 "a": {"grader": "good@1", "weight": 1},
-                "b": {"kind": "judge", "config": {"criterion": "conciseness", "model": "small-judge"}, "weight": 2},
+                "b": {
+                    "kind": "judge",
+                    "config": {"criterion": "conciseness", "judge_model": "small-judge"},
+                    "weight": 2,
+                },
             },
             "normalize": False,
         },
-        "pairwise_judge": {"criterion": "Is it better?", "model": "small-judge", "allow_ties": True},
+        "pairwise_judge": {"criterion": "Is it better?", "judge_model": "small-judge", "allow_ties": True},
     }
     create(client, "good", GOOD)
     threads = [{"prompt": "q", "completion": "c", "metadata": {"found": ["d"], "documents": ["d"]}}]
@@ -461,10 +465,9 @@ def test_every_kind_of_judge_is_made_over_http_and_by_the_client(client: httpx.C
         made = answer_of(client.post(URL, json=body), 201)
         assert made["kind"] == kind
         version = client.get(f"{URL}/{kind}/versions/1").json()
-        assert version["source"] == source_of(kind, config)
+        assert (version["source"], version["config"]) == (source_of(kind, config), config)
         make = getattr(ours.graders.create, kind)
-        given = {"judge_model" if name == "model" else name: value for name, value in config.items()}
-        again = make(key=f"{kind}-2", ask="stand-in", threads=shown, **given)
+        again = make(key=f"{kind}-2", ask="stand-in", threads=shown, **config)
         assert (again.kind, again.version) == (kind, 1)
     edited = client.put(f"{URL}/judge", json={"source": GOOD}).json()
     assert (edited["version"], edited["kind"]) == (2, "function")

@@ -91,8 +91,8 @@ def test_it_holds_every_setting() -> None:
     assert settings_in(kind_source.source_of("answer_relevancy", {"judge_model": "m"})) == {"model": "m"}
     assert settings_in(kind_source.source_of("binary_judge", FULL)) == FULL
     defaults = FULL | {"examples": None, "user_template": None}
-    kept = {name: value for name, value in FULL.items() if name not in ("examples", "user_template")}
-    assert kind_source.settled("binary_judge", defaults) == kept
+    kept = {name: value for name, value in FULL.items() if name not in ("examples", "user_template", "model")}
+    assert kind_source.settled("binary_judge", defaults) == kept | {"judge_model": "small-judge"}
 
 
 @given(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=8))
@@ -114,7 +114,7 @@ def test_what_looks_like_code_stays_a_text(text: str) -> None:
     ("kind", "config", "told"),
     [
         ("jury", {}, "no kind 'jury': there are binary_judge, judge, multi_criteria, faithfulness"),
-        ("binary_judge", {"criteria": "c"}, "config.model is missing"),
+        ("binary_judge", {"criteria": "c"}, "config.judge_model is missing"),
         ("binary_judge", {"criteria": "", "model": "m"}, "config.criteria is missing"),
         ("binary_judge", {"criteria": ["c"], "model": "m"}, "config.criteria is a text"),
         ("binary_judge", {"criteria": "c", "model": "m", "seed": True}, "config.seed is an integer"),

@@ -336,7 +336,11 @@ def test_an_update_keeps_the_settings_that_the_sdk_does_not_have(
         "temperature": None,
         "seed": 3,
     }
-    assert (of_prebuilt["model"], of_prebuilt["documents"], of_prebuilt["seed"]) == ("b-judge", "metadata.found", 3)
+    assert (of_prebuilt["judge_model"], of_prebuilt["documents"], of_prebuilt["seed"]) == (
+        "b-judge",
+        "metadata.found",
+        3,
+    )
 
 
 def test_a_judge_with_options_is_not_updated_to_one_without(
