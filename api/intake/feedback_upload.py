@@ -95,8 +95,6 @@ def _is_by_score(new: NewFeedback) -> bool:
 def _check(new: NewFeedback) -> None:
     if new.of == "completion" and new.labels is not None:
         raise invalid("labels show where a judge is wrong, but this is feedback on completions: set `of` to `judge`")
-    if new.of == "judge" and new.labels is None and new.instructions is None:
-        raise invalid("feedback on a judge needs `labels` or `instructions` that show what is wrong: give one of them")
     if new.on == "all" and new.threshold is not None:
         raise invalid("a threshold defines failures, but this is feedback on all outcomes: leave it out")
 

@@ -109,7 +109,9 @@ class Feedback:
         said = [f"The score is {_number(outcome['score'])}."]
         if label is not None:
             said.append(f"By its label it should be {_number(label)}.")
-        return prompts.feedback(self._of == "judge", shown, said, self._instructions)
+        if self._of == "completion":
+            return prompts.on_completion(shown, said, self._instructions)
+        return prompts.on_judge(shown, said, self._instructions, label is not None or self._instructions is not None)
 
     def __repr__(self) -> str:
         return f"Feedback(model={self._model.key!r}, of={self._of!r})"

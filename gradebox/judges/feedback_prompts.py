@@ -15,10 +15,13 @@ _OF_COMPLETION = """\
 A grader scored the last answer of a conversation. Say what to change in the answer so that it does better by this \
 grader. Write for the author of the answer."""
 
+_DOUBTED = ", and its decision is doubted, as it says below."
+_NOT_DOUBTED = ". See first whether it decided rightly by its own settings: if it did, nothing is to be changed."
+
 _OF_JUDGE = """\
-A judge scored the last answer of a conversation, and its decision is doubted, as it says below. Say what to change in \
-the judge's own settings (its criterion, options, examples and messages) so that it decides this case and others like \
-it rightly, and no other case otherwise than now. The answer is not to be changed. Write for the author of the judge."""
+A judge scored the last answer of a conversation{doubt} Say what to change in the judge's own settings (its criterion, \
+options, examples and messages) so that it decides this case and others like it rightly, and no other case otherwise \
+than now. The answer is not to be changed. Write for the author of the judge."""
 
 _TOGETHER = """\
 Below are the settings of a judge, and what is to be changed in them according to several cases that it decided \
@@ -34,9 +37,21 @@ def messages(prompt: str) -> list[dict[str, str]]:
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt}]
 
 
-def feedback(of_judge: bool, shown: Mapping[str, str], said: Sequence[str], instructions: str | None) -> str:
-    """Prompt for feedback. `shown` is fenced material by name, `said` are trusted sentences of gradebox."""
-    parts = [_OF_JUDGE if of_judge else _OF_COMPLETION, fenced(shown), " ".join(said)]
+def on_completion(shown: Mapping[str, str], said: Sequence[str], instructions: str | None) -> str:
+    """Prompt for feedback on a completion. `shown` is fenced material by name, `said` are trusted sentences of
+    gradebox.
+    """
+    return _feedback(_OF_COMPLETION, shown, said, instructions)
+
+
+def on_judge(shown: Mapping[str, str], said: Sequence[str], instructions: str | None, is_doubted: bool) -> str:
+    """Prompt for feedback on a judge. `is_doubted`: whether `said` or `instructions` say what is wrong."""
+    task = _OF_JUDGE.format(doubt=_DOUBTED if is_doubted else _NOT_DOUBTED)
+    return _feedback(task, shown, said, instructions)
+
+
+def _feedback(task: str, shown: Mapping[str, str], said: Sequence[str], instructions: str | None) -> str:
+    parts = [task, fenced(shown), " ".join(said)]
     if instructions is not None:
         parts.append(f"# What the one who asks says\n\n{instructions}")
     return "\n\n".join([*parts, f"{_one_object('feedback')} (text, what to change); {_EMPTY}."])

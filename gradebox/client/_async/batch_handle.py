@@ -234,8 +234,9 @@ class AsyncBatchHandle(BatchRecord):
             on: `failures` for the outcomes that scored less than `threshold`, 1 by default; `all` for all that have a
                 score.
             of: `completion` for what to change in the completions; `judge` for what to change in the judge itself.
-                With `judge`, give `labels` or `instructions`. With labels, a failure is a score that differs from its
-                label; with a `threshold`, scores and labels from there on count as 1 and others as 0.
+                With `judge`, `labels` or `instructions` show what is wrong; without them, the model decides it. With
+                labels, a failure is a score that differs from its label; with a `threshold`, scores and labels from
+                there on count as 1 and others as 0.
             grader: the grader whose outcomes get feedback, needed if the batch has several.
             threshold: see `on` and `of`.
             labels: the right scores, see `of`.

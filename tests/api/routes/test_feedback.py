@@ -37,6 +37,7 @@ def ask(client: httpx.Client, batch: Batch, **more: Any) -> httpx.Response:
 
 
 def test_it_is_a_batch_that_waits_for_a_worker(service: Service, client: httpx.Client, batch: Batch) -> None:
+    assert ask(client, batch, on="all", of="judge").status_code == 202
     made = ask(client, batch, threshold=10.0, budget={"tokens": 100}, replies="new")
     assert made.status_code == 202, made.text
     found = client.get(f"{PROJECT}/batches/{made.json()['id']}").json()

@@ -50,6 +50,15 @@ def test_a_model_sees_the_grader_the_thread_and_what_was_said_of_it() -> None:
     assert "By its label it should be 1." in of_judge and "[begin judge " in of_judge
 
 
+def test_a_model_decides_whether_a_judge_was_right_if_nothing_is_said_of_it() -> None:
+    assert "See first whether it decided rightly" in prompt_of(Feedback("m", SETTINGS, "judge"))
+    for said in (
+        prompt_of(Feedback("m", SETTINGS, "judge"), label=1.0),
+        prompt_of(Feedback("m", SETTINGS, "judge", instructions="Too strict.")),
+    ):
+        assert "is doubted, as it says below" in said and "See first" not in said
+
+
 def test_a_score_and_a_label_that_differ_read_otherwise() -> None:
     prompt = prompt_of(Feedback("m", SETTINGS, "judge"), label=0.50000001)
     assert "The score is 0.5. By its label it should be 0.50000001." in prompt

@@ -249,7 +249,6 @@ def test_what_cannot_be_is_refused_with_why(client: Client, service: Service) ->
     refusals: list[tuple[dict[str, Any], str]] = [
         ({"model": "m"}, "name one of its graders"),
         ({"model": "other", "grader": "short"}, "no model 'other'"),
-        ({"model": "m", "grader": "short", "of": "judge"}, "`labels` or `instructions`"),
         ({"model": "m", "grader": "short", "labels": "polite"}, "set `of` to `judge`"),
         ({"model": "m", "grader": "short", "of": "judge", "labels": "short"}, "its own label"),
         ({"model": "m", "grader": "short", "on": "all", "threshold": 0.5}, "leave it out"),
