@@ -2,6 +2,7 @@
 
 from gradebox import limits
 from sandbox.grader_source import GraderSource
+from sandbox.guest.protocol.fields import MAX_TEXT
 from sandbox.guest.protocol.grader_limits import AUTO, BATCH, COMPLETION, GraderLimits
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -9,13 +10,13 @@ KIB, MIB = 1 << 10, 1 << 20
 TIMEOUT_S, MAX_TIMEOUT_S = limits.TIMEOUT_S, limits.MAX_TIMEOUT_S
 MEMORY_MB, MIN_MEMORY_MB, MAX_MEMORY_MB = limits.MEMORY_MB, limits.MIN_MEMORY_MB, limits.MAX_MEMORY_MB
 LOAD_S, MAX_LOAD_S = 10.0, 120.0
-PROCESSES = 32
+PROCESSES, MAX_PROCESSES = 32, 64
 SCRATCH_BYTES, MAX_SCRATCH_BYTES = 16 * MIB, 256 * MIB
-SCRATCH_FILES = 1024
+SCRATCH_FILES, MIN_SCRATCH_FILES, MAX_SCRATCH_FILES = 1024, 64, 16_384  # each takes about 1 KiB of memory
 SHARED_MEMORY_BYTES = 5 * MIB // 4  # /dev/shm: records, and the locks of multiprocessing
 STDOUT_BYTES = 4 * KIB
 MAX_STDOUT_BYTES = 31 * KIB  # less than half of a pipe: the supervisor empties one that holds more, to make room
-TEXT_BYTES = 4 * KIB
+TEXT_BYTES, MIN_TEXT_BYTES, MAX_TEXT_BYTES = 4 * KIB, 256, MAX_TEXT
 MAX_LINE_BYTES = 16 * MIB
 DEPTH = 201  # levels of nesting in one line: with more, recursive graders would fail. The fast decoder accepts fewer
 OPEN_FILES = 128
@@ -31,7 +32,14 @@ _ISOLATION = {"auto": AUTO, "batch": BATCH, "completion": COMPLETION}
 
 
 def limits_of(
-    source: GraderSource, load_s: float, line_bytes: int, stdout_bytes: int, keep_unknown: bool = False
+    source: GraderSource,
+    load_s: float,
+    line_bytes: int,
+    stdout_bytes: int,
+    keep_unknown: bool = False,
+    processes: int = PROCESSES,
+    scratch_files: int = SCRATCH_FILES,
+    text_bytes: int = TEXT_BYTES,
 ) -> GraderLimits:
     """Returns the limits that are sent to the guest for one grader."""
     return GraderLimits(
@@ -39,13 +47,13 @@ def limits_of(
         timeout_ms=int(source.timeout_s * 1000),
         load_ms=int(load_s * 1000) * (ENVIRONMENT_LOAD_TIMES if source.environment else 1),
         memory_bytes=source.memory_mb * MIB,
-        processes=PROCESSES + OWN_PROCESSES,
+        processes=processes + OWN_PROCESSES,
         open_files=OPEN_FILES,
         file_bytes=FILE_BYTES,
         stack_bytes=STACK_BYTES,
-        scratch_files=SCRATCH_FILES,
+        scratch_files=scratch_files,
         stdout_bytes=stdout_bytes if source.stdout_bytes is None else source.stdout_bytes,
-        text_bytes=TEXT_BYTES,
+        text_bytes=text_bytes,
         details_bytes=source.details_bytes,
         line_bytes=line_bytes if source.line_bytes is None else source.line_bytes,
         depth=DEPTH,

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
+from sandbox import limits
 from sandbox.backend_choice import choose
 from sandbox.errors import IsolationUnavailable
 from sandbox.hostile.cases import Case
@@ -28,6 +29,13 @@ from sandbox.settings import SandboxSettings, settings_or_exit
 
 _AT_ONCE = 4
 _LOAD_S = 4.0
+# The cases are written for these limits, whatever the settings of this machine are.
+_LIMITS = {
+    "processes": limits.PROCESSES,
+    "scratch_files": limits.SCRATCH_FILES,
+    "stdout_bytes": limits.STDOUT_BYTES,
+    "text_bytes": limits.TEXT_BYTES,
+}
 # For each category, what its graders try, and the meaning of an attack that succeeds.
 _CATEGORIES = {
     "syntax": ("sources that are hard to read", "a source can fool the checks, or hold them up"),
@@ -118,7 +126,7 @@ def main(answering: AnsweringBatches) -> int:
     arguments = parser.parse_args()
     as_json = arguments.json
     try:
-        result = run(settings_or_exit(load_s=_LOAD_S), arguments.category or (), not as_json, answering)
+        result = run(settings_or_exit(load_s=_LOAD_S, **_LIMITS), arguments.category or (), not as_json, answering)
     except IsolationUnavailable as error:
         Console(stderr=True).print(
             f"gradebox: no sandbox can be started here, so nothing was tried: {escape(str(error))}"

@@ -57,6 +57,21 @@ class SandboxSettings(BaseSettings):
     scratch_bytes: int = Field(
         limits.SCRATCH_BYTES, ge=limits.MIB, le=limits.MAX_SCRATCH_BYTES, description="bytes of a sandbox's /tmp"
     )
+    scratch_files: int = Field(
+        limits.SCRATCH_FILES,
+        ge=limits.MIN_SCRATCH_FILES,
+        le=limits.MAX_SCRATCH_FILES,
+        description="files of one sandbox",
+    )
+    processes: int = Field(
+        limits.PROCESSES, ge=0, le=limits.MAX_PROCESSES, description="processes and threads that a grader may start"
+    )
+    text_bytes: int = Field(
+        limits.TEXT_BYTES,
+        ge=limits.MIN_TEXT_BYTES,
+        le=limits.MAX_TEXT_BYTES,
+        description="bytes kept of a reason, an error message and a traceback, each",
+    )
     first_uid: int = Field(
         200_000, ge=1000, le=2**32 - 1 - USER_IDS, description="first user id of the sandboxes that root starts"
     )

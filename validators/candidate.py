@@ -8,15 +8,19 @@ from types import CodeType
 
 MODULE = "grader"  # the source's __name__, by which it can be imported
 FILENAME = "grader.py"
+TEXT_BYTES = 4096
 
 
 class Candidate:
     """A source and the results of the checks so far. Each check sets the attributes that the next one reads."""
 
-    def __init__(self, source: bytes, packages: str = "") -> None:
-        """`packages`: the folder of the packages that the source may import; empty if there are none."""
+    def __init__(self, source: bytes, packages: str = "", text_bytes: int = TEXT_BYTES) -> None:
+        """`packages`: the folder of the packages that the source may import; empty if there are none. `text_bytes`:
+        how much of a message of the source, and of its traceback, is shown.
+        """
         self.source = source
         self.packages = packages
+        self.text_bytes = text_bytes
         self.warnings: list[str] = []
         self.asks: tuple[str, ...] = ()
         self.groups = False  # whether `grade` takes a list of threads that belong together

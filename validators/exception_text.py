@@ -8,7 +8,7 @@ from itertools import islice
 from types import FunctionType, TracebackType
 from typing import Any, NamedTuple
 
-from validators.candidate import FILENAME
+from validators.candidate import FILENAME, TEXT_BYTES
 
 # Descriptors of the base classes, so that overrides in a class of the grader are not executed.
 _NAME: Any = type.__dict__["__name__"]
@@ -33,9 +33,9 @@ _NO_NETWORK = (
 _READ_VARIABLE = type(os.environ).__getitem__.__code__
 _MOST_FRAMES = 20
 _MOST_LINE = 200
-_MOST_TEXT = 4096
 _MOST_INSIDE = 3  # exceptions of a group that are shown
 _MOST_TEXT_INSIDE = 300
+_NOT_ITS_OWN = 3  # processes that the limit counts too, as `sandbox.limits.OWN_PROCESSES`
 _MOST_CAUSES = 1000  # that are looked at
 _MOST_CAUSES_SHOWN = 4
 _CAUSED = "The above exception was the direct cause of the following exception:"
@@ -59,14 +59,15 @@ class _Frame(NamedTuple):
     function: str
 
 
-def explain(error: BaseException, text: str, most_bytes: int = _MOST_TEXT) -> Explained:
-    """Causes are shown in the trace as far as it stays within `most_bytes`.
+def explain(error: BaseException, text: str, most_bytes: int = TEXT_BYTES) -> Explained:
+    """Of a message, `most_bytes` characters are shown. Causes are shown in the trace as far as it stays within
+    `most_bytes`.
 
     Never raises: `error.__str__` may be hostile, so call this only in a sandbox.
     """
     texts = _texts(text)
     frames = _frames(error, texts)
-    headline = _headline(error)
+    headline = _headline(error, most_bytes)
     causes = _causes(error)
     trace = _trace(frames, headline, texts) or (headline if causes else "")
     trace = _with_causes(trace, causes, texts, most_bytes)
@@ -135,7 +136,7 @@ def _with_causes(trace: str, causes: list[tuple[BaseException, str]], texts: Map
     return trace
 
 
-def _headline(error: BaseException, most: int = _MOST_TEXT) -> str:
+def _headline(error: BaseException, most: int) -> str:
     """The name and the message; of a group also those of the first exceptions in it."""
     first = _name_and_text(error, most)
     if not issubclass(type(error), BaseExceptionGroup):
@@ -289,7 +290,7 @@ def _of_permission(error: BaseException) -> str:
 
 
 def _of_lookup(error: BaseException) -> str:
-    if "nltk.download(" not in _text_of(error, _MOST_TEXT):
+    if "nltk.download(" not in _text_of(error, TEXT_BYTES):
         return ""
     return (
         "\nThe sandbox has no network: call `nltk.download(…, download_dir='nltk_data')` on your machine, and send "
@@ -309,7 +310,11 @@ def _of_run(error: BaseException) -> str:
 
 
 def _of_processes(_: BaseException) -> str:
-    return ". A grader has at most 32 processes and threads, and a thread's stack counts as memory: make smaller pools."
+    most = max(0, resource.getrlimit(resource.RLIMIT_NPROC)[0] - _NOT_ITS_OWN)
+    return (
+        f". A grader has at most {most} processes and threads, and a thread's stack counts as memory: make smaller "
+        "pools."
+    )
 
 
 _HINTS: tuple[tuple[type, Callable[[BaseException], str]], ...] = (

@@ -22,7 +22,7 @@ def check(candidate: Candidate) -> str:
     try:
         exec(candidate.code, module.__dict__)  # noqa: S102  # the purpose of this check, in an isolated process
     except BaseException as error:  # noqa: BLE001  # any exception of the module body is the result
-        explained = explain(error, candidate.text)
+        explained = explain(error, candidate.text, candidate.text_bytes)
         message = f"the module body raised {explained.message}{explained.cause}"
         raise CheckFailed(message, explained.line, 0, explained.trace) from None
     grade = module.__dict__.get("grade")

@@ -11,7 +11,6 @@ from api.http.problems import invalid, too_large
 from api.intake.json_cut import fault
 from gradebox.outcome import Outcome
 from sandbox.grading import thread_ids
-from sandbox.limits import TEXT_BYTES
 from storage.spool.blocks import lines_of
 
 MOST_SCORES = 100_000  # per request
@@ -35,15 +34,17 @@ class _Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 _decode = msgspec.json.Decoder(_Line).decode
 
 
-def read(body: bytes) -> list[_Line]:
-    """Parses the scores of a request. Raises ProblemError with the line number if one is invalid."""
+def read(body: bytes, text_bytes: int) -> list[_Line]:
+    """Parses the scores of a request, whose reasons have at most `text_bytes`. Raises ProblemError with the line number
+    if one is invalid.
+    """
     lines = body.removeprefix(BOM_UTF8).rstrip(b" \t\r\n").split(b"\n", MOST_SCORES)
     if len(lines) > MOST_SCORES:
         raise too_large(f"one request records at most {MOST_SCORES} scores: send the rest in another")
-    return [_line(number, line) for number, line in enumerate(lines, 1)]
+    return [_line(number, line, text_bytes) for number, line in enumerate(lines, 1)]
 
 
-def _line(number: int, line: bytes) -> _Line:
+def _line(number: int, line: bytes, text_bytes: int) -> _Line:
     try:
         found = _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -53,8 +54,8 @@ def _line(number: int, line: bytes) -> _Line:
         ) from error
     if (found.id is None) == (found.index is None):
         raise invalid(f"line {number} names a thread by its `id` or by its `index`: give one of them")
-    if found.reason is not None and (size := len(found.reason.encode("utf-8", "surrogatepass"))) > TEXT_BYTES:
-        raise invalid(f"line {number} has a reason of {size} bytes, and at most {TEXT_BYTES} are kept: shorten it")
+    if found.reason is not None and (size := len(found.reason.encode("utf-8", "surrogatepass"))) > text_bytes:
+        raise invalid(f"line {number} has a reason of {size} bytes, and at most {text_bytes} are kept: shorten it")
     return found
 
 

@@ -46,10 +46,11 @@ def _record(is_gone: IsGone, services: Services, project: str, batch_id: str, gr
     label = _label(services, project, grader)
     threads = _wanted(batch_threads.read(store.batches, store.spool, batch_id), is_gone)
     try:
-        scores = score_upload.outcomes_of(score_upload.read(body), label, batch.threads, threads)
+        scores = score_upload.read(body, services.pool.settings.text_bytes)
+        outcomes = score_upload.outcomes_of(scores, label, batch.threads, threads)
     except PayloadLost as error:
         raise NotFound(f"the threads of batch {batch_id!r} no longer exist: nothing was recorded") from error
-    store.recorded.record(project, batch_id, scores)
+    store.recorded.record(project, batch_id, outcomes)
     return store.batches.get(project, batch_id)
 
 

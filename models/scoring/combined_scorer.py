@@ -26,7 +26,6 @@ from sandbox.grading.session import count_lines
 from sandbox.grading.slice_size import SliceSize
 from sandbox.grading.thread_ids import read_ids
 from sandbox.guest.protocol.fields import encode
-from sandbox.limits import TEXT_BYTES
 
 _HELD = 1000  # outcomes of parts at a time: no more than one grader has in a chunk
 _KEPT = 1000  # cached results
@@ -93,8 +92,10 @@ class _InTurns(ExitStack):
 class CombinedScorer:
     """Made for one combination. Its outcomes equal those of the combination's source."""
 
-    def __init__(self, combine: Combine, parts: Mapping[str, PartScorer]) -> None:
+    def __init__(self, combine: Combine, parts: Mapping[str, PartScorer], text_bytes: int) -> None:
+        """`text_bytes`: how many bytes of a reason or a message are kept, as in a sandbox."""
         self._combine = combine
+        self._text_bytes = text_bytes
         self._parts = parts
         self._slice_size = SliceSize(first=1)
         self._most = max(_HELD // len(parts), 1)
@@ -173,16 +174,22 @@ class CombinedScorer:
             score = self._combine.result_of(said)
         except ModelError as error:
             cause = cast(AskFailure, error.kind)  # `Combine` sets only kinds of AskFailure
-            reported = OutcomeError("model", _cut(error.message), error.retryable, cause, _cut(error.reply) or None)
+            reported = OutcomeError(
+                "model", self._cut(error.message), error.retryable, cause, self._cut(error.reply) or None
+            )
             return _Result(error=reported, details=error.details)
         except NotApplicable as why:
-            return _Result(not_applicable=_cut(why.reason), details=why.details)
+            return _Result(not_applicable=self._cut(why.reason), details=why.details)
         except (ValueError, RecursionError) as problem:
             return _Result(
                 error=OutcomeError("bad_return", f"the results of the parts do not fit into an outcome: {problem}")
             )
-        reason = None if score.reason is None else _cut(score.reason)
+        reason = None if score.reason is None else self._cut(score.reason)
         return _Result(float(score), reason, None, score.values, None, score.details)
+
+    def _cut(self, text: str) -> str:
+        """Cut a text as the sandbox cuts the texts of an outcome."""
+        return encode(text, self._text_bytes).decode("utf-8", "replace")
 
 
 def _unscored(
@@ -199,11 +206,6 @@ def _unscored(
 def _stopped(stop: Stop, done: int, _: int) -> bool:
     """`stop` for a part: threads count only once every part has scored them, so only earlier slices count."""
     return stop(done)
-
-
-def _cut(text: str) -> str:
-    """Cut a text as the sandbox cuts the texts of an outcome."""
-    return encode(text, TEXT_BYTES).decode("utf-8", "replace")
 
 
 def _is_bare(part: Outcome) -> bool:

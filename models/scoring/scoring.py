@@ -68,7 +68,7 @@ def combined_scorer(store: Store, pool: Pool, project: str, version: Version) ->
     combine = _combine(version.config)
     labels = {part.name: version.pinned[f"grader:{part.label['grader']}"] for part in combine.parts}
     parts = {name: PartScorer(label, _lend(store, pool, project, label)) for name, label in labels.items()}
-    return CombinedScorer(combine, parts)
+    return CombinedScorer(combine, parts, pool.settings.text_bytes)
 
 
 def _combine(config: Mapping[str, Any]) -> "Combine":

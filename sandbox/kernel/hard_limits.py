@@ -10,7 +10,6 @@ from sandbox.limits import (
     MIB,
     OPEN_FILES,
     OWN_PROCESSES,
-    PROCESSES,
     STACK_BYTES,
 )
 
@@ -20,14 +19,15 @@ _NEEDED = (
     (resource.RLIMIT_DATA, "d", MAX_MEMORY_MB * MIB, 1024),
     (resource.RLIMIT_FSIZE, "f", FILE_BYTES, 1024),
     (resource.RLIMIT_NOFILE, "n", OPEN_FILES, 1),
-    (resource.RLIMIT_NPROC, "u", PROCESSES + OWN_PROCESSES, 1),
     (resource.RLIMIT_CPU, "t", 2 * int(MAX_TIMEOUT_S) + 2, 1),  # what a process of one completion is given
 )
 
 
-def check() -> None:
-    """Raises IsolationUnavailable if this process may not give graders the limits that they are promised."""
-    for what, letter, needed, unit in _NEEDED:
+def check(processes: int) -> None:
+    """Raises IsolationUnavailable if this process may not give graders the limits that they are promised, with
+    `processes` for processes and threads of their own.
+    """
+    for what, letter, needed, unit in (*_NEEDED, (resource.RLIMIT_NPROC, "u", processes + OWN_PROCESSES, 1)):
         hard = resource.getrlimit(what)[1]
         if hard != resource.RLIM_INFINITY and hard < needed:
             raise IsolationUnavailable(

@@ -33,12 +33,13 @@ class Pool:
     Attributes:
         counts: metrics: loads by whether the grader was loaded already, starts, and ends by reason.
         environments: the packages that graders may import, on this machine.
+        settings: the settings of its sandboxes.
     """
 
     def __init__(self, backend: Backend, settings: SandboxSettings, counts: Counts | None = None) -> None:
         self.counts = counts or Counts()
         self.environments = EnvironmentFolders(settings)
-        self._settings = settings
+        self.settings = settings
         self._shares = Shares(settings.most_sandboxes, "sandboxes", "GRADEBOX_MOST_SANDBOXES")
         self._memory = Shares(settings.most_memory_mb, "MiB of memory for sandboxes", "GRADEBOX_SANDBOXES_MEMORY_MB")
         self._ready = ReadySandboxes(backend, settings, self.counts, self._memory)
@@ -62,7 +63,7 @@ class Pool:
     @property
     def line_bytes(self) -> int:
         """The maximum length of a thread, in bytes."""
-        return self._settings.line_bytes
+        return self.settings.line_bytes
 
     @property
     def alive(self) -> int:
@@ -127,7 +128,7 @@ class Pool:
             return session
         self.counts.misses.inc()
         environment = self.environments.find(source.environment) if source.environment else None
-        tries = _TRIES + self._settings.warm_sandboxes  # the warm ones may all be ending, with the zygote
+        tries = _TRIES + self.settings.warm_sandboxes  # the warm ones may all be ending, with the zygote
         for _ in range(tries):
             session = self._ready.take_empty(began, stopping, environment)
             began = monotonic()
@@ -144,9 +145,18 @@ class Pool:
         raise InfrastructureError(f"a grader could not be loaded in {tries} sandboxes: {error}")
 
     def _limits(self, source: GraderSource) -> GraderLimits:
-        settings = self._settings
+        settings = self.settings
         keep_unknown = settings.unknown_members == "keep"
-        return limits_of(source, settings.load_s, settings.line_bytes, settings.stdout_bytes, keep_unknown)
+        return limits_of(
+            source,
+            settings.load_s,
+            settings.line_bytes,
+            settings.stdout_bytes,
+            keep_unknown,
+            settings.processes,
+            settings.scratch_files,
+            settings.text_bytes,
+        )
 
     def _take_loaded(self, source: GraderSource, stopping: Stopping | None) -> Session | None:
         while (found := self._ready.take_loaded(source)) is not None:

@@ -38,8 +38,10 @@ def _run(patch: pytest.MonkeyPatch, cases: list[Case], *arguments: str) -> int:
 @pytest.mark.sandbox
 def test_what_holds_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     asks = next(case for case in corpus() if case.category == "asking")
-    assert _run(monkeypatch, [*corpus()[:2], asks]) == 0
-    assert "All 3 attacks held." in capsys.readouterr().out
+    monkeypatch.setenv("GRADEBOX_TEXT_BYTES", "16384")  # the cases are judged by the default
+    wordy = "from gradebox import Score\nasync def grade(thread):\n    return Score(1.0, reason='x' * 16384)\n"
+    assert _run(monkeypatch, [*corpus()[:2], asks, Case(_LATE.row | {"source": wordy, "expect": {"valid": True}})]) == 0
+    assert "All 4 attacks held." in capsys.readouterr().out
 
 
 @pytest.mark.sandbox

@@ -45,7 +45,7 @@ class Bubblewrap:
 
     def __init__(self, settings: SandboxSettings) -> None:
         """Raises IsolationUnavailable if a layer that safety needs is missing."""
-        hard_limits.check()
+        hard_limits.check(settings.processes)
         self._settings = settings
         self._program = bwrap_run.find("bwrap", "bubblewrap")
         self._is_root = os.geteuid() == 0
@@ -152,7 +152,8 @@ class Bubblewrap:
     def _make_cgroup(self) -> Cgroup | None:
         if self.cgroups is None:
             return None
-        return self.cgroups.make(limits.PROCESSES + limits.OWN_PROCESSES + _OUTSIDE, self._settings.cpus)
+        processes = self._settings.processes + limits.OWN_PROCESSES + _OUTSIDE
+        return self.cgroups.make(processes, self._settings.cpus)
 
     def _execute(
         self, uid: int, channel: socket.socket, cgroup: Cgroup | None, environment: Path | None

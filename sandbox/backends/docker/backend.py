@@ -279,6 +279,8 @@ class Docker:
             settings.docker_runtime,
             processors,
             settings.scratch_bytes,
+            settings.scratch_files,
+            settings.processes,
             leftovers.labels(),
             environment,
         )

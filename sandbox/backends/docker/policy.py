@@ -13,7 +13,6 @@ from sandbox.kernel import seccomp
 CHANNEL = "/run/gradebox"  # the socket, inside a container
 _ALLOW = "SCMP_ACT_ALLOW"
 _ENOSYS = 38
-_OWN_PROCESSES = limits.PROCESSES + limits.OWN_PROCESSES
 _CPU_SHARES = 256  # an ordinary container has 1024: the service itself has priority
 _OF_THIS_KERNEL = ("", "runc", "crun")
 _KERNELS_THREADS = 1024  # for a runtime with a separate kernel, such as gVisor: its kernel's threads count too
@@ -41,6 +40,7 @@ class Container:
         where: the guest's argument that names its channel.
         socket: the socket of the host to be mounted, or None if the guest uses its standard streams.
         processors: how many it may use; 0 if the engine cannot limit them.
+        processes: how many processes and threads its grader may start.
         environment: the folder of packages to be mounted, on the engine's machine; None if there are none.
     """
 
@@ -51,6 +51,8 @@ class Container:
     runtime: str
     processors: float
     scratch_bytes: int
+    scratch_files: int
+    processes: int
     labels: dict[str, str]
     environment: Path | None = None
 
@@ -85,7 +87,7 @@ class Container:
             "ReadonlyRootfs": True,
             "CapDrop": ["ALL"],
             "SecurityOpt": ["no-new-privileges", f"seccomp={json.dumps(profile())}"],
-            "PidsLimit": _OWN_PROCESSES if self.runtime in _OF_THIS_KERNEL else _KERNELS_THREADS,
+            "PidsLimit": self.processes + limits.OWN_PROCESSES if self.runtime in _OF_THIS_KERNEL else _KERNELS_THREADS,
             "Memory": memory,
             "MemorySwap": memory,
             "OomScoreAdj": 1000,  # the kernel kills this before anything else on the machine
@@ -108,7 +110,7 @@ class Container:
 
     def _tmpfs(self, size: int) -> str:
         owner = f"uid={self.uid},gid={self.uid},mode=0700"
-        return f"rw,noexec,nosuid,nodev,size={size},nr_inodes={2 * limits.SCRATCH_FILES},{owner}"
+        return f"rw,noexec,nosuid,nodev,size={size},nr_inodes={2 * self.scratch_files},{owner}"
 
     def _mounts(self) -> list[dict[str, Any]]:
         seen = ((self.socket, CHANNEL), (self.environment, str(image.PACKAGES)))

@@ -113,7 +113,7 @@ class TemplateProcess:
 
     def _load(self, source: bytes) -> bool:
         place = packages.PLACE if self._limits.has_packages else ""
-        candidate = Candidate(source, place)
+        candidate = Candidate(source, place, self._limits.text_bytes)
         own = opened()
         for number, check in enumerate(BEFORE_TEST_RUN):
             pid, started = os.getpid(), perf_counter_ns()

@@ -1,12 +1,16 @@
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 
 from api.http.problems import ProblemError
-from api.intake.score_upload import outcomes_of, read
+from api.intake import score_upload
+from api.intake.score_upload import outcomes_of
+from sandbox.limits import TEXT_BYTES
 
 THREADS = [{"id": "a"}, {"id": 7}, {"id": "b"}, {}, {"id": "b"}, {"id": "c\ud83d"}]
+read = partial(score_upload.read, text_bytes=TEXT_BYTES)
 BLOCKS = [b"".join(json.dumps(one).encode() + b"\n" for one in part) for part in (THREADS[:2], THREADS[2:])]
 
 
@@ -53,6 +57,13 @@ def test_a_line_that_is_no_score_is_named(line: str, said: str) -> None:
     with pytest.raises(ProblemError, match=said) as caught:
         read(lines({"id": 7, "score": 1}, line, {"id": "b", "score": 1}))
     assert caught.value.status == 422
+
+
+def test_a_reason_may_be_as_long_as_one_of_a_sandbox() -> None:
+    sent = lines({"id": "a", "score": 1, "reason": "x" * 4097})
+    assert score_upload.read(sent, 4097)[0].reason == "x" * 4097
+    with pytest.raises(ProblemError, match="a reason of 4097 bytes, and at most 1000 are kept"):
+        score_upload.read(sent, 1000)
 
 
 @pytest.mark.parametrize(

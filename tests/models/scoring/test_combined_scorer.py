@@ -12,12 +12,13 @@ import pytest
 from msgspec.structs import replace
 
 from gradebox.judges import Combine
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, OutcomeError
 from models.scoring import combined_scorer
 from models.scoring.combined_scorer import CombinedScorer, PartScorer
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.grading.grading import NO_SANDBOX, Grading
+from sandbox.limits import TEXT_BYTES
 from sandbox.pool.pool import Pool
 
 LENGTH = "async def grade(thread):\n    return len(thread.completion())\n"
@@ -33,7 +34,7 @@ def combined(pool: Pool, **sources: str) -> CombinedScorer:
         name: PartScorer(f"{name}@1", partial(pool.grading, GraderSource(source, project="p")))
         for name, source in sources.items()
     }
-    return CombinedScorer(Combine([*sources]), parts)
+    return CombinedScorer(Combine([*sources]), parts, TEXT_BYTES)
 
 
 class _Part:
@@ -52,9 +53,8 @@ class _Part:
 
 
 def of_parts(**parts: Callable[[int], list[Outcome]]) -> CombinedScorer:
-    return CombinedScorer(
-        Combine([*parts]), {name: PartScorer("a@1", _Part(made).lend) for name, made in parts.items()}
-    )
+    scorers = {name: PartScorer("a@1", _Part(made).lend) for name, made in parts.items()}
+    return CombinedScorer(Combine([*parts]), scorers, TEXT_BYTES)
 
 
 def passing(count: int) -> list[Outcome]:
@@ -115,7 +115,8 @@ def test_parts_have_a_sandbox_one_after_another_and_the_last_keeps_its_own_for_t
         lent.append(f"-{name}")
 
     parts = {name: PartScorer("same@1", partial(lend, name, score)) for name, score in (("a", 1.0), ("b", 0.0))}
-    outcomes = CombinedScorer(Combine(["a", "b"]), parts).score(lines(20), 0, "g@1")  # slices of 1, 4 and 15
+    scorer = CombinedScorer(Combine(["a", "b"]), parts, TEXT_BYTES)
+    outcomes = scorer.score(lines(20), 0, "g@1")  # slices of 1, 4 and 15
     assert lent == ["+a", "-a", "+b", "-b", "+a", "-a", "+b", "-b"]
     for outcome in outcomes:
         assert outcome.id == "a"  # of the first part
@@ -173,6 +174,15 @@ def test_results_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(scorer._results) <= 3
 
 
+def test_the_texts_of_a_combination_are_cut_as_those_of_its_parts() -> None:
+    failed = Outcome(0, "a@1", None, 1.0, error=OutcomeError("exception", "x" * 10_000))
+    parts = {name: PartScorer("a@1", _Part(giving(failed, failed)).lend) for name in "abcdefgh"}
+    for text_bytes, kept in ((300, 300), (16_384, 8000)):
+        (outcome,) = CombinedScorer(Combine([*parts]), parts, text_bytes).score(lines(1), 0, "g@1")
+        assert outcome.error is not None
+        assert kept <= len(outcome.error.message.encode()) <= text_bytes
+
+
 def test_a_huge_score_costs_no_other_completion() -> None:
     largest = 1.7976931348623157e308
     names = {f"p{number}": weight for number, weight in enumerate((4, 7, 9, 8, 9))}
@@ -181,5 +191,6 @@ def test_a_huge_score_costs_no_other_completion() -> None:
     scorer = CombinedScorer(
         Combine({name: {"grader": name, "weight": weight} for name, weight in names.items()}),
         {name: PartScorer("a@1", _Part(made).lend) for name, made in parts.items()},
+        TEXT_BYTES,
     )
     assert [outcome.score for outcome in scorer.score(lines(3), 0, "g@1")] == [0.5, largest, 0.25]

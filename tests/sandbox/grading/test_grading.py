@@ -18,7 +18,6 @@ import pytest
 
 from gradebox.outcome import Outcome
 from gradebox.schemas import Isolation
-from sandbox import limits
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.grading import session as session_module
@@ -70,7 +69,7 @@ def kinds(outcomes: list[Outcome]) -> list[float | str | None]:
 def test_a_sandbox_that_cannot_fork_blames_nobody(isolation: Any, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     with pool.grading(GraderSource(_LENGTH, isolation)) as grading:
         with monkeypatch.context() as patched:
-            patched.setattr(limits, "PROCESSES", -1)  # the supervisor and the template are all
+            patched.setattr(pool.settings, "processes", -1)  # the supervisor and the template are all
             with pytest.raises(InfrastructureError, match=r"could not start a process .*temporarily unavailable"):
                 grading.score(line("one"), 0, "g@1")
         assert kinds(grading.score(line("one"), 0, "g@1")) == [3.0]
@@ -78,7 +77,7 @@ def test_a_sandbox_that_cannot_fork_blames_nobody(isolation: Any, pool: Pool, mo
 
 @BOTH
 def test_a_body_whose_threads_take_all_is_to_blame(isolation: Any, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PROCESSES", 0)  # room for the supervisor, the template and one more
+    monkeypatch.setattr(pool.settings, "processes", 0)  # room for the supervisor, the template and one more
     threads = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
     assert kinds(score(pool, GraderSource(threads + _LENGTH, isolation), [line("one")])) == ["crash"]
 

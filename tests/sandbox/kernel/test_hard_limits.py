@@ -43,10 +43,14 @@ def scored_with(what: int, hard: int, first: str = "") -> str:
         (resource.RLIMIT_FSIZE, 1 << 20, "`ulimit -Hf` is 1024 here, and sandboxes need 8192: raise it"),
         (resource.RLIMIT_CPU, 60, "`ulimit -Ht` is 60 here, and sandboxes need 242: raise it"),
         (resource.RLIMIT_NOFILE, 100, "`ulimit -Hn` is 100 here, and sandboxes need 128: raise it"),
+        (resource.RLIMIT_NPROC, 40, "`ulimit -Hu` is 40 here, and sandboxes need 67: raise it"),
     ],
 )
-def test_a_limit_that_graders_would_notice_is_named_at_the_start(what: int, hard: int, told: str) -> None:
+def test_a_limit_that_graders_would_notice_is_named_at_the_start(
+    what: int, hard: int, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without that, each grader would be refused as one that ends its process."""
+    monkeypatch.setenv("GRADEBOX_PROCESSES", "64")
     assert told in scored_with(what, hard)
 
 
@@ -59,13 +63,13 @@ def test_a_limit_that_no_usual_grader_comes_near_may_be_lower(what: int, hard: i
 
 def test_a_backend_that_loads_no_grader_is_refused() -> None:
     """The limits of containers are those of their engine, which this process does not know."""
-    unaware = "from sandbox.kernel import hard_limits\nhard_limits.check = lambda: None\n"
+    unaware = "from sandbox.kernel import hard_limits\nhard_limits.check = lambda _: None\n"
     assert "bubblewrap cannot load a grader here: " in scored_with(resource.RLIMIT_STACK, 4 << 20, unaware)
 
 
 def test_a_backend_that_grades_no_thread_is_refused() -> None:
     """Before Linux 5.14, the limit of processes counts those that the user of the service has outside of sandboxes."""
-    too_few = "from sandbox import limits\nlimits.PROCESSES = -1\n"
+    too_few = "from sandbox import limits\nlimits.OWN_PROCESSES -= 33\n"
     told = scored_with(resource.RLIMIT_CORE, 0, too_few)
     assert "bubblewrap cannot build a sandbox that works here: a sandbox could not start a process" in told
 
