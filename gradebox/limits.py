@@ -1,6 +1,6 @@
 """Limits shared by at least two of client, service, store and sandbox."""
 
-SOURCE_BYTES = 64 * 1024  # of one grader's source
+SOURCE_BYTES, MAX_SOURCE_BYTES = 64 * 1024, 512 * 1024  # of one grader's source; GRADEBOX_SOURCE_BYTES sets it
 REQUEST_THREADS = 1000  # of synchronous scoring, and of a test run
 REQUEST_BYTES = 16 * 1024 * 1024  # of a request body that is not a batch
 LINE_BYTES = 4 * 1024 * 1024  # of one thread, unless GRADEBOX_LINE_BYTES is set

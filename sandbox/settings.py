@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from gradebox.limits import LINE_BYTES
+from gradebox.limits import LINE_BYTES, MAX_SOURCE_BYTES, SOURCE_BYTES
 from gradebox.service.machine_memory import memory_bytes
 from gradebox.service.settings_error import fault_of
 from sandbox import limits
@@ -46,6 +46,9 @@ class SandboxSettings(BaseSettings):
     idle_s: float = Field(60.0, gt=0, description="seconds until an unused loaded grader is closed")
     load_s: float = Field(
         limits.LOAD_S, gt=0, le=limits.MAX_LOAD_S, description="seconds for the checks and the module body of a grader"
+    )
+    source_bytes: int = Field(
+        SOURCE_BYTES, ge=1024, le=MAX_SOURCE_BYTES, description="most bytes of the source of one grader"
     )
     line_bytes: int = Field(LINE_BYTES, ge=1024, le=limits.MAX_LINE_BYTES, description="most bytes of one thread")
     unknown_members: Literal["refuse", "keep"] = Field(

@@ -151,7 +151,7 @@ async def check(request: Request) -> Response:
         checked = await who.services.grade(request, who.project, _checked, who.services, sent, options, *saved)
     except (ProblemError, NotFound, Conflict, SandboxError) as error:  # in place of the report of an earlier text
         return HTMLResponse(rendered("_fault.html", detail=problem_of(error).detail))
-    made = sent.text() if sent.kind != "function" else None
+    made = sent.text(who.services.pool.settings.source_bytes) if sent.kind != "function" else None
     return await _shown(request, *checked, saved[1], is_quick=not is_full, made=made)
 
 
@@ -216,7 +216,8 @@ async def keep(request: Request) -> Response:
             grader = await who.services.read(request, who.services.store.graders.get, who.project, key)
             return _said("Saved", who.project, grader)
         headers = {"HX-Retarget": "dialog", "HX-Reswap": "innerHTML"}
-        mine = fields.get("source", "") if sent.kind == "function" else sent.text()  # the page's may be of before
+        most = who.services.pool.settings.source_bytes
+        mine = fields.get("source", "") if sent.kind == "function" else sent.text(most)  # the page's may be of before
         shown = {"theirs": theirs, "theirs_key": key, "mine": mine, "began": began}
         return await long_page(request, "_conflict.html", 412, headers, visit=who, **shown)
     except ValidationFailed as error:

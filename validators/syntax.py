@@ -36,8 +36,8 @@ def check(candidate: Candidate) -> str:
         raise CheckFailed(message, error.lineno or 0, error.offset or 0) from None
     except (RecursionError, MemoryError, OverflowError) as error:
         raise CheckFailed(
-            f"the source is nested too deeply to be compiled ({type(error).__name__}). "
-            "Take the deepest expression or block apart."
+            f"the source is nested too deeply, or too long for `memory_mb`, to be compiled ({type(error).__name__}). "
+            "Take the deepest expression or block apart, or raise `memory_mb`."
         ) from None
     except (ValueError, UnicodeError) as error:
         raise CheckFailed(f"the source cannot be compiled: {_short(str(error))}") from None

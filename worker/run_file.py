@@ -47,8 +47,10 @@ def main() -> int:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     arguments = _parser().parse_args()
     try:
-        source = from_bytes(read_source(arguments.file, arguments.contract, arguments.function).encode())
-        with open_pool(settings_or_exit(warm_sandboxes=0)) as pool:
+        settings = settings_or_exit(warm_sandboxes=0)
+        text = read_source(arguments.file, arguments.contract, arguments.function)
+        source = from_bytes(text.encode(), settings.source_bytes)
+        with open_pool(settings) as pool:
             return _run(pool, *_grader(source, pool, arguments), arguments)
     except SourceRefused as refused:
         return _report(refused.report, arguments.json)

@@ -21,7 +21,10 @@ _THREAD = {
 }
 # Fields that structs hold as raw JSON, described by their intended type.
 _UNPARSED: dict[str, dict[str, Any]] = {
-    "source": {"type": "string", "description": "Python with `async def grade(thread)`, at most 64 KiB"},
+    "source": {
+        "type": "string",
+        "description": "Python with `async def grade(thread)`, at most 64 KiB unless GRADEBOX_SOURCE_BYTES is set",
+    },
     "config": {"type": "object", "description": "settings of the `kind`, in place of a source"},
     "threads": {"type": "array", "minItems": 1, "items": {"$ref": _REF.format(name="Thread")}},
 }

@@ -3,11 +3,10 @@
 import msgspec
 
 from api.http.problems import invalid
-from gradebox.limits import SOURCE_BYTES
 from sandbox.grading.source_bytes import SourceRefused, from_bytes
 
 
-def from_json(raw: bytes, most_bytes: int = SOURCE_BYTES) -> str:
+def from_json(raw: bytes, most_bytes: int) -> str:
     """Decodes the raw JSON string `source` of a body; at most `most_bytes` of text.
 
     Raises:

@@ -15,7 +15,7 @@ from api.intake import bodies, json_cut, python_version, source_json
 from api.intake.environment import Chosen, default_memory_mb
 from api.services import Services
 from gradebox.judges.kind_source import settled, source_of
-from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS, SOURCE_BYTES
+from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from gradebox.schemas import KEY_PATTERN, Isolation, Kind, Report, Version, WrittenKind
 from models.scoring.validation_asks import ProjectAnswering
 from sandbox.errors import Stopped
@@ -24,10 +24,9 @@ from sandbox.grading.source_bytes import from_bytes
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB, TIMEOUT_S
 from worker.environments.package_isolation import settle
 
-FILE_BYTES = bodies.MIB  # more than any source, so that a source over 64 KiB still gets a report
+FILE_BYTES = bodies.MIB  # more than any source, so that one that is too long still gets a report
 CONFIG_BYTES = 256 * 1024
 _FEWER = "send fewer, for the test run"
-_TOO_LONG = f"a source is at most {SOURCE_BYTES} bytes long"
 
 Key = Annotated[
     str, msgspec.Meta(pattern=KEY_PATTERN, description="1 to 64 of a-z 0-9 . _ - with a letter or digit first")
@@ -95,9 +94,9 @@ class Sent:
         """Returns a copy with the threads stored with a grader, if none were sent."""
         return self if self.threads is not None or not kept else replace(self, threads=kept, are_kept=True)
 
-    def text(self) -> str:
-        """The decoded source. Raises SourceRefused."""
-        return source_json.from_json(self.source) if self.is_json else from_bytes(self.source)
+    def text(self, most_bytes: int) -> str:
+        """The decoded source, of at most `most_bytes`. Raises SourceRefused."""
+        return (source_json.from_json if self.is_json else from_bytes)(self.source, most_bytes)
 
 
 async def receive(
@@ -119,15 +118,16 @@ async def _receive(request: Request, options: type[_T], may_lack: bool, query: M
     if query and kind in ("application/json", "multipart/form-data"):
         names = ", ".join(sorted(query))
         raise invalid(f"only a source file has its options in the query: send {names} in the body")
+    services: Services = request.app.state.services
+    too_long = f"a source is at most {services.pool.settings.source_bytes} bytes long"
     if kind == "application/json":
         body = await bodies.read(request, REQUEST_BYTES)
-        services: Services = request.app.state.services
         return await bodies.worked_on(len(body), _read, body, options, services.line_bytes, may_lack)
     if kind in ("text/x-python", "text/plain"):
-        file = await bodies.read(request, FILE_BYTES, _TOO_LONG)
+        file = await bodies.read(request, FILE_BYTES, too_long)
         return Sent(file), _of_function(bodies.convert(query, options))
     if kind == "multipart/form-data":
-        return await _form(request, options)
+        return await _form(request, options, too_long)
     raise bodies.unsupported(request, "application/json", "text/x-python", "multipart/form-data")
 
 
@@ -187,8 +187,8 @@ def _of_function(options: _T) -> _T:
     return options
 
 
-async def _form(request: Request, options: type[_T]) -> tuple[Sent, _T]:
-    form = await bodies.form(request, await bodies.read(request, FILE_BYTES, _TOO_LONG))
+async def _form(request: Request, options: type[_T], too_long: str) -> tuple[Sent, _T]:
+    form = await bodies.form(request, await bodies.read(request, FILE_BYTES, too_long))
     fields = {name: value for name, value in form.items() if isinstance(value, str)}
     file = next((value for value in form.values() if isinstance(value, UploadFile)), None)
     if file is not None:
@@ -225,7 +225,8 @@ def prove(
     """
     isolation, timeout_s, memory_mb = limits
     resolved = settle(isolation, environment.packages if environment else ())
-    text, content = sent.text(), environment.use.sha256 if environment else ""
+    text = sent.text(services.pool.settings.source_bytes)
+    content = environment.use.sha256 if environment else ""
     source = GraderSource(text, resolved.isolation, timeout_s, memory_mb, project=caller.project, environment=content)
     try:
         report = resolved.warn(services.pool.prove(source, sent.threads, caller.should_stop, answering))

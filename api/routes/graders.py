@@ -305,7 +305,7 @@ def _proved(caller: Caller, services: Services, sent: Sent, options: Options, en
     limits = limits_of(options, environment)
     answering = services.answering(caller.project, options.ask)
     try:
-        source = sent.text()
+        source = sent.text(services.pool.settings.source_bytes)
         report = prove(caller, services, sent, limits, environment, answering)
     except SourceRefused as refused:
         raise ValidationFailed(refused.report) from refused

@@ -7,7 +7,7 @@ from time import monotonic
 from types import FunctionType
 
 from gradebox.errors import SourceError
-from gradebox.limits import SOURCE_BYTES
+from gradebox.limits import MAX_SOURCE_BYTES
 from gradebox.snapshot.difference import Difference, differences
 from gradebox.source import imports
 from gradebox.source.copy import Copy, too_long
@@ -178,7 +178,7 @@ def _refuse_lost_decorators(fn: object, grader: FunctionType, module: Module, no
 
 def _check(source: str, name: str) -> None:
     size = len(source.encode())
-    if size > SOURCE_BYTES:
+    if size > MAX_SOURCE_BYTES:
         raise too_long(name, size)
     try:
         compile(source, "<grader>", "exec", dont_inherit=True)

@@ -8,7 +8,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from gradebox.errors import SourceError
-from gradebox.limits import SOURCE_BYTES
+from gradebox.limits import MAX_SOURCE_BYTES
 from gradebox.snapshot.difference import Difference
 from gradebox.snapshot.program import ComparedNames
 from gradebox.source import imports
@@ -22,14 +22,14 @@ from gradebox.source.state import advancing, changed_in, changed_parts, reads
 
 Differing = Mapping[str, Mapping[str, bool]]
 """By module ("" is the grader's): as `differing` of a `Closure`."""
-_MOST_FOLLOWED = 4 * SOURCE_BYTES  # a part may be left out later, if it is for annotations alone
+_MOST_FOLLOWED = 2 * MAX_SOURCE_BYTES  # a part may be left out later, if it is for annotations alone
 
 
 def too_long(name: str, size: int, at_least: str = "") -> SourceError:
     """What is raised if a grader with this name, and all that it uses, has too many bytes."""
     return SourceError(
-        f"{name} and what it uses come to {at_least}{size:,} bytes, and a grader may have {SOURCE_BYTES:,}: "
-        "make its constants smaller, or send what differs by sample in the metadata"
+        f"{name} and what it uses come to {at_least}{size:,} bytes, and a grader may have {MAX_SOURCE_BYTES:,} at "
+        "most: make its constants smaller, or send what differs by sample in the metadata"
     )
 
 

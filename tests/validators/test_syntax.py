@@ -18,7 +18,7 @@ BAD: list[tuple[bytes, str, int]] = [
     (b"x = 1\ny = '\xff'\n", "not UTF-8: byte 0xff on line 2", 2),
     (b"x = 1\n\ny = '\0'\n", "a null byte on line 3", 3),
     (b"(" * 250 + b")" * 250, "too many nested parentheses", 1),
-    (b"-" * 20000 + b"1", "nested too deeply", 0),
+    (b"-" * 20000 + b"1", "nested too deeply, or too long for `memory_mb`", 0),
     (b"x = '\\N{NO SUCH CHARACTER}'\n", "unknown Unicode character name", 1),
 ]
 

@@ -157,13 +157,17 @@ def test_a_file_with_a_modules_name_is_refused(folder: Path, run: Run, monkeypat
     assert "types.py cannot be imported, as another module is called types: rename the file" in done.stderr
 
 
-def test_what_is_not_valid_or_never_scores_exits_1(folder: Path, run: Run) -> None:
+def test_what_is_not_valid_or_never_scores_exits_1(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "bad.py").write_text("async def grade(")
     (folder / "long.py").write_text("#" * 100_000)
     (folder / "fails.py").write_text(READS.replace("return", "assert len(thread.completion()) == 1; return"))
     (folder / "threads.jsonl").write_text(threads(*["4"] * 20))
     assert "✗  syntax" in run("bad.py", "--threads", "threads.jsonl").stdout
-    assert run("long.py").returncode == 1
+    long = run("long.py")
+    assert long.returncode == 1
+    assert "at most 65536" in long.stdout
+    monkeypatch.setenv("GRADEBOX_SOURCE_BYTES", "100000")
+    assert "✗  structure" in run("long.py").stdout
     (folder / "threads.jsonl").write_text(threads("44"))
     assert run("fails.py", "--threads", "threads.jsonl").returncode == 1
 

@@ -24,7 +24,7 @@ def check(services: Services, caller: Caller, source: str, param: str) -> None:
         ProblemError: it took too long.
         Stopped: the client disconnected.
     """
-    with services.pool.grading(_grader(caller.project, source, param)) as grading:
+    with services.pool.grading(_grader(services, caller.project, source, param)) as grading:
         _check(grading, caller, source, param)
 
 
@@ -32,7 +32,7 @@ def run(
     services: Services, caller: Caller, source: str, line: bytes, param: str, timeout_s: float = MAX_TIMEOUT_S
 ) -> Outcome:
     """Runs the grader on one thread. Raises as `check` does."""
-    with services.pool.grading(_grader(caller.project, source, param, timeout_s)) as grading:
+    with services.pool.grading(_grader(services, caller.project, source, param, timeout_s)) as grading:
         _check(grading, caller, source, param)
         outcomes = grading.score(line, 0, _LABEL, 1, stop=caller.should_stop)
     if not outcomes:
@@ -40,9 +40,12 @@ def run(
     return outcomes[0]
 
 
-def _grader(project: str, source: str, param: str, timeout_s: float = MAX_TIMEOUT_S) -> GraderSource:
+def _grader(
+    services: Services, project: str, source: str, param: str, timeout_s: float = MAX_TIMEOUT_S
+) -> GraderSource:
     try:
-        text = from_bytes(openai_grader(source).encode("utf-8", "surrogatepass"))
+        whole = openai_grader(source).encode("utf-8", "surrogatepass")
+        text = from_bytes(whole, services.pool.settings.source_bytes)
     except SourceRefused as refused:
         raise OpenAIProblem(str(refused), param) from refused
     return GraderSource(text, timeout_s=timeout_s, memory_mb=MAX_MEMORY_MB, project=project)

@@ -3,7 +3,8 @@ import json
 import httpx
 import pytest
 
-from tests.api.conftest import GOOD, PROJECT, answer_of, problem
+from sandbox.pool.pool import Pool
+from tests.api.conftest import GOOD, PROJECT, answer_of, create, problem
 
 pytestmark = pytest.mark.sandbox
 URL = f"{PROJECT}/validate"
@@ -84,6 +85,34 @@ def test_bytes_of_no_source_fail_the_first_check_in_every_form(client: httpx.Cli
 def test_64_kib_are_taken(client: httpx.Client) -> None:
     source = GOOD + "#" * (65_536 - len(GOOD))
     assert client.post(URL, json={"source": source}).json()["valid"]
+
+
+@pytest.mark.parametrize("most", [2000, 512 * 1024])
+def test_a_source_is_taken_up_to_the_setting(
+    client: httpx.Client, pool: Pool, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(pool.settings, "source_bytes", most)
+    head, tail = "async def grade(thread):\n    return len(TEXT)\nTEXT = '", "'\n"
+    size = most - len(head + tail)
+    source, longer = (head + "é" * (size // 2) + "x" * (size % 2 + more) + tail for more in (0, 1))
+    python = {"type": "python", "name": "g", "source": longer}
+    asked_as_openai = client.post("/openai/v1/fine_tuning/alpha/graders/validate", json={"grader": python})
+    for refused in (
+        client.post(URL, json={"source": longer}),
+        client.post(URL, files={"file": ("grader.py", longer)}),
+        client.post(f"{PROJECT}/graders", json={"key": "long", "source": longer}),
+        asked_as_openai,
+    ):
+        assert f"{most + 1 if refused is not asked_as_openai else ''} bytes long, and at most {most} " in refused.text
+    headers = {"Content-Type": "text/x-python"}
+    assert f"at most {most} bytes" in problem(
+        client.post(URL, content=b"#" * (1 << 20) + b"#", headers=headers), 413, "too-large"
+    )
+    assert client.post(URL, content=source.encode(), headers=headers).json()["valid"]
+    create(client, "long", source=source)
+    assert client.get(f"{PROJECT}/graders/long/versions/1").json()["source"] == source
+    (outcome,) = client.post(f"{PROJECT}/graders/long/score", json={"threads": [{"completion": ""}]}).json()["outcomes"]
+    assert outcome["score"] == size // 2 + size % 2
 
 
 def test_a_form_without_a_source(client: httpx.Client) -> None:

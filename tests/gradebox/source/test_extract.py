@@ -505,10 +505,11 @@ def test_code_without_a_file_gets_told_to_pass_a_string(how: str) -> None:
     assert "pass the source as a string" in done.stderr
 
 
-def test_more_than_64_kib_is_too_large(tmp_path: Path) -> None:
-    module = load(tmp_path, f"TEXT = {'x' * 70_000!r}\nasync def g(thread): return len(TEXT)\n")
-    with pytest.raises(SourceError, match="bytes, and a grader may have 65,536"):
-        extract(module.g)
+def test_only_what_no_service_may_take_is_too_large(tmp_path: Path) -> None:
+    text = "TEXT = {!r}\nasync def g(thread): return len(TEXT)\n"
+    assert "x" * 500_000 in extract(load(tmp_path, text.format("x" * 500_000)).g)
+    with pytest.raises(SourceError, match="bytes, and a grader may have 524,288 at most"):
+        extract(load(tmp_path, text.format("x" * 530_000)).g)
 
 
 def _run(arguments: list[str], stdin: str = "") -> subprocess.CompletedProcess[str]:

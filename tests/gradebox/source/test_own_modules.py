@@ -341,14 +341,14 @@ REFUSED = {
     "a library": (
         {
             **{
-                f"my_lib/m{n}.py": f"from .m{n + 1} import f{n + 1}\ndef f{n}(text):\n    '{'x' * 99_000}'\n"
+                f"my_lib/m{n}.py": f"from .m{n + 1} import f{n + 1}\ndef f{n}(text):\n    '{'x' * 270_000}'\n"
                 f"    return f{n + 1}(text)\n"
                 for n in range(4)
             },
             "my_lib/m4.py": "def f4(text):\n    return 0\n",
             "my_grader.py": "from my_lib.m0 import f0\n" + GRADE.format("f0(thread.completion())"),
         },
-        "g and what it uses come to over 2.* bytes, and a grader may have 65,536",
+        "g and what it uses come to over 1,0.* bytes, and a grader may have 524,288",
     ),
     "the environment": (
         {
@@ -374,10 +374,10 @@ REFUSED = {
     ),
     "too much": (
         {
-            "my_text.py": f"WORDS = [{', '.join(repr(f'word{n}') for n in range(9000))}]\n",
+            "my_text.py": f"WORDS = ['', {'x' * 600_000!r}]\n",
             "my_grader.py": "from my_text import WORDS\n" + GRADE.format("len(WORDS)"),
         },
-        "g and what it uses come to .* bytes, and a grader may have 65,536",
+        "g and what it uses come to .* bytes, and a grader may have 524,288",
     ),
     "a function that another one replaced": (
         {
