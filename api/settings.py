@@ -7,7 +7,10 @@ from typing import Annotated, Literal, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
+
 _SECRET_CHARACTERS = 16
+_MIB = 1024 * 1024
 
 Dialect = Literal["adaptive", "langfuse", "openai", "promptfoo", "reward", "weave"]
 
@@ -64,6 +67,12 @@ class ApiSettings(BaseSettings):
         description="seconds for which answers are kept for repeated requests",
     )
     score_s: float = Field(default=600.0, gt=0, description="seconds that a synchronous scoring call may take")
+    score_threads: int = Field(
+        default=REQUEST_THREADS, ge=1, le=100_000, description="threads of one request that grades or checks"
+    )
+    score_mb: int = Field(
+        default=REQUEST_BYTES // _MIB, ge=1, le=64, description="MiB of one request that grades or checks"
+    )
     connections: int = Field(default=1000, ge=1, description="simultaneous connections to one API process")
     body_memory_mb: int = Field(
         default=512, ge=64, description="MiB of memory for the request bodies of one API process"
@@ -102,3 +111,8 @@ class ApiSettings(BaseSettings):
         default=None,
         description="file that is created for batches with graders that ask",
     )
+
+    @property
+    def score_bytes(self) -> int:
+        """The most bytes of one request that grades or checks."""
+        return self.score_mb * _MIB

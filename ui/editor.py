@@ -139,10 +139,10 @@ async def check(request: Request) -> Response:
     version.
     """
     who = await visit(request, "score")
-    fields = await read_form(request)
+    fields = await read_form(request, who.services.settings.score_bytes)
     is_full = request.query_params.get("full") == "true"
     try:
-        sent = await _sent(fields, who.services.line_bytes)
+        sent = await _sent(fields, who.services)
         options = _options(fields, Options)
         if not is_full:  # stand-ins answer asks: this runs at each pause in typing, and models may cost money
             seconds = min(options.timeout_s or TIMEOUT_S, _QUICK_S)
@@ -193,11 +193,11 @@ def _mark(line: int | None, column: int | None, severity: str, message: str) -> 
 async def keep(request: Request) -> Response:
     """Save the editor's content as a version, or as a new grader."""
     who = await visit(request, "manage")
-    fields = await read_form(request)
+    fields = await read_form(request, who.services.settings.score_bytes)
     if fields.get("are_long"):  # the page lacks the stored samples, and the ones on it are for tests
         fields["samples"] = ""
     try:
-        sent = await _sent(fields, who.services.line_bytes)
+        sent = await _sent(fields, who.services)
         if not (key := fields.get("grader", "")):
             created = _options(fields, NewGrader, key=fields.get("key", ""))
             grader = await who.services.grade(request, who.project, create_function, who.services, sent, created)
@@ -265,12 +265,12 @@ def _draft(project: str, key: str, kind: str, number: int) -> str:
     return f"{project}/{key}@{number}" if kind == "function" else f"{project}/{key}/{kind}@{number}"
 
 
-async def _sent(fields: dict[str, str], longest: int) -> Sent:
-    return await bodies.worked_on(sum(map(len, fields.values())), _read_fields, fields, longest)
+async def _sent(fields: dict[str, str], services: Services) -> Sent:
+    return await bodies.worked_on(sum(map(len, fields.values())), _read_fields, fields, services)
 
 
-def _read_fields(fields: dict[str, str], longest: int) -> Sent:
-    threads = samples.lines_of(fields.get("samples", ""), longest)
+def _read_fields(fields: dict[str, str], services: Services) -> Sent:
+    threads = samples.lines_of(fields.get("samples", ""), services.line_bytes, services.settings.score_threads)
     kind, text = fields.get("kind", ""), fields.get("config")
     if text is not None:
         if kind not in get_args(WrittenKind):

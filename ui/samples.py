@@ -4,17 +4,16 @@ import msgspec
 
 from api.http.problems import invalid
 from api.intake import bodies, json_cut
-from gradebox.limits import REQUEST_THREADS
 
 SAMPLES_SHOWN = 200_000  # bytes
 _ADVICE = "make a batch of them"
 
 
-def lines_of(text: str, longest: int) -> list[bytes] | None:
+def lines_of(text: str, longest: int, most: int) -> list[bytes] | None:
     """Convert samples to JSON lines. The text is a JSON array, JSON lines, one JSON object, or a plain completion.
     Returns None if it is empty.
 
-    Raises ProblemError if there are too many samples, or one is too long.
+    Raises ProblemError if there are more than `most` samples, or one is longer than `longest` bytes.
     """
     text = text.strip()
     if not text:
@@ -22,15 +21,15 @@ def lines_of(text: str, longest: int) -> list[bytes] | None:
     data = text.encode("utf-8", "surrogatepass")
     if _is_json(data):
         if data.startswith(b"["):
-            found = bodies.elements(data, REQUEST_THREADS, longest, "samples", _ADVICE)
+            found = bodies.elements(data, most, longest, "samples", _ADVICE)
         else:
             found = [data if data.startswith(b"{") else msgspec.json.encode({"completion": text})]
     else:
         found = _lines(data) if data.startswith(b"{") else [msgspec.json.encode({"completion": text})]
     if not found:
         return None
-    if len(found) > REQUEST_THREADS:
-        raise invalid(f"there are {len(found)} samples, and a test takes at most {REQUEST_THREADS}: {_ADVICE}")
+    if len(found) > most:
+        raise invalid(f"there are {len(found)} samples, and a test takes at most {most}: {_ADVICE}")
     return [bodies.line_of(one, longest, f"sample {number}") for number, one in enumerate(found)]
 
 

@@ -15,7 +15,6 @@ from api.intake import bodies, json_cut, python_version, source_json
 from api.intake.environment import Chosen, default_memory_mb
 from api.services import Services
 from gradebox.judges.kind_source import settled, source_of
-from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from gradebox.schemas import KEY_PATTERN, Isolation, Kind, Report, Version, WrittenKind
 from models.scoring.validation_asks import ProjectAnswering
 from sandbox.errors import Stopped
@@ -121,8 +120,8 @@ async def _receive(request: Request, options: type[_T], may_lack: bool, query: M
     services: Services = request.app.state.services
     too_long = f"a source is at most {services.pool.settings.source_bytes} bytes long"
     if kind == "application/json":
-        body = await bodies.read(request, REQUEST_BYTES)
-        return await bodies.worked_on(len(body), _read, body, options, services.line_bytes, may_lack)
+        body = await bodies.read(request, services.settings.score_bytes)
+        return await bodies.worked_on(len(body), _read, body, options, services, may_lack)
     if kind in ("text/x-python", "text/plain"):
         file = await bodies.read(request, FILE_BYTES, too_long)
         return Sent(file), _of_function(bodies.convert(query, options))
@@ -131,10 +130,11 @@ async def _receive(request: Request, options: type[_T], may_lack: bool, query: M
     raise bodies.unsupported(request, "application/json", "text/x-python", "multipart/form-data")
 
 
-def _read(body: bytes, options: type[_T], longest: int, may_lack: bool) -> tuple[Sent, _T]:
+def _read(body: bytes, options: type[_T], services: Services, may_lack: bool) -> tuple[Sent, _T]:
     found = bodies.parse(body, options)
     source, config, threads = bytes(found.source), bytes(found.config), bytes(found.threads)
-    lines = None if threads in (b"", b"null") else bodies.lines(threads, REQUEST_THREADS, longest, _FEWER)
+    most, longest = services.settings.score_threads, services.line_bytes
+    lines = None if threads in (b"", b"null") else bodies.lines(threads, most, longest, _FEWER)
     if found.kind == "custom":
         return _custom(found), found
     if found.kind is not None and found.kind != "function":

@@ -11,7 +11,6 @@ from api.http.routers import project_router
 from api.intake import bodies
 from api.intake.source_upload import VersionNumber
 from api.services import Served, Services
-from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from gradebox.outcome import Outcome
 from gradebox.schemas import ScoreAnswer
 from models.scoring.scoring import scoring
@@ -41,7 +40,7 @@ class _Answer(msgspec.Struct, omit_defaults=True):
 @router.post("/graders/{key}/score", response_model=ScoreAnswer, openapi_extra=openapi.body(ToScore))
 async def score(request: Request, services: Served, project: ScoresIn, key: str) -> Response:
     """Score threads and return an outcome for each, in order."""
-    body = await bodies.read(request, REQUEST_BYTES, "send a batch instead")
+    body = await bodies.read(request, services.settings.score_bytes, "send a batch instead")
     answer = await services.grade(request, project, _score, services, key, body)
     return Response(answer, media_type="application/json")
 
@@ -49,7 +48,8 @@ async def score(request: Request, services: Served, project: ScoresIn, key: str)
 def _score(caller: Caller, services: Services, key: str, body: bytes) -> bytes:
     """The response as JSON, encoded in the thread: a long one would block the event loop."""
     wanted = bodies.parse(body, ToScore)
-    lines = bodies.lines(wanted.threads, REQUEST_THREADS, services.line_bytes, "send a batch instead")
+    most = services.settings.score_threads
+    lines = bodies.lines(wanted.threads, most, services.line_bytes, "send a batch instead")
     label, outcomes = score_lines(caller, services, key, wanted.version, lines)
     summary = summary_of(label, 1.0, tally(outcomes))
     if summary is None:
@@ -57,13 +57,11 @@ def _score(caller: Caller, services: Services, key: str, body: bytes) -> bytes:
     return msgspec.json.encode(_Answer(outcomes, msgspec.Raw(summary.model_dump_json().encode())))
 
 
-def _check_groups(lines: list[bytes]) -> None:
-    """Raises ProblemError if the groups have too many threads for one request. A single group is never too large."""
+def _check_groups(lines: list[bytes], most: int) -> None:
+    """Raises ProblemError if the groups have more than `most` threads together. A single group is never too large."""
     threads = sum(max(1, read_group_size(line)) for line in lines)
-    if threads > REQUEST_THREADS and len(lines) > 1:
-        raise too_large(
-            f"the groups have more than {REQUEST_THREADS} threads together, the most of one request: send a batch"
-        )
+    if threads > most and len(lines) > 1:
+        raise too_large(f"the groups have more than {most} threads together, the most of one request: send a batch")
 
 
 def score_lines(
@@ -93,7 +91,7 @@ def score_in_time(
     version = services.store.graders.runnable(caller.project, key, number)
     label = f"{key}@{version.number}"
     if version.groups:
-        _check_groups(lines)
+        _check_groups(lines, services.settings.score_threads)
     with scoring(services.store, services.pool, services.asker, caller.project, key, version) as scorer:
         if isinstance(scorer, Grading):
             source = GraderSource.of_version(caller.project, version)

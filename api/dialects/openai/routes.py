@@ -16,7 +16,6 @@ from api.dialects.openai.sample import Sample
 from api.http.problems import ProblemError
 from api.intake import bodies
 from api.services import Served, Services
-from gradebox.limits import REQUEST_BYTES
 from sandbox.pool.fair_shares import Shares
 
 # Not in our OpenAPI document, since OpenAI documents these routes.
@@ -74,7 +73,7 @@ async def nothing(path: str) -> Response:
 async def _graded(
     request: Request, services: Services, project: str, work: Callable[[Caller, Services, bytes], bytes]
 ) -> Response:
-    body = await bodies.read_as_json(request, REQUEST_BYTES)
+    body = await bodies.read_as_json(request, services.settings.score_bytes)
     async with watched(request) as client, client.place(_AT_ONCE, project):
         answer = await services.grade_for(client, project, work, services, body)
     return Response(answer, media_type="application/json")

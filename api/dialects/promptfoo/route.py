@@ -16,7 +16,6 @@ from api.http.query import known_alone
 from api.intake import bodies
 from api.intake.batch_upload import named
 from api.services import Served, Services
-from gradebox.limits import REQUEST_BYTES
 
 THRESHOLD = 0.5
 _CHAT_BYTES = 1_000_000  # of a prompt that is parsed
@@ -55,7 +54,7 @@ async def webhook(
     threshold: Annotated[float, Query(allow_inf_nan=False)] = THRESHOLD,
 ) -> Response:
     """Check whether the score of an output reaches the threshold. promptfoo treats every error as a score of 0."""
-    body = await bodies.read(request, REQUEST_BYTES)
+    body = await bodies.read(request, services.settings.score_bytes)
     answer = await services.grade(request, target.project, _score, services, target, body, threshold)
     return Response(answer, media_type="application/json")
 

@@ -12,7 +12,6 @@ from api.http.problems import RETRY, ProblemError
 from api.intake import bodies
 from api.routes.score import score_lines
 from api.services import Services
-from gradebox.limits import REQUEST_THREADS
 from gradebox.outcome import Outcome
 
 ERRORS = 100  # the most errors in a problem
@@ -30,7 +29,8 @@ def score_many(caller: Caller, services: Services, target: Target, body: bytes) 
     none.
     """
     batch = bodies.parse(body, BatchedRequest)
-    sent = bodies.elements(batch.requests, REQUEST_THREADS, services.line_bytes, "requests", "send fewer at once")
+    most = services.settings.score_threads
+    sent = bodies.elements(batch.requests, most, services.line_bytes, "requests", "send fewer at once")
     requests = [bodies.parse(request, Request) for request in sent]
     outcomes = _scored(caller, services, target, requests) if requests else []
     answers = [response(outcome, request.id) for outcome, request in zip(outcomes, requests, strict=True)]

@@ -4,7 +4,7 @@ import time
 import httpx
 import pytest
 
-from tests.api.conftest import GOOD, PROJECT, create, problem
+from tests.api.conftest import GOOD, PROJECT, Service, create, problem
 
 pytestmark = pytest.mark.sandbox
 URL = f"{PROJECT}/graders/exact/score"
@@ -73,3 +73,32 @@ def test_batches_do_not_hold_up_whoever_waits(client: httpx.Client) -> None:
         answer = client.post(f"{PROJECT}/graders/{key}/score", json={"threads": threads[:5]}).json()
         assert [one["score"] for one in answer["outcomes"]] == [1.0] * 5
     assert client.post(f"{PROJECT}/batches/{batch}/cancel").json()["state"] == "cancelled"
+
+
+def test_a_request_has_as_many_threads_and_bytes_as_the_settings_say(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(client)
+    threads = [{"completion": "4"}] * 1001
+    requests = [{"turns": [{"role": "assistant", "content": "4"}]}] * 1001
+    reward, run = "/reward/default/exact/{}", "/openai/v1/fine_tuning/alpha/graders/run"
+    settings = service.services.settings
+    monkeypatch.setattr(settings, "score_threads", 1001)
+    validating = f"{PROJECT}/validate", {"source": GOOD, "threads": threads}
+    many = ((URL, {"threads": threads}), validating, (reward.format("batch_score"), {"requests": requests}))
+    for path, body in many:
+        assert client.post(path, json=body).status_code == 200
+    monkeypatch.setattr(settings, "score_threads", 1000)
+    monkeypatch.setattr(settings, "score_mb", 1)
+    for path, body in many:
+        assert "takes at most 1000" in problem(client.post(path, json=body), 413, "too-large")
+    for path in (
+        URL,
+        f"{PROJECT}/validate",
+        reward.format("score"),
+        reward.format("batch_score"),
+        run,
+        "/promptfoo/v1/default/exact",
+    ):
+        answer = client.post(path, content=b"{}" + b" " * (1 << 20), headers={"Content-Type": "application/json"})
+        assert (answer.status_code, "longer than 1048576 bytes" in answer.text) == (413, True), answer.text
