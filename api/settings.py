@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
+from storage.spool.chunks import BATCH_BYTES, BATCH_LINES, MAX_BATCH_LINES
 
 _SECRET_CHARACTERS = 16
 _MIB = 1024 * 1024
@@ -73,6 +74,16 @@ class ApiSettings(BaseSettings):
     score_mb: int = Field(
         default=REQUEST_BYTES // _MIB, ge=1, le=64, description="MiB of one request that grades or checks"
     )
+    batch_threads: int = Field(default=BATCH_LINES, ge=1, le=MAX_BATCH_LINES, description="threads of one batch")
+    batch_mb: int = Field(
+        default=BATCH_BYTES // _MIB, ge=1, le=10**9, description="MiB of the threads of one batch, sent as JSON lines"
+    )
+    batch_graders: int = Field(
+        default=16,
+        ge=1,
+        le=64,
+        description="graders of one batch; each reader of its outcomes may take 1 MiB of memory for each of them",
+    )
     connections: int = Field(default=1000, ge=1, description="simultaneous connections to one API process")
     body_memory_mb: int = Field(
         default=512, ge=64, description="MiB of memory for the request bodies of one API process"
@@ -116,3 +127,8 @@ class ApiSettings(BaseSettings):
     def score_bytes(self) -> int:
         """The most bytes of one request that grades or checks."""
         return self.score_mb * _MIB
+
+    @property
+    def batch_bytes(self) -> int:
+        """The most bytes of the threads of one batch."""
+        return self.batch_mb * _MIB

@@ -15,6 +15,8 @@ from storage.errors import Refused
 from storage.spool.chunks import (
     ASKING_CHUNK_LINES,
     ASKING_GROUP_CHUNK_LINES,
+    BATCH_BYTES,
+    BATCH_LINES,
     CHUNK_LINES,
     FAST_CHUNK_LINES,
     FAST_LINE_MS,
@@ -151,6 +153,8 @@ class Upload(SpoolUpload):
         lane: Lane = "",
         groups: bool = False,
         line_ms: float = 0.0,
+        max_lines: int = BATCH_LINES,
+        max_bytes: int = BATCH_BYTES,
     ) -> None:
         """`groups`: whether each line is a group of threads. `line_ms`: the time that scoring a line probably takes."""
         super().__init__(store, project, store.spool.writing_payload)
@@ -161,7 +165,7 @@ class Upload(SpoolUpload):
             chunk_lines = GROUP_CHUNK_LINES
         else:
             chunk_lines = FAST_CHUNK_LINES if 0 < line_ms <= FAST_LINE_MS else CHUNK_LINES
-        self._cutter = Cutter(line_bytes=line_bytes, chunk_lines=chunk_lines, line_ms=line_ms)
+        self._cutter = Cutter(max_lines, max_bytes, line_bytes=line_bytes, chunk_lines=chunk_lines, line_ms=line_ms)
 
     def write(self, *pieces: bytes | bytearray) -> None:
         """Appends bytes, as in the base class.

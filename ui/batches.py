@@ -31,7 +31,6 @@ _MADE_ANEW = {"HX-Refresh": "true"}
 _PAGE = 50
 _REPEATED_S = 60
 _SUGGESTED = 200
-_MOST_PAGES = 20_000
 
 
 async def listed(request: Request) -> Response:
@@ -116,7 +115,7 @@ def _are_groups(store: Store, batch: Batch) -> bool:
 def _view(request: Request, batch: Batch) -> _View:
     """The view that was asked for. While the batch runs, only its outcomes so far can be shown, by index."""
     grader = side(batch, request.query_params.get("grader") or str(batch.graders[0])).grader
-    number = query.number(request, "page", 1, _MOST_PAGES, 1) or 1
+    number = query.number(request, "page", 1, tables.MOST_PAGES, 1) or 1
     if batch.state not in ENDED:
         return _View(grader, number)
     kind, bar = query.one_of(request, "kind", KindFilter), query.number(request, "bin", 0, 9)

@@ -23,11 +23,9 @@ from storage.batch_plan import AskTerms, Wanted, lane_of, line_ms_of, takes_grou
 from storage.batches import batch_threads
 from storage.errors import NotFound, NotRunnable, PayloadLost
 from storage.models.spending import Budget
-from storage.spool.chunks import BATCH_BYTES, BATCH_LINES
 from storage.uploads import Upload
 
 JSON_BYTES = 64 * bodies.MIB
-GRADERS = 16
 GRADERS_BYTES = 64 * 1024  # of a JSON body
 _AT_ONCE = 1000  # threads written to the spool together
 
@@ -50,7 +48,10 @@ class BudgetOfBatch(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class NewBatch(msgspec.Struct, forbid_unknown_fields=True):
     """A batch as one JSON body, with threads or with a reference to another batch of the project for its threads."""
 
-    graders: Annotated[list[GraderOf], msgspec.Meta(extra_json_schema={"minItems": 1, "maxItems": GRADERS})]
+    graders: Annotated[
+        list[GraderOf],
+        msgspec.Meta(description="at most 16 unless GRADEBOX_BATCH_GRADERS is set", extra_json_schema={"minItems": 1}),
+    ]
     threads: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
     threads_of: Annotated[str, msgspec.Meta(max_length=80)] | None = None
     budget: BudgetOfBatch | None = None
@@ -69,12 +70,13 @@ class _Graders(msgspec.Struct):
     graders: list[GraderOf]
 
 
-def _parsed(body: bytes) -> NewBatch:
+def _parsed(body: bytes, most_graders: int) -> NewBatch:
     """Parses a batch as one JSON body. Raises ProblemError."""
     sent = bodies.parse(body, _Sent)
     graders = bytes(sent.graders)
     if len(graders) > GRADERS_BYTES:
-        raise too_large(f"`graders` is {len(graders)} bytes long, and may have {GRADERS_BYTES}: name at most {GRADERS}")
+        size = f"`graders` is {len(graders)} bytes long, and may have {GRADERS_BYTES}"
+        raise too_large(f"{size}: name at most {most_graders}")
     found = bodies.parse(b'{"graders":%b}' % graders, _Graders)
     return NewBatch(found.graders, sent.threads, sent.threads_of, sent.budget, sent.replies)
 
@@ -105,8 +107,8 @@ def resolve(services: Services, project: str, graders: Sequence[GraderOf]) -> li
     """Resolves the graders' versions. Raises ProblemError, NotFound for a missing grader, and QueueFull."""
     if not graders:
         raise invalid("the batch names no grader: name at least one, as `grader=key` or in `graders`")
-    if len(graders) > GRADERS:
-        raise invalid(f"the batch names {len(graders)} graders, and at most {GRADERS} score one batch")
+    if len(graders) > (most := services.settings.batch_graders):
+        raise invalid(f"the batch names {len(graders)} graders, and at most {most} score one batch")
     if not all(math.isfinite(grader.weight) for grader in graders):
         raise invalid("a weight is a finite number")
     services.store.backlog.check(project)  # before the threads are received, which may be gigabytes
@@ -186,7 +188,8 @@ class Arrival(NamedTuple):
             return await self._skip(request)
         wanted, upload = begun
         try:
-            await bodies.pour(request, BATCH_BYTES, upload.write, "send the rest as another batch")
+            most = self.services.settings.batch_bytes
+            await bodies.pour(request, most, upload.write, "send the rest as another batch")
             return await run_sync(self._accept, wanted, upload, terms)
         except BaseException:
             with CancelScope(shield=True):
@@ -241,14 +244,15 @@ class Arrival(NamedTuple):
 
     def _take(self, body: bytes) -> Batch | NewBatch:
         """Returns the batch; or the parsed body, if the threads are those of another batch."""
-        new = _parsed(body)
+        settings = self.services.settings
+        new = _parsed(body, settings.batch_graders)
         has_threads = bool(bytes(new.threads))
         if has_threads == (new.threads_of is not None):
             raise invalid("a batch takes `threads`, or `threads_of` another batch: give one of them")
         if not has_threads:
             return new
         terms = terms_of(new.budget, new.replies)
-        threads = bodies.lines(new.threads, BATCH_LINES, self.services.line_bytes, "send several batches")
+        threads = bodies.lines(new.threads, settings.batch_threads, self.services.line_bytes, "send several batches")
         wanted, upload = self._begin(new.graders, terms)
         try:
             for first in range(0, len(threads), _AT_ONCE):
@@ -271,8 +275,17 @@ class Arrival(NamedTuple):
 
     def upload(self, wanted: list[Wanted]) -> Upload:
         """Returns an upload for threads that these graders are to score."""
-        store, longest = self.services.store, self.services.line_bytes
-        return Upload(store, longest, self.project, lane_of(wanted), takes_groups(wanted), line_ms_of(wanted))
+        services, settings = self.services, self.services.settings
+        return Upload(
+            services.store,
+            services.line_bytes,
+            self.project,
+            lane_of(wanted),
+            takes_groups(wanted),
+            line_ms_of(wanted),
+            settings.batch_threads,
+            settings.batch_bytes,
+        )
 
     def _accept(
         self, wanted: list[Wanted], upload: Upload, terms: AskTerms, feedback_of: FeedbackOf | None = None
@@ -293,7 +306,7 @@ class Arrival(NamedTuple):
 
     async def _skip(self, request: Request) -> Batch:
         """Reads and discards the body, and returns the answer to the first request."""
-        await bodies.skip(request, BATCH_BYTES)
+        await bodies.skip(request, self.services.settings.batch_bytes)
         once = self.repeat.once if self.repeat else None
         found = await run_sync(self.services.store.acceptance.answered, once)
         if found is None:

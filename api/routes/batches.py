@@ -35,7 +35,7 @@ from storage.batches.batches import Batches
 from storage.idempotency import Once
 from storage.outcomes import outcomes
 from storage.spool.blocks import BLOCK_BYTES
-from storage.spool.chunks import BATCH_LINES
+from storage.spool.chunks import MAX_BATCH_LINES
 from storage.spool.spool import Spool
 
 LONGEST_WAIT_S = 30
@@ -44,9 +44,9 @@ PAGE = 50
 Read = Callable[[Batches, Spool, str], Iterator[bytes]]
 """Yields lines of a batch."""
 
-Index = Annotated[int, Field(ge=0, lt=BATCH_LINES)]
+Index = Annotated[int, Field(ge=0, lt=MAX_BATCH_LINES)]
 After = Annotated[int, Query(ge=-1, description="only threads after this index, counted from 0")]
-Limit = Annotated[int | None, Query(ge=1, le=BATCH_LINES, description="maximum number of threads")]
+Limit = Annotated[int | None, Query(ge=1, le=MAX_BATCH_LINES, description="maximum number of threads")]
 AcceptEncoding = Annotated[str, Header()]
 
 _BATCHES = TypeAdapter(list[Batch])

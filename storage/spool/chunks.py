@@ -18,7 +18,7 @@ ASKING_CHUNK_LINES = 100  # for graders that ask: each line may wait for a model
 GROUP_CHUNK_LINES = 100  # for groups: each line has many completions, and its outcome contains their scores
 ASKING_GROUP_CHUNK_LINES = 20  # for both: a worker holds the outcomes of many such chunks, of up to 4 MB each
 CHUNK_BYTES = 7 * 512 * 1024  # a chunk ends with the first line that reaches this size; sandboxes share 4 MiB
-BATCH_LINES = 1_000_000
+BATCH_LINES, MAX_BATCH_LINES = 1_000_000, 50_000_000  # the table shows no more
 BATCH_BYTES = 4 * 1024**3
 
 _PACKED = struct.Struct(">QQQQ")

@@ -47,6 +47,10 @@ _PROXIES = ("nginx", "10.0.0.1/8", "300.1.1.1", "10.0.0.1,*", "10.0.0.1 10.0.0.2
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
+        ("SCORE_THREADS", "100001", "less than or equal to 100000"),
+        ("SCORE_MB", "65", "less than or equal to 64"),  # the shortest memory for bodies
+        ("BATCH_THREADS", "50000001", "less than or equal to 50000000"),
+        ("BATCH_GRADERS", "65", "less than or equal to 64"),
         ("DIALECTS", "esperanto", "'adaptive', .* or 'weave'"),
         ("LANGFUSE_SECRET", "x" * 15, "at least 16 characters, and has 15"),
         *(("PROXIES", value, r"such as 10\.0\.0\.1, nor a network") for value in _PROXIES),

@@ -12,7 +12,7 @@ from api.intake import batch_upload, bodies
 from api.services import Services
 from storage import redis_keys
 from storage.batch_plan import NO_TERMS
-from tests.api.conftest import PROJECT, Service, problem
+from tests.api.conftest import PROJECT, Service, answer_of, create, problem
 
 _BODY = b'{"completion": "4"}\n'
 
@@ -64,3 +64,42 @@ def test_long_names_in_a_body_are_not_sent_back(client: httpx.Client) -> None:
         answer = client.post(f"{PROJECT}/batches", json=body)
         assert answer.status_code in (413, 422)
         assert len(answer.content) < 1000
+
+
+_LINES = {"Content-Type": "application/x-ndjson"}
+
+
+@pytest.mark.sandbox
+def test_a_batch_has_as_many_threads_bytes_and_graders_as_the_settings_say(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, settings = f"{PROJECT}/batches", service.services.settings
+    for number in range(17):
+        create(client, f"g{number}")
+    graders = [{"key": f"g{number}"} for number in range(17)]
+    names = "&".join(f"grader={one['key']}" for one in graders)
+    both = {"graders": graders, "threads": [{}]}
+    for answer in (client.post(url, json=both), client.post(f"{url}?{names}", content=_BODY, headers=_LINES)):
+        assert "names 17 graders, and at most 16" in problem(answer, 422, "invalid-request")
+    monkeypatch.setattr(settings, "batch_graders", 17)
+    made = answer_of(client.post(url, json=both), 202)
+    assert len(made["graders"]) == 17
+
+    three = answer_of(client.post(f"{url}?grader=g1", content=_BODY * 3, headers=_LINES), 202)["id"]
+    monkeypatch.setattr(settings, "batch_threads", 2)
+    for answer, said in (
+        (client.post(f"{url}?grader=g1", content=_BODY * 3, headers=_LINES), "a batch has at most 2 threads"),
+        (client.post(url, json={"graders": graders[:1], "threads": [{}] * 3}), "one request takes at most 2"),
+        (client.post(url, json={"graders": graders[:1], "threads_of": three}), "a batch has at most 2 threads"),
+    ):
+        assert said in problem(answer, 413, "too-large")
+    monkeypatch.setattr(settings, "batch_mb", 1)
+    long = b'{"completion": "%b"}\n' % (b"4" * (1 << 20))
+    for content in (long, (part for part in (long[:99], long[99:]))):
+        answer = client.post(f"{url}?grader=g1", content=content, headers=_LINES)
+        assert "longer than 1048576 bytes: send the rest as another batch" in problem(answer, 413, "too-large")
+
+
+def test_more_than_a_million_threads_can_be_named(client: httpx.Client) -> None:
+    for query in ("threads?index=1000000", "outcomes?limit=1000001"):
+        assert client.get(f"{PROJECT}/batches/{'0' * 20}/{query}").status_code == 404
