@@ -69,12 +69,23 @@ class ApiSettings(BaseSettings):
     )
     score_s: float = Field(default=600.0, gt=0, description="seconds that a synchronous scoring call may take")
     score_threads: int = Field(
-        default=REQUEST_THREADS, ge=1, le=100_000, description="threads of one request that grades or checks"
+        default=REQUEST_THREADS,
+        ge=1,
+        le=100_000,
+        description="threads of one request that grades or checks; their outcomes are held in memory",
     )
     score_mb: int = Field(
-        default=REQUEST_BYTES // _MIB, ge=1, le=64, description="MiB of one request that grades or checks"
+        default=REQUEST_BYTES // _MIB,
+        ge=1,
+        le=64,
+        description="MiB of one request that grades or checks; at most the least of `body_memory_mb`",
     )
-    batch_threads: int = Field(default=BATCH_LINES, ge=1, le=MAX_BATCH_LINES, description="threads of one batch")
+    batch_threads: int = Field(
+        default=BATCH_LINES,
+        ge=1,
+        le=MAX_BATCH_LINES,
+        description="threads of one batch; at most what the pages of its table show",
+    )
     batch_mb: int = Field(
         default=BATCH_BYTES // _MIB, ge=1, le=10**9, description="MiB of the threads of one batch, sent as JSON lines"
     )

@@ -41,23 +41,23 @@ def choose(settings: SandboxSettings) -> Backend:
     refused = []
     for name in wanted:
         try:
-            return _proved(BACKENDS[name](settings))
+            return _proved(BACKENDS[name](settings), settings.processes)
         except IsolationUnavailable as error:
             refused.append(f"{name}: {str(error).rstrip('.')}.")
     raise IsolationUnavailable(" ".join(refused))
 
 
-def _proved(backend: Backend) -> Backend:
+def _proved(backend: Backend, processes: int) -> Backend:
     try:
-        prove(backend)
+        prove(backend, processes)
     except BaseException:
         backend.close()
         raise
     return backend
 
 
-def prove(backend: Backend) -> None:
-    """Starts a sandbox, loads a grader into it and grades a thread.
+def prove(backend: Backend, processes: int = limits.PROCESSES) -> None:
+    """Starts a sandbox, loads a grader that may start so many processes into it, and grades a thread.
 
     Raises:
         IsolationUnavailable: the sandbox does not start here, loads no grader or grades nothing.
@@ -67,7 +67,8 @@ def prove(backend: Backend) -> None:
     try:
         session = Session(backend.start())
         try:
-            told = limits.limits_of(source, limits.LOAD_S, limits.MAX_LINE_BYTES, limits.STDOUT_BYTES)
+            load_s, line_bytes, stdout_bytes = limits.LOAD_S, limits.MAX_LINE_BYTES, limits.STDOUT_BYTES
+            told = limits.limits_of(source, load_s, line_bytes, stdout_bytes, processes=processes)
             loaded = session.load(source, told)
             if loaded.isolation is None:
                 raise IsolationUnavailable(f"{backend.name} cannot load a grader here: {loaded.checks[-1].message}")

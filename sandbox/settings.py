@@ -48,7 +48,10 @@ class SandboxSettings(BaseSettings):
         limits.LOAD_S, gt=0, le=limits.MAX_LOAD_S, description="seconds for the checks and the module body of a grader"
     )
     source_bytes: int = Field(
-        SOURCE_BYTES, ge=1024, le=MAX_SOURCE_BYTES, description="most bytes of the source of one grader"
+        SOURCE_BYTES,
+        ge=1024,
+        le=MAX_SOURCE_BYTES,
+        description="most bytes of the source of one grader; it has to fit into a form of 1 MiB",
     )
     line_bytes: int = Field(LINE_BYTES, ge=1024, le=limits.MAX_LINE_BYTES, description="most bytes of one thread")
     unknown_members: Literal["refuse", "keep"] = Field(
@@ -64,7 +67,7 @@ class SandboxSettings(BaseSettings):
         limits.SCRATCH_FILES,
         ge=limits.MIN_SCRATCH_FILES,
         le=limits.MAX_SCRATCH_FILES,
-        description="files of one sandbox",
+        description="files in the /tmp of a sandbox; each takes about 1 KiB of memory",
     )
     processes: int = Field(
         limits.PROCESSES, ge=0, le=limits.MAX_PROCESSES, description="processes and threads that a grader may start"

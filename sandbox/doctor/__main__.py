@@ -26,7 +26,7 @@ def bubblewrap(settings: SandboxSettings) -> Iterable[Layer]:
     yield from kernel.examine()
     try:
         with closing(Bubblewrap(settings)) as backend:
-            yield from inside.examine(backend)
+            yield from inside.examine(backend, settings.processes)
             yield _zygote(backend)
     except (IsolationUnavailable, InfrastructureError, Ended) as error:
         namespaces = f"What was seen says why. If namespaces or mounts were refused: {kernel.NAMESPACES}"

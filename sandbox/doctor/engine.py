@@ -39,7 +39,7 @@ def examine(settings: SandboxSettings) -> Iterator[Layer]:
         reported = backend.information
         yield Layer("a Docker engine", True, f"version {reported['ServerVersion']} at {reported['Name']}")
         try:
-            yield from inside.examine(backend)
+            yield from inside.examine(backend, settings.processes)
             yield from _means(backend)
         except (InfrastructureError, Ended) as error:
             yield Layer("a sandbox, and a grader in it", False, str(error), fix=_CONTAINER)
@@ -73,7 +73,7 @@ def _gvisor(settings: SandboxSettings, runtimes: dict[str, object]) -> Layer:
         return Layer(name, False, f"the engine's runtimes are {', '.join(runtimes)}", needed=False, fix=_GVISOR)
     try:
         with closing(Docker(settings.model_copy(update={"docker_runtime": "runsc"}))) as backend:
-            list(inside.examine(backend))
+            list(inside.examine(backend, settings.processes))
     except (IsolationUnavailable, InfrastructureError, Ended) as error:
         return Layer(name, False, f"runsc is there, and graded nothing: {error}", needed=False, fix=_GVISOR)
     return Layer(name, True, "a sandbox of runsc graded", needed=False)

@@ -52,8 +52,8 @@ async def grade(thread: StringThread) -> float:
 _LANDLOCK = "Linux 5.13 or newer with `landlock` in the kernel parameter `lsm=`."
 
 
-def examine(backend: Backend) -> Iterator[Layer]:
-    """The layers of this backend, as seen from inside.
+def examine(backend: Backend, processes: int) -> Iterator[Layer]:
+    """The layers of this backend, as seen by a grader that may start so many processes.
 
     Raises:
         InfrastructureError: no sandbox could be started.
@@ -61,7 +61,7 @@ def examine(backend: Backend) -> Iterator[Layer]:
     """
     session = Session(backend.start())
     try:
-        tried = _run(session)
+        tried = _run(session, processes)
         yield Layer("a sandbox, and a grader in it", True, "one was started, and graded")
         yield Layer("processes of its own", tried["processes"], "a look for others from inside")
         # An engine puts a /proc and a /sys into every container; Landlock closes them.
@@ -79,9 +79,9 @@ def examine(backend: Backend) -> Iterator[Layer]:
         session.end()
 
 
-def _run(session: Session) -> dict[str, bool]:
+def _run(session: Session, processes: int) -> dict[str, bool]:
     source = GraderSource(_PROBE, "completion")
-    loaded = session.load(source, limits_of(source, 10.0, LINE_BYTES, STDOUT_BYTES))
+    loaded = session.load(source, limits_of(source, 10.0, LINE_BYTES, STDOUT_BYTES, processes=processes))
     if loaded.isolation is None:
         raise Ended(f"the probe could not be loaded: {loaded.checks[-1].message}")
     decoder = Decoder("doctor", session.limits, session.sandbox.ran_out_of_memory)

@@ -61,6 +61,11 @@ def test_a_limit_that_no_usual_grader_comes_near_may_be_lower(what: int, hard: i
     assert scored_with(what, hard) == "0.5\n"
 
 
+def test_fewer_processes_need_a_lower_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRADEBOX_PROCESSES", "20")
+    assert scored_with(resource.RLIMIT_NPROC, 23) == "0.5\n"
+
+
 def test_a_backend_that_loads_no_grader_is_refused() -> None:
     """The limits of containers are those of their engine, which this process does not know."""
     unaware = "from sandbox.kernel import hard_limits\nhard_limits.check = lambda _: None\n"
