@@ -17,6 +17,7 @@ from gradebox.cli import app
 from gradebox.errors import GraderWarning
 from gradebox.judges.kind_source import source_of
 from models.scoring import scoring
+from sandbox.pool.pool import Pool
 from tests.api.conftest import GOOD, PROJECT, Service, answer_of, create, problem
 
 pytestmark = pytest.mark.sandbox
@@ -430,6 +431,21 @@ def test_a_combination_that_asks_no_server_scores_as_its_source_does(
     assert together == by_source
     assert {one["error"].get("cause") for one in together} >= {"unknown"}
     assert not any("score" in one and one["score"] is not None for one in together)
+
+
+def test_the_error_of_a_combination_is_as_long_as_the_settings_say(
+    client: httpx.Client, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool.settings, "text_bytes", 300)
+    for key in "ab":
+        create(
+            client,
+            key,
+            "async def grade(thread):\n    assert len(thread.completion()) < 2, 'long' * 99\n    return 1\n",
+        )
+    answer_of(client.post(URL, json={"key": "both", "kind": "combine", "config": {"parts": ["a", "b"]}}), 201)
+    (outcome,) = answer_of(client.post(f"{URL}/both/score", json={"threads": [{"completion": "44"}]}))["outcomes"]
+    assert 296 < len(outcome["error"]["message"].encode()) <= 300
 
 
 def test_every_kind_of_judge_is_made_over_http_and_by_the_client(client: httpx.Client, ours: Client) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from api.http.problems import ProblemError
 from api.routes import recorded_scores
+from sandbox.pool.pool import Pool
 from tests.api.conftest import GOOD, PROJECT, create, problem
 from tests.api.routes.conftest import scored
 
@@ -56,7 +57,7 @@ def test_labels_stand_beside_the_outcomes_and_are_compared_with_them(client: htt
     assert client.get(f"{URL}/{batch}?bootstrap=true").json()["recorded"] == [said]
 
 
-def test_what_cannot_be_recorded_says_why(client: httpx.Client) -> None:
+def test_what_cannot_be_recorded_says_why(client: httpx.Client, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = submit(client, 3)
     one = {"index": 0, "score": 1}
     absent = problem(record(client, batch, one), 404, "not-found")
@@ -72,6 +73,9 @@ def test_what_cannot_be_recorded_says_why(client: httpx.Client) -> None:
     assert "line 1 is no score" in problem(none, 422, "invalid-request")
     refused = record(client, batch, {"id": "t0", "score": 1}, {"id": "nobody", "score": 1})
     assert "line 2: the batch has no thread with the id 'nobody'" in problem(refused, 422, "invalid-request")
+    monkeypatch.setattr(pool.settings, "text_bytes", 300)
+    long = record(client, batch, one | {"reason": "x" * 301})
+    assert "a reason of 301 bytes, and at most 300 are kept" in problem(long, 422, "invalid-request")
     assert client.get(f"{URL}/{batch}").json()["recorded"] == []
     run = client.post(URL, json={"graders": [{"key": "human"}], "threads": [{"completion": "4"}]})
     assert "its scores come from outside" in problem(run, 409, "not-runnable")

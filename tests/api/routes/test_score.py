@@ -90,6 +90,17 @@ def test_a_request_has_as_many_threads_and_bytes_as_the_settings_say(
         assert client.post(path, json=body).status_code == 200
     monkeypatch.setattr(settings, "score_threads", 1000)
     monkeypatch.setattr(settings, "score_mb", 1)
+    create(
+        client,
+        "groups",
+        "async def grade(threads: list[StringThread]) -> list[float]:\n    return [1.0] * len(threads)\n",
+    )
+    groups = {"threads": [{"completions": ["4"] * 500}, {"completions": ["4"] * 501}]}
+    answer = client.post(f"{PROJECT}/graders/groups/score", json=groups)
+    assert "more than 1000 threads together" in problem(answer, 413, "too-large")
+    monkeypatch.setattr(settings, "score_threads", 1001)
+    assert client.post(f"{PROJECT}/graders/groups/score", json=groups).status_code == 200
+    monkeypatch.setattr(settings, "score_threads", 1000)
     for path, body in many:
         assert "takes at most 1000" in problem(client.post(path, json=body), 413, "too-large")
     for path in (
