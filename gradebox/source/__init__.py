@@ -7,7 +7,7 @@ from time import monotonic
 from types import FunctionType
 
 from gradebox.errors import SourceError
-from gradebox.limits import MAX_SOURCE_BYTES
+from gradebox.limits import MAX_SOURCE_BYTES, SOURCE_BYTES
 from gradebox.snapshot.difference import Difference, differences
 from gradebox.source import imports
 from gradebox.source.copy import Copy, too_long
@@ -119,12 +119,14 @@ def _differing_names(found: list[tuple[Difference, bool]]) -> dict[str, dict[str
 
 
 def _longer(copy: Copy, statement: Statement, node: Definition, shorter: str) -> str | None:
-    """As `_source`; None if it is the `shorter` one, is too long, or has a part that cannot be uploaded."""
+    """As `_source`; None if it is the `shorter` one, has a part that cannot be uploaded, or is too long for a service
+    that is not set to take more: that would refuse what it takes with a warning.
+    """
     try:
         source = _source(copy, statement, node)
     except SourceError:
         return None
-    return source if source != shorter else None
+    return source if source != shorter and len(source.encode()) <= SOURCE_BYTES else None
 
 
 def _is_closer(new: list[Difference], old: list[Difference]) -> bool:
