@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from gradebox.client.calls import collection, grader_calls
 from gradebox.client.calls.call import Call
-from gradebox.client.options import check_known
 from gradebox.client.thread_line import Thread
 from gradebox.errors import GradeboxError, SourceError
+from gradebox.options import check_known
 from gradebox.schemas import KEY_PATTERN, GraderRecord, Isolation, WrittenKind
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def update_call(
 
 def check_options(options: Mapping[str, object], creates: bool = False) -> None:
     """Raises TypeError if graders do not have one of the options. `creates`: whether they are for a new grader."""
-    check_known(options, GraderOptions if creates else UpdateOptions, "a grader")
+    check_known(options, (GraderOptions if creates else UpdateOptions).__annotations__, "a grader")
 
 
 def check_source(fn: Function | None, kind: WrittenKind | None, config: Mapping[str, Any] | None) -> None:

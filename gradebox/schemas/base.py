@@ -5,6 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
 
+from gradebox.options import check_known
+
 KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}(?!\n)$"  # `$` alone would also match before a trailing newline
 _LINE = 200  # characters of a `repr`
 
@@ -23,7 +25,7 @@ class Schema(BaseModel):
         return f"<{type(self).__name__} {line if len(line) <= _LINE else line[:_LINE] + '…'}>"
 
 
-class Given(Schema):
+class StrictSchema(Schema):
     """The base class of schemas that users construct. An unknown member is a TypeError, except in JSON, which a newer
     service may have sent.
     """
@@ -31,10 +33,6 @@ class Given(Schema):
     @model_validator(mode="before")
     @classmethod
     def _check_known(cls, members: Any, info: ValidationInfo) -> Any:
-        known = cls.model_fields
         if info.mode == "python" and isinstance(members, Mapping):
-            for name in members:
-                if name not in known:
-                    options = ", ".join(f"{one}=" for one in known)
-                    raise TypeError(f"{name}= is no option of {cls.__name__}: pass one of {options}")
+            check_known(members, cls.model_fields, cls.__name__)
         return members

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from gradebox.notebook_tables import table
-from gradebox.schemas.base import Given, Schema
+from gradebox.schemas.base import Schema, StrictSchema
 from gradebox.schemas.summaries import SPENT_COLUMNS, Summary
 
 FeedbackOn = Literal["failures", "all"]
@@ -28,7 +28,7 @@ class BatchGrader(Schema):
         return f"{self.key}@{self.version}"
 
 
-class BatchBudget(Given):
+class BatchBudget(StrictSchema):
     """The budget of a batch for its asks, including all retries. Asks end when the first limit is reached."""
 
     usd: float | None = Field(None, description="limit of the cost in US dollars; null: no limit")

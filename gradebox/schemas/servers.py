@@ -5,12 +5,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from gradebox.schemas.base import Given, Schema
+from gradebox.schemas.base import Schema, StrictSchema
 
 ModelFailure = Literal["unknown", "unreachable", "rate_limited", "refused", "cut_off", "invalid_reply", "over_budget"]
 
 
-class ModelDefaults(Given):
+class ModelDefaults(StrictSchema):
     """Parameters that are sent with each request to a model, unless the request overrides them."""
 
     temperature: float | None = None

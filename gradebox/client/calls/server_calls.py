@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 
 from gradebox.client.calls.call import Call, encode, nothing
 from gradebox.client.calls.paths import path_of, query
-from gradebox.client.options import check_known
+from gradebox.options import check_known
 from gradebox.schemas import (
     EndpointTrial,
     Environment,
@@ -98,7 +98,7 @@ def test_model(project: str, key: str, timeout_s: float) -> Call[ModelTrial]:
 
 def endpoint_body(fields: EndpointFields) -> dict[str, Any]:
     """The body of a request for an endpoint. Raises TypeError for an unknown option."""
-    check_known(fields, EndpointFields, "an endpoint")
+    check_known(fields, EndpointFields.__annotations__, "an endpoint")
     body: dict[str, Any] = {**fields}
     if (headers := fields.get("headers")) is not None:
         body["headers"] = dict(headers)
@@ -107,7 +107,7 @@ def endpoint_body(fields: EndpointFields) -> dict[str, Any]:
 
 def model_body(fields: ModelFields) -> dict[str, Any]:
     """The body of a request for a model. Raises TypeError for an unknown option."""
-    check_known(fields, ModelFields, "a model")
+    check_known(fields, ModelFields.__annotations__, "a model")
     body: dict[str, Any] = {**fields}
     if (defaults := fields.get("defaults")) is not None:
         body["defaults"] = ModelDefaults.model_validate(defaults).model_dump(exclude_none=True)

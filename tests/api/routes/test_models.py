@@ -104,6 +104,8 @@ def test_how_much_it_is_asked_and_what_that_costs(client: httpx.Client, server: 
     assert (changed["input_price"], changed["output_price"]) == (0, 0.6)
     assert changed["structured_output"] is True, "no answer of its server changes with these"
     plain = client.post(PATH, json={**body, "key": "plain"}).json()
+    half = problem(client.patch(f"{PATH}/plain", json={"output_price": 1}), 422, "invalid-request")
+    assert half.startswith("a model has both `input_price` and `output_price`, or neither")
     assert (plain["max_concurrency"], plain["requests_per_minute"], plain["tokens_per_minute"]) == (16, None, None)
     assert (plain["input_price"], plain["output_price"], plain["keep_replies"]) == (None, None, True)
 
