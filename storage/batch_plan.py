@@ -31,7 +31,8 @@ class Wanted(msgspec.Struct, frozen=True):
 
     key: str
     version: Version
-    weight: float = 1.0
+    weight: float | None = None
+    """None if no weight was given, which is a weight of 1."""
 
     @property
     def label(self) -> str:
@@ -54,6 +55,11 @@ def lane_of(wanted: Sequence[Wanted]) -> Lane:
 def takes_groups(wanted: Sequence[Wanted]) -> bool:
     """Whether each line of a batch with these graders is a group."""
     return any(one.version.groups for one in wanted)
+
+
+def are_weighted(wanted: Sequence[Wanted]) -> bool:
+    """Whether any of these graders was given a weight. Each thread of a batch with them has a combined outcome, too."""
+    return any(one.weight is not None for one in wanted)
 
 
 def line_ms_of(wanted: Sequence[Wanted]) -> float:
@@ -82,7 +88,7 @@ class PlannedGrader(msgspec.Struct, frozen=True, omit_defaults=True):
 def scorer_of(wanted: Wanted) -> PlannedGrader:
     """The planned form of a grader. Its version is stored until the batch ends, even if the grader is deleted."""
     source = hashlib.sha256(wanted.version.model_dump_json().encode()).hexdigest()
-    return PlannedGrader(wanted.key, wanted.version.number, wanted.weight, source)
+    return PlannedGrader(wanted.key, wanted.version.number, 1.0 if wanted.weight is None else wanted.weight, source)
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -98,8 +104,24 @@ class Plan(msgspec.Struct, frozen=True):
     trace: str = ""
     """The `traceparent` of the request that created the batch, if requests are traced."""
     terms: AskTerms = NO_TERMS
+    weighted: bool = False
+    """Whether the scorers were given weights: see `are_weighted`."""
 
     def unit(self, number: int) -> tuple[int, Chunk]:
         """The grader number and the chunk of a unit."""
         scorer, chunk = divmod(number, len(self.chunks))
         return scorer, self.chunks[chunk]
+
+
+def counting_of(
+    plan: Plan, attempts: Sequence[int], chunk: int, scorer: int | None = None
+) -> list[tuple[int, int]] | None:
+    """The unit and the attempt that counts of each grader for one chunk, or only of the grader with number `scorer`.
+    None if one is not done.
+    """
+    units = range(chunk, len(plan.chunks) * len(plan.scorers), len(plan.chunks))
+    if scorer is not None:
+        units = units[scorer : scorer + 1]
+    if any(unit >= len(attempts) or not attempts[unit] for unit in units):
+        return None
+    return [(unit, attempts[unit]) for unit in units]

@@ -142,6 +142,8 @@ returned = _of_batch("returned")
 """The units of one batch that were given back."""
 spent_by_batch = _of("spent-batch")
 """The costs of a batch's asks."""
+combined = _of("combined")
+"""The summary of the combined outcomes of one batch, packed."""
 intervals = _of("intervals")
 """The bootstrap confidence intervals of one batch, packed."""
 recorded = _of("recorded")

@@ -37,6 +37,7 @@ from storage.spool.file_store import MIB
 from storage.spool.orphan_files import OrphanFiles
 from storage.spool.spool import Spool
 from storage.spool.upload_bytes import UploadBytes
+from storage.statistics.kept_combined import KeptCombined
 from storage.statistics.kept_intervals import KeptIntervals
 
 
@@ -81,6 +82,7 @@ class Store:
         self.retries = Retries(redis, spool, self.batches, self.graders, self.backlog, self.freezer, self.audit)
         self.leases = Leases(redis, attempts)
         self.intervals = KeptIntervals(redis)
+        self.combined = KeptCombined(redis)
         self.endings = BatchEndEvents(redis)
         self.queue = Queue(redis)
 

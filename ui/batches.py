@@ -14,9 +14,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from api.http.problems import invalid
 from api.intake.batch_upload import Arrival, NewBatch, named
 from api.intake.idempotency import Repeat
+from api.numbers.combined_summaries import with_combined
 from api.routes import tables
 from api.routes.batches import own, retried
 from api.routes.numbers import side
+from gradebox.combination import COMBINED
 from gradebox.schemas import ENDED, Batch
 from gradebox.schemas.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 from storage.errors import NotFound
@@ -73,6 +75,8 @@ async def show(request: Request) -> Response:
     who = await visit(request)
     batch = await _batch(request, who)
     view = _view(request, batch)
+    if view.grader == COMBINED:
+        batch = await with_combined(request, who.services, batch)
     table = await _table(request, who, batch, view)
     last_page = max(1, -(-table.total // _PAGE))
     if view.number > last_page:
@@ -172,7 +176,7 @@ async def progress(request: Request) -> Response:
 
 def _summary(batch: Batch, grader: str) -> dict[str, Any]:
     """The numbers of one grader, and its histogram."""
-    summary = next((one for one in batch.summary if one.grader == grader), None)
+    summary = next((one for one in batch.summaries if one.grader == grader), None)
     return {"summary": summary, "bars": histogram.bars(summary) if summary else []}
 
 
@@ -203,8 +207,8 @@ def pace(batch: Batch) -> Pace | None:
 async def _others(
     request: Request, who: Visit, batch: Batch, view: _View, table: TablePage
 ) -> dict[int, dict[str, float | None]]:
-    """For each thread in the table, the scores of the batch's other graders, and recorded scores."""
-    if len(batch.graders) == 1 and not batch.recorded:
+    """For each thread in the table, the scores of the batch's other graders, combined and recorded scores."""
+    if len(batch.graders) == 1 and not batch.recorded and not batch.weighted:
         return {}
     indices = [row.index for row in table.rows]
     return await who.services.read(request, _scores, who.services.store, batch.id, indices, view.grader)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -35,7 +36,7 @@ class GraderOf(msgspec.Struct, forbid_unknown_fields=True):
 
     key: str
     version: VersionNumber | None = None
-    weight: float = 1.0
+    weight: float | None = None
 
 
 class BudgetOfBatch(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -95,7 +96,7 @@ def named(graders: Sequence[str], weights: Sequence[float]) -> list[GraderOf]:
     if weights and len(weights) != len(graders):
         raise invalid(f"there are {len(graders)} graders and {len(weights)} weights: give one for each, or none")
     found = []
-    for name, weight in zip(graders, weights or [1.0] * len(graders), strict=True):
+    for name, weight in zip_longest(graders, weights):
         key, at, version = name.partition("@")
         if at and not (version.isascii() and version.isdigit() and int(version[:18]) > 0):
             raise invalid(f"{name!r} names no version: write it as key@3, or without the @ for the newest")
@@ -109,7 +110,7 @@ def resolve(services: Services, project: str, graders: Sequence[GraderOf]) -> li
         raise invalid("the batch names no grader: name at least one, as `grader=key` or in `graders`")
     if len(graders) > (most := services.settings.batch_graders):
         raise invalid(f"the batch names {len(graders)} graders, and at most {most} score one batch")
-    if not all(math.isfinite(grader.weight) for grader in graders):
+    if not all(math.isfinite(grader.weight or 0.0) for grader in graders):
         raise invalid("a weight is a finite number")
     services.store.backlog.check(project)  # before the threads are received, which may be gigabytes
     wanted = [

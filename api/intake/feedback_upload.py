@@ -13,6 +13,7 @@ from api.intake import bodies
 from api.intake.batch_upload import Arrival, BudgetOfBatch, refuse_unlimited, terms_of
 from api.intake.grader_of_batch import label_of, label_source_of, refuse_feedback
 from api.services import Services
+from gradebox.combination import COMBINED
 from gradebox.schemas import ENDED, Batch, FeedbackOf, FeedbackOn, FeedbackTarget, Replies
 from storage.batch_plan import AskTerms, Wanted
 from storage.batches import feedback_grader
@@ -69,6 +70,8 @@ def _settled(services: Services, project: str, batch_id: str, new: NewFeedback) 
         raise Conflict(f"batch {batch_id} is {batch.state}: feedback is given on its outcomes once it is over")
     refuse_feedback(batch)
     grader = label_of(batch, new.grader)
+    if grader == COMBINED:
+        raise invalid(f"feedback is on the outcomes of one grader: name one of {', '.join(map(str, batch.graders))}")
     key, _, number = grader.partition("@")
     if store.graders.version(project, key, int(number)).groups:
         raise invalid(f"{grader} takes groups of threads, and feedback is on the outcomes of single threads")

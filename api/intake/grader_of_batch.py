@@ -1,6 +1,7 @@
 """Resolves a grader of a batch, and refuses batches whose threads are no completions."""
 
 from api.http.problems import invalid
+from gradebox.combination import COMBINED
 from gradebox.schemas import Batch
 from gradebox.thread_forms import METADATA
 
@@ -16,14 +17,16 @@ def refuse_feedback(batch: Batch) -> None:
 
 def label_of(batch: Batch, named: str | None, advice: str = "") -> str:
     """Returns the label of a grader in outcomes, from its key or `key@version`. It is one that scored the batch, or one
-    of scores recorded in it, which requires that `batch` has its summary. Without a name, it is the only grader that
-    scored the batch.
+    of scores recorded in it, which requires that `batch` has its summary; or `combined`, if its graders have weights.
+    Without a name, it is the only grader that scored the batch.
 
     Raises ProblemError if no grader or more than one matches; `advice` is added if there is none.
     """
-    labels = [*map(str, batch.graders), *(one.grader for one in batch.recorded)]
+    labels = [*map(str, batch.graders), *(one.grader for one in batch.recorded), *[COMBINED] * batch.weighted]
+    if named in labels:
+        return named
     meant = labels[: len(batch.graders)] if named is None else labels
-    fitting = [label for label in meant if named in (None, label.partition("@")[0], label)]
+    fitting = [label for label in meant if named in (None, label.partition("@")[0])]
     if len(fitting) == 1:
         return fitting[0]
     if named is None:

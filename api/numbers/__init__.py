@@ -5,12 +5,13 @@
     job_program.py     the program: forks; a fork reads a job and streams of lines, prints JSON
     job_input.py       the format of a fork's standard input
     jobs.py            its jobs
-    *_job.py           the implementations: a summary, a comparison, an agreement; for tables, an index and a search
+    *_job.py           the implementations: summaries, a comparison, an agreement; for tables, an index and a search
     outcome_column.py  the outcomes of one grader in few bytes each
     metadata_labels.py labels in the metadata of threads
     pair_counts.py     a grid of pairs of scores
     error_groups.py    groups of errors with similar messages
     bootstrap.py       confidence intervals, by SciPy
+    combined_summaries.py  summaries of combined outcomes, which the program computes
     summaries.py       summaries of batches with their intervals
 
 Importing SciPy takes 80 MB of memory and most of a second, and computing with many outcomes holds the interpreter for

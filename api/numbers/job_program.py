@@ -21,7 +21,16 @@ from importlib import import_module
 from typing import IO
 
 from api.numbers.job_input import read_blocks, read_job, read_lines
-from api.numbers.jobs import DISK_FULL, OUT_OF_MEMORY, AgreementJob, ComparisonJob, IndexJob, SearchJob, SummaryJob
+from api.numbers.jobs import (
+    DISK_FULL,
+    OUT_OF_MEMORY,
+    AgreementJob,
+    CombinedJob,
+    ComparisonJob,
+    IndexJob,
+    SearchJob,
+    SummaryJob,
+)
 
 _MEMORY_BYTES = 2 << 30
 _TIME_S = 90  # of CPU time; the caller's timeout is shorter
@@ -37,6 +46,10 @@ def result(file: IO[bytes]) -> bytes:
             from api.numbers import summary_job
 
             return summary_job.run(job, read_lines(file))
+        case CombinedJob():
+            from api.numbers import combined_job
+
+            return combined_job.run(job, read_blocks(file))
         case ComparisonJob():
             from api.numbers import comparison_job, outcome_column
 

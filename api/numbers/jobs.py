@@ -22,6 +22,16 @@ class SummaryJob(msgspec.Struct, tag="summary"):
     resamples: int
 
 
+class CombinedJob(msgspec.Struct, tag="combined"):
+    """Summarises the combined outcomes of a batch. The stream holds the outcomes of its graders. The result is a
+    `Summary`.
+    """
+
+    graders: list[str]
+    """Labels such as `exact@1`."""
+    weights: list[float]
+
+
 class Side(msgspec.Struct):
     """The outcomes of one grader of a batch with a number of threads. `grader` is a label such as `exact@1`."""
 
@@ -96,7 +106,7 @@ class TextFound(msgspec.Struct):
     is_cut: bool
 
 
-Job: TypeAlias = SummaryJob | ComparisonJob | AgreementJob | IndexJob | SearchJob
+Job: TypeAlias = SummaryJob | CombinedJob | ComparisonJob | AgreementJob | IndexJob | SearchJob
 
 
 def kind_of(job: Job) -> str:

@@ -36,7 +36,10 @@ class _Wanted(NamedTuple):
             _with(one, bounds[one.grader], self.resamples) if one.grader in bounds else one
             for one in self.batch.summary
         ]
-        return self.batch.model_copy(update={"summary": summary})
+        combined = self.batch.combined
+        if combined is not None and combined.grader in bounds:
+            combined = _with(combined, bounds[combined.grader], self.resamples)
+        return self.batch.model_copy(update={"summary": summary, "combined": combined})
 
 
 def with_kept(store: Store, batch: Batch, resamples: int) -> Batch | None:
@@ -73,11 +76,14 @@ def _wanted(store: Store, batch: Batch, resamples: int) -> _Wanted:
     """
     attempts = store.batches.settled(batch.id)
     batch = store.batches.get(batch.project, batch.id)
+    if batch.weighted and attempts is not None:
+        batch = batch.model_copy(update={"combined": store.combined.get(batch.id, attempts)})
     # Of a cancelled batch, threads that some grader has not scored are not read, but a summary covers all outcomes.
     is_whole = attempts is not None and attempts == store.batches.settled(batch.id) and batch.done == batch.total
     if not (is_whole and resamples):
         return _Wanted(batch, [], "", resamples)
-    few = [one.grader for one in batch.summary if one.interval is not None and one.scored <= MOST_SCORES]
+    of = [*batch.summary, *([] if batch.combined is None else [batch.combined])]
+    few = [one.grader for one in of if one.interval is not None and one.scored <= MOST_SCORES]
     return _Wanted(batch, few, kept_intervals.digest(attempts or (), few, resamples), resamples)
 
 

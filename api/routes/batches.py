@@ -25,6 +25,7 @@ from api.http.routers import project_router
 from api.intake import batch_upload, bodies
 from api.intake.budget_fields import MOST_TOKENS, MOST_USD
 from api.intake.idempotency import Repeatable
+from api.numbers.combined_summaries import with_combined
 from api.numbers.run_job import IsGone
 from api.numbers.summaries import with_bootstrap, with_kept
 from api.services import Served, Services
@@ -129,9 +130,17 @@ async def get(
         bool,
         Query(description="include bootstrap confidence intervals of an ended batch; takes seconds the first time"),
     ] = False,
+    combined: Annotated[
+        bool,
+        Query(
+            description="include the summary of the combined outcomes of an ended batch; takes seconds the first time"
+        ),
+    ] = False,
 ) -> Response:
     """Get one batch, with the summary of what is done so far; with `wait_s`, wait until it is over."""
     batch = await _awaited(request, services, project, batch_id, wait_s)
+    if combined:
+        batch = await with_combined(request, services, batch)
     if bootstrap and batch.state in ENDED:
         resamples = services.settings.bootstrap_resamples
         kept = await run_sync(with_kept, services.store, batch, resamples)  # stored intervals wait for no computation

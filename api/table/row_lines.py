@@ -16,14 +16,19 @@ Lines = tuple[bytes, bytes | None]
 
 def by_index(spool: Spool, graded: GradedChunks, index: OutcomeIndex, rows: Sequence[int]) -> Iterator[Lines]:
     """The lines of any rows. Raises OSError, Conflict and OutcomesLost."""
-    places = zip(rows, index.places(rows), strict=True)
-    ranges = [graded.ranges(spool, row, before, at) for row, (before, at) in places]
-    is_long = [thread.end - thread.start > THREAD_BYTES for _, thread in ranges]
+    places = [(spool, row, before, at) for row, (before, at) in zip(rows, index.places(rows), strict=True)]
+    threads = [graded.thread_range(*place) for place in places]
+    is_long = [thread.end - thread.start > THREAD_BYTES for thread in threads]
     shown = [
-        (outcome, thread._replace(end=thread.start) if long else thread)
-        for long, (outcome, thread) in zip(is_long, ranges, strict=True)
+        thread._replace(end=thread.start) if long else thread for long, thread in zip(is_long, threads, strict=True)
     ]
-    read = spool.files.read_ranges(chain.from_iterable(shown))
+    if graded.combining is not None:
+        combined = graded.combined_at(rows)
+        for row, long, thread in zip(rows, is_long, spool.files.read_ranges(shown), strict=True):
+            yield combined[row], None if long else thread
+        return
+    outcomes = [graded.outcome_range(*place) for place in places]
+    read = spool.files.read_ranges(chain.from_iterable(zip(outcomes, shown, strict=True)))
     try:
         for long, outcome, thread in zip(is_long, read, read, strict=True):
             yield outcome, None if long else thread

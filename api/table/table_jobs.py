@@ -8,6 +8,7 @@ import msgspec
 from api.numbers import run_job
 from api.numbers.jobs import IndexJob, SearchJob, TextFound
 from api.numbers.run_job import IsGone
+from gradebox.combination import COMBINED
 from gradebox.schemas import Batch
 from storage.outcomes.graded_chunks import GradedChunks
 from storage.outcomes.outcome_files import OutcomeFiles
@@ -18,7 +19,8 @@ SEARCH_S = 5.0
 
 
 class GraderTable:
-    """The outcomes of one grader of a batch. If the batch is not over, they end at the first missing outcome.
+    """The outcomes of one grader of a batch, or its combined ones. If the batch is not over, they end at the first
+    missing outcome.
 
     Attributes:
         is_over: whether the batch is over; only then it may have an index.
@@ -34,8 +36,9 @@ class GraderTable:
         plan, attempts = store.batches.standing(batch.id)
         self.is_over = settled == attempts
         labels = [scorer.label for scorer in plan.scorers]
+        number = None if grader == COMBINED else labels.index(grader)
         files = OutcomeFiles(store.batches, store.spool, batch.id, plan)
-        self.graded = GradedChunks(files, batch.id, plan, attempts, labels.index(grader), with_gaps=self.is_over)
+        self.graded = GradedChunks(files, batch.id, plan, attempts, number, with_gaps=self.is_over)
         self.index = OutcomeIndex(store.spool, batch.id, self.graded)
         self._spool = store.spool
 

@@ -58,8 +58,14 @@ def show(
     ] = False,
 ) -> None:
     """One batch, with the summary of what is done."""
+    from gradebox.cli.score import add_combined
+
     handle = invocation.client.batches.get(batch)
-    show_batch(invocation, handle.refresh(bootstrap=True) if bootstrap else handle.status)
+    if bootstrap:
+        handle.refresh(bootstrap=True, combined=handle.status.weighted)
+    else:
+        add_combined(handle)
+    show_batch(invocation, handle.status)
 
 
 @client_command(app)
@@ -165,6 +171,7 @@ def list_errors(
 ) -> None:
     """The errors of a batch in groups, the largest first. In a group, only numbers, ids and quoted text differ."""
     from gradebox.cli.error_counts import ErrorCounts
+    from gradebox.combination import COMBINED
     from gradebox.outcome import ErrorKind
     from gradebox.schemas import ENDED
 
@@ -172,7 +179,8 @@ def list_errors(
     handle = invocation.client.batches.get(batch)
     counts = ErrorCounts(kind)
     for outcome in handle.outcomes():
-        counts.add(outcome)
+        if outcome.grader != COMBINED:  # its errors are those of the graders
+            counts.add(outcome)
     if handle.state not in ENDED:
         note("the batch is not over: these are the errors up to the first thread that some grader has not scored")
     groups = counts.most_frequent(limit)

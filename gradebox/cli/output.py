@@ -135,8 +135,8 @@ def cell(value: object) -> str:
 
 def summary(batch: "Batch", stderr: bool = False) -> None:
     """Prints statistics of the scores of a batch, and warnings about them."""
-    summaries([*batch.summary, *batch.recorded], stderr)
-    if len(batch.graders) > 1 and batch.weighted_mean is not None:
+    summaries(batch.summaries, stderr)
+    if len(batch.graders) > 1 and batch.weighted_mean is not None and batch.combined is None:
         is_whole = not batch.errors and not batch.not_applicable
         of = "" if is_whole else " (each mean is of the completions that its grader scored)"
         say(f"weighted sum of the means: {cell(batch.weighted_mean)}{of}", stderr)

@@ -11,7 +11,7 @@ import typer
 from gradebox.cli.command import Invocation
 from gradebox.cli.files import ColumnChoice, check_writable, columns, open_threads, opened, refuse_same_file
 from gradebox.cli.output import as_json, console, fail, note, summary
-from gradebox.errors import BatchFailed, ConnectionFailed
+from gradebox.errors import ApiError, BatchFailed, ConnectionFailed
 from gradebox.terminal_text import plain_json
 
 if TYPE_CHECKING:
@@ -135,8 +135,10 @@ def budget_of(usd: float | None, tokens: int | None) -> "BatchBudget | None":
     return None if usd is None and tokens is None else BatchBudget(usd=usd, tokens=tokens)
 
 
-def _graders(text: str) -> str | dict[str, float]:
-    """Parses `a=0.7,b=0.3` as graders with their weights, and returns `a` unchanged. Raises typer.BadParameter."""
+def _graders(text: str) -> str | list[str] | dict[str, float]:
+    """Parses `a=0.7,b=0.3` as graders with their weights, `a,b` as graders without, and returns `a` unchanged. Raises
+    typer.BadParameter.
+    """
     if "," not in text and "=" not in text:
         return text
     found: dict[str, float] = {}
@@ -148,13 +150,14 @@ def _graders(text: str) -> str | dict[str, float]:
             found[key] = float(weight or 1)
         except ValueError as error:
             raise typer.BadParameter(f"{part!r}: a weight is a number, as in {key}=0.5") from error
-    return found
+    return found if "=" in text else list(found)
 
 
 def watch(batch: "BatchHandle") -> BatchFailed | None:
     """Waits for the end of a batch. Ctrl-C ends only the waiting, with a message; the batch continues."""
     try:
         batch.wait()
+        add_combined(batch)
     except BatchFailed as failure:
         return failure
     except ConnectionFailed:
@@ -167,6 +170,16 @@ def watch(batch: "BatchHandle") -> BatchFailed | None:
         )
         raise typer.Exit(130) from None
     return None
+
+
+def add_combined(batch: "BatchHandle") -> None:
+    """Requests the summary of the combined outcomes of a batch, if it has some. Prints why, if it cannot be made."""
+    if not batch.status.weighted:
+        return
+    try:
+        batch.refresh(combined=True)
+    except ApiError as error:
+        note(f"the combined outcomes are not in the summary: {error}")
 
 
 def write_outcomes(outcomes: Iterable["Outcome"], out: BinaryIO) -> None:

@@ -8,13 +8,16 @@ from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from gradebox import combination
 from gradebox.client.daemon_call import start_call
 from gradebox.client.grader_names import GraderChoice, weights_of
 from gradebox.client.reward_functions import AsyncRewardFunctions, NamedReward, RewardFunctions
 from gradebox.client.thread_line import Thread
 from gradebox.client.threads import each_of
 from gradebox.frame import Outcomes
-from gradebox.outcome import Outcome, OutcomeError, sum_of, weighted_sum
+from gradebox.outcome import Outcome, sum_of
 from gradebox.schemas import BatchGrader, GraderRecord
 
 if TYPE_CHECKING:
@@ -38,8 +41,8 @@ class _Combination(NamedReward):
     def _reward_parts(self) -> Sequence[str]:
         return _names(self.graders)
 
-    def _weights(self) -> dict[str, float]:
-        return {str(grader): grader.weight for grader in self.graders}
+    def _labels(self) -> list[str]:
+        return [str(grader) for grader in self.graders]
 
 
 class Reward(_Combination, RewardFunctions):
@@ -64,7 +67,7 @@ class Reward(_Combination, RewardFunctions):
         return combined(self.name, self.graders, [call.result() for call in calls])
 
     def _score_by_workers(self, threads: Iterable[Thread]) -> Outcomes:
-        return combined(self.name, self.graders, self._collection.score_by_workers(self._weights(), threads))
+        return combined(self.name, self.graders, self._collection.score_by_workers(self._labels(), threads))
 
 
 class AsyncReward(_Combination, AsyncRewardFunctions):
@@ -79,7 +82,7 @@ class AsyncReward(_Combination, AsyncRewardFunctions):
         return combined(self.name, self.graders, parts)
 
     async def _score_by_workers(self, threads: Iterable[Thread]) -> Outcomes:
-        return combined(self.name, self.graders, await self._collection.score_by_workers(self._weights(), threads))
+        return combined(self.name, self.graders, await self._collection.score_by_workers(self._labels(), threads))
 
 
 def weights_of_reward(graders: GraderChoice) -> dict[str, float]:
@@ -115,43 +118,16 @@ def _names(graders: Sequence[BatchGrader]) -> list[str]:
 
 def _combined(name: str, graders: Sequence[BatchGrader], outcomes: Sequence[Outcome]) -> Outcome:
     values: dict[str, float] = {}
-    passed_over = [f"{one.grader}: {one.not_applicable}" for one in outcomes if one.not_applicable is not None]
     spent = [one.spent for one in outcomes if one.spent is not None]
     names = _names(graders)
     for part, outcome in zip(names, outcomes, strict=True):
         values |= {f"{part}/{value}": number for value, number in (outcome.values or {}).items()}
         if outcome.score is not None:
             values[part] = outcome.score
-    total = weighted_sum((one.weight, outcome.score) for one, outcome in zip(graders, outcomes, strict=True))
-    error = _error(outcomes)
-    if total is not None and not isfinite(total):
-        total, error = None, OutcomeError("bad_return", _NOT_FINITE)
     said = [f"{part}: {outcome.reason}" for part, outcome in zip(names, outcomes, strict=True) if outcome.reason]
-    return Outcome(
-        outcomes[0].index,
-        name,
-        total,
-        sum(outcome.run_ms for outcome in outcomes),
-        outcomes[0].id,
+    return replace(
+        combination.combined(name, [one.weight for one in graders], outcomes),
         reason="\n".join(said) or None,
-        error=error,
         values=values or None,
-        no_completion=outcomes[0].no_completion,
-        not_applicable="\n".join(passed_over) if passed_over and error is None else None,
         spent=sum_of(spent) if spent else None,
     )
-
-
-def _error(outcomes: Sequence[Outcome]) -> OutcomeError | None:
-    """The first error."""
-    failed = [(outcome.grader, outcome.error) for outcome in outcomes if outcome.error is not None]
-    if not failed:
-        return None
-    grader, first = failed[0]
-    retryable = all(
-        outcome.error.retryable if outcome.error is not None else outcome.not_applicable is None for outcome in outcomes
-    )
-    return OutcomeError(first.kind, f"{grader}: {first.message}", retryable, first.cause, first.reply)
-
-
-_NOT_FINITE = "the weighted sum of the scores is not finite: give the reward smaller weights"

@@ -97,10 +97,16 @@ class Batch(Schema):
         None, description="why it makes no progress: no worker of its queue runs, or none can work"
     )
     kept: bool = Field(False, description="whether it is excluded from deletion after the retention time")
+    weighted: bool = Field(
+        False, description="whether its graders were given weights: each thread has an outcome of `combined`, too"
+    )
     weighted_mean: float | None = Field(
         None, description="sum of weight times mean, not divided by the weights, as soon as every grader has scores"
     )
     summary: list[Summary] = Field([], description="one summary for each grader; of the outcomes so far while it runs")
+    combined: Summary | None = Field(
+        None, description="summary of the outcomes of `combined` of an ended batch, if requested"
+    )
     recorded: list[Summary] = Field(
         [], description="summaries of recorded scores: one for each grader of kind `custom` that has some"
     )
@@ -122,6 +128,11 @@ class Batch(Schema):
         known = [one.retryable for one in self.summary if one.retryable is not None]
         return sum(known) if len(known) == len(self.graders) else None
 
+    @property
+    def summaries(self) -> list[Summary]:
+        """All summaries: of the graders, the combined outcomes and the recorded scores."""
+        return [*self.summary, *([] if self.combined is None else [self.combined]), *self.recorded]
+
     def _repr_html_(self) -> str:
         caption = f"batch {self.id}: {self.state}, {self.done:,} of {self.total:,} outcomes"
         columns = ("grader", "count", "scored", "mean", "deviation", "minimum", "maximum", "errors", "not applicable")
@@ -132,7 +143,7 @@ class Batch(Schema):
                 one.not_applicable,
                 " ".join(one.warnings),
             )
-            for one in (*self.summary, *self.recorded)
+            for one in self.summaries
         ]
         spent = [(one.grader, *one.spent.cells) for one in self.summary if one.spent]
         asked = table(("grader", *SPENT_COLUMNS), spent) if spent else ""

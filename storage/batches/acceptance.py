@@ -9,7 +9,7 @@ from redis.client import Pipeline
 
 from gradebox.schemas import Batch, FeedbackOf
 from storage.access.audit import Audit
-from storage.batch_plan import NO_TERMS, AskTerms, PlannedGrader, Wanted, asks_of, scorer_of
+from storage.batch_plan import NO_TERMS, AskTerms, PlannedGrader, Wanted, are_weighted, asks_of, scorer_of
 from storage.batches import accepted_answer, batch_record
 from storage.connection import script
 from storage.errors import KeyReused, QuotaExceeded, Refused
@@ -78,7 +78,8 @@ class Acceptance:
         """
         scorers = [scorer_of(one) for one in wanted]
         asks = asks_of(wanted)
-        fields = batch_record.new_record(project, scorers, chunks, by, trace, asks, terms, feedback_of)
+        weighted = are_weighted(wanted)
+        fields = batch_record.new_record(project, scorers, chunks, by, trace, asks, terms, feedback_of, weighted)
         batch = batch_record.shown(batch_id, fields, 0, [summary_of(one.label, one.weight, Tally()) for one in scorers])
         try:
             answer = self._accept(batch, wanted, scorers, fields, chunks, also, once)

@@ -21,6 +21,7 @@ class _Accepted(msgspec.Struct, array_like=True):
     feedback_of: str | None = None
     budget: str | None = None
     keep_replies: bool = True
+    weighted: bool = False
 
 
 def pack(batch: Batch) -> bytes:
@@ -28,9 +29,9 @@ def pack(batch: Batch) -> bytes:
     graders = [(one.key, one.version, one.weight) for one in batch.graders]
     of = None if batch.feedback_of is None else batch.feedback_of.model_dump_json()
     budget = None if batch.budget is None else batch.budget.model_dump_json()
-    accepted = _Accepted(
-        batch.id, "", graders, batch.threads, batch.created_by, batch.created_at, of, budget, batch.replies == "kept"
-    )
+    made = batch.created_by, batch.created_at
+    keep_replies = batch.replies == "kept"
+    accepted = _Accepted(batch.id, "", graders, batch.threads, *made, of, budget, keep_replies, batch.weighted)
     return msgspec.msgpack.encode(accepted)
 
 
@@ -54,5 +55,6 @@ def read(answer: bytes, project: str) -> Batch:
         budget=None if found.budget is None else BatchBudget.model_validate_json(found.budget),
         replies="kept" if found.keep_replies else "new",
         feedback_of=None if found.feedback_of is None else FeedbackOf.model_validate_json(found.feedback_of),
+        weighted=found.weighted,
         summary=[summarise(f"{key}@{version}", weight, Tally()) for key, version, weight in found.graders],
     )

@@ -34,6 +34,7 @@ def new_record(
     asks: Sequence[str] = (),
     terms: AskTerms = NO_TERMS,
     feedback_of: FeedbackOf | None = None,
+    weighted: bool = False,
 ) -> dict[str, str]:
     """The record of a new batch. A value of more than 64 bytes would make Redis store it in four times the memory."""
     threads = chunks[-1].first_index + chunks[-1].lines
@@ -56,6 +57,7 @@ def new_record(
         **({"trace": trace} if trace else {}),
         **({"lane": "asking", "asks": msgspec.json.encode(asks).decode()} if asks else {}),
         **({"terms": msgspec.json.encode(terms).decode()} if terms != NO_TERMS else {}),
+        **({"weighted": "1"} if weighted else {}),
         **({"feedback_of": feedback_of.model_dump_json()} if feedback_of is not None else {}),
     }
 
@@ -128,6 +130,7 @@ def shown(
             "scored": scored,
             "id": batch_id,
             "kept": "kept" in fields,
+            "weighted": "weighted" in fields,
             "budget": budget_of(terms),
             "replies": terms.replies,
             "feedback_of": None if of is None else FeedbackOf.model_validate_json(of),

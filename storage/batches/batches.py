@@ -189,14 +189,14 @@ class Batches:
         """As `standing`, and whether the batch is still open. None if it was deleted."""
 
         def ask(pipe: Pipeline) -> None:
-            pipe.hmget(redis_keys.batch(batch_id), "project", "graders", "sources", "trace", "terms")
+            pipe.hmget(redis_keys.batch(batch_id), "project", "graders", "sources", "trace", "terms", "weighted")
             self._ask_for_tables(pipe, batch_id)
             pipe.hget(redis_keys.FROZEN, batch_id)
             pipe.hkeys(redis_keys.attempts(batch_id))
             pipe.sismember(redis_keys.OPEN, batch_id)
 
         record, short, (table, done), frozen, lent, is_open = read_snapshot(self._redis, ask)
-        project, scorers, sources, trace, terms = record
+        project, scorers, sources, trace, terms, weighted = record
         table = short or table
         if frozen is not None:
             standing = self.standing_when_over(batch_id, Frozen(frozen))
@@ -208,7 +208,8 @@ class Batches:
         for unit in map(int, lent):
             if unit < len(attempts):
                 attempts[unit] = 0
-        plan = Plan(text(project), graders, unpack(table), text(trace or ""), batch_record.terms_of(terms))
+        also = text(trace or ""), batch_record.terms_of(terms), weighted is not None
+        plan = Plan(text(project), graders, unpack(table), *also)
         return plan, attempts, bool(is_open)
 
     def standing_when_over(self, batch_id: str, frozen: Frozen) -> tuple[Plan, list[int]] | None:
@@ -226,7 +227,8 @@ class Batches:
                     "outcomes cannot be read: send its threads again as a new batch"
                 ) from error
             raise
-        return Plan(frozen.project, frozen.scorers, unpack(chunks)), batch_record.attempts_of(done)
+        plan = Plan(frozen.project, frozen.scorers, unpack(chunks), weighted=frozen.weighted)
+        return plan, batch_record.attempts_of(done)
 
     def tables(self, batch_id: str) -> tuple[bytes, bytes] | None:
         """The chunk table of a batch that is not frozen, and the attempts that count, both packed."""

@@ -105,6 +105,7 @@ class _Record(msgspec.Struct, array_like=True):
     keep_replies: bool = True
     feedback_of: str | None = None
     table_name: str = "table"
+    weighted: bool = False
 
 
 class Frozen:
@@ -140,6 +141,11 @@ class Frozen:
         return self._record.table_name
 
     @property
+    def weighted(self) -> bool:
+        """Whether the graders were given weights."""
+        return self._record.weighted
+
+    @property
     def floor(self) -> int:
         """The highest attempt number that was leased in a cancelled retry."""
         return self._record.floor
@@ -167,6 +173,7 @@ class Frozen:
             replies="kept" if record.keep_replies else "new",
             feedback_of=None if record.feedback_of is None else FeedbackOf.model_validate_json(record.feedback_of),
             kept=self._kept,
+            weighted=record.weighted,
             weighted_mean=weighted_mean(summaries),
             summary=summaries,
         )
@@ -190,6 +197,7 @@ def freeze(batch: Batch, table: bytes | str, floor: int = 0) -> bytes:
         batch.replies == "kept",
         None if batch.feedback_of is None else batch.feedback_of.model_dump_json(),
         table if isinstance(table, str) else "",
+        batch.weighted,
     )
     packer = zlib.compressobj(9, wbits=_RAW, zdict=_COMMON)
     return packer.compress(msgspec.msgpack.encode(record)) + packer.flush()

@@ -219,7 +219,7 @@ local function forget(id, swept, at)
   leave_ended(ended)
   if redis.call('EXISTS', batch) == 1 then forget_record(batch) end
   redis.call('HDEL', FROZEN, id)
-  redis.call('DEL', 'gradebox:intervals:' .. id, recorded_key(id), spent_key(id))
+  redis.call('DEL', 'gradebox:intervals:' .. id, 'gradebox:combined:' .. id, recorded_key(id), spent_key(id))
   for _, name in ipairs({UNTIDY, UNFROZEN, batches_key(project)}) do redis.call('ZREM', name, id) end
   redis.call('ZADD', GARBAGE, swept, id)
   return 1

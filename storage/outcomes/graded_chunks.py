@@ -1,14 +1,20 @@
-"""The chunks of a batch that one grader has scored. Their outcomes, chunk by chunk, are the rows of its table."""
+"""The chunks of a batch that one grader has scored. Their outcomes, chunk by chunk, are the rows of its table. Combined
+outcomes have a table, too: that of the chunks that all graders have scored.
+"""
 
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from io import BytesIO
+from itertools import groupby, islice
 from typing import IO, NamedTuple
 
 import msgspec
 
-from storage.batch_plan import Plan
+from storage.batch_plan import Plan, counting_of
 from storage.batches.batch_threads import with_end
+from storage.outcomes.combined_outcomes import combining_of
 from storage.outcomes.outcome_files import OutcomeFiles
 from storage.spool.blocks import BLOCK_BYTES
 from storage.spool.chunks import Chunk
@@ -20,8 +26,8 @@ class GradedChunk(NamedTuple):
     """A chunk with outcomes that count."""
 
     chunk: Chunk
-    unit: int
-    attempt: int
+    counting: list[tuple[int, int]]
+    """The unit and the attempt that counts; for combined outcomes, of each grader."""
     first_row: int
 
 
@@ -36,27 +42,36 @@ class RowPlace(NamedTuple):
 
 
 class GradedChunks:
-    """The scored chunks of one grader, given by its number in the batch.
+    """The scored chunks of one grader, given by its number in the batch, or of all graders together (None).
 
     A cancelled batch lacks some chunks. With gaps, these are skipped, and a row number is not the index of its thread.
     Without gaps, the chunks end before the first one that is not scored.
 
     Attributes:
+        scorer: the number of the grader; one above the last for combined outcomes.
+        combining: what combines the outcomes of several graders; None if they are those of one.
         rows: the number of outcomes.
     """
 
     def __init__(
-        self, files: OutcomeFiles, batch_id: str, plan: Plan, attempts: Sequence[int], scorer: int, with_gaps: bool
+        self,
+        files: OutcomeFiles,
+        batch_id: str,
+        plan: Plan,
+        attempts: Sequence[int],
+        scorer: int | None,
+        with_gaps: bool,
     ) -> None:
         self._files = files
         self._batch_id = batch_id
-        self.scorer = scorer
+        self.scorer = len(plan.scorers) if scorer is None else scorer
+        self.combining = combining_of(plan) if scorer is None else None
         self.chunks: list[GradedChunk] = []
         self.rows = 0
         for number, chunk in enumerate(plan.chunks):
-            unit = scorer * len(plan.chunks) + number
-            if unit < len(attempts) and attempts[unit]:
-                self.chunks.append(GradedChunk(chunk, unit, attempts[unit], self.rows))
+            counting = counting_of(plan, attempts, number, scorer)
+            if counting is not None:
+                self.chunks.append(GradedChunk(chunk, counting, self.rows))
                 self.rows += chunk.lines
             elif not with_gaps:
                 break
@@ -64,7 +79,7 @@ class GradedChunks:
     @property
     def digest(self) -> str:
         """A digest of the outcomes that count. It changes if some are scored again."""
-        counted = [(one.unit, one.attempt) for one in self.chunks]
+        counted = [unit for one in self.chunks for unit in one.counting]
         return hashlib.sha256(msgspec.msgpack.encode(counted)).hexdigest()[:16]
 
     def outcomes(self) -> Iterator[bytes]:
@@ -73,8 +88,11 @@ class GradedChunks:
             yield from self.outcomes_of(one)
 
     def opened(self, one: GradedChunk) -> IO[bytes]:
-        """The file of one chunk's outcomes, one per line. Raises as `OutcomeFiles.open` does."""
-        return self._files.open(one.unit, one.attempt)
+        """The outcomes of one chunk, one per line. Raises as `OutcomeFiles.open` does."""
+        if self.combining is None:
+            return self._files.open(*one.counting[0])
+        with self._parts(one) as parts:
+            return BytesIO(b"".join(map(self.combining, parts)))
 
     def outcomes_of(self, one: GradedChunk) -> Iterator[bytes]:
         """The outcomes of one chunk, in blocks. Raises as `opened` does."""
@@ -94,11 +112,34 @@ class GradedChunks:
         """The chunk that contains a row."""
         return self.chunks[bisect_right(self.chunks, row, key=lambda one: one.first_row) - 1]
 
-    def ranges(self, spool: Spool, row: int, before: RowPlace, at: RowPlace) -> tuple[FileRange, FileRange]:
-        """The byte ranges of a row's outcome and of its thread; `before` is the place of the previous row."""
+    def outcome_range(self, spool: Spool, row: int, before: RowPlace, at: RowPlace) -> FileRange:
+        """The byte range of a row's outcome; `before` is the place of the previous row. Combined outcomes have none."""
         one = self.holding(row)
-        start = RowPlace(0, 0) if row == one.first_row else before
-        outcome = spool.outcomes_range(self._batch_id, one.unit, one.attempt, start.outcome_end, at.outcome_end)
+        start = 0 if row == one.first_row else before.outcome_end
+        return spool.outcomes_range(self._batch_id, *one.counting[0], start, at.outcome_end)
+
+    def thread_range(self, spool: Spool, row: int, before: RowPlace, at: RowPlace) -> FileRange:
+        """The byte range of a row's thread; `before` is the place of the previous row."""
+        one = self.holding(row)
+        start = 0 if row == one.first_row else before.thread_end
         end = min(at.thread_end, one.chunk.length)  # the last line of a batch may lack its end
-        offset = one.chunk.offset
-        return outcome, spool.payload_range(self._batch_id, offset + start.thread_end, offset + end)
+        return spool.payload_range(self._batch_id, one.chunk.offset + start, one.chunk.offset + end)
+
+    def combined_at(self, rows: Sequence[int]) -> dict[int, bytes]:
+        """The combined outcomes of some rows, read from their chunks. Raises as `opened` does."""
+        assert self.combining is not None
+        found: dict[int, bytes] = {}
+        for one, some in groupby(sorted(rows), self.holding):
+            wanted = {row - one.first_row for row in some}
+            with self._parts(one) as parts:
+                for number, lines in islice(enumerate(parts), max(wanted) + 1):
+                    if number in wanted:
+                        found[one.first_row + number] = self.combining(lines)
+        return found
+
+    @contextmanager
+    def _parts(self, one: GradedChunk) -> Iterator[Iterator[tuple[bytes, ...]]]:
+        """The outcomes of all graders for each thread of a chunk."""
+        with ExitStack() as stack:
+            opened = [stack.enter_context(self._files.open(*unit)) for unit in one.counting]
+            yield zip(*opened, strict=True)

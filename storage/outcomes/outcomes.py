@@ -4,23 +4,33 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain, groupby, islice
 
-from storage.batch_plan import Plan
+from storage.batch_plan import counting_of
 from storage.batches.batches import Batches
 from storage.batches.recorded_scores import RecordedLines
+from storage.outcomes.combined_outcomes import Combining, combining_of
 from storage.outcomes.outcome_files import OutcomeFiles
 from storage.spool.blocks import BLOCK_BYTES, joined
 from storage.spool.chunks import Chunk, holding, wanted_lines
 from storage.spool.spool import Spool
 
 
-def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: int | None = None) -> Iterator[bytes]:
+def read(
+    batches: Batches,
+    spool: Spool,
+    batch_id: str,
+    after: int = -1,
+    limit: int | None = None,
+    *,
+    with_combined: bool = True,
+) -> Iterator[bytes]:
     """Whole lines of the threads after number `after`, only of the next `limit` threads if it is given, in blocks.
 
     It ends before the first thread that is not done by every grader; of a batch that is over, it leaves these out. Only
     the last block may be shorter than `BLOCK_BYTES`.
 
-    With several graders, each thread has one line for each, in the batch's order. These are followed by one line for
-    each score of the thread that was recorded from outside.
+    With several graders, each thread has one line for each, in the batch's order. These are followed by the combined
+    outcome, if the graders were given weights and `with_combined` is true, and by one line for each score of the thread
+    that was recorded from outside.
 
     Raises:
         OutcomesLost: outcomes of these threads are gone from the spool, or cut off.
@@ -28,7 +38,7 @@ def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: 
         OSError: the spool cannot be read now.
     """
     with batches.recorded.opened(batch_id) as recorded:
-        yield from joined(_chunks(batches, spool, batch_id, after, limit, recorded))
+        yield from joined(_chunks(batches, spool, batch_id, after, limit, with_combined, recorded))
 
 
 def read_picked(batches: Batches, spool: Spool, batch_id: str, indices: Sequence[int]) -> Iterator[bytes]:
@@ -45,22 +55,30 @@ def _picked(
     plan, attempts = batches.standing(batch_id)
     files = OutcomeFiles(batches, spool, batch_id, plan)
     for number, some in groupby(sorted(set(indices)), lambda index: holding(plan.chunks, index)):
-        chunk, counting = plan.chunks[number], _counting(plan, attempts, number)
+        chunk, counting = plan.chunks[number], counting_of(plan, attempts, number)
         if counting is not None:
-            yield from _lines_of(files, counting, [index - chunk.first_index for index in some], chunk, recorded)
+            wanted = [index - chunk.first_index for index in some]
+            yield from _lines_of(files, counting, wanted, chunk, combining_of(plan), recorded)
 
 
 def _chunks(
-    batches: Batches, spool: Spool, batch_id: str, after: int, limit: int | None, recorded: RecordedLines
+    batches: Batches,
+    spool: Spool,
+    batch_id: str,
+    after: int,
+    limit: int | None,
+    with_combined: bool,
+    recorded: RecordedLines,
 ) -> Iterator[bytes]:
     plan, attempts = batches.standing(batch_id)
+    combining = combining_of(plan) if with_combined else None
     files = OutcomeFiles(batches, spool, batch_id, plan)
     is_over = False
     first = max(holding(plan.chunks, after + 1), 0)
     for number in range(first, len(plan.chunks)):
         if limit is not None and plan.chunks[number].first_index > after + limit:
             return
-        counting = _counting(plan, attempts, number)
+        counting = counting_of(plan, attempts, number)
         if counting is None:
             is_over = is_over or batches.settled(batch_id) == attempts
             if not is_over:
@@ -69,22 +87,19 @@ def _chunks(
         chunk = plan.chunks[number]
         lines = wanted_lines(chunk, after, limit)
         if lines:
-            yield from _chunk(files, counting, lines, chunk, recorded)
-
-
-def _counting(plan: Plan, attempts: list[int], chunk: int) -> list[tuple[int, int]] | None:
-    """The unit and attempt of each grader for one chunk, or None if one is not done."""
-    units = range(chunk, len(plan.chunks) * len(plan.scorers), len(plan.chunks))
-    if any(unit >= len(attempts) or not attempts[unit] for unit in units):
-        return None
-    return [(unit, attempts[unit]) for unit in units]
+            yield from _chunk(files, counting, lines, chunk, combining, recorded)
 
 
 def _chunk(
-    files: OutcomeFiles, counting: list[tuple[int, int]], wanted: range, chunk: Chunk, recorded: RecordedLines
+    files: OutcomeFiles,
+    counting: list[tuple[int, int]],
+    wanted: range,
+    chunk: Chunk,
+    combining: Combining | None,
+    recorded: RecordedLines,
 ) -> Iterator[bytes]:
-    if not recorded.are_none:
-        yield from _lines_of(files, counting, wanted, chunk, recorded)
+    if combining is not None or not recorded.are_none:
+        yield from _lines_of(files, counting, wanted, chunk, combining, recorded)
         return
     with ExitStack() as stack:
         opened = [stack.enter_context(files.open(unit, attempt)) for unit, attempt in counting]
@@ -96,12 +111,18 @@ def _chunk(
 
 
 def _lines_of(
-    files: OutcomeFiles, counting: list[tuple[int, int]], wanted: Sequence[int], chunk: Chunk, recorded: RecordedLines
+    files: OutcomeFiles,
+    counting: list[tuple[int, int]],
+    wanted: Sequence[int],
+    chunk: Chunk,
+    combining: Combining | None,
+    recorded: RecordedLines,
 ) -> Iterator[bytes]:
-    """The lines of some threads of a chunk, given by their numbers in it, with those that were recorded."""
+    """The lines of some threads of a chunk, given by their numbers in it, with the combined and the recorded ones."""
     with ExitStack() as stack:
         opened = [stack.enter_context(files.open(unit, attempt)) for unit, attempt in counting]
         of_threads = islice(enumerate(zip(*opened, strict=True)), wanted[-1] + 1)
         for number, each in of_threads:
             if number in wanted:
-                yield b"".join((*each, *recorded.of(chunk.first_index + number)))
+                whole = (combining(each),) if combining is not None else ()
+                yield b"".join((*each, *whole, *recorded.of(chunk.first_index + number)))

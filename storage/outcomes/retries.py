@@ -159,7 +159,11 @@ class Retries:
             if batch.feedback_of is not None:
                 return [feedback_grader.wanted(self._graders, batch.project, batch.feedback_of)]
             return [
-                Wanted(one.key, self._graders.version(batch.project, one.key, one.version), one.weight)
+                Wanted(
+                    one.key,
+                    self._graders.version(batch.project, one.key, one.version),
+                    one.weight if batch.weighted else None,
+                )
                 for one in batch.graders
             ]
         except NotFound as error:
@@ -222,7 +226,7 @@ class Retries:
         self, batch: Batch, plan: Plan, scorers: list[PlannedGrader], found: _Found, floor: int, asks: list[str]
     ) -> dict[str, str]:
         """The record of the batch. Its counts cover only the outcomes that stay."""
-        settled = batch.created_by, "", asks, _terms(batch), batch.feedback_of
+        settled = batch.created_by, "", asks, _terms(batch), batch.feedback_of, batch.weighted
         fields = batch_record.new_record(batch.project, scorers, plan.chunks, *settled)
         errors: Counter[str] = Counter()
         for one in found.rest:

@@ -196,16 +196,16 @@ def test_a_batch_of_a_file_and_several_graders(client: Client, contains: str, tm
     batch.wait(progress=False)
 
     outcomes = list(batch.outcomes())
-    assert [outcome.index for outcome in outcomes] == [n for n in range(6) for _ in range(2)]
-    assert [outcome.grader for outcome in outcomes[:2]] == [f"{contains}@1", f"{contains}-2@1"]
-    assert [o.error.kind for o in outcomes if o.error] == ["bad_input", "bad_input"]
-    assert list(batch.outcomes(after=3)) == outcomes[8:]
+    assert [outcome.index for outcome in outcomes] == [n for n in range(6) for _ in range(3)]
+    assert [outcome.grader for outcome in outcomes[:3]] == [f"{contains}@1", f"{contains}-2@1", "combined"]
+    assert [o.error.kind for o in outcomes if o.error] == ["bad_input"] * 3
+    assert list(batch.outcomes(after=3)) == outcomes[12:]
     assert [summary.weight for summary in batch.summary] == [2.0, 1.0]
     assert client.batches.get(batch.id).status == batch.status
     assert batch.id in [each.id for each in client.batches.list()]
 
     for source in (batch, batch.id):
-        again = client.batches.create({f"{contains}-2@1": 1.0}, threads_of=source)
+        again = client.batches.create(f"{contains}-2@1", threads_of=source)
         again.wait(progress=False)
         assert [outcome.score for outcome in again.outcomes()] == [0.5, 0.5, None, 0.5, 0.5, 0.5]
     for both in ({"threads": path, "threads_of": batch}, {}, {"threads_of": batch, "columns": {}}):
@@ -360,6 +360,12 @@ def test_rewards_of_graders_with_weights(client: Client, contains: str) -> None:
     batch = client.batches.create({contains: 10, "length": 0.5}, rows, columns=columns)
 
     assert batch.rewards() == [0.0, 10.5, 11.0]
+    assert [outcome.score for outcome in batch.outcomes() if outcome.grader == "combined"] == batch.rewards()
+    assert batch.refresh(combined=True).combined == batch.combined
+    assert (batch.combined.mean, "combined" in batch._repr_html_()) == (21.5 / 3, True)
+    for graders, weighted in ({contains: 1}, True), ([contains, "length"], False):
+        again = client.batches.create(graders, threads_of=batch)
+        assert (again.weighted, client.batches.create(graders, rows, columns=columns).weighted) == (weighted, weighted)
     outcomes = client.score(contains, rows, columns=columns)
     assert [outcome.score for outcome in outcomes] == [0.0, 1.0, 1.0]
 

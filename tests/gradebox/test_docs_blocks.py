@@ -235,7 +235,7 @@ RUN = {
     "docs/environments.md": Page(_of_environments),
     "docs/graders.md": Page(_creates("contains-answer")),
     "docs/models.md": Page(_of_models),
-    "docs/numbers.md": Page(_of_numbers, ("has-answer",)),
+    "docs/numbers.md": Page(_of_numbers, ("has-answer", "short")),
     "docs/openai.md": Page(_of_openai),
     "docs/other-graders.md": Page(_creates("promptfoo-assert")),
     "docs/promptfoo.md": Page(_of_promptfoo, ("has-answer",)),

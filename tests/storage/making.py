@@ -41,7 +41,7 @@ def proved(source: str = SOURCE, timeout_s: float = 5.0, asks: Sequence[str] = (
 def wanted(
     store: Store,
     key: str,
-    weight: float = 1.0,
+    weight: float | None = None,
     *,
     source: str = SOURCE,
     asks: Sequence[str] = (),

@@ -501,6 +501,20 @@ def test_batches_of_other_threads_are_not_compared(browse: httpx.Client, client:
         assert claim not in shown
 
 
+def test_combined_outcomes_have_a_table_and_a_histogram(browse: httpx.Client, client: httpx.Client) -> None:
+    create(client, "mixed", MIXED)
+    create(client, "long", "async def grade(thread):\n    return len(thread.completion())\n")
+    batch = score(client, 4, "mixed", "long&weight=2&weight=1")
+    finished(client, batch)
+    shown = browse.get(f"{BATCHES}/{batch}").text
+    assert 'href="?grader=combined"' in shown
+    combined = browse.get(f"{BATCHES}/{batch}?grader=combined").text
+    for part in ('<svg class="histogram"', "mixed@1: ValueError: number 3 is bad", "<dt>scored</dt><dd>3 of 4</dd>"):
+        assert part in combined
+    for part in (">source", "test these in the editor"):
+        assert part in shown and part not in combined
+
+
 def test_a_weighted_sum_of_means_of_other_completions_says_so(browse: httpx.Client, client: httpx.Client) -> None:
     create(client, "mixed", MIXED)
     create(client, "long", "async def grade(thread):\n    return len(thread.completion())\n")

@@ -35,15 +35,18 @@ class AsyncBatchHandle(BatchRecord):
         self.status = batch
         self._transport = transport
 
-    async def refresh(self, wait_s: float = 0, bootstrap: bool = False) -> Batch:
+    async def refresh(self, wait_s: float = 0, bootstrap: bool = False, combined: bool = False) -> Batch:
         """Requests the state of the batch and stores it as `status`.
 
         Args:
             wait_s: how many seconds, at most 30, the service may wait for the end of the batch before it answers.
             bootstrap: once the batch is over, compute the confidence intervals in its summary by bootstrap, for
                 graders with up to 10,000 scores. The first request takes seconds. Otherwise they are normal intervals.
+            combined: once a batch whose graders have weights is over, compute the summary of its combined outcomes. The
+                first request takes seconds for a large batch.
         """
-        self.status = await self._transport.send(batch_calls.get_batch(self.status.project, self.id, wait_s, bootstrap))
+        call = batch_calls.get_batch(self.status.project, self.id, wait_s, bootstrap, combined=combined)
+        self.status = await self._transport.send(call)
         return self.status
 
     async def wait(self, progress: bool = True, timeout: float | None = None) -> Batch:
@@ -82,7 +85,8 @@ class AsyncBatchHandle(BatchRecord):
     ) -> AsyncIterator[tuple[Outcome, Any]]: ...
 
     def outcomes(self, after: int | None = None, threads: bool = False, limit: int | None = None) -> AsyncIterator[Any]:
-        """The outcomes so far, in the order of the threads.
+        """The outcomes so far, in the order of the threads: for each one of each grader, and one of `combined` if the
+        graders were given weights.
 
         Args:
             after: yield only outcomes with an index above this one.
@@ -103,7 +107,7 @@ class AsyncBatchHandle(BatchRecord):
         """Counts the outcomes: those of a batch that is scored again end early, and a proxy may cut off a stream."""
         graders, missing = set(map(str, self.status.graders)), self.status.total
         async for outcome in outcomes:
-            missing -= outcome.grader in graders  # outcomes of other graders are recorded scores
+            missing -= outcome.grader in graders  # others are combined outcomes and recorded scores
             yield outcome
         if missing:
             raise GradeboxError(

@@ -36,15 +36,18 @@ class BatchHandle(BatchRecord):
         self.status = batch
         self._transport = transport
 
-    def refresh(self, wait_s: float = 0, bootstrap: bool = False) -> Batch:
+    def refresh(self, wait_s: float = 0, bootstrap: bool = False, combined: bool = False) -> Batch:
         """Requests the state of the batch and stores it as `status`.
 
         Args:
             wait_s: how many seconds, at most 30, the service may wait for the end of the batch before it answers.
             bootstrap: once the batch is over, compute the confidence intervals in its summary by bootstrap, for
                 graders with up to 10,000 scores. The first request takes seconds. Otherwise they are normal intervals.
+            combined: once a batch whose graders have weights is over, compute the summary of its combined outcomes. The
+                first request takes seconds for a large batch.
         """
-        self.status = self._transport.send(batch_calls.get_batch(self.status.project, self.id, wait_s, bootstrap))
+        call = batch_calls.get_batch(self.status.project, self.id, wait_s, bootstrap, combined=combined)
+        self.status = self._transport.send(call)
         return self.status
 
     def wait(self, progress: bool = True, timeout: float | None = None) -> Batch:
@@ -83,7 +86,8 @@ class BatchHandle(BatchRecord):
     ) -> Iterator[tuple[Outcome, Any]]: ...
 
     def outcomes(self, after: int | None = None, threads: bool = False, limit: int | None = None) -> Iterator[Any]:
-        """The outcomes so far, in the order of the threads.
+        """The outcomes so far, in the order of the threads: for each one of each grader, and one of `combined` if the
+        graders were given weights.
 
         Args:
             after: yield only outcomes with an index above this one.
@@ -104,7 +108,7 @@ class BatchHandle(BatchRecord):
         """Counts the outcomes: those of a batch that is scored again end early, and a proxy may cut off a stream."""
         graders, missing = set(map(str, self.status.graders)), self.status.total
         for outcome in outcomes:
-            missing -= outcome.grader in graders  # outcomes of other graders are recorded scores
+            missing -= outcome.grader in graders  # others are combined outcomes and recorded scores
             yield outcome
         if missing:
             raise GradeboxError(

@@ -37,10 +37,10 @@ def create_batch(
     budget: BatchBudget | None = None,
     replies: Replies = "kept",
 ) -> Call[Batch]:
-    """Uploads threads to be scored by these graders, each with its weight, by default 1."""
+    """Uploads threads to be scored by these graders."""
     weights = weights_of(graders)
     params = [("grader", grader) for grader in weights]
-    if any(weight != 1.0 for weight in weights.values()):
+    if isinstance(graders, Mapping):
         params += [("weight", repr(float(weight))) for weight in weights.values()]
     for name, value in _budget_fields(budget).items():
         params.append((f"budget_{name}", str(value)))
@@ -67,7 +67,8 @@ def create_batch_of(
     wanted = []
     for grader, weight in weights_of(graders).items():
         key, version = split_version(grader)
-        wanted.append({"key": key, "weight": float(weight)} | ({} if version is None else {"version": version}))
+        named = {"key": key} if version is None else {"key": key, "version": version}
+        wanted.append({**named, "weight": weight} if isinstance(graders, Mapping) else named)
     body: dict[str, Any] = {"graders": wanted, "threads_of": batch, "replies": replies}
     if budget is not None:
         body["budget"] = _budget_fields(budget)
@@ -82,11 +83,17 @@ def list_batches(project: str, limit: int, before: str | None, grader: str | Non
 
 
 def get_batch(
-    project: str, batch: str, wait_s: float = 0, bootstrap: bool = False, within_s: float = inf
+    project: str,
+    batch: str,
+    wait_s: float = 0,
+    bootstrap: bool = False,
+    within_s: float = inf,
+    combined: bool = False,
 ) -> Call[Batch]:
     """Requests the state of a batch; the answer waits at most `wait_s` seconds for its end."""
-    params = query(wait_s=f"{wait_s:g}" if wait_s else None, bootstrap="true" if bootstrap else None)
-    work_s = wait_s + (STATISTICS_S if bootstrap else 0)
+    also = {"bootstrap": "true" if bootstrap else None, "combined": "true" if combined else None}
+    params = query(wait_s=f"{wait_s:g}" if wait_s else None, **also)
+    work_s = wait_s + (STATISTICS_S if bootstrap or combined else 0)
     path, read = path_of(project, "batches", batch), Batch.model_validate_json
     return Call("GET", path, read, params=params, work_s=work_s, within_s=within_s)
 

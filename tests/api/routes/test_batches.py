@@ -109,7 +109,7 @@ def test_the_threads_of_another_batch_are_scored_again(client: httpx.Client) -> 
     again = [one for one in outcomes(client, again_id) if one["grader"] == "exact@1"]
     assert [{**one, "run_ms": 0} for one in again] == [{**one, "run_ms": 0} for one in outcomes(client, first)]
     assert client.delete(f"{URL}/{first}").status_code == 204
-    assert len(outcomes(client, again_id)) == 5002  # it has a copy of the threads
+    assert len(outcomes(client, again_id)) == 7503  # it has a copy of the threads, and combined outcomes
     problem(client.post(URL, json=body), 404, "not-found")
 
 
@@ -195,14 +195,58 @@ def test_outcomes_of_several_graders_come_thread_by_thread_in_the_order_of_the_b
 
     found = outcomes(client, batch)
 
-    assert [(one["index"], one["id"]) for one in found] == [(n, f"t{n}") for n in range(2300) for _ in range(3)]
-    assert [one["grader"] for one in found] == ["slow@1", "fails@1", "exact@1"] * 2300
+    assert [(one["index"], one["id"]) for one in found] == [(n, f"t{n}") for n in range(2300) for _ in range(4)]
+    assert [one["grader"] for one in found] == ["slow@1", "fails@1", "exact@1", "combined"] * 2300
     digits = [number % 8 for number in range(2300)]
     assert over["weighted_mean"] == pytest.approx((2 * sum(digits) / 8 + 0.5 * digits.count(4)) / 2300)
-    assert [one["score"] for one in found[::3]] == [digit / 8 for digit in digits]
-    assert [one["score"] for one in found[1::3]] == [1 / digit if digit else None for digit in digits]
-    assert [one["score"] for one in found[2::3]] == [float(digit == 4) for digit in digits]
-    assert outcomes(client, batch, "?after=1998") == found[3 * 1999 :]
+    assert [one["score"] for one in found[::4]] == [digit / 8 for digit in digits]
+    assert [one["score"] for one in found[1::4]] == [1 / digit if digit else None for digit in digits]
+    assert [one["score"] for one in found[2::4]] == [float(digit == 4) for digit in digits]
+    sums = [2 * digit / 8 + 0.5 * (digit == 4) if digit else None for digit in digits]  # a missing part is an error
+    assert [one["score"] for one in found[3::4]] == sums
+    of_part: Any = found[1]["error"]
+    assert found[3]["error"] == {**of_part, "message": f"fails@1: {of_part['message']}"}
+    assert outcomes(client, batch, "?after=1998") == found[4 * 1999 :]
+
+    assert over["weighted"] and over["combined"] is None
+    scored = [one for one in sums if one is not None]
+    for _ in range(2):  # the second one is kept
+        combined = client.get(f"{URL}/{batch}?combined=true").json()["combined"]
+        counts = combined["grader"], combined["count"], combined["scored"], combined["errors"]
+        assert counts == ("combined", 2300, len(scored), {"exception": 288})
+        assert combined["mean"] == pytest.approx(sum(scored) / len(scored))
+        assert sum(part["count"] for part in combined["histogram"]) == len(scored)
+    interval = client.get(f"{URL}/{batch}?bootstrap=true").json()["combined"]["interval"]
+    assert (interval["method"], interval["low"] < combined["mean"] < interval["high"]) == ("bca", True)
+
+
+def test_combined_outcomes_are_looked_at_as_those_of_a_grader(client: httpx.Client) -> None:
+    create(client, "combined")
+    create(client, "first", "async def grade(thread):\n    return int(thread.completion()) / 8\n")
+    sent = [b'{"id": "t%d", "completion": "%d", "metadata": {"label": %d}}\n' % (n, n % 8, n % 2) for n in range(40)]
+    one = submit(client, sent, "grader=combined&grader=first&weight=1&weight=1")
+    other = submit(client, sent, "grader=combined&grader=first&weight=0&weight=3")
+    plain = submit(client, sent, "grader=combined&grader=first")
+    for batch in (one, other, plain):
+        finished(client, batch)
+
+    assert [row["grader"] for row in outcomes(client, plain)] == ["combined@1", "first@1"] * 40
+    found = client.get(f"{URL}/{one}/table?grader=combined&sort=-score&limit=6").json()
+    assert found["total"] == 40
+    shown = [(row["index"], row["score"], row["completion"], row["grader"]) for row in found["rows"]]
+    assert shown == [(index, 1.5, "4", "combined") for index in (36, 28, 20, 12, 4)] + [(39, 0.875, "7", "combined")]
+    named = client.get(f"{URL}/{one}/table?grader=combined@1&low=1").json()["total"]  # a grader of this name
+    assert (named, client.get(f"{URL}/{one}/errors?grader=combined").json()["total"]) == (5, 0)
+    compared = client.get(f"{PROJECT}/compare?a={one}&b={other}&grader=combined").json()
+    assert (compared["mean_a"], compared["mean_b"], compared["scored"]) == (3.5 / 8 + 0.125, 10.5 / 8, 40)
+    agreed = client.get(f"{URL}/{one}/agreement?grader=combined&label=metadata.label").json()
+    assert (agreed["grader_mean"], agreed["label_mean"]) == (3.5 / 8 + 0.125, 0.5)
+    assert client.get(f"{URL}/{one}/agreement?grader=first&label=combined").json()["label_mean"] == 3.5 / 8 + 0.125
+    wanted = {"model": "m", "grader": "combined"}
+    refused = client.post(f"{URL}/{one}/feedback", json=wanted)
+    assert "name one of combined@1, first@1" in problem(refused, 422, "invalid-request")
+    problem(client.get(f"{URL}/{plain}/table?grader=combination"), 422, "invalid-request")
+    assert client.get(f"{URL}/{plain}?combined=true").json()["combined"] is None
 
 
 def test_a_batch_may_be_one_json_body(client: httpx.Client) -> None:

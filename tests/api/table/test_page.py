@@ -71,10 +71,10 @@ def random_outcomes(count: int, grader: str, first: int, chance: random.Random, 
 
 @pytest.fixture
 def batch(store: Store, request: pytest.FixtureRequest) -> str:
-    """An ended batch of two graders, with scores that all differ, or those that a test asks for."""
+    """An ended batch of two graders with weights, with scores that all differ, or those that a test asks for."""
     scores = getattr(request, "param", "all")
     chance = random.Random(5)
-    batch = accept(store, ROWS, wanted(store, "other"), wanted(store, "exact"), line=thread)
+    batch = accept(store, ROWS, wanted(store, "other", 0.5), wanted(store, "exact", 2.0), line=thread)
     while lease := store.leases.claim():
         like = outcomes_of(store, lease)
         made = random_outcomes(len(like), like[0].grader, like[0].index, chance, scores)
@@ -126,11 +126,15 @@ def answered(store: Store, table: GraderTable, of: PageOf) -> TablePage:
     return msgspec.json.decode(page(store.spool, table, of, None), type=TablePage)
 
 
-@pytest.mark.parametrize("batch", ["all", "few", "heavy"], indirect=True)
-def test_pages_are_what_sorting_and_filtering_all_outcomes_gives(store: Store, batch: str) -> None:
-    table = made(store, batch)
-    every = read(store, batch, "exact@1")
-    histogram = summarise("exact@1", 1.0, tally(every)).histogram
+@pytest.mark.parametrize(
+    "batch,grader",
+    [("all", "exact@1"), ("few", "exact@1"), ("heavy", "exact@1"), ("few", "combined")],
+    indirect=["batch"],
+)
+def test_pages_are_what_sorting_and_filtering_all_outcomes_gives(store: Store, batch: str, grader: str) -> None:
+    table = made(store, batch, grader)
+    every = read(store, batch, grader)
+    histogram = summarise(grader, 1.0, tally(every)).histogram
     edges = [(one.low, one.high) for one in histogram]
     for wanted_, sort in product(FILTERS, SORTS):
         expected = ordered([one for one in every if matches(one, wanted_, edges)], sort)
@@ -143,9 +147,10 @@ def test_pages_are_what_sorting_and_filtering_all_outcomes_gives(store: Store, b
         assert answered(store, table, PageOf(OutcomeFilter(bin=number), "index", 1, 1)).total == one.count
 
 
-def test_rows_are_outcomes_with_the_beginning_of_their_completions(store: Store, batch: str) -> None:
-    every = read(store, batch, "exact@1")
-    rows = answered(store, made(store, batch), PageOf(OutcomeFilter(), "index", 1, 20)).rows
+@pytest.mark.parametrize("grader", ["exact@1", "combined"])
+def test_rows_are_outcomes_with_the_beginning_of_their_completions(store: Store, batch: str, grader: str) -> None:
+    every = read(store, batch, grader)
+    rows = answered(store, made(store, batch, grader), PageOf(OutcomeFilter(), "index", 1, 20)).rows
     for row, outcome in zip(rows, every, strict=False):
         fields = {name: getattr(row, name) for name in Outcome.__struct_fields__}
         assert Outcome(**fields) == outcome
@@ -237,7 +242,7 @@ def test_an_object_store_gives_the_same_pages(redis: Redis, store: Store) -> Non
 
 
 def test_a_batch_that_runs_has_its_outcomes_so_far_by_index(store: Store) -> None:
-    batch = accept(store, 2500, wanted(store, "other"), wanted(store, "exact"), line=thread)
+    batch = accept(store, 2500, wanted(store, "other", 1.0), wanted(store, "exact"), line=thread)
     leases = {store.batches.plan(batch).unit(lease.unit): lease for lease in iter(store.leases.claim, None)}  # type: ignore[union-attr]  # the plan exists
     of = dict(zip([(scorer, chunk.first_index) for scorer, chunk in leases], leases.values(), strict=True))
     table = GraderTable(store, store.batches.get("default", batch), "exact@1")
@@ -254,6 +259,12 @@ def test_a_batch_that_runs_has_its_outcomes_so_far_by_index(store: Store) -> Non
                 f"completion of {index}" for index in expected if index % 10 == 1
             ]
             assert (found.total, found.is_over) == (rows, False)
+    for scorer, rows in ((1, 0), (0, 1000)):  # combined outcomes are of what both have scored
+        if not scorer:
+            finish(store, of[0, 0])
+        table = GraderTable(store, store.batches.get("default", batch), "combined")
+        found = answered(store, table, PageOf(OutcomeFilter(), "index", 1, 200))
+        assert (found.total, [row.grader for row in found.rows]) == (rows, ["combined"] * min(rows, 200))
 
 
 @pytest.mark.parametrize("damage", [None, b"gbindex1", b"no index" * 20_000])

@@ -364,7 +364,8 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
     )
 
     assert done.returncode == 0, done.stderr
-    assert "weighted sum of the means: 1.5 (each mean is of the completions that its grader scored)" in done.stdout
+    (row,) = [line for line in done.stdout.splitlines() if line.strip().startswith("combined") and "exception" in line]
+    assert row.split()[:3] == ["combined", "5", "1.5"]
     assert f"exception of {reads}@1, first at thread 3: KeyError: 'n'" in done.stderr
     batch = done.stderr.split("gradebox batches errors ")[1].split()[0]
     found = json.loads(service.run("batches", "errors", batch, "--json").stdout)
@@ -374,6 +375,9 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
     assert found["errors"][0]["first"] == {"index": 3, "id": None, "stdout": None}
     assert found["left_out"] == 0
     assert "KeyError" in service.run("batches", "errors", batch).stdout
+    assert json.loads(service.run("batches", "show", batch, "--json").stdout)["combined"]["scored"] == 3
+    plain = service.run("score", f"{grader},{reads}@1", "--threads-of", batch).stdout
+    assert "weighted sum of the means: 1.5 (each mean is of the completions that its grader scored)" in plain
     assert json.loads(service.run("batches", "errors", batch, "--kind", "crash", "--json").stdout)["errors"] == []
     assert "is one of exception, " in service.run("batches", "errors", batch, "--kind", "exeption").stderr
     of_reads = ("batches", "table", batch, "--grader", f"{reads}@1")
@@ -388,7 +392,7 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
     assert json.loads(service.run(*of_reads, "--errors", "--json").stdout)["total"] == 2
     assert "is one of scored" in service.run(*of_reads, "--kind", "nothing").stderr
     assert "can only be combined with --grader" in service.run(*of_reads, "--errors", "--low", "1").stderr
-    assert len(service.run("batches", "outcomes", batch, "--limit", "2").stdout.splitlines()) == 4
+    assert len(service.run("batches", "outcomes", batch, "--limit", "2").stdout.splitlines()) == 6
     reader = service.run("keys", "create", "reader", "--role", "read").stdout.strip()
     over = service.run("batches", "cancel", batch, "--api-key", reader)
     assert (over.returncode, over.stderr) == (0, f"batch {batch} is already finished\n")

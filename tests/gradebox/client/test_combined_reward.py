@@ -39,7 +39,7 @@ def test_a_sum_that_is_not_finite_is_an_error(scores: tuple[float, float]) -> No
     (whole,) = combined("reward", of("a@1", "b@1", weight=1.5e308), parts)
     assert (whole.score, whole.not_applicable) == (None, None)
     assert whole.error is not None and (whole.error.kind, whole.error.retryable) == ("bad_return", False)
-    assert "is not finite: give the reward smaller weights" in whole.error.message
+    assert "is not finite: give the graders smaller weights" in whole.error.message
     assert whole.values == dict(zip("ab", scores, strict=True))
 
 

@@ -52,6 +52,26 @@ def test_several_graders_have_a_line_each_in_the_order_of_the_batch(store: Store
     assert read(store, batch, after=1100) == expected[2202:]
 
 
+def test_a_combined_outcome_follows_those_of_graders_with_weights(store: Store) -> None:
+    batch = accept(store, 1200, wanted(store, "b", 0.5), wanted(store, "a"))
+    leases = [claim(store) for _ in range(4)]
+    for lease in leases[:3]:
+        finish(store, lease)
+    graders = ("b@1", "a@1", "combined")
+    expected = [(index, grader) for index in range(1200) for grader in graders]
+    assert read(store, batch) == expected[:3000]
+    finish(store, leases[3])
+    store.freezer.freeze(batch)
+    for after, limit in ((-1, None), (1100, None), (998, 3)):
+        assert read(store, batch, after, limit) == expected[3 * (after + 1) : limit and 3 * (after + 1 + limit)]
+    picked = b"".join(outcomes.read_picked(store.batches, store.spool, batch, [7, 1100])).splitlines()
+    found = [msgspec.json.decode(line, type=Outcome) for line in picked]
+    assert [(one.index, one.grader) for one in found] == [(index, grader) for index in (7, 1100) for grader in graders]
+    for b, a, whole in (found[:3], found[3:]):
+        assert b.score is not None and a.score is not None
+        assert whole.score == 0.5 * b.score + a.score
+
+
 def test_a_large_batch_is_read_in_blocks(store: Store) -> None:
     batch = accept(store, 3000, wanted(store, "a"), wanted(store, "b"))
     finish_all(store)

@@ -173,8 +173,11 @@ def lines_of_payload(store: Store, batch: str) -> list[bytes]:
 
 
 def test_with_several_graders_only_the_one_with_errors_is_scored_again(store: Store) -> None:
-    batch = finished(store, wanted(store, "a"), wanted(store, "b"))
-    assert [one["grader"] for one in errors(store, batch)] == ["a@1"]
+    batch = finished(store, wanted(store, "a", 0.5), wanted(store, "b"))
+    assert [(one["grader"], one["error"]["retryable"]) for one in errors(store, batch)] == [
+        ("a@1", True),
+        ("combined", True),
+    ]
     assert retry(store, batch).done == 2 * LINES - 1
     lease = claim(store)
     assert lease.unit == 0 and store.leases.claim() is None
@@ -182,6 +185,7 @@ def test_with_several_graders_only_the_one_with_errors_is_scored_again(store: St
     assert not errors(store, batch)
     found = store.batches.get("default", batch)
     assert [one.scored for one in found.summary] == [LINES, LINES]
+    assert (found.weighted, len(lines_of(store, batch))) == (True, 3 * LINES)
 
 
 def errors(store: Store, batch: str) -> list[dict[str, Any]]:

@@ -1,0 +1,26 @@
+"""The combined outcomes of a batch whose graders were given weights. They are computed from those of the graders when
+they are read, and are never stored, so that they are right after a retry.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from gradebox.combination import COMBINED, combined
+from gradebox.outcome import Outcome
+from storage.batch_plan import Plan
+
+Combining: TypeAlias = Callable[[Sequence[bytes]], bytes]
+"""Returns the line of a combined outcome, from the lines of the graders for one thread, in the batch's order."""
+
+_decode = msgspec.json.Decoder(Outcome).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def combining_of(plan: Plan) -> Combining | None:
+    """What combines the outcomes of a batch; None if its graders were not given weights."""
+    if not plan.weighted:
+        return None
+    weights = [scorer.weight for scorer in plan.scorers]
+    return lambda lines: _encode(combined(COMBINED, weights, [_decode(line) for line in lines])) + b"\n"

@@ -1,0 +1,35 @@
+"""Tests of one outcome from those of several graders. Those of rewards are in `client/test_combined_reward.py`."""
+
+from gradebox.combination import combined
+from gradebox.outcome import CompletionScore, Outcome, OutcomeError
+
+
+def test_of_a_group_each_completion_is_combined() -> None:
+    failed = OutcomeError("exception", "no")
+    a = [CompletionScore(1.0), CompletionScore(2.0), CompletionScore(4.0)]
+    b = [CompletionScore(10.0), CompletionScore(None, error=failed), CompletionScore(None, not_applicable="none")]
+    parts = [Outcome(3, "a@1", 7 / 3, 0.1, "g", scores=a), Outcome(3, "b@2", None, 0.2, "g", error=failed, scores=b)]
+    whole = combined("whole", [1.0, 0.5], parts)
+    assert (whole.index, whole.id, whole.grader, whole.score, whole.run_ms) == (3, "g", "whole", None, 0.3)
+    assert whole.error == OutcomeError("exception", "b@2: no")
+    assert whole.scores == [
+        CompletionScore(6.0),
+        CompletionScore(None, error=OutcomeError("exception", "b@2: no")),
+        CompletionScore(None, not_applicable="b@2: none"),
+    ]
+    assert combined("whole", [1.0, 0.5], [parts[0], Outcome(3, "b@2", None, 0.1, error=failed)]).scores is None
+
+
+def test_an_error_is_retryable_if_a_retry_may_give_each_missing_score() -> None:
+    scored, away = Outcome(0, "a@1", 1.0, 0.1), Outcome(0, "b@1", None, 0.1, error=OutcomeError("model", "away", True))
+    passed_over = Outcome(0, "c@1", None, 0.1, not_applicable="no documents")
+    broken = Outcome(0, "d@1", None, 0.1, error=OutcomeError("crash", "it ended"))
+    for others, kind, retryable in (
+        ([scored, away], "model", True),
+        ([scored, away, passed_over], "model", False),
+        ([broken, away], "crash", False),
+    ):
+        error = combined("whole", [1.0] * len(others), others).error
+        assert error is not None and (error.kind, error.retryable) == (kind, retryable)
+    whole = combined("whole", [1.0, 1.0], [scored, passed_over])
+    assert (whole.score, whole.error, whole.not_applicable) == (None, None, "c@1: no documents")
