@@ -64,6 +64,7 @@ class ChunkRun:
         self._end_with_host = end_with_host
         self._since = self._looked = 0.0
         self._again = -1  # the line that is graded a second time
+        self._full_at = -1  # the line that was graded when the pipe was last found full
 
     def grade(self, child: ChildHandle | None) -> ChildHandle | None:
         """Grades every line. Returns the child if it can continue with the next chunk, else None.
@@ -222,10 +223,12 @@ class ChunkRun:
         """Empties a full pipe, so that a child that prints a lot need not wait. Returns the ms until the next check."""
         if not output.is_full(child.printed):
             return _LOOK_MS
-        line = self._current_line(child)
-        printed = output.take(child.printed, self._limits.stdout_bytes)
-        if line == self._current_line(child):  # otherwise it is not known which of the two has printed this
-            self._records.keep_output(line, printed)
+        line, before = self._current_line(child), self._full_at
+        self._full_at = line
+        # A completion that waits to print ends only after this. One that does not wait may end meanwhile, and then the
+        # output may be that of the next one. So output is taken only of a completion that is still graded 1 ms later.
+        if line == before:
+            self._records.keep_output(line, output.take(child.printed, self._limits.stdout_bytes))
         return 1
 
     def _current_line(self, child: ChildHandle) -> int:

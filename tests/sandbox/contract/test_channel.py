@@ -284,3 +284,16 @@ def test_of_output_that_a_pipe_cannot_hold_the_beginning_is_kept(isolation: str,
         assert (outcome.stdout or "")[: 6 + len(second)] == "first\n" + second
         assert len(outcome.stdout or "") == 4096
         assert (outcome.score, outcome.error is not None) == ((None, True) if what == "dies" else (1.0, False))
+
+
+def test_output_is_of_its_completion_if_that_ends_while_the_supervisor_empties_the_pipe(loads: Loads) -> None:
+    """The beginning of the output was lost then, of every tenth completion."""
+    source = """
+import os
+async def grade(thread):
+    os.write(1, thread.completion().ljust(70_000).encode())
+    return 1.0
+"""
+    numbers = [str(number) for number in range(200)]
+    outcomes = loads(source, isolation="batch").score(*numbers)
+    assert [outcome.stdout for outcome in outcomes] == [number.ljust(4096) for number in numbers]
