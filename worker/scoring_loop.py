@@ -127,7 +127,7 @@ class ScoringLoop:
         elif isinstance(error, PayloadLost) and self._is_spool_there(lease.batch):
             self._queue.give_back(lease, tried=True)  # at once, because the payload never comes back
         else:
-            self._queue.postpone(lease, min(2.0**lease.tries, _LONGEST_PAUSE_S))
+            self._queue.postpone(lease, min(2**lease.tries, _LONGEST_PAUSE_S))
 
     def _await_spool(self, error: OSError | None) -> None:
         """Waits until the spool can be used. No unit is taken meanwhile: each time is an attempt, and their numbers are

@@ -111,7 +111,7 @@ def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: UnitW
 def _why_given_up(store: Store, cache: GraderCache, lease: Lease, project: str) -> str | None:
     """The error message for the outcomes of a unit that is given up; None if the unit is to be scored."""
     if lease.tries > store.leases.attempts:
-        return _TRIED.format(tries=store.leases.attempts)
+        return _TRIED.format(tries=lease.tries - 1)
     return None if cache.has_room(project) else _NO_ROOM
 
 

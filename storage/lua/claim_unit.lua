@@ -18,10 +18,13 @@ local function next_batch(turns, chosen)
   end
 end
 
--- Attempts name files, so their numbers only grow. An attempt that was given back untried does not count as a try.
+-- Attempts name files, so their numbers only grow, up to the highest that two bytes can hold. An attempt that was given
+-- back untried does not count as a try. After attempt 65,000 all count, so the unit is given up as tried too often.
 local function lend_one(id, batch, unit)
-  local attempt = redis.call('HINCRBY', batch .. ':attempts', unit, 1)
-  local tries = attempt - (redis.call('HGET', batch .. ':untried', unit) or 0)
+  local attempt = tonumber(redis.call('HGET', batch .. ':attempts', unit) or 0)
+  if attempt < 65535 then attempt = redis.call('HINCRBY', batch .. ':attempts', unit, 1) end
+  local tries = attempt
+  if attempt <= 65000 then tries = attempt - (redis.call('HGET', batch .. ':untried', unit) or 0) end
   redis.call('SET', BEATEN, now_ms(), 'NX')  -- Redis may go away before the first heartbeat
   redis.call('ZADD', LEASES, now_ms() + ARGV[1], id .. ':' .. unit .. ':' .. attempt)
   local part_attempt, outcomes = part_of(batch, unit)

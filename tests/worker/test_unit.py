@@ -138,6 +138,24 @@ def test_what_was_done_counts_when_the_rest_is_given_up(store: Store, context: W
     assert [outcome.id for outcome in msgspec.json.Decoder(Outcome).decode_lines(last.lines)] == list(range(10))
 
 
+@pytest.mark.parametrize("last", [65_000, 65_535, 65_536])
+def test_a_unit_is_given_up_before_its_attempts_have_no_numbers_left(
+    last: int, store: Store, context: WorkerContext, redis: Redis
+) -> None:
+    """Two bytes store the attempt that counts. 65,536 was stored as 0: the batch finished without its outcomes."""
+    batch = accept(store, 3, wanted(store, "g", source=QUICK))
+    store.leases.release(claim(store), tried=False)
+    for kept in (redis_keys.attempts(batch), f"{redis_keys.batch(batch)}:untried"):
+        redis.hset(kept, "0", str(last - 1))
+    store.leases.release(claim(store), tried=False)
+    found = scored(context, claim(store))
+    assert found is not None and found.whole and found.counted.errors == {"infrastructure": 3}
+    assert b"tried 65" in found.lines
+    written(context, found)
+    assert store.batches.get("default", batch).state == "finished"
+    assert store.spool.outcome_files(batch) == [(0, min(last + 1, 65_535))]
+
+
 def _out_of_sandboxes(after: int) -> Callable[..., list[Outcome]]:
     """Replaces `Grading.score` with a call that has no sandbox after this many outcomes."""
     ours = OutcomeError("infrastructure", "no sandbox was left", retryable=True)
