@@ -172,4 +172,11 @@ class VersionChanged(ApiError):
 
 
 class TooLarge(ApiError):
-    """Over a limit, which the message names."""
+    """Over a limit, which the message names. If it was a call to score, `most_threads` and `most_bytes` are the limits
+    of one call; otherwise they are None.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.most_threads = problem.most_threads
+        self.most_bytes = problem.most_bytes

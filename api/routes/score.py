@@ -1,12 +1,14 @@
 """Scores some threads while the caller waits."""
 
+from http import HTTPStatus
+
 import msgspec
 from fastapi import Request, Response
 
 from api.access.auth import ScoresIn
 from api.access.callers import Caller
 from api.http import openapi
-from api.http.problems import too_large
+from api.http.problems import ProblemError, too_large
 from api.http.routers import project_router
 from api.intake import bodies
 from api.intake.source_upload import VersionNumber
@@ -40,8 +42,14 @@ class _Answer(msgspec.Struct, omit_defaults=True):
 @router.post("/graders/{key}/score", response_model=ScoreAnswer, openapi_extra=openapi.body(ToScore))
 async def score(request: Request, services: Served, project: ScoresIn, key: str) -> Response:
     """Score threads and return an outcome for each, in order."""
-    body = await bodies.read(request, services.settings.score_bytes, "send a batch instead")
-    answer = await services.grade(request, project, _score, services, key, body)
+    settings = services.settings
+    try:
+        body = await bodies.read(request, settings.score_bytes, "send a batch instead")
+        answer = await services.grade(request, project, _score, services, key, body)
+    except ProblemError as error:
+        if error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:  # the client sends the threads in smaller requests
+            error.members |= {"most_threads": settings.score_threads, "most_bytes": settings.score_bytes}
+        raise
     return Response(answer, media_type="application/json")
 
 

@@ -4,14 +4,17 @@ import io
 import logging
 import os
 import stat
+from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol, TypeAlias, runtime_checkable
+from typing import BinaryIO, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
 from gradebox.client.thread_line import ACCEPTED, MalformedLine, Thread, encode, form_of, is_turn, line_and_form
+from gradebox.errors import TooLarge
 from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from gradebox.thread import StringThread
 
@@ -31,6 +34,7 @@ Threads: TypeAlias = Iterable[Thread] | str | os.PathLike[str] | Reader
 BLOCK_BYTES = 256 * 1024
 FIRST_LINES = 100  # lines of a file that are checked before it is sent
 LINES_BYTES = REQUEST_BYTES - 1024 * 1024  # for the lines in one request; the rest is room for other fields
+_HEAD_BYTES = 1024  # the same room where a request may have fewer bytes
 
 _log = logging.getLogger("gradebox")
 
@@ -132,24 +136,70 @@ class Resend:
             self._file.seek(self._start)
 
 
-def pieces(threads: Threads) -> Iterator[tuple[int, list[bytes]]]:
+class _Line(NamedTuple):
+    number: int
+    data: bytes
+    threads: int
+
+
+@dataclass
+class ScoreLimits:
+    """The limits of one request for synchronous scoring, as far as they are known."""
+
+    threads: int = REQUEST_THREADS
+    lines_bytes: int = LINES_BYTES
+
+
+class Pieces:
     """Splits threads into requests for synchronous scoring: yields the first index and the lines of each."""
-    first, lines, size, count = 0, list[bytes](), 0, 0
+
+    def __init__(self, threads: Threads, limits: ScoreLimits) -> None:
+        self._lines = _encoded(threads)
+        self._limits = limits
+        self._last: list[_Line] = []
+        self._taken_back = deque[_Line]()
+
+    def __iter__(self) -> Iterator[tuple[int, list[bytes]]]:
+        while lines := self._next():
+            self._last = lines
+            yield lines[0].number, [line.data for line in lines]
+
+    def _next(self) -> list[_Line]:
+        lines = list[_Line]()
+        size = threads = 0
+        while line := self._taken_back.popleft() if self._taken_back else next(self._lines, None):
+            size += len(line.data) + 1
+            threads += line.threads
+            if lines and (threads > self._limits.threads or size > self._limits.lines_bytes):
+                self._taken_back.appendleft(line)
+                break
+            lines.append(line)
+        return lines
+
+    def cut_again(self, error: TooLarge) -> bool:
+        """Takes the last piece back, which the service refused, to yield it in smaller pieces. False if the limits that
+        the error names do not cut it. They are kept in the `limits` of this object.
+        """
+        if error.most_threads is None or error.most_bytes is None:
+            return False
+        limits, refused = self._limits, self._last
+        limits.threads = min(limits.threads, error.most_threads)
+        limits.lines_bytes = min(limits.lines_bytes, error.most_bytes - _HEAD_BYTES)
+        self._taken_back.extendleft(reversed(refused))
+        first = self._next()
+        self._taken_back.extendleft(reversed(first))
+        return len(first) < len(refused)
+
+
+def _encoded(threads: Threads) -> Iterator[_Line]:
     completions = _Completions()
     sent: Iterable[Thread | MalformedLine] = each_of(threads)
     for number, thread in enumerate(sent):
         line, many = completions.line_of(thread, number)
         if isinstance(thread, MalformedLine):  # a member of the request, which must be JSON
             line = encode(line.decode("utf-8", "replace")).encode("ascii")
-        if lines and (count + many > REQUEST_THREADS or size + len(line) > LINES_BYTES):
-            yield first, lines
-            first, lines, size, count = number, [], 0, 0
-        lines.append(line)
-        size += len(line) + 1
-        count += many
+        yield _Line(number, line, many)
     completions.report()
-    if lines:
-        yield first, lines
 
 
 def each_of(threads: Threads) -> Iterable[Thread]:

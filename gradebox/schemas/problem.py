@@ -13,3 +13,5 @@ class Problem(BaseModel):
     status: int
     detail: str = Field(description="what happened, to what, and what to do")
     request_id: str
+    most_threads: int | None = Field(default=None, description="of a call to score that is too large: the limit of one")
+    most_bytes: int | None = Field(default=None, description="the same for the bytes of its body")

@@ -17,7 +17,7 @@ from gradebox.client.grader_names import GraderChoice, OneGrader
 from gradebox.client.outcomes import moved
 from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion, with_feedback
 from gradebox.client.thread_line import Thread
-from gradebox.client.threads import pieces
+from gradebox.client.threads import Pieces, ScoreLimits
 from gradebox.client.versions import (
     ONE_OF,
     Ask,
@@ -31,7 +31,7 @@ from gradebox.client.versions import (
     source_of,
     update_call,
 )
-from gradebox.errors import NotFound
+from gradebox.errors import NotFound, TooLarge
 from gradebox.frame import Listing, Outcomes
 from gradebox.schemas import GRADER_COLUMNS, BatchBudget, GraderRecord, Isolation, Report, Version, WrittenKind
 
@@ -42,6 +42,7 @@ class AsyncGraders:
     def __init__(self, transport: AsyncTransport, project: str) -> None:
         self._transport = transport
         self._project = project
+        self._limits = ScoreLimits()
         self.create = AsyncCreation(transport, project, self)
 
     async def score(
@@ -50,9 +51,15 @@ class AsyncGraders:
         """As `client.score`."""
         name, number = grader_names.version_of(key, version)
         outcomes = Outcomes()
-        for first, lines in pieces(with_columns(threads, columns)):
+        pieces = Pieces(with_columns(threads, columns), self._limits)
+        for first, lines in pieces:
             call = grader_calls.score(self._project, name, number, lines)
-            outcomes += moved(await self._transport.send(call), first)
+            try:
+                outcomes += moved(await self._transport.send(call), first)
+            except TooLarge as error:
+                if not pieces.cut_again(error):
+                    raise
+                continue
             name, number = grader_names.split_version(outcomes[0].grader)  # of all requests, also after an update
         return outcomes
 

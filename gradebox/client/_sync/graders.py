@@ -18,7 +18,7 @@ from gradebox.client.grader_names import GraderChoice, OneGrader
 from gradebox.client.outcomes import moved
 from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion, with_feedback
 from gradebox.client.thread_line import Thread
-from gradebox.client.threads import pieces
+from gradebox.client.threads import Pieces, ScoreLimits
 from gradebox.client.versions import (
     ONE_OF,
     Ask,
@@ -32,7 +32,7 @@ from gradebox.client.versions import (
     source_of,
     update_call,
 )
-from gradebox.errors import NotFound
+from gradebox.errors import NotFound, TooLarge
 from gradebox.frame import Listing, Outcomes
 from gradebox.schemas import GRADER_COLUMNS, BatchBudget, GraderRecord, Isolation, Report, Version, WrittenKind
 
@@ -43,6 +43,7 @@ class Graders:
     def __init__(self, transport: Transport, project: str) -> None:
         self._transport = transport
         self._project = project
+        self._limits = ScoreLimits()
         self.create = Creation(transport, project, self)
 
     def score(
@@ -51,9 +52,15 @@ class Graders:
         """As `client.score`."""
         name, number = grader_names.version_of(key, version)
         outcomes = Outcomes()
-        for first, lines in pieces(with_columns(threads, columns)):
+        pieces = Pieces(with_columns(threads, columns), self._limits)
+        for first, lines in pieces:
             call = grader_calls.score(self._project, name, number, lines)
-            outcomes += moved(self._transport.send(call), first)
+            try:
+                outcomes += moved(self._transport.send(call), first)
+            except TooLarge as error:
+                if not pieces.cut_again(error):
+                    raise
+                continue
             name, number = grader_names.split_version(outcomes[0].grader)  # of all requests, also after an update
         return outcomes
 

@@ -90,7 +90,7 @@ def get_version(project: str, key: str, number: int) -> Call[Version]:
 
 
 def score(project: str, key: str, version: int | None, lines: Sequence[bytes]) -> Call[list[Outcome]]:
-    """Scores at most 1,000 threads in one request."""
+    """Scores threads in one request."""
     return Call(
         "POST",
         path_of(project, "graders", key, "score"),

@@ -1,9 +1,16 @@
 import json
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import httpx
 import pytest
 
+import gradebox
+from gradebox.client.calls import grader_calls
+from gradebox.client.calls.call import Call
+from gradebox.errors import TooLarge
+from gradebox.outcome import Outcome
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem
 
 pytestmark = pytest.mark.sandbox
@@ -75,6 +82,47 @@ def test_batches_do_not_hold_up_whoever_waits(client: httpx.Client) -> None:
     assert client.post(f"{PROJECT}/batches/{batch}/cancel").json()["state"] == "cancelled"
 
 
+_GROUPS = "async def grade(threads: list[StringThread]) -> list[float]:\n    return [1.0] * len(threads)\n"
+
+
+@pytest.mark.parametrize(
+    ("setting", "most", "threads", "sent"),
+    [
+        ("score_threads", 10, [{"completion": "4"}] * 25, [10, 10, 5]),
+        ("score_threads", 10, [{"completions": ["4"] * 3}] * 5, [3, 2]),
+        ("score_threads", 2, [{"completions": ["4"] * 3}] * 2, [1, 1]),
+        ("score_mb", 1, [{"completion": "x" * 100_000}] * 25, [10, 10, 5]),
+    ],
+)
+def test_the_client_learns_how_large_a_request_may_be(
+    setting: str,
+    most: int,
+    threads: list[Any],
+    sent: list[int],
+    client: httpx.Client,
+    service: Service,
+    secret: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It sent a thousand threads, and raised TooLarge."""
+    create(client, source=_GROUPS if "completions" in threads[0] else GOOD)
+    monkeypatch.setattr(service.services.settings, setting, most)
+    score, calls = grader_calls.score, list[int]()
+
+    def noted(project: str, key: str, version: int | None, lines: Sequence[bytes]) -> Call[list[Outcome]]:
+        calls.append(len(lines))
+        return score(project, key, version, lines)
+
+    monkeypatch.setattr(grader_calls, "score", noted)
+    with gradebox.Client(service.url, secret) as user:
+        for _ in range(2):
+            outcomes = user.graders.score("exact", threads)
+            assert [(one.index, one.error) for one in outcomes] == [(number, None) for number in range(len(threads))]
+        assert calls == [len(threads), *sent, *sent]
+        with pytest.raises(TooLarge, match="longer than"):
+            user.graders.score("exact", [{"completion": "x" * 5_000_000}])
+
+
 def test_a_request_has_as_many_threads_and_bytes_as_the_settings_say(
     client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,11 +138,7 @@ def test_a_request_has_as_many_threads_and_bytes_as_the_settings_say(
         assert client.post(path, json=body).status_code == 200
     monkeypatch.setattr(settings, "score_threads", 1000)
     monkeypatch.setattr(settings, "score_mb", 1)
-    create(
-        client,
-        "groups",
-        "async def grade(threads: list[StringThread]) -> list[float]:\n    return [1.0] * len(threads)\n",
-    )
+    create(client, "groups", _GROUPS)
     groups = {"threads": [{"completions": ["4"] * 500}, {"completions": ["4"] * 501}]}
     answer = client.post(f"{PROJECT}/graders/groups/score", json=groups)
     assert "more than 1000 threads together" in problem(answer, 413, "too-large")

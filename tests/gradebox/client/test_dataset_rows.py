@@ -16,7 +16,7 @@ import pytest
 
 from gradebox.client import dataset_rows
 from gradebox.client.dataset_rows import with_columns
-from gradebox.client.threads import Resend, Threads, blocks, pieces
+from gradebox.client.threads import Pieces, Resend, ScoreLimits, Threads, blocks
 from gradebox.rewards import trl
 
 ROW = {"question": "2+2?", "response": "4", "answer": "4", "id": "s1"}
@@ -166,7 +166,7 @@ def test_lines_of_a_file_that_are_no_rows_are_sent_as_they_are(tmp_path: Path) -
     for threads in (path, path.open("rb"), path.open(encoding="utf-8", newline="")):
         given: Any = threads
         assert b"".join(blocks(with_columns(given, {"response": "completion"}))).splitlines() == rows
-    [(_, lines)] = pieces(with_columns(path, {"response": "completion"}))  # members of a JSON array
+    [(_, lines)] = Pieces(with_columns(path, {"response": "completion"}), ScoreLimits())  # members of a JSON array
     assert lines == [b'""', rows[1], b'""', b'"{\\"response\\": "', b'"7"', rows[5]]
 
 

@@ -17,9 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradebox.client.thread_line import Thread, to_line
-from gradebox.client.threads import blocks, length, pieces
+from gradebox.client.threads import Pieces, ScoreLimits, Threads, blocks, length
 from gradebox.limits import REQUEST_THREADS
 from gradebox.thread import StringThread
+
+
+def pieces(threads: Threads) -> Pieces:
+    return Pieces(threads, ScoreLimits())
 
 
 class Fruit(Enum):
