@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from pathlib import Path
 
 from anyio import CapacityLimiter, move_on_after
 from anyio.to_thread import run_sync
@@ -26,9 +27,10 @@ _log = logging.getLogger(__name__)
 class Readiness:
     """Checks the parts that an API process needs: Redis, the spool, sandboxes and its own threads."""
 
-    def __init__(self, store: Store, pool: Pool) -> None:
+    def __init__(self, store: Store, pool: Pool, registering_file: Path | None = None) -> None:
         self._store = store
         self._pool = pool
+        self._registering_file = registering_file
         self._looking = threading.Lock()
         self._thread = CapacityLimiter(1)  # all others may wait for Redis
         self._began_at = float("inf")
@@ -40,6 +42,11 @@ class Readiness:
     def redis_answers(self) -> bool:
         """Whether Redis answered when it was checked last, and is not what makes a check late now."""
         return self._answered_at >= (self._began_at if self._late_s else 0)
+
+    @property
+    def is_registering(self) -> bool:
+        """Whether `gradebox serve` has models or endpoints that are not registered yet."""
+        return self._registering_file is not None and self._registering_file.exists()
 
     async def in_time(self) -> tuple[str, ...]:
         """Returns what is wrong, as `troubles` does, after some `LATE_S` seconds also if the check takes longer."""

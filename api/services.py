@@ -67,7 +67,7 @@ class Services:
         self.shortages = Shortages(store, self.settings.asking_file)
         self.presence = Presence(store.processes, "api", self._trouble)
         self.watching = Watching(store)
-        self.readiness = Readiness(store, pool)
+        self.readiness = Readiness(store, pool, self.settings.registering_file)
         self.metrics = Metrics("api")
         registry = self.metrics.registry
         registry.register(pool.counts.registry)

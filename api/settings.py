@@ -133,6 +133,10 @@ class ApiSettings(BaseSettings):
         default=None,
         description="file that is created for batches with graders that ask",
     )
+    registering_file: Path | None = Field(
+        default=None,
+        description="file that exists until the models and endpoints of `gradebox serve` are registered",
+    )
 
     @property
     def score_bytes(self) -> int:

@@ -16,9 +16,11 @@ router = APIRouter(tags=["health"])
 
 
 class Health(BaseModel):
-    """Up or down. Only requests from this machine, and API keys for every project, also get troubles and warnings."""
+    """Up or down; `starting` while nothing is missing but the models and endpoints of `gradebox serve`. Only requests
+    from this machine, and API keys for every project, also get troubles and warnings.
+    """
 
-    status: Literal["up", "down"]
+    status: Literal["up", "starting", "down"]
     troubles: list[str] | None = None
     warnings: list[str] | None = None
 
@@ -45,14 +47,16 @@ async def _may_see(request: Request, services: Services) -> bool:
 @router.get(
     "/readyz",
     response_model_exclude_none=True,
-    responses={503: {"model": Health, "description": "Redis, the spool or sandboxes are away"}},
+    responses={503: {"model": Health, "description": "Redis, the spool or sandboxes are away, or it is starting"}},
 )
 async def readyz(request: Request, services: Served, response: Response) -> Health:
     """Check that this process can work: Redis answers, the spool is writable, and sandboxes are available."""
     troubles = await services.readiness.in_time()
     may_see = await _may_see(request, services)  # after the check, which says whether Redis answers
     warnings = list(services.shortages.known) if may_see else []
-    if not troubles:
+    if not troubles and not services.readiness.is_registering:
         return Health(status="up", warnings=warnings or None)
     response.status_code = 503
+    if not troubles:
+        return Health(status="starting", warnings=warnings or None)
     return Health(status="down", troubles=list(troubles) if may_see else None, warnings=warnings or None)

@@ -47,6 +47,11 @@ class DataFolder:
         return self.path / "asking"
 
     @property
+    def registering(self) -> Path:
+        """A file that exists until the models and endpoints of the command line are registered."""
+        return self.path / "registering"
+
+    @property
     def metrics(self) -> Path:
         """The folder to which workers write their metrics for the API."""
         return self._folder("metrics")

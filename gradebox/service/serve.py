@@ -2,6 +2,7 @@
 
 import http.client
 import ipaddress
+import json
 import os
 import select
 import signal
@@ -94,6 +95,10 @@ def serve(options: ServeOptions) -> None:
         port = listener.getsockname()[1]
         redis = [redis_process(folder)] if options.redis_url is None else []
         servers = _servers(options, folder, listener)
+        if options.registered:
+            folder.registering.touch()
+        else:
+            folder.registering.unlink(missing_ok=True)  # of a start that failed
         try:
             console.follow(_tails([*redis, *servers], folder, settings))
             start = partial(
@@ -103,6 +108,7 @@ def serve(options: ServeOptions) -> None:
             start(servers, lambda: _ready(options.host, port))
             if not signals.count:
                 register(options.registered, _url(options.host, port), folder.path)
+                folder.registering.unlink(missing_ok=True)
                 with _announced(Note(_url(options.host, port), folder.path), port):
                     console.show(_good_to_know(_url(options.host, port), folder.path, len(servers) - 2))
                     _watch([*redis, *servers], signals, console)
@@ -136,6 +142,7 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
             "log_format": "json",  # this process parses the logs
             "metrics_dir": folder.metrics,
             "asking_file": folder.asking,
+            "registering_file": folder.registering,
             "metrics_port": 0,  # the API serves the workers' metrics
             "environments": os.environ.get("GRADEBOX_ENVIRONMENTS", "on"),  # this machine's user is its operator
             "model_hosts": os.environ.get("GRADEBOX_MODEL_HOSTS", "*"),
@@ -261,11 +268,12 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _ready(host: str, port: int) -> bool:
+    """Whether the API can work. While it is `starting`, others wait until this process has registered the models."""
     connection = http.client.HTTPConnection(_reachable(host), port, timeout=0.5)
     try:
         connection.request("GET", "/readyz")
-        return connection.getresponse().status == http.client.OK
-    except (OSError, http.client.HTTPException):
+        return json.loads(connection.getresponse().read())["status"] in ("up", "starting")
+    except (OSError, http.client.HTTPException, ValueError):
         return False
     finally:
         connection.close()

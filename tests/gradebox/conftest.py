@@ -68,7 +68,8 @@ def serving(folder: Path, *arguments: str, **settings: str) -> Iterator[Service]
     gradebox_free = {name: value for name, value in os.environ.items() if not name.startswith("GRADEBOX_")}
     environment = gradebox_free | {"XDG_STATE_HOME": str(folder / "state"), "XDG_DATA_HOME": str(folder / "share")}
     named = {f"GRADEBOX_{name.upper()}": value for name, value in settings.items()}
-    command = [sys.executable, "-m", "gradebox", "serve", "--port", "0", "--data-dir", str(folder / "data"), *arguments]
+    port = () if "--port" in arguments else ("--port", "0")
+    command = [sys.executable, "-m", "gradebox", "serve", *port, "--data-dir", str(folder / "data"), *arguments]
     with (folder / "stderr").open("a") as stderr:
         process = subprocess.Popen(
             command, env=environment | named, cwd=ROOT, stdout=subprocess.PIPE, stderr=stderr, text=True, bufsize=1

@@ -1,19 +1,37 @@
 """Tests of models with `gradebox serve`, the client and the command line, and that their keys are left nowhere."""
 
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 from typer import BadParameter
 
 from examples.model_server import ModelServer, Script
-from gradebox import ModelDefaults
+from gradebox import Client, ModelDefaults
 from gradebox.cli.registered_servers import headers
 from gradebox.errors import CannotServe, Conflict, NotAllowed
+from gradebox.key_file import KEY_FILE
 from gradebox.service.models import read_endpoint, read_model, refuse_same_key
 from tests.gradebox.conftest import serving
 
 SECRET = "sk-very-secret-of-a-model-0123456789"
 OTHER = "sk-another-secret-of-a-model-9876543210"
+
+
+def _models_when_ready(url: str, key: Path) -> list[str]:
+    """The models that a script finds which waits for `/readyz`."""
+    ends = time.monotonic() + 60
+    while time.monotonic() < ends:
+        with suppress(httpx.TransportError):
+            if httpx.get(f"{url}/readyz").status_code == 200:
+                break
+        time.sleep(0.002)
+    with Client(url, key.read_text().strip()) as client:
+        return [model.key for model in client.models.list()]
 
 
 @pytest.mark.service
@@ -22,7 +40,13 @@ def test_models_of_a_service(tmp_path: Path) -> None:
         named = f"small-judge=qwen3:8b@{server.base_url}"
         reward = f"my-reward={server.base_url}"
         settings = {"model_key_small_judge": SECRET, "endpoint_key_my_reward": SECRET, "log_level": "debug"}
-        with serving(tmp_path, "--workers", "1", "--model", named, "--endpoint", reward, **settings) as service:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = str(free.getsockname()[1])
+        options = ("--port", port, "--workers", "1", "--model", named, "--endpoint", reward)
+        script = ThreadPoolExecutor(1)
+        seen = script.submit(_models_when_ready, f"http://127.0.0.1:{port}", tmp_path / "data" / KEY_FILE)
+        with script, serving(tmp_path, *options, **settings) as service:
+            assert seen.result(60) == ["small-judge"]  # readyz was 200 before they were registered
             client = service.client()
             model = client.models.get("small-judge")
             assert (model.model, model.base_url, model.has_api_key) == ("qwen3:8b", server.base_url, True)
