@@ -1,6 +1,7 @@
 """Graders and their versions."""
 
 import re
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -23,7 +24,7 @@ from gradebox.schemas import GraderRecord, Version, WeaveMapping
 from models.scoring.scoring import is_of_graders
 from sandbox.grading.source_bytes import SourceRefused
 from sandbox.limits import MEMORY_MB
-from storage.errors import Conflict, NotFound
+from storage.errors import Conflict, NotFound, VersionChanged
 from storage.graders import check_threads
 from storage.graders.grader_content import CUSTOM, Proved
 from storage.idempotency import Once
@@ -92,7 +93,7 @@ async def update(
     expected = _version(if_match)
     sent, new = await receive(request, NewVersion, may_lack=True, own={"create"})
     once = repeat.once if repeat else None
-    work = _put_function if create else update_function
+    work = partial(_put_function, must_exist=if_match is not None) if create else update_function
     return await services.grade(request, project, work, services, key, sent, new, once, expected)
 
 
@@ -282,12 +283,22 @@ def _put_function(
     new: NewVersion,
     once: Once | None,
     expected: int | None,
+    *,
+    must_exist: bool,
 ) -> GraderRecord:
-    """As `update_function`, or as `create_function` if there is no grader with this key."""
+    """As `update_function`, or as `create_function` if there is no grader with this key.
+
+    Raises as these do, and VersionChanged if there is no grader and it `must_exist`.
+    """
     try:
         services.store.graders.get(caller.project, key)
-    except NotFound:
-        if sent.is_newest or expected is not None:
+    except NotFound as error:
+        if must_exist:
+            raise VersionChanged(
+                f"project {caller.project!r} has no grader {key!r} that If-Match could match, and nothing was saved: "
+                "leave out If-Match to create it"
+            ) from error
+        if sent.is_newest:
             raise
         made = replace(bodies.convert({"key": key}, NewGrader), **asdict(new))
         return create_function(caller, services, sent, made, once)

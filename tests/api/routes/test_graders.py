@@ -137,8 +137,10 @@ def test_a_put_may_create_a_grader(client: httpx.Client) -> None:
         assert refused.status_code == (422 if key == "Bad" else 404), refused.text
     lacking = changed | {"environment": "none"}
     assert "environment" in problem(client.put(f"{URL}/exact", json=lacking, params={"create": True}), 404, "not-found")
-    late = client.put(f"{URL}/late", json=sent, params={"create": True}, headers={"If-Match": "1"})
-    assert problem(late, 404, "not-found")
+    for version in ("1", "*"):
+        late = client.put(f"{URL}/late", json=sent, params={"create": True}, headers={"If-Match": version})
+        assert "leave out If-Match" in problem(late, 412, "version-changed")
+    assert problem(client.put(f"{URL}/late", json=sent, headers={"If-Match": "1"}), 404, "not-found")
 
 
 def test_many_versions_come_in_pages(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
