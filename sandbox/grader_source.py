@@ -21,6 +21,7 @@ class GraderSource:
         project: the project whose completions it grades; empty for tools without projects.
         stdout_bytes: kept of the output of one completion; None for the value in the settings.
         line_bytes: of one thread; None for the value in the settings.
+        line_depth: levels of nesting of one thread; None for the value in the settings.
         details_bytes: of the details of one score, as JSON; at most `fields.MAX_DETAILS`.
         environment: the SHA-256 of the content of the environment that it may import from; empty for none.
     """
@@ -33,6 +34,7 @@ class GraderSource:
     environment: str = field(default="", kw_only=True)
     stdout_bytes: int | None = field(default=None, kw_only=True)
     line_bytes: int | None = field(default=None, kw_only=True)
+    line_depth: int | None = field(default=None, kw_only=True)
     details_bytes: int = field(default=DETAILS_BYTES, kw_only=True)
 
     @classmethod

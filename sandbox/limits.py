@@ -18,7 +18,10 @@ STDOUT_BYTES = 4 * KIB
 MAX_STDOUT_BYTES = 31 * KIB  # less than half of a pipe: the supervisor empties one that holds more, to make room
 TEXT_BYTES, MIN_TEXT_BYTES, MAX_TEXT_BYTES = 4 * KIB, 256, MAX_TEXT
 MAX_LINE_BYTES = 16 * MIB
-DEPTH = 201  # levels of nesting in one line: with more, recursive graders would fail. The fast decoder accepts fewer
+# Levels of nesting in one line. The fast decoder accepts fewer than the minimum, so it need not count them. With more
+# than the maximum, recursive graders would fail.
+LINE_DEPTH, MIN_LINE_DEPTH, MAX_LINE_DEPTH = 64, 16, 201
+FEEDBACK_LINE_DEPTH = MAX_LINE_DEPTH + 2  # its metadata holds a thread, and an outcome with details
 OPEN_FILES = 128
 FILE_BYTES = 8 * MIB
 STACK_BYTES = 8 * MIB
@@ -40,6 +43,7 @@ def limits_of(
     processes: int = PROCESSES,
     scratch_files: int = SCRATCH_FILES,
     text_bytes: int = TEXT_BYTES,
+    line_depth: int = LINE_DEPTH,
 ) -> GraderLimits:
     """Returns the limits that are sent to the guest for one grader."""
     return GraderLimits(
@@ -56,7 +60,7 @@ def limits_of(
         text_bytes=text_bytes,
         details_bytes=source.details_bytes,
         line_bytes=line_bytes if source.line_bytes is None else source.line_bytes,
-        depth=DEPTH,
+        depth=line_depth if source.line_depth is None else source.line_depth,
         keep_unknown=keep_unknown,
         has_packages=bool(source.environment),
     )

@@ -54,6 +54,12 @@ class SandboxSettings(BaseSettings):
         description="most bytes of the source of one grader; it has to fit into a form of 1 MiB",
     )
     line_bytes: int = Field(LINE_BYTES, ge=1024, le=limits.MAX_LINE_BYTES, description="most bytes of one thread")
+    line_depth: int = Field(
+        limits.LINE_DEPTH,
+        ge=limits.MIN_LINE_DEPTH,
+        le=limits.MAX_LINE_DEPTH,
+        description="most levels of nesting of one thread",
+    )
     unknown_members: Literal["refuse", "keep"] = Field(
         "refuse", description="unknown members of a thread: `refuse` the line, or `keep` them in its metadata"
     )

@@ -1,7 +1,7 @@
 """The state that a worker keeps between units: the plans of batches, and the sandbox with a loaded grader."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
 from types import TracebackType
@@ -14,8 +14,10 @@ from models.scoring.scoring import ask_context, combined_scorer
 from sandbox.grader_source import GraderSource
 from sandbox.grading.five_checks import Scorer
 from sandbox.grading.slice_size import SliceSize
+from sandbox.limits import FEEDBACK_LINE_DEPTH
 from sandbox.pool.pool import Pool
 from storage.batch_plan import Plan, PlannedGrader
+from storage.batches.feedback_grader import is_feedback
 from storage.queue.leases import Lease
 from storage.store import Store
 
@@ -95,6 +97,8 @@ class GraderCache:
         if (combined := combined_scorer(self._store, self._pool, plan.project, version)) is not None:
             return combined
         source = GraderSource.of_version(plan.project, version)
+        if is_feedback(scorer.key):
+            source = replace(source, line_depth=FEEDBACK_LINE_DEPTH)
         if version.asks and self._asker is not None:
             lend = partial(self._pool.grading, source)
             asking = ask_context(plan.project, scorer.key, version, batch)

@@ -12,7 +12,8 @@ from functools import cache
 
 import msgspec
 
-DEPTH = 201  # the maximum depth of threads in sandboxes
+from sandbox.limits import MAX_LINE_DEPTH
+
 FEW = 250_000  # parts that may be held as objects before they are counted: about 20 MB
 
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
@@ -120,7 +121,8 @@ def _count(array: bytes, most: int, longest: int) -> None:
     for number in range(most):
         found = element.match(array, position, position + longest + 1024)
         if found is None:
-            raise TooManyError(f"number {number} is longer than {longest} bytes, or nested deeper than {DEPTH} levels")
+            long = f"number {number} is longer than {longest} bytes"
+            raise TooManyError(f"{long}, or nested deeper than {MAX_LINE_DEPTH} levels")
         position = found.end()
         if array[position - 1 : position] == b"]":
             return
@@ -133,7 +135,7 @@ def _element() -> re.Pattern[bytes]:
     backtracking.
     """
     inside = rb'(?:[^][{}"]++|' + _STRING + rb")*+"
-    for _ in range(DEPTH):
+    for _ in range(MAX_LINE_DEPTH):
         inside = rb'(?:[^][{}"]++|' + _STRING + rb"|[\[{]" + inside + rb"[\]}])*+"
     value = rb'(?:[^][{}",]++|' + _STRING + rb"|[\[{]" + inside + rb"[\]}])*+"
     return re.compile(value + rb"[,\]]", re.DOTALL)

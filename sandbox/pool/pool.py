@@ -156,6 +156,7 @@ class Pool:
             settings.processes,
             settings.scratch_files,
             settings.text_bytes,
+            settings.line_depth,
         )
 
     def _take_loaded(self, source: GraderSource, stopping: Stopping | None) -> Session | None:

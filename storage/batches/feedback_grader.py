@@ -12,7 +12,7 @@ from storage.graders.graders import Graders
 
 GIVEN = "given"
 _SOURCE_BYTES = 120_000  # of a source that is generated here
-_KEY = "feedback/{key}"  # a key that no grader of a project can have
+_PREFIX = "feedback/"  # of a key that no grader of a project can have
 
 _SOURCE = """\
 from gradebox import StringThread
@@ -54,7 +54,12 @@ def wanted(graders: Graders, project: str, of: FeedbackOf) -> Wanted:
         asks=[f"model:{of.model}"],
         created_at=datetime.now(UTC),
     )
-    return Wanted(_KEY.format(key=key), made)
+    return Wanted(_PREFIX + key, made)
+
+
+def is_feedback(key: str) -> bool:
+    """Whether this is the key of a generated grader that gives feedback."""
+    return key.startswith(_PREFIX)
 
 
 def _source(of: FeedbackOf, settings: str) -> str:

@@ -20,6 +20,7 @@ from sandbox.errors import InfrastructureError, Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.grading.grading import Grading
 from sandbox.grading.source_bytes import SourceRefused, SourceTooLong
+from sandbox.limits import MAX_LINE_DEPTH
 
 Code = Literal["SOURCE_TOO_LARGE", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_RUNTIME", "TIMEOUT"] | langfuse.ErrorCode
 
@@ -123,6 +124,7 @@ def _grader(tenant: str, text: str) -> GraderSource:
         project=tenant,
         stdout_bytes=0,
         line_bytes=BODY_BYTES,
+        line_depth=MAX_LINE_DEPTH,
         details_bytes=langfuse.RESULT_BYTES,
     )
 

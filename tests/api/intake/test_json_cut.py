@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.intake import json_cut
-from api.intake.json_cut import DEPTH, FEW, TooManyError, TwiceError, elements, members
+from api.intake.json_cut import FEW, TooManyError, TwiceError, elements, members
+from sandbox.limits import MAX_LINE_DEPTH
 
 LONGEST = 4 * 1024 * 1024
 PIECES = [r"\ud83d", r"\uDE00", r"\ud83d\ude00", r"\ue000", r"\uE83d", "\\\\", "x", "\\\\ud83d", "é", r"\"", "[", "},{"]
@@ -53,7 +54,7 @@ def test_what_is_no_array_has_no_elements(text: bytes) -> None:
         elements(text, 10, LONGEST)
 
 
-@pytest.mark.parametrize("element", [b"1", b"[]", b'""', b'{"a":[1,2]}', b"[" * DEPTH + b"]" * DEPTH])
+@pytest.mark.parametrize("element", [b"1", b"[]", b'""', b'{"a":[1,2]}', b"[" * MAX_LINE_DEPTH + b"]" * MAX_LINE_DEPTH])
 def test_too_many_are_counted_before_they_are_held(element: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     array = b"[" + (element + b",") * (FEW + 1) + element + b"]" if len(element) < 20 else b""
     array = array or b"[" + (element + b",") * 1001 + b"1" + b",1" * FEW + b"]"

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from examples.model_server import ModelServer, Script
 from examples.tune_judge import tune
 from gradebox import AsyncClient, BatchBudget, Client, Score
 from gradebox.client._sync.batch_handle import BatchHandle
+from gradebox.client.thread_line import Thread
 from gradebox.errors import ApiError, Conflict, GradeboxError, NotAllowed, NotFound, ScoreMissing
 from gradebox.judges.feedback import MOST_TEXTS
 from gradebox.outcome import Outcome
@@ -66,7 +67,7 @@ def threads(number: int, polite: int) -> list[dict[str, Any]]:
     ]
 
 
-def scored(client: Client, graders: str | list[str], sent: list[dict[str, Any]]) -> BatchHandle:
+def scored(client: Client, graders: str | list[str], sent: Sequence[Thread]) -> BatchHandle:
     batch = client.batches.create(graders, sent)
     batch.wait(progress=False, timeout=90)
     return batch
@@ -126,6 +127,27 @@ def test_all_get_feedback_and_low_scores_are_no_warning(client: Client, server: 
     told = given(batch.feedback("m", threshold=0.5, instructions="Mind the {braces}, and 'quotes'."))
     assert len(told) == 40
     assert "Mind the {braces}, and 'quotes'." in server.bodies[-1]["messages"][-1]["content"]
+
+
+def test_threads_and_details_may_be_nested_as_deep_as_usual(client: Client) -> None:
+    """They are two levels further down in a line of feedback, which was `bad_input`."""
+    source = """
+from gradebox import Score
+async def grade(thread):
+    details = thread.metadata
+    for _ in range(198 if thread.completion() == "details" else 0):
+        details = {"a": details}
+    return Score(0.0, details=details)
+"""
+    client.graders.create.function(key="deep", fn=source)
+    deep: Any = 0
+    for _ in range(62):
+        deep = [deep]
+    sent: list[Thread] = [
+        {"completion": "thread", "metadata": {"a": deep}},
+        {"completion": "details", "metadata": {"a": []}},
+    ]
+    assert [one.error for one in given(scored(client, "deep", sent).feedback("m"))] == [None, None]
 
 
 def test_where_nothing_fails_nothing_is_asked(client: Client, server: ModelServer) -> None:

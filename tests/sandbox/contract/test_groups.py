@@ -176,7 +176,7 @@ def test_what_ends_in_the_middle_costs_its_own_group(session: Session, isolation
 @BOTH
 def test_a_line_that_is_no_group_is_bad_input(session: Session, isolation: Isolation) -> None:
     deep: Any = 1
-    for _ in range(198):
+    for _ in range(61):
         deep = [deep]
     lines: list[tuple[Any, str]] = [
         ({"completion": "x"}, 'a line of this grader is a group, {"threads": [thread, …]} or {"prompt", "completions"'),
@@ -189,7 +189,7 @@ def test_a_line_that_is_no_group_is_bad_input(session: Session, isolation: Isola
         ({"threads": [{"completion": "x"}], "completions": []}, 'no member "completions" beside "threads"'),
         ({"completion": "x", "completions": ["y"]}, 'this has "completion" beside them'),
         ({"prompt": 1, "completions": ["x"]}, "thread 0 of the group"),
-        ({"completions": ["x"], "metadata": {"a": deep}}, "nested more than 201 levels deep"),
+        ({"completions": ["x"], "metadata": {"a": deep}}, "nested more than 64 levels deep"),
         ({"completions": ["x"], "id": 1.5}, '"id" must be a string'),
     ]
     source = "async def grade(threads: list[StringThread]) -> list[float]:\n    return [1.0] * len(threads)\n"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sandbox.grading.thread_ids import read_group_size, read_id, read_ids
 from sandbox.guest.child.read_thread import BadInput, ThreadReader
 from sandbox.guest.child.thread_decoder import thread_decoder
-from sandbox.limits import DEPTH
+from sandbox.limits import MAX_LINE_DEPTH
 
-READER = ThreadReader(1 << 20, DEPTH, thread_decoder())
+READER = ThreadReader(1 << 20, MAX_LINE_DEPTH, thread_decoder())
 TEXTS = st.text() | st.sampled_from(["\ud83d", "\ude00", "\ud83d\ude00", "a\\ud83d", "\\", "\\\\u0069d"])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,

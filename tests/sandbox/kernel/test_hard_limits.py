@@ -80,7 +80,11 @@ def test_a_backend_that_grades_no_thread_is_refused() -> None:
 
 
 def test_a_backend_that_grades_a_thread_wrong_is_refused() -> None:
-    too_deep = "from sandbox import limits\nlimits.DEPTH = 0\n"
+    too_deep = (
+        "from sandbox import limits\n"
+        "usual = limits.limits_of\n"
+        "limits.limits_of = lambda *given, **more: usual(*given, **more)._replace(depth=0)\n"
+    )
     assert "bubblewrap cannot grade a thread here: the line is nested more than 0 levels" in scored_with(
         resource.RLIMIT_CORE, 0, too_deep
     )

@@ -39,7 +39,7 @@ async def grade(thread):
 @pytest.fixture(scope="module")
 def raised() -> Iterator[Pool]:
     """A pool whose sandboxes are given more than by default."""
-    settings = SandboxSettings(processes=40, scratch_files=2000, text_bytes=16 * 1024, warm_sandboxes=0)
+    settings = SandboxSettings(processes=40, scratch_files=2000, text_bytes=16 * 1024, line_depth=201, warm_sandboxes=0)
     with open_pool(settings) as opened:
         yield opened
 
@@ -77,6 +77,20 @@ def test_a_raised_limit_of_processes_is_a_limit_too(raised: Pool) -> None:
 
 
 @pytest.mark.sandbox
+def test_a_thread_is_nested_as_deep_as_the_setting_says(pool: Pool, raised: Pool) -> None:
+    def errors(of: Pool, *levels: int) -> list[str]:
+        lines = [
+            b'{"completion": "reason 1", "metadata": {"a": %b%b}}\n' % (b"[" * (each - 2), b"]" * (each - 2))
+            for each in levels
+        ]
+        with of.grading(GraderSource(_SOURCE)) as grading:
+            return [one.error.message if one.error else "" for one in grading.score(b"".join(lines), 0, "g@1")]
+
+    assert errors(pool, 64, 65) == ["", "the line is nested more than 64 levels deep"]
+    assert errors(raised, 201, 202) == ["", "the line is nested more than 201 levels deep"]
+
+
+@pytest.mark.sandbox
 def test_texts_of_outcomes_and_checks_are_kept_up_to_the_setting(pool: Pool, raised: Pool) -> None:
     def lengths(of: Pool) -> list[int]:
         reason, error = _scored(of, "reason 10240").reason, _scored(of, "error 10240").error
@@ -102,6 +116,8 @@ def test_a_container_is_given_what_the_settings_say() -> None:
         ("SCRATCH_FILES", "16385", "less than or equal to 16384"),
         ("TEXT_BYTES", "16385", "less than or equal to 16384"),
         ("TEXT_BYTES", "255", "greater than or equal to 256"),
+        ("LINE_DEPTH", "15", "greater than or equal to 16"),
+        ("LINE_DEPTH", "202", "less than or equal to 201"),
     ],
 )
 def test_no_limit_exceeds_its_maximum(monkeypatch: pytest.MonkeyPatch, name: str, value: str, told: str) -> None:

@@ -147,10 +147,13 @@ def test_an_observation_that_is_odd(evaluate: Evaluate) -> None:
     assert evaluate(source, output="a\ud800b")["scores"][0]["value"] == "'a\\ud800b'"
     assert evaluate(source, output=10**40)["scores"][0]["value"] == str(10**40)
     assert evaluate(source, output="line\u2028\r\nend")["scores"][0]["value"] == r"'line\u2028\r\nend'"
-    deep: Any = []
-    for _ in range(400):
-        deep = [deep]
-    assert evaluate(source, output=deep)["error"]["code"] == "USER_CODE_ERROR"
+    for levels, part in ((190, "scores"), (400, "error")):
+        deep: Any = []
+        for _ in range(levels):
+            deep = [deep]
+        answer = evaluate(source, output=deep)
+        assert part in answer
+    assert answer["error"]["code"] == "USER_CODE_ERROR"
     missing = "def evaluate(ctx):\n    return {'scores': [Score(str(ctx.observation.tool_calls), 'r')]}"
     assert evaluate(missing, toolCalls=None)["scores"][0]["value"] == "[]"
 

@@ -225,9 +225,9 @@ def test_requests_with_unknown_members(graders: Graders) -> None:
 
 def test_an_item_that_no_sandbox_takes(graders: Graders) -> None:
     item: dict[str, Any] = {}
-    for _ in range(limits.DEPTH):
+    for _ in range(limits.LINE_DEPTH):
         item = {"deeper": item}
-    with refused(f"more than {limits.DEPTH} levels deep"):
+    with refused(f"more than {limits.LINE_DEPTH} levels deep"):
         graders.run(grader=python(), model_sample="4", item=item)
     with refused("longer than 4194304 bytes", "APIStatusError") as long:
         graders.run(grader=python(), model_sample="4" * 5_000_000)

@@ -15,7 +15,7 @@ from sandbox.grading.thread_ids import read_id
 from sandbox.guest.child.read_thread import BadInput, ThreadReader
 from sandbox.guest.child.thread_decoder import ThreadDecoder, UsualThread, thread_decoder
 
-DEEPEST = limits.DEPTH
+DEEPEST = limits.MAX_LINE_DEPTH
 DECODER = thread_decoder()
 
 
@@ -217,7 +217,7 @@ def test_metadata_may_be_so_deep_and_no_deeper(
     assert _read(line(DEEPEST)) is not None
     assert all(_read(line(levels)) is not None for levels in range(4, 20))
     with pytest.raises(DECODER.errors):
-        DECODER.decode(line(20))  # so the reader need not check the depth of a decoded thread
+        DECODER.decode(line(limits.MIN_LINE_DEPTH + 1))  # so the reader need not check the depth of a decoded thread
     with pytest.raises(BadInput, match=f"nested more than {DEEPEST} levels deep"):
         READER.read(line(DEEPEST + 1))
 
