@@ -20,6 +20,7 @@ from api.routes import (
     graders,
     health,
     keys,
+    limits,
     me,
     metrics,
     models,
@@ -48,7 +49,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     # Routes are tried in order, so the most latency-sensitive ones come first.
     read_first = (score, batches, recorded_scores, validate, graders, numbers, tables, feedback, environments, models)
-    later = (endpoints, budget, spending, audit, me, projects, keys, health, metrics, docs)
+    later = (endpoints, budget, limits, spending, audit, me, projects, keys, health, metrics, docs)
     for part in (*read_first, *later):
         add_routes(app, part.router)
     for router in (audit.of_service, *dialects.routers(services.settings.dialects)):

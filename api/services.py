@@ -27,13 +27,16 @@ from api.shortages import Shortages
 from api.telemetry.collector import Stored
 from api.telemetry.exposition import Exposition
 from api.telemetry.requests import Requests
+from gradebox.schemas import Limits
 from models.scoring.validation_asks import ProjectAnswering, asker_of
 from models.settings import ModelSettings
 from runtime.metrics import Metrics
 from runtime.metrics_files import MergedMetrics
 from sandbox.errors import Busy, Stopped
+from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S
 from sandbox.pool.fair_shares import Shares
 from sandbox.pool.pool import Pool
+from storage.access.own_limits import OwnLimits
 from storage.processes import Presence
 from storage.store import Store
 from worker.dispatch import Dispatch
@@ -100,6 +103,29 @@ class Services:
         """The largest size of a thread, in bytes."""
         return self.pool.line_bytes
 
+    @property
+    def limits(self) -> Limits:
+        """The limits of a project that has none of its own."""
+        settings = self.settings
+        return Limits(
+            source_bytes=self.pool.settings.source_bytes,
+            timeout_s=MAX_TIMEOUT_S,
+            memory_mb=MAX_MEMORY_MB,
+            score_threads=settings.score_threads,
+            score_mb=settings.score_mb,
+            batch_threads=settings.batch_threads,
+            batch_mb=settings.batch_mb,
+            batch_graders=settings.batch_graders,
+        )
+
+    def limits_of(self, own: OwnLimits) -> Limits:
+        """The limits of a project with these of its own."""
+        return self.limits.model_copy(update=own)
+
+    def limits_for(self, request: HTTPConnection) -> Limits:
+        """The limits of the project of a request that was identified; those of the service if it has no project."""
+        return self.limits_of(request.state.own_limits)
+
     def answering(self, project: str, ask: Literal["real", "stand-in"] | None = None) -> ProjectAnswering:
         """Returns what answers the asks of a grader of this project while the grader is proved."""
         return ProjectAnswering(self.store, self.asker, project, stand_in=ask == "stand-in")
@@ -122,10 +148,10 @@ class Services:
     async def grade(self, request: Request, project: str, work: Callable[[Caller, *_Args], _T], *args: *_Args) -> _T:
         """Runs `work`, which uses a sandbox, until the client disconnects. The request's body has been read."""
         async with watched(request) as client:
-            return await self.grade_for(client, project, work, *args)
+            return await self.grade_for(client, project, self.limits_for(request), work, *args)
 
     async def grade_for(
-        self, client: WaitingClient, project: str, work: Callable[[Caller, *_Args], _T], *args: *_Args
+        self, client: WaitingClient, project: str, limits: Limits, work: Callable[[Caller, *_Args], _T], *args: *_Args
     ) -> _T:
         """Runs `work`, which uses a sandbox, in a thread. These threads have a limit of their own, shared among the
         projects, so that read-only requests never wait for slow graders.
@@ -134,7 +160,7 @@ class Services:
             ProblemError: no thread or no sandbox was free in time, the client disconnected, or the project does not
                 read its answers; also what `work` raises.
         """
-        caller = Caller(client, project, self.settings.score_s)
+        caller = Caller(client, project, limits, self.settings.score_s)
         try:
             async with client.place(self._grading.shares, project):
                 await self.large_answers.room(client, project)  # what is refused may have a long report

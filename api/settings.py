@@ -10,6 +10,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from storage.spool.chunks import BATCH_BYTES, BATCH_LINES, MAX_BATCH_LINES
 
+MAX_SCORE_THREADS, MAX_SCORE_MB = 100_000, 64  # the least of `body_memory_mb` is 64 MiB
+MAX_BATCH_MB, MAX_BATCH_GRADERS = 10**9, 64
 _SECRET_CHARACTERS = 16
 _MIB = 1024 * 1024
 
@@ -71,13 +73,13 @@ class ApiSettings(BaseSettings):
     score_threads: int = Field(
         default=REQUEST_THREADS,
         ge=1,
-        le=100_000,
+        le=MAX_SCORE_THREADS,
         description="threads of one request that grades or checks; their outcomes are held in memory",
     )
     score_mb: int = Field(
         default=REQUEST_BYTES // _MIB,
         ge=1,
-        le=64,
+        le=MAX_SCORE_MB,
         description="MiB of one request that grades or checks; at most the least of `body_memory_mb`",
     )
     batch_threads: int = Field(
@@ -87,12 +89,15 @@ class ApiSettings(BaseSettings):
         description="threads of one batch; at most what the pages of its table show",
     )
     batch_mb: int = Field(
-        default=BATCH_BYTES // _MIB, ge=1, le=10**9, description="MiB of the threads of one batch, sent as JSON lines"
+        default=BATCH_BYTES // _MIB,
+        ge=1,
+        le=MAX_BATCH_MB,
+        description="MiB of the threads of one batch, sent as JSON lines",
     )
     batch_graders: int = Field(
         default=16,
         ge=1,
-        le=64,
+        le=MAX_BATCH_GRADERS,
         description="graders of one batch; each reader of its outcomes may take 1 MiB of memory for each of them",
     )
     connections: int = Field(default=1000, ge=1, description="simultaneous connections to one API process")
@@ -137,13 +142,3 @@ class ApiSettings(BaseSettings):
         default=None,
         description="file that exists until the models and endpoints of `gradebox serve` are registered",
     )
-
-    @property
-    def score_bytes(self) -> int:
-        """The most bytes of one request that grades or checks."""
-        return self.score_mb * _MIB
-
-    @property
-    def batch_bytes(self) -> int:
-        """The most bytes of the threads of one batch."""
-        return self.batch_mb * _MIB

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from gradebox.limits import LINE_BYTES, MAX_SOURCE_BYTES, SOURCE_BYTES
+from gradebox.limits import LINE_BYTES, MAX_SOURCE_BYTES, MIN_SOURCE_BYTES, SOURCE_BYTES
 from gradebox.service.machine_memory import memory_bytes
 from gradebox.service.settings_error import fault_of
 from sandbox import limits
@@ -49,7 +49,7 @@ class SandboxSettings(BaseSettings):
     )
     source_bytes: int = Field(
         SOURCE_BYTES,
-        ge=1024,
+        ge=MIN_SOURCE_BYTES,
         le=MAX_SOURCE_BYTES,
         description="most bytes of the source of one grader; it has to fit into a form of 1 MiB",
     )

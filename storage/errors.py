@@ -5,7 +5,7 @@ StorageError
 ├── NotFound         there is no such thing, or it was deleted
 ├── Conflict         the key is taken, or the state does not allow this
 │   ├── Locked       the grader is locked
-│   ├── NotRunnable  the grader is of kind `custom`, which is not run
+│   ├── NotRunnable  the grader is of kind `custom`, which is not run, or exceeds a limit of its project
 │   └── KeyNeeded    the API key or headers of a model or endpoint were given for another URL
 ├── VersionChanged   the grader's newest version is not the expected one
 ├── KeyReused        an Idempotency-Key was used with another request
@@ -48,7 +48,7 @@ class Locked(Conflict):
 
 
 class NotRunnable(Conflict):
-    """The grader is of kind `custom`: its scores are recorded, and it is not run."""
+    """The grader is of kind `custom`, whose scores are recorded, or exceeds a limit of its project: it is not run."""
 
 
 class KeyNeeded(Conflict):

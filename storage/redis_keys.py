@@ -10,7 +10,7 @@ from collections.abc import Callable
 FORMAT = "gradebox:format"
 """The version of this layout."""
 PROJECTS = "gradebox:projects"
-"""Key to project."""
+"""Key to project, with its own limits."""
 API_KEYS = "gradebox:api-keys"
 """Id to name, projects, role, revoked and SHA-256 of the key. Of revoked keys, the newest thousand."""
 TURNS = "gradebox:turns"

@@ -246,7 +246,7 @@ async def again(request: Request) -> Response:
         raise invalid("name a grader: its key, or key@version")
     new = NewBatch(named([fields["grader"]], []), threads_of=request.path_params["batch"])
     repeat = _repeat(request, who, fields)
-    made = await Arrival(who.services, who.project, who.key.id, repeat).take_threads_of(request, new)
+    made = await Arrival(who.services, who.project, who.limits, who.key.id, repeat).take_threads_of(request, new)
     return _to(who, made.id)
 
 

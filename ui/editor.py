@@ -23,7 +23,7 @@ from gradebox.limits import MEMORY_MB, TIMEOUT_S
 from gradebox.outcome import Outcome
 from gradebox.schemas import Environment, GraderRecord, Report, Version, WrittenKind
 from sandbox.errors import SandboxError
-from storage.errors import Conflict, NotFound, VersionChanged
+from storage.errors import Conflict, NotFound, NotRunnable, VersionChanged
 from storage.graders import check_threads
 from ui import query, samples
 from ui.examples import EXAMPLES
@@ -73,8 +73,8 @@ async def new(request: Request) -> Response:
         stored_samples="",
         are_long=False,
         isolation="auto",
-        timeout_s=f"{TIMEOUT_S:g}",
-        memory_mb=MEMORY_MB,
+        timeout_s=f"{min(TIMEOUT_S, who.limits.timeout_s):g}",
+        memory_mb=min(MEMORY_MB, who.limits.memory_mb),
         environment="",
         why_read_only=why_read_only(None, None, who.key),
         url=str(request.base_url).rstrip("/").removesuffix("/ui"),
@@ -139,20 +139,25 @@ async def check(request: Request) -> Response:
     version.
     """
     who = await visit(request, "score")
-    fields = await read_form(request, who.services.settings.score_bytes)
+    fields = await read_form(request, who.limits.score_bytes)
     is_full = request.query_params.get("full") == "true"
     try:
-        sent = await _sent(fields, who.services)
+        sent = await _sent(fields, who)
         options = _options(fields, Options)
         if not is_full:  # stand-ins answer asks: this runs at each pause in typing, and models may cost money
-            seconds = min(options.timeout_s or TIMEOUT_S, _QUICK_S)
+            seconds = min(options.timeout_s or TIMEOUT_S, _QUICK_S, who.limits.timeout_s)
             options = msgspec.structs.replace(options, timeout_s=seconds, ask="stand-in")
         saved = fields.get("grader", ""), _number(fields.get("version")) if is_full else None
         checked = await who.services.grade(request, who.project, _checked, who.services, sent, options, *saved)
     except (ProblemError, NotFound, Conflict, SandboxError) as error:  # in place of the report of an earlier text
         return HTMLResponse(rendered("_fault.html", detail=problem_of(error).detail))
-    made = sent.text(who.services.pool.settings.source_bytes) if sent.kind != "function" else None
+    made = _generated(sent) if sent.kind != "function" else None
     return await _shown(request, *checked, saved[1], is_quick=not is_full, made=made)
+
+
+def _generated(sent: Sent) -> str:
+    """The source that was generated from settings, also if it is longer than a source may be."""
+    return sent.source.decode("utf-8", "replace")
 
 
 def _checked(
@@ -163,7 +168,10 @@ def _checked(
     report = report_on(caller, services, sent, options)
     if not (number and report.outcomes and sent.threads):
         return report, None
-    return report, score_lines(caller, services, key, number, sent.threads)[1]
+    try:
+        return report, score_lines(caller, services, key, number, sent.threads)[1]
+    except NotRunnable:  # above a limit of the project, which the editor's content may no longer be
+        return report, None
 
 
 async def _shown(
@@ -193,11 +201,11 @@ def _mark(line: int | None, column: int | None, severity: str, message: str) -> 
 async def keep(request: Request) -> Response:
     """Save the editor's content as a version, or as a new grader."""
     who = await visit(request, "manage")
-    fields = await read_form(request, who.services.settings.score_bytes)
+    fields = await read_form(request, who.limits.score_bytes)
     if fields.get("are_long"):  # the page lacks the stored samples, and the ones on it are for tests
         fields["samples"] = ""
     try:
-        sent = await _sent(fields, who.services)
+        sent = await _sent(fields, who)
         if not (key := fields.get("grader", "")):
             created = _options(fields, NewGrader, key=fields.get("key", ""))
             grader = await who.services.grade(request, who.project, create_function, who.services, sent, created)
@@ -216,8 +224,7 @@ async def keep(request: Request) -> Response:
             grader = await who.services.read(request, who.services.store.graders.get, who.project, key)
             return _said("Saved", who.project, grader)
         headers = {"HX-Retarget": "dialog", "HX-Reswap": "innerHTML"}
-        most = who.services.pool.settings.source_bytes
-        mine = fields.get("source", "") if sent.kind == "function" else sent.text(most)  # the page's may be of before
+        mine = fields.get("source", "") if sent.kind == "function" else _generated(sent)  # the page's may be of before
         shown = {"theirs": theirs, "theirs_key": key, "mine": mine, "began": began}
         return await long_page(request, "_conflict.html", 412, headers, visit=who, **shown)
     except ValidationFailed as error:
@@ -265,12 +272,13 @@ def _draft(project: str, key: str, kind: str, number: int) -> str:
     return f"{project}/{key}@{number}" if kind == "function" else f"{project}/{key}/{kind}@{number}"
 
 
-async def _sent(fields: dict[str, str], services: Services) -> Sent:
-    return await bodies.worked_on(sum(map(len, fields.values())), _read_fields, fields, services)
+async def _sent(fields: dict[str, str], who: Visit) -> Sent:
+    bounds = who.services.line_bytes, who.limits.score_threads
+    return await bodies.worked_on(sum(map(len, fields.values())), _read_fields, fields, *bounds)
 
 
-def _read_fields(fields: dict[str, str], services: Services) -> Sent:
-    threads = samples.lines_of(fields.get("samples", ""), services.line_bytes, services.settings.score_threads)
+def _read_fields(fields: dict[str, str], longest: int, most: int) -> Sent:
+    threads = samples.lines_of(fields.get("samples", ""), longest, most)
     kind, text = fields.get("kind", ""), fields.get("config")
     if text is not None:
         if kind not in get_args(WrittenKind):

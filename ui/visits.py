@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from api.access.auth import admit, covers, may, permit
 from api.services import Services
-from gradebox.schemas import ApiKey, Role
+from gradebox.schemas import ApiKey, Limits, Project, Role
 from storage.access.api_keys import EVERY_PROJECT
 from storage.errors import no_project
 from ui.security import check_origin
@@ -26,6 +26,7 @@ class Visit:
     services: Services
     key: ApiKey
     project: str
+    limits: Limits
     projects: list[str]
 
     @property
@@ -50,13 +51,15 @@ async def visit(request: Request, role: Role = "read") -> Visit:
     services: Services = request.app.state.services
     key = await services.look_up(_look_up, services, request.cookies.get(COOKIE))
     admit(request, services, key, request.path_params.get("project"))
-    projects = await run_sync(_covered, services, key)  # no look-up waits for it: there may be thousands
+    covered = await run_sync(_covered, services, key)  # no look-up waits for it: there may be thousands
+    projects = list(covered)
     project = request.path_params.get("project") or next(iter(projects), "")
     if project not in projects:
         raise no_project(project)
     request.state.project = project
+    request.state.own_limits = covered[project].limits
     permit(key, project, role)
-    return Visit(services, key, project, projects)
+    return Visit(services, key, project, services.limits_for(request), projects)
 
 
 def _look_up(services: Services, session: str | None) -> ApiKey:
@@ -67,8 +70,9 @@ def _look_up(services: Services, session: str | None) -> ApiKey:
     return key
 
 
-def _covered(services: Services, key: ApiKey) -> list[str]:
-    there = [project.key for project in services.store.projects.all()]
+def _covered(services: Services, key: ApiKey) -> dict[str, Project]:
+    """The projects that the key covers, in the order of the pages."""
+    there = services.store.projects.all()
     if EVERY_PROJECT in key.projects:
-        there.sort(key=lambda project: (project != "default", project))
-    return [project for project in there if covers(key, project)]
+        there.sort(key=lambda project: (project.key != "default", project.key))
+    return {project.key: project for project in there if covers(key, project.key)}

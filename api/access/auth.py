@@ -17,6 +17,7 @@ from api.services import Services
 from gradebox.schemas import ROLES, ApiKey, Role
 from storage.access.api_keys import EVERY_PROJECT
 from storage.access.audit import acting
+from storage.access.own_limits import OwnLimits
 from storage.errors import no_project
 
 
@@ -31,7 +32,7 @@ async def identify(
     """
     if not secret:
         raise _unauthorized("no API key was sent: send it as `Authorization: Bearer KEY`")
-    key, has_project = await services.look_up(services.store.api_keys.find_in, secret, project or "")
+    key, limits = await services.look_up(services.store.api_keys.find_in, secret, project or "")
     if key is None:
         # Counted after the look-up: a valid key is accepted even if its address also sends wrong ones.
         services.strangers.note_wrong(request.headers.get("Authorization", ""))
@@ -39,20 +40,27 @@ async def identify(
         raise _unauthorized("the API key is unknown or revoked: check it, or ask for a new one")
     services.strangers.note_good(request.headers.get("Authorization", ""))
     # A project that does not exist is like one that the key does not cover, also in its time and for the limits.
-    admit(request, services, key, project if has_project else None)
-    if project is not None and not has_project:
+    admit(request, services, key, None if limits is None else project, limits)
+    if project is not None and limits is None:
         raise no_project(project)
     return key
 
 
-def admit(request: HTTPConnection, services: Services, key: ApiKey, project: str | None = None) -> None:
-    """Lets a request act as this API key, for a project if it names one. Raises ProblemError if the tenant has too many
-    connections.
+def admit(
+    request: HTTPConnection,
+    services: Services,
+    key: ApiKey,
+    project: str | None = None,
+    limits: OwnLimits | None = None,
+) -> None:
+    """Lets a request act as this API key, for a project with these own limits if it names one. Raises ProblemError if
+    the tenant has too many connections.
     """
     tenant = request.scope["state"].setdefault(TENANT, name_of(key, project))
     services.connections.claim(request.scope, tenant)
     acting.set({"key": key.id, "address": address_of(request.scope), "request_id": request_id(request.scope)})
     request.state.key = key
+    request.state.own_limits = limits or {}
 
 
 def address_of(scope: Scope) -> str:
@@ -160,3 +168,14 @@ class _Operator(_Caller):
 
 Operator = Annotated[ApiKey, Depends(_Operator())]
 """An API key that may manage keys and projects."""
+
+
+class _OperatesIn(_InProject):
+    async def __call__(self, request: Request, project: str) -> str:
+        await super().__call__(request, project)
+        require_operator(key_of(request))
+        return project
+
+
+OperatesIn = Annotated[str, Depends(_OperatesIn("manage"))]
+"""The project of the path, for a key that may manage keys and projects."""

@@ -10,6 +10,7 @@ from time import monotonic
 from fastapi import Request
 
 from api.http.problems import ProblemError, problem_of
+from gradebox.schemas import Limits
 from sandbox.errors import Stopped
 from sandbox.pool.fair_shares import Shares
 
@@ -114,17 +115,18 @@ async def watched(request: Request) -> AsyncIterator[WaitingClient]:
 class Caller:
     """The caller of one grading call. Its methods are thread-safe."""
 
-    def __init__(self, client: WaitingClient, project: str, seconds: float) -> None:
-        """`seconds`: the time that the call may take from now on."""
+    def __init__(self, client: WaitingClient, project: str, limits: Limits, seconds: float) -> None:
+        """`limits` are those of the project; `seconds`: the time that the call may take from now on."""
         self.project = project
+        self.limits = limits
         self._client = client
         self._seconds = seconds
         self._ends = monotonic() + seconds
         self._advice = "one call takes no longer (GRADEBOX_SCORE_S): send fewer threads, or send them as a batch"
 
-    def of_project(self, project: str) -> "Caller":
-        """The same caller, in this project."""
-        caller = Caller(self._client, project, self._seconds)
+    def of_project(self, project: str, limits: Limits) -> "Caller":
+        """The same caller, in this project, which has these limits."""
+        caller = Caller(self._client, project, limits, self._seconds)
         caller._ends, caller._advice = self._ends, self._advice
         return caller
 
@@ -132,7 +134,7 @@ class Caller:
         """The same caller, with an earlier deadline: this moment of the monotonic clock."""
         if ends > self._ends:
             return self
-        caller = Caller(self._client, self.project, max(0.0, ends - monotonic()))
+        caller = Caller(self._client, self.project, self.limits, max(0.0, ends - monotonic()))
         caller._advice = "the client waits no longer"
         return caller
 

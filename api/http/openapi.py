@@ -23,7 +23,7 @@ _THREAD = {
 _UNPARSED: dict[str, dict[str, Any]] = {
     "source": {
         "type": "string",
-        "description": "Python with `async def grade(thread)`, at most 64 KiB unless GRADEBOX_SOURCE_BYTES is set",
+        "description": "Python with `async def grade(thread)`, at most 64 KiB, or as the project's limit is",
     },
     "config": {"type": "object", "description": "settings of the `kind`, in place of a source"},
     "threads": {"type": "array", "minItems": 1, "items": {"$ref": _REF.format(name="Thread")}},

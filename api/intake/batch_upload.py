@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from itertools import zip_longest
 from typing import Annotated, NamedTuple
 
@@ -19,10 +18,10 @@ from api.intake.grader_of_batch import refuse_feedback
 from api.intake.idempotency import Repeat
 from api.intake.source_upload import VersionNumber
 from api.services import Services
-from gradebox.schemas import Batch, FeedbackOf, Replies
+from gradebox.schemas import Batch, FeedbackOf, Limits, Replies
 from storage.batch_plan import AskTerms, Wanted, lane_of, line_ms_of, takes_groups
 from storage.batches import batch_threads
-from storage.errors import NotFound, NotRunnable, PayloadLost
+from storage.errors import NotFound, PayloadLost
 from storage.models.spending import Budget
 from storage.uploads import Upload
 
@@ -51,7 +50,7 @@ class NewBatch(msgspec.Struct, forbid_unknown_fields=True):
 
     graders: Annotated[
         list[GraderOf],
-        msgspec.Meta(description="at most 16 unless GRADEBOX_BATCH_GRADERS is set", extra_json_schema={"minItems": 1}),
+        msgspec.Meta(description="at most 16, or as the project's limit is", extra_json_schema={"minItems": 1}),
     ]
     threads: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
     threads_of: Annotated[str, msgspec.Meta(max_length=80)] | None = None
@@ -104,11 +103,13 @@ def named(graders: Sequence[str], weights: Sequence[float]) -> list[GraderOf]:
     return found
 
 
-def resolve(services: Services, project: str, graders: Sequence[GraderOf]) -> list[Wanted]:
-    """Resolves the graders' versions. Raises ProblemError, NotFound for a missing grader, and QueueFull."""
+def resolve(services: Services, project: str, graders: Sequence[GraderOf], most: int) -> list[Wanted]:
+    """Resolves the versions of at most `most` graders. Raises ProblemError, NotFound for a missing grader, NotRunnable,
+    and QueueFull.
+    """
     if not graders:
         raise invalid("the batch names no grader: name at least one, as `grader=key` or in `graders`")
-    if len(graders) > (most := services.settings.batch_graders):
+    if len(graders) > most:
         raise invalid(f"the batch names {len(graders)} graders, and at most {most} score one batch")
     if not all(math.isfinite(grader.weight or 0.0) for grader in graders):
         raise invalid("a weight is a finite number")
@@ -138,22 +139,10 @@ def refuse_unlimited(services: Services, project: str, wanted: Sequence[Wanted],
 
 def _asked_models(services: Services, project: str, wanted: Sequence[Wanted]) -> set[str]:
     """The keys of the models that graders may ask, also through graders that they ask."""
-    models: set[str] = set()
-    seen: set[str] = set()
-    todo = [one.version for one in wanted]
-    while todo:
-        version = todo.pop()
-        for asked in version.asks:
-            kind, _, key = asked.partition(":")
-            label = version.pinned.get(asked, key)  # of a grader: `key@number`
-            if kind == "model":
-                models.add(key)
-            elif kind == "grader" and label not in seen:
-                seen.add(label)
-                key, _, number = label.partition("@")
-                with suppress(NotFound, NotRunnable):  # such an ask fails, and costs nothing
-                    todo.append(services.store.graders.runnable(project, key, int(number) if number else None))
-    return models
+    versions = [one.version for one in wanted]
+    versions += [version for _, version in services.store.graders.asked_by(project, versions)]
+    asks = [ask.partition(":") for version in versions for ask in version.asks]
+    return {key for kind, _, key in asks if kind == "model"}
 
 
 def _refuse_mixed(wanted: Sequence[Wanted]) -> None:
@@ -168,7 +157,7 @@ def _refuse_mixed(wanted: Sequence[Wanted]) -> None:
 
 
 class Arrival(NamedTuple):
-    """Receives a new batch, sent with the API key `by`, possibly as a repeated request.
+    """Receives a new batch for a project with these limits, sent with the API key `by`, possibly as a repeated request.
 
     All of it except receiving the body waits for Redis or the disk. It uses few thread hops, because each costs 0.06
     ms.
@@ -176,6 +165,7 @@ class Arrival(NamedTuple):
 
     services: Services
     project: str
+    limits: Limits
     by: str
     repeat: Repeat | None
 
@@ -189,8 +179,7 @@ class Arrival(NamedTuple):
             return await self._skip(request)
         wanted, upload = begun
         try:
-            most = self.services.settings.batch_bytes
-            await bodies.pour(request, most, upload.write, "send the rest as another batch")
+            await bodies.pour(request, self.limits.batch_bytes, upload.write, "send the rest as another batch")
             return await run_sync(self._accept, wanted, upload, terms)
         except BaseException:
             with CancelScope(shield=True):
@@ -245,15 +234,15 @@ class Arrival(NamedTuple):
 
     def _take(self, body: bytes) -> Batch | NewBatch:
         """Returns the batch; or the parsed body, if the threads are those of another batch."""
-        settings = self.services.settings
-        new = _parsed(body, settings.batch_graders)
+        limits = self.limits
+        new = _parsed(body, limits.batch_graders)
         has_threads = bool(bytes(new.threads))
         if has_threads == (new.threads_of is not None):
             raise invalid("a batch takes `threads`, or `threads_of` another batch: give one of them")
         if not has_threads:
             return new
         terms = terms_of(new.budget, new.replies)
-        threads = bodies.lines(new.threads, settings.batch_threads, self.services.line_bytes, "send several batches")
+        threads = bodies.lines(new.threads, limits.batch_threads, self.services.line_bytes, "send several batches")
         wanted, upload = self._begin(new.graders, terms)
         try:
             for first in range(0, len(threads), _AT_ONCE):
@@ -270,22 +259,21 @@ class Arrival(NamedTuple):
 
     def _begin(self, graders: Sequence[GraderOf], terms: AskTerms) -> tuple[list[Wanted], Upload]:
         """Returns the resolved graders, and an upload for the threads."""
-        wanted = resolve(self.services, self.project, graders)
+        wanted = resolve(self.services, self.project, graders, self.limits.batch_graders)
         refuse_unlimited(self.services, self.project, wanted, terms.budget)
         return wanted, self.upload(wanted)
 
     def upload(self, wanted: list[Wanted]) -> Upload:
         """Returns an upload for threads that these graders are to score."""
-        services, settings = self.services, self.services.settings
         return Upload(
-            services.store,
-            services.line_bytes,
+            self.services.store,
+            self.services.line_bytes,
             self.project,
             lane_of(wanted),
             takes_groups(wanted),
             line_ms_of(wanted),
-            settings.batch_threads,
-            settings.batch_bytes,
+            self.limits.batch_threads,
+            self.limits.batch_bytes,
         )
 
     def _accept(
@@ -307,7 +295,7 @@ class Arrival(NamedTuple):
 
     async def _skip(self, request: Request) -> Batch:
         """Reads and discards the body, and returns the answer to the first request."""
-        await bodies.skip(request, self.services.settings.batch_bytes)
+        await bodies.skip(request, self.limits.batch_bytes)
         once = self.repeat.once if self.repeat else None
         found = await run_sync(self.services.store.acceptance.answered, once)
         if found is None:

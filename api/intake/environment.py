@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from api.http.problems import invalid
-from gradebox.schemas import EnvironmentUse
+from gradebox.schemas import EnvironmentUse, Limits
 from sandbox.environments import PYTHON
 from sandbox.limits import ENVIRONMENT_MEMORY_MB, MEMORY_MB
 from storage.environments.environments import Environments
@@ -44,6 +44,6 @@ def choose(environments: Environments, project: str, named: str) -> Chosen | Non
     return Chosen(use, tuple(package.name for package in build.lock))
 
 
-def default_memory_mb(chosen: Chosen | None) -> int:
-    """The memory limit of a grader that requests none."""
-    return ENVIRONMENT_MEMORY_MB if chosen else MEMORY_MB
+def default_memory_mb(chosen: Chosen | None, most: Limits) -> int:
+    """The memory limit of a grader that requests none, in a project with these limits."""
+    return min(ENVIRONMENT_MEMORY_MB if chosen else MEMORY_MB, most.memory_mb)

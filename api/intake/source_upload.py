@@ -15,7 +15,7 @@ from api.intake import bodies, json_cut, python_version, source_json
 from api.intake.environment import Chosen, default_memory_mb
 from api.services import Services
 from gradebox.judges.kind_source import settled, source_of
-from gradebox.schemas import KEY_PATTERN, Isolation, Kind, Report, Version, WrittenKind
+from gradebox.schemas import KEY_PATTERN, Isolation, Kind, Limits, Report, Version, WrittenKind
 from models.scoring.validation_asks import ProjectAnswering
 from sandbox.errors import Stopped
 from sandbox.grader_source import GraderSource
@@ -32,12 +32,12 @@ Key = Annotated[
 ]
 Timeout = Annotated[
     float,
-    msgspec.Meta(gt=0, le=MAX_TIMEOUT_S, description="seconds for one completion; no setting changes this"),
+    msgspec.Meta(gt=0, le=MAX_TIMEOUT_S, description="seconds for one completion; no setting raises it"),
 ]
 VersionNumber = Annotated[int, msgspec.Meta(ge=1)]
 Memory = Annotated[
     int,
-    msgspec.Meta(ge=MIN_MEMORY_MB, le=MAX_MEMORY_MB, description="MiB for the grader; no setting changes this"),
+    msgspec.Meta(ge=MIN_MEMORY_MB, le=MAX_MEMORY_MB, description="MiB for the grader; no setting raises it"),
 ]
 
 
@@ -118,10 +118,12 @@ async def _receive(request: Request, options: type[_T], may_lack: bool, query: M
         names = ", ".join(sorted(query))
         raise invalid(f"only a source file has its options in the query: send {names} in the body")
     services: Services = request.app.state.services
-    too_long = f"a source is at most {services.pool.settings.source_bytes} bytes long"
+    limits = services.limits_for(request)
+    too_long = f"a source is at most {limits.source_bytes} bytes long"
     if kind == "application/json":
-        body = await bodies.read(request, services.settings.score_bytes)
-        return await bodies.worked_on(len(body), _read, body, options, services, may_lack)
+        body = await bodies.read(request, limits.score_bytes)
+        bounds = limits.score_threads, services.line_bytes
+        return await bodies.worked_on(len(body), _read, body, options, bounds, may_lack)
     if kind in ("text/x-python", "text/plain"):
         file = await bodies.read(request, FILE_BYTES, too_long)
         return Sent(file), _of_function(bodies.convert(query, options))
@@ -130,11 +132,11 @@ async def _receive(request: Request, options: type[_T], may_lack: bool, query: M
     raise bodies.unsupported(request, "application/json", "text/x-python", "multipart/form-data")
 
 
-def _read(body: bytes, options: type[_T], services: Services, may_lack: bool) -> tuple[Sent, _T]:
+def _read(body: bytes, options: type[_T], bounds: tuple[int, int], may_lack: bool) -> tuple[Sent, _T]:
+    """`bounds`: the most threads, and the most bytes of one."""
     found = bodies.parse(body, options)
     source, config, threads = bytes(found.source), bytes(found.config), bytes(found.threads)
-    most, longest = services.settings.score_threads, services.line_bytes
-    lines = None if threads in (b"", b"null") else bodies.lines(threads, most, longest, _FEWER)
+    lines = None if threads in (b"", b"null") else bodies.lines(threads, *bounds, _FEWER)
     if found.kind == "custom":
         return _custom(found), found
     if found.kind is not None and found.kind != "function":
@@ -206,10 +208,21 @@ async def _form(request: Request, options: type[_T], too_long: str) -> tuple[Sen
     return Sent(source), _of_function(bodies.convert(fields, options))
 
 
-def limits_of(options: Options, environment: Chosen | None) -> tuple[Isolation, float, int]:
-    """The isolation, the timeout and the memory limit in the options, with the default in place of each None."""
-    memory_mb = options.memory_mb or default_memory_mb(environment)
-    return options.isolation or "auto", options.timeout_s or TIMEOUT_S, memory_mb
+def run_limits(options: Options, environment: Chosen | None, most: Limits) -> tuple[Isolation, float, int]:
+    """The isolation, the timeout and the memory limit in the options, with the default in place of each None, or what
+    the project has if that is less. Raises ProblemError if the options ask for more than the project has.
+    """
+    for name, asked, limit in (
+        ("timeout_s", options.timeout_s, most.timeout_s),
+        ("memory_mb", options.memory_mb, most.memory_mb),
+    ):
+        if asked is not None and asked > limit:
+            raise invalid(
+                f"`{name}` is {asked:g}, and a grader of this project may have at most {limit:g}: ask for less, or "
+                "have the operator raise this limit of the project"
+            )
+    memory_mb = options.memory_mb or default_memory_mb(environment, most)
+    return options.isolation or "auto", options.timeout_s or min(TIMEOUT_S, most.timeout_s), memory_mb
 
 
 def prove(
@@ -220,12 +233,12 @@ def prove(
     environment: Chosen | None,
     answering: ProjectAnswering,
 ) -> Report:
-    """Runs the five checks within the result of `limits_of`. Raises SourceRefused if the source cannot be run at all,
+    """Runs the five checks within the result of `run_limits`. Raises SourceRefused if the source cannot be run at all,
     and what `Pool.prove` raises.
     """
     isolation, timeout_s, memory_mb = limits
     resolved = settle(isolation, environment.packages if environment else ())
-    text = sent.text(services.pool.settings.source_bytes)
+    text = sent.text(caller.limits.source_bytes)
     content = environment.use.sha256 if environment else ""
     source = GraderSource(text, resolved.isolation, timeout_s, memory_mb, project=caller.project, environment=content)
     try:

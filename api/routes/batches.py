@@ -83,7 +83,7 @@ async def create(
     has_budget = budget_usd is not None or budget_tokens is not None
     budget = batch_upload.BudgetOfBatch(usd=budget_usd, tokens=budget_tokens)
     terms = batch_upload.terms_of(budget if has_budget else None, replies)
-    arrival = batch_upload.Arrival(services, project, key_of(request).id, repeat)
+    arrival = batch_upload.Arrival(services, project, services.limits_for(request), key_of(request).id, repeat)
     if bodies.media_type(request) in bodies.JSON_LINES_TYPES:
         return await arrival.take_lines(request, batch_upload.named(grader, weight), terms)
     if bodies.media_type(request) == "application/json":

@@ -19,5 +19,5 @@ async def create(request: Request, services: Served, project: ScoresIn, batch_id
     """Have a model suggest changes to the completions of an ended batch, or to the judge that scored them. The
     suggestions are the `reason` of the outcomes of a new batch.
     """
-    arrival = Arrival(services, project, key_of(request).id, repeat)
+    arrival = Arrival(services, project, services.limits_for(request), key_of(request).id, repeat)
     return await feedback_upload.take(arrival, request, batch_id)

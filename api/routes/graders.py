@@ -18,9 +18,9 @@ from api.http.routers import project_router
 from api.intake import bodies
 from api.intake.environment import Chosen, choose, default_memory_mb
 from api.intake.idempotency import Repeatable
-from api.intake.source_upload import Key, Options, Sent, limits_of, prove, receive
+from api.intake.source_upload import Key, Options, Sent, prove, receive, run_limits
 from api.services import Served, Services
-from gradebox.schemas import GraderRecord, Version, WeaveMapping
+from gradebox.schemas import GraderRecord, Limits, Version, WeaveMapping
 from models.scoring.scoring import is_of_graders
 from sandbox.grading.source_bytes import SourceRefused
 from sandbox.limits import MEMORY_MB
@@ -236,7 +236,7 @@ def update_function(
     graders, project = services.store.graders, caller.project
     if answered := graders.answered(once):
         return answered
-    newest = graders.runnable(project, key) if sent.is_newest else graders.version(project, key)
+    newest = graders.runnable(project, key, within_limits=False) if sent.is_newest else graders.version(project, key)
     sent = sent.or_newest(newest)
     graders.check_update(project, key, sent.kind, expected)
     texts = {"name": new.name, "description": new.description}
@@ -248,7 +248,7 @@ def update_function(
     options = Options(
         isolation=new.isolation or newest.isolation_asked,
         timeout_s=new.timeout_s or newest.timeout_s,
-        memory_mb=new.memory_mb or _memory_mb(newest, environment),
+        memory_mb=new.memory_mb or _memory_mb(newest, environment, caller.limits),
         ask=new.ask,
     )
     kept = graders.threads(project, key)
@@ -305,18 +305,18 @@ def _put_function(
     return update_function(caller, services, key, sent, new, once, expected)
 
 
-def _memory_mb(newest: Version, environment: Chosen | None) -> int:
+def _memory_mb(newest: Version, environment: Chosen | None, most: Limits) -> int:
     """The limit of the newest version, unless a grader with the default limit gets its first environment."""
     asked_nothing = newest.environment is None and newest.memory_mb == MEMORY_MB
-    return default_memory_mb(environment) if asked_nothing else newest.memory_mb
+    return default_memory_mb(environment, most) if asked_nothing else newest.memory_mb
 
 
 def _proved(caller: Caller, services: Services, sent: Sent, options: Options, environment: Chosen | None) -> Proved:
     """Proves a source. Raises ProblemError with the report if a check fails."""
-    limits = limits_of(options, environment)
+    limits = run_limits(options, environment, caller.limits)
     answering = services.answering(caller.project, options.ask)
     try:
-        source = sent.text(services.pool.settings.source_bytes)
+        source = sent.text(caller.limits.source_bytes)
         report = prove(caller, services, sent, limits, environment, answering)
     except SourceRefused as refused:
         raise ValidationFailed(refused.report) from refused

@@ -42,13 +42,13 @@ class _Answer(msgspec.Struct, omit_defaults=True):
 @router.post("/graders/{key}/score", response_model=ScoreAnswer, openapi_extra=openapi.body(ToScore))
 async def score(request: Request, services: Served, project: ScoresIn, key: str) -> Response:
     """Score threads and return an outcome for each, in order."""
-    settings = services.settings
+    limits = services.limits_for(request)
     try:
-        body = await bodies.read(request, settings.score_bytes, "send a batch instead")
+        body = await bodies.read(request, limits.score_bytes, "send a batch instead")
         answer = await services.grade(request, project, _score, services, key, body)
     except ProblemError as error:
         if error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:  # the client sends the threads in smaller requests
-            error.members |= {"most_threads": settings.score_threads, "most_bytes": settings.score_bytes}
+            error.members |= {"most_threads": limits.score_threads, "most_bytes": limits.score_bytes}
         raise
     return Response(answer, media_type="application/json")
 
@@ -56,7 +56,7 @@ async def score(request: Request, services: Served, project: ScoresIn, key: str)
 def _score(caller: Caller, services: Services, key: str, body: bytes) -> bytes:
     """The response as JSON, encoded in the thread: a long one would block the event loop."""
     wanted = bodies.parse(body, ToScore)
-    most = services.settings.score_threads
+    most = caller.limits.score_threads
     lines = bodies.lines(wanted.threads, most, services.line_bytes, "send a batch instead")
     label, outcomes = score_lines(caller, services, key, wanted.version, lines)
     summary = summary_of(label, 1.0, tally(outcomes))
@@ -99,7 +99,7 @@ def score_in_time(
     version = services.store.graders.runnable(caller.project, key, number)
     label = f"{key}@{version.number}"
     if version.groups:
-        _check_groups(lines, services.settings.score_threads)
+        _check_groups(lines, caller.limits.score_threads)
     with scoring(services.store, services.pool, services.asker, caller.project, key, version) as scorer:
         if isinstance(scorer, Grading):
             source = GraderSource.of_version(caller.project, version)

@@ -9,7 +9,7 @@ from api.http import openapi
 from api.http.problems import invalid, report_json
 from api.http.routers import project_router
 from api.intake.environment import choose
-from api.intake.source_upload import Key, Options, Sent, limits_of, prove, receive
+from api.intake.source_upload import Key, Options, Sent, prove, receive, run_limits
 from api.services import Served, Services
 from gradebox.schemas import Report
 from sandbox.grading.source_bytes import SourceRefused
@@ -54,6 +54,7 @@ def report_on(caller: Caller, services: Services, sent: Sent, options: Options) 
     environment = choose(services.store.environments, caller.project, options.environment or "")
     try:
         answering = services.answering(caller.project, options.ask)
-        return prove(caller, services, sent, limits_of(options, environment), environment, answering)
+        limits = run_limits(options, environment, caller.limits)
+        return prove(caller, services, sent, limits, environment, answering)
     except SourceRefused as refused:
         return refused.report

@@ -4,7 +4,9 @@ from gradebox.schemas.access import KEY_COLUMNS as KEY_COLUMNS
 from gradebox.schemas.access import ROLES as ROLES
 from gradebox.schemas.access import ApiKey as ApiKey
 from gradebox.schemas.access import AuditLine as AuditLine
+from gradebox.schemas.access import Limits as Limits
 from gradebox.schemas.access import Project as Project
+from gradebox.schemas.access import ProjectLimits as ProjectLimits
 from gradebox.schemas.access import Role as Role
 from gradebox.schemas.access import SignInLink as SignInLink
 from gradebox.schemas.base import KEY_PATTERN as KEY_PATTERN

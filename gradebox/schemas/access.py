@@ -30,6 +30,37 @@ class SignInLink(Schema):
     path: str = Field(description="path below the service's URL; valid once, within a day")
 
 
+class Limits(Schema):
+    """What the graders, requests and batches of a project may have."""
+
+    source_bytes: int = Field(description="bytes of a grader's source")
+    timeout_s: float = Field(description="seconds that a grader may have for one completion")
+    memory_mb: int = Field(description="MiB that a grader may have")
+    score_threads: int = Field(description="threads of a request that grades or checks")
+    score_mb: int = Field(description="MiB of such a request")
+    batch_threads: int = Field(description="threads of a batch")
+    batch_mb: int = Field(description="MiB of the threads of a batch, sent as JSON lines")
+    batch_graders: int = Field(description="graders of a batch")
+
+    @property
+    def score_bytes(self) -> int:
+        """`score_mb` in bytes."""
+        return self.score_mb << 20
+
+    @property
+    def batch_bytes(self) -> int:
+        """`batch_mb` in bytes."""
+        return self.batch_mb << 20
+
+
+class ProjectLimits(Schema):
+    """The limits of a project."""
+
+    limits: Limits = Field(description="what the project has")
+    defaults: Limits = Field(description="what the service gives a project that has no limits of its own")
+    own: list[str] = Field(description="names of the limits that are the project's own")
+
+
 class Project(Schema):
     """A project separates the graders and batches of one team from those of others."""
 
@@ -37,6 +68,7 @@ class Project(Schema):
     name: str = ""
     description: str = ""
     created_at: datetime
+    limits: dict[str, int | float] = Field({}, description="its own limits; the others are those of the service")
 
     def __repr__(self) -> str:
         return self._in_brackets(f"{self.key}{f': {self.description}' if self.description else ''}")

@@ -26,7 +26,7 @@ def score_other(
     key, _, number = label.partition("@")
     count = len(threads)
     try:
-        version = store.graders.runnable(context.project, key, int(number))
+        version = store.graders.runnable(context.project, key, int(number), within_limits=False)
         with scoring(store, pool, asker, context.project, key, version, context) as scorer:
             outcomes = scorer.score(b"\n".join(threads), 0, label, count, stop=lambda _: not wanted())
     except (NotFound, NotRunnable) as error:

@@ -14,6 +14,7 @@ from gradebox.key_file import NEW_KEY_FILE, id_of, new_token
 from gradebox.schemas import ApiKey, Role
 from storage import redis_keys
 from storage.access.audit import Audit
+from storage.access.own_limits import OwnLimits, limits_in
 from storage.connection import script
 from storage.errors import NotFound
 from storage.spool.disk import create_private
@@ -79,21 +80,23 @@ class ApiKeys:
         """The key with this secret, unless it is revoked."""
         return self.find_in(token, "")[0]
 
-    def find_in(self, token: str, project: str) -> tuple[ApiKey | None, bool]:
-        """The key as by `find`, and whether there is such a project: both in one round trip to Redis."""
+    def find_in(self, token: str, project: str) -> tuple[ApiKey | None, OwnLimits | None]:
+        """The key as by `find`, and the project's own limits, None if there is no such project: both in one round trip
+        to Redis.
+        """
         key_id = id_of(token)
         if key_id is None:
-            return None, False
+            return None, None
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.hget(redis_keys.API_KEYS, key_id)
-            pipe.hexists(redis_keys.PROJECTS, project)
-            value, has_project = pipe.execute()
+            pipe.hget(redis_keys.PROJECTS, project)
+            value, found = pipe.execute()
         if value is None:
-            return None, False
+            return None, None
         record = msgspec.json.decode(value, type=_Record)
         if record.revoked or not hmac.compare_digest(record.sha256, _digest(token)):
-            return None, False
-        return _shown(record), bool(has_project)
+            return None, None
+        return _shown(record), None if found is None else limits_in(found)
 
     def by_id(self, key_id: str) -> ApiKey | None:
         """The key with this id, unless it is revoked. For callers that presented the secret earlier."""

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import msgspec
 from redis import Redis
 from redis.client import Pipeline
 
@@ -9,6 +10,7 @@ from gradebox.schemas import Project
 from storage import redis_keys
 from storage.access.api_keys import EVERY_PROJECT
 from storage.access.audit import Audit
+from storage.access.own_limits import OwnLimits
 from storage.access.quotas import Quotas
 from storage.connection import transaction
 from storage.errors import Conflict, no_project
@@ -53,6 +55,29 @@ class Projects:
         """All projects, sorted by key."""
         found = self._redis.hgetall(redis_keys.PROJECTS)
         return sorted((Project.model_validate_json(value) for value in found.values()), key=lambda found: found.key)
+
+    def set_limits(self, key: str, changes: OwnLimits | None) -> Project:
+        """Changes these of a project's own limits, and keeps the others; or removes all, if `changes` is None.
+
+        Raises NotFound if there is no such project.
+        """
+
+        def change(pipe: Pipeline) -> Project:
+            found = pipe.hget(redis_keys.PROJECTS, key)
+            if found is None:
+                raise no_project(key)
+            project = Project.model_validate_json(found)
+            limits = {} if changes is None else {**project.limits, **changes}
+            project = project.model_copy(update={"limits": limits})
+            pipe.multi()
+            pipe.hset(redis_keys.PROJECTS, key, project.model_dump_json())
+            if changes is None:
+                self._audit.write(pipe, key, "limits.delete", key)
+            else:
+                self._audit.write(pipe, key, "limits.update", key, msgspec.json.encode(changes).decode())
+            return project
+
+        return transaction(self._redis, change, redis_keys.PROJECTS)
 
     def check(self, key: str) -> None:
         """Raises NotFound if there is no such project."""

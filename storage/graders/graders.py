@@ -1,6 +1,7 @@
 """Graders and their versions. A version is written once and never changed, and its number is never reused."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -10,6 +11,7 @@ from redis.client import Pipeline
 from gradebox.schemas import GraderRecord, Kind, Version
 from storage import redis_keys
 from storage.access.audit import Audit
+from storage.access.own_limits import OwnLimits, check_runs, limits_in
 from storage.access.quotas import Quotas
 from storage.connection import text, transaction
 from storage.errors import Conflict, NotFound, NotRunnable
@@ -217,27 +219,60 @@ class Graders:
         Raises:
             NotFound: there is no such grader, or no such version of it.
         """
-        number = number or self.get(project, key).version
-        value = self._redis.hget(redis_keys.versions(project, key), str(number))
-        if value is None:
-            self.get(project, key)
-            raise NotFound(f"grader {key!r} has no version {number}: list its versions to see which there are")
-        return Version.model_validate_json(value)
+        return self._version(project, key, number)[0]
 
-    def runnable(self, project: str, key: str, number: int | None = None) -> Version:
+    def runnable(self, project: str, key: str, number: int | None = None, *, within_limits: bool = True) -> Version:
         """One version that is to score.
+
+        Args:
+            within_limits: whether the version, and all graders that it asks, must be within the limits of the project.
+                False for a part of what was accepted, and for a version whose source is to have other settings.
 
         Raises:
             NotFound: as for `version`.
-            NotRunnable: the grader is of kind `custom`.
+            NotRunnable: the grader is of kind `custom`, or exceeds a limit of the project, or one that it asks does.
         """
-        version = self.version(project, key, number)
+        version, limits = self._version(project, key, number)
         if version.kind == "custom":
             raise NotRunnable(
                 f"grader {key!r} is of kind 'custom', and cannot be run: its scores come from outside, as from people: "
                 "record them (`batch.record`)"
             )
+        if within_limits and limits:
+            check_runs(project, key, version, limits)
+            for asked_key, asked in self.asked_by(project, [version]):
+                check_runs(project, asked_key, asked, limits)
         return version
+
+    def asked_by(self, project: str, versions: Iterable[Version]) -> Iterator[tuple[str, Version]]:
+        """The graders that these versions ask, also through graders that they ask: key and version. Without those that
+        do not exist or are not run, since such an ask fails.
+        """
+        seen: set[str] = set()
+        todo = list(versions)
+        while todo:
+            version = todo.pop()
+            for ask in version.asks:
+                label = version.pinned.get(ask, ask.partition(":")[2])  # of a grader: `key@number`
+                if not ask.startswith("grader:") or label in seen:
+                    continue
+                seen.add(label)
+                key, _, number = label.partition("@")
+                with suppress(NotFound, NotRunnable):
+                    todo.append(self.runnable(project, key, int(number) if number else None, within_limits=False))
+                    yield key, todo[-1]
+
+    def _version(self, project: str, key: str, number: int | None) -> tuple[Version, OwnLimits]:
+        """A version as by `version`, and the project's own limits."""
+        number = number or self.get(project, key).version
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hget(redis_keys.versions(project, key), str(number))
+            pipe.hget(redis_keys.PROJECTS, project)
+            value, record = pipe.execute()
+        if value is None:
+            self.get(project, key)
+            raise NotFound(f"grader {key!r} has no version {number}: list its versions to see which there are")
+        return Version.model_validate_json(value), limits_in(record)
 
     def versions(self, project: str, key: str, after: int = 0) -> Page:
         """The versions after number `after`, oldest first: all of them, or some megabytes.

@@ -29,6 +29,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/models": {"key": "mine", "base_url": "http://127.0.0.1:9/v1", "model": "m"},
     "PATCH /models/{key}": {"model": "other"},
     "PUT /budget": {"usd": 5},
+    "/limits": {"score_threads": 500},
     "/endpoints": {"key": "mine", "url": "http://127.0.0.1:9/mine"},
     "PATCH /endpoints/{key}": {"timeout_s": 5},
     "/graders/{key}/score": {"threads": [{"turns": [["assistant", "4"]]}]},

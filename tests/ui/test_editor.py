@@ -499,6 +499,26 @@ def test_a_limit_is_shown_whole(browse: httpx.Client, client: httpx.Client) -> N
     assert 'value="1.23456789"' in browse.get(f"{GRADERS}/exact").text
 
 
+def test_the_editor_has_the_limits_of_the_project(browse: httpx.Client, client: httpx.Client) -> None:
+    create(client, "big")  # has more memory than the project will have
+    limits = {"timeout_s": 0.5, "memory_mb": 100, "source_bytes": 1024, "score_threads": 1}
+    client.patch(f"{PROJECT}/limits", json=limits).raise_for_status()
+    shown = browse.get("/ui/projects/default/new").text
+    assert 'max="0.5" step="any" value="0.5"' in shown and 'max="100" value="100"' in shown
+    config = {"checks": [{"check": "contains", "text": "x" * 1024}]}
+    for fields, said in (
+        ({"kind": "checks", "config": json.dumps(config)}, "at most 1024 (1 KiB) are taken"),
+        ({"samples": '[{"completion": "4"}, {"completion": "5"}]'}, "one request takes at most 1:"),
+        ({"memory_mb": "101"}, "may have at most 100:"),
+        ({}, "test_run"),
+    ):
+        sent = {"source": GOOD, "samples": "", "isolation": "auto", **fields}
+        answer = browse.post("/ui/projects/default/check", data=sent)
+        assert answer.status_code == 200 and said in answer.text, answer.text
+    sent |= {"samples": "4", "grader": "big", "version": "1", "memory_mb": "100", "timeout_s": "0.5"}
+    assert "test_run" in browse.post("/ui/projects/default/check?full=true", data=sent).text
+
+
 def test_the_environments_of_the_project_are_suggested(
     browse: httpx.Client, client: httpx.Client, service: Service
 ) -> None:

@@ -37,7 +37,7 @@ from api.routes.graders import NewGrader, NewVersion, create_function, update_fu
 from api.routes.projects import NewProject
 from api.routes.validate import report_on
 from api.services import Services
-from gradebox.schemas import Check, GraderRecord, Version
+from gradebox.schemas import Check, GraderRecord, Project, Version
 from storage.errors import Conflict
 from storage.graders.grader_content import CUSTOM
 
@@ -55,8 +55,7 @@ class Mutation:
         """Run the five checks; `testSample` is the thread of the test run."""
         found = info.context.project(project, "score")
         threads = None if test_sample is None else [msgspec.json.encode(test_sample)]
-        caller = info.context.caller.of_project(found.key)
-        report = report_on(caller, info.context.services, _source(code, threads), Options())
+        report = report_on(info.context.caller_in(found), info.context.services, _source(code, threads), Options())
         checks = [types.ValidationCheck(name=one.name, passed=one.passed, message=_text(one)) for one in report.checks]
         return types.ValidationResult(valid=report.valid, checks=checks, warnings=report.warnings)
 
@@ -75,7 +74,7 @@ class Mutation:
             grader = context.services.store.graders.create(found.key, new.key, *texts, CUSTOM)
         else:
             with _written(context.services, found.key, new.key, config, None) as sent:
-                grader = create_function(context.caller.of_project(found.key), context.services, sent, new)
+                grader = create_function(context.caller_in(found), context.services, sent, new)
         return shown(info, found, grader)
 
     @strawberry.mutation
@@ -87,7 +86,7 @@ class Mutation:
             raise Conflict(
                 f"grader {grader.key!r} has another type, which cannot change: create a new one under another key"
             )
-        return shown(info, found, _update(info, grader, input))
+        return shown(info, found, _update(info, found, grader, input))
 
     @strawberry.mutation
     def delete_grader(self, info: Info, project: IdOrKey, id: IdOrKey) -> types.DeleteConfirm:
@@ -147,7 +146,7 @@ class Mutation:
         )
 
 
-def _update(info: Info, grader: GraderRecord, wanted: GraderUpdateInput) -> GraderRecord:
+def _update(info: Info, project: Project, grader: GraderRecord, wanted: GraderUpdateInput) -> GraderRecord:
     services, config = info.context.services, None
     if wanted.grader_config is not None:
         config = configs.read(wanted.grader_config, configs.type_of(grader.kind))
@@ -158,10 +157,9 @@ def _update(info: Info, grader: GraderRecord, wanted: GraderUpdateInput) -> Grad
         )
     new = bodies.convert({"name": wanted.name, "description": _description(config)}, NewVersion)
     if isinstance(config, _Runnable):
-        caller = info.context.caller.of_project(grader.project)
         newest = services.store.graders.version(grader.project, grader.key)
         with _written(services, grader.project, grader.key, config, newest) as sent:
-            return update_function(caller, services, grader.key, sent, new)
+            return update_function(info.context.caller_in(project), services, grader.key, sent, new)
     if config is not None:
         grader = services.store.graders.update(grader.project, grader.key, CUSTOM)
     changes = {name: text for name in ("name", "description") if (text := getattr(new, name)) is not None}

@@ -60,6 +60,10 @@ class QueryContext:
         require(self.key, role)
         return project
 
+    def caller_in(self, project: Project) -> Caller:
+        """The caller, in this project."""
+        return self.caller.of_project(project.key, self.services.limits_of(project.limits))
+
     def grader(self, project: Project, ref: str) -> GraderRecord:
         """The grader with this key or id. Raises NotFound."""
         if ids.is_id(ref):

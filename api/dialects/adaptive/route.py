@@ -53,7 +53,7 @@ async def graphql(request: Request, services: Served) -> Response:
         if takes_long:
             answer = await services.grade(request, tenant_of(request.scope), _answer, services, key, asked, number)
         else:
-            caller = Caller(WaitingClient(), "", 0.0)
+            caller = Caller(WaitingClient(), "", services.limits_for(request), 0.0)
             make = services.large_answers.make
             answer = await make(request, _answer, caller, services, key, asked, number)
     except HANDLED as error:

@@ -86,9 +86,10 @@ def _check_aws(request: Request, services: Services, body_sha256: str, secret: s
 
 
 def _let_in(request: Request, services: Services) -> None:
-    """Counts the connection of a request whose body was read before it was authenticated. Raises ProblemError."""
+    """Does what `admit` does for a request whose body was read before it was authenticated. Raises ProblemError."""
     services.strangers.note_good_address(address_of(request.scope))
     services.connections.claim(request.scope, name_of(_KEY, None))
+    request.state.own_limits = {}
 
 
 def _secret(services: Services) -> str:

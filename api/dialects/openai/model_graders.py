@@ -21,7 +21,6 @@ from models.asks.ask_context import AskContext
 from models.scoring.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
 from sandbox.grading.source_bytes import SourceRefused, from_bytes
-from sandbox.limits import MAX_MEMORY_MB
 
 _STEP = object_of({"description": {"type": "string"}, "conclusion": {"type": "string"}})
 _SCHEMA = object_of({"steps": {"type": "array", "items": _STEP}, "result": {"type": "number"}})
@@ -58,7 +57,7 @@ async def grade(thread: StringThread) -> float:
 
 def check(services: Services, caller: Caller, grader: ScoreModel | LabelModel, param: str) -> None:
     """Raises OpenAIProblem if the project does not have the model, or the source would be too long."""
-    _source_of(caller.project, grader, param)
+    _source_of(caller, grader, param)
     if missing := services.answering(caller.project).missing([_ask(grader)]):
         raise OpenAIProblem(missing, f"{param}.model", "unknown-model")
 
@@ -74,7 +73,7 @@ def run(services: Services, caller: Caller, grader: ScoreModel | LabelModel, sam
         InfrastructureError: no sandbox is available.
     """
     check(services, caller, grader, param)
-    source = _source_of(caller.project, grader, param)
+    source = _source_of(caller, grader, param)
     line = _line(grader, sample, param, services.line_bytes)
     context = AskContext(caller.project, "", f"openai:{grader.kind}", asks={_ask(grader): ""})
     scorer = AskingScorer(partial(services.pool.grading, source), services.asker, context)
@@ -88,7 +87,7 @@ def _ask(grader: ScoreModel | LabelModel) -> str:
     return f"model:{grader.model}"
 
 
-def _source_of(project: str, grader: ScoreModel | LabelModel, param: str) -> GraderSource:
+def _source_of(caller: Caller, grader: ScoreModel | LabelModel, param: str) -> GraderSource:
     options = grader.sampling_params.options()
     if isinstance(grader, LabelModel):
         passing = tuple(grader.passing_labels)
@@ -100,7 +99,7 @@ def _source_of(project: str, grader: ScoreModel | LabelModel, param: str) -> Gra
         source = from_bytes(text.encode())
     except SourceRefused as refused:
         raise OpenAIProblem(f"the labels are too long: {refused}", param) from refused
-    return GraderSource(source, "completion", memory_mb=MAX_MEMORY_MB, project=project)
+    return GraderSource(source, "completion", memory_mb=caller.limits.memory_mb, project=caller.project)
 
 
 def _line(grader: ScoreModel | LabelModel, sample: Sample, param: str, longest: int) -> bytes:

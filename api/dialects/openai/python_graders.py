@@ -10,7 +10,6 @@ from sandbox.errors import Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.grading.grading import Grading
 from sandbox.grading.source_bytes import SourceRefused, from_bytes
-from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S
 
 _LABEL = "python"
 
@@ -24,15 +23,13 @@ def check(services: Services, caller: Caller, source: str, param: str) -> None:
         ProblemError: it took too long.
         Stopped: the client disconnected.
     """
-    with services.pool.grading(_grader(services, caller.project, source, param)) as grading:
+    with services.pool.grading(_grader(caller, source, param, caller.limits.timeout_s)) as grading:
         _check(grading, caller, source, param)
 
 
-def run(
-    services: Services, caller: Caller, source: str, line: bytes, param: str, timeout_s: float = MAX_TIMEOUT_S
-) -> Outcome:
+def run(services: Services, caller: Caller, source: str, line: bytes, param: str, timeout_s: float) -> Outcome:
     """Runs the grader on one thread. Raises as `check` does."""
-    with services.pool.grading(_grader(services, caller.project, source, param, timeout_s)) as grading:
+    with services.pool.grading(_grader(caller, source, param, timeout_s)) as grading:
         _check(grading, caller, source, param)
         outcomes = grading.score(line, 0, _LABEL, 1, stop=caller.should_stop)
     if not outcomes:
@@ -40,15 +37,13 @@ def run(
     return outcomes[0]
 
 
-def _grader(
-    services: Services, project: str, source: str, param: str, timeout_s: float = MAX_TIMEOUT_S
-) -> GraderSource:
+def _grader(caller: Caller, source: str, param: str, timeout_s: float) -> GraderSource:
     try:
         whole = openai_grader(source).encode("utf-8", "surrogatepass")
-        text = from_bytes(whole, services.pool.settings.source_bytes)
+        text = from_bytes(whole, caller.limits.source_bytes)
     except SourceRefused as refused:
         raise OpenAIProblem(str(refused), param) from refused
-    return GraderSource(text, timeout_s=timeout_s, memory_mb=MAX_MEMORY_MB, project=project)
+    return GraderSource(text, timeout_s=timeout_s, memory_mb=caller.limits.memory_mb, project=caller.project)
 
 
 def _check(grading: Grading, caller: Caller, source: str, param: str) -> None:

@@ -73,9 +73,10 @@ async def nothing(path: str) -> Response:
 async def _graded(
     request: Request, services: Services, project: str, work: Callable[[Caller, Services, bytes], bytes]
 ) -> Response:
-    body = await bodies.read_as_json(request, services.settings.score_bytes)
+    limits = services.limits_for(request)
+    body = await bodies.read_as_json(request, limits.score_bytes)
     async with watched(request) as client, client.place(_AT_ONCE, project):
-        answer = await services.grade_for(client, project, work, services, body)
+        answer = await services.grade_for(client, project, limits, work, services, body)
     return Response(answer, media_type="application/json")
 
 

@@ -15,8 +15,8 @@ from api.dialects.openai.templates import Unresolved
 from api.services import Services
 from gradebox.judges.formula import Undefined
 from gradebox.outcome import OutcomeError
+from gradebox.schemas import Limits
 from sandbox.errors import InfrastructureError
-from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S
 
 
 def run(services: Services, caller: Caller, grader: Grader, sample: Sample) -> RunAnswer:
@@ -28,7 +28,7 @@ def run(services: Services, caller: Caller, grader: Grader, sample: Sample) -> R
     """
     started = time.monotonic()
     one = _Run(services, caller, sample)
-    reward = one.combined(grader) if isinstance(grader, Multi) else one.score(grader)
+    reward = one.combined(grader) if isinstance(grader, Multi) else one.score(grader, caller.limits.timeout_s)
     metadata = Metadata(grader.name, grader.kind, time.monotonic() - started, one.scores, one.errors)
     if isinstance(grader, ScoreModel | LabelModel):
         metadata.sampled_model_name = grader.model
@@ -57,9 +57,9 @@ class _Run:
     def combined(self, multi: Multi) -> float | None:
         """The value of the formula; None if a grader has no score, or the formula has no value."""
         python = sum(isinstance(grader, Python) for grader in multi.graders.values())
-        timeout_s = MAX_TIMEOUT_S / max(1, python)  # together they have the time of one grader
+        timeout_s = self._caller.limits.timeout_s / max(1, python)  # together they have the time of one grader
         for name, grader in multi.graders.items():
-            self.scores[name] = self.score(grader, name, timeout_s)
+            self.scores[name] = self.score(grader, timeout_s, name)
         known = {name: score for name, score in self.scores.items() if score is not None}
         if len(known) < len(self.scores):
             return None
@@ -70,7 +70,7 @@ class _Run:
             self.errors.add_detail(f"formula: {undefined}")
             return None
 
-    def score(self, grader: Single, name: str | None = None, timeout_s: float = MAX_TIMEOUT_S) -> float | None:
+    def score(self, grader: Single, timeout_s: float, name: str | None = None) -> float | None:
         """The score of one grader; None if it has none. `name` is its name in a multi."""
         param = "grader" if name is None else f"grader.graders.{name}"
         if isinstance(grader, Python):
@@ -103,7 +103,7 @@ class _Run:
         if outcome.error.kind == "bad_input":
             detail = f"the sample and the item cannot be made into a thread: {outcome.error.message}"
             raise OpenAIProblem(detail, "item", "invalid-request")
-        self.errors.add(_explained(outcome.error, timeout_s), name)
+        self.errors.add(_explained(outcome.error, timeout_s, self._caller.limits), name)
         return None
 
     def _model(self, grader: ScoreModel | LabelModel, name: str | None, param: str) -> float | None:
@@ -119,13 +119,14 @@ class _Run:
         return None
 
 
-def _explained(error: OutcomeError, timeout_s: float) -> OutcomeError:
+def _explained(error: OutcomeError, timeout_s: float, limits: Limits) -> OutcomeError:
     """The error without the advice to raise a limit, because these graders have no settings."""
     if error.kind == "timeout":
-        of = "" if timeout_s == MAX_TIMEOUT_S else f", an equal part of the {MAX_TIMEOUT_S:g} s of all python graders"
+        most = limits.timeout_s
+        of = "" if timeout_s == most else f", an equal part of the {most:g} s of all python graders"
         message = f"`grade` took longer than {timeout_s:g} s{of}. Look for an endless loop or a slow regular expression"
     elif error.kind == "memory" and "`memory_mb`" in error.message:
-        message = f"the processes of `grade` together wanted more than {MAX_MEMORY_MB:,} MiB of memory: use less"
+        message = f"the processes of `grade` together wanted more than {limits.memory_mb:,} MiB of memory: use less"
     else:
         return error
     return msgspec.structs.replace(error, message=message)

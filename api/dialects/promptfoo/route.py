@@ -54,7 +54,7 @@ async def webhook(
     threshold: Annotated[float, Query(allow_inf_nan=False)] = THRESHOLD,
 ) -> Response:
     """Check whether the score of an output reaches the threshold. promptfoo treats every error as a score of 0."""
-    body = await bodies.read(request, services.settings.score_bytes)
+    body = await bodies.read(request, services.limits_for(request).score_bytes)
     answer = await services.grade(request, target.project, _score, services, target, body, threshold)
     return Response(answer, media_type="application/json")
 

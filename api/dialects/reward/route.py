@@ -22,14 +22,14 @@ router = APIRouter(tags=["reward"], include_in_schema=False)
 @router.post("/reward/{project}/{key}/score")
 async def score(request: Request, services: Served, target: Scored) -> HttpResponse:
     """Score one completion and return its reward."""
-    body = await bodies.read(request, services.settings.score_bytes)
+    body = await bodies.read(request, services.limits_for(request).score_bytes)
     return _json(await services.grade(request, target.project, scoring.score_one, services, target, body))
 
 
 @router.post("/reward/{project}/{key}/batch_score")
 async def batch_score(request: Request, services: Served, target: Scored) -> HttpResponse:
     """Score several completions and return their rewards."""
-    body = await bodies.read(request, services.settings.score_bytes, "send fewer at once")
+    body = await bodies.read(request, services.limits_for(request).score_bytes, "send fewer at once")
     return _json(await services.grade(request, target.project, scoring.score_many, services, target, body))
 
 

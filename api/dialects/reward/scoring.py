@@ -29,7 +29,7 @@ def score_many(caller: Caller, services: Services, target: Target, body: bytes) 
     none.
     """
     batch = bodies.parse(body, BatchedRequest)
-    most = services.settings.score_threads
+    most = caller.limits.score_threads
     sent = bodies.elements(batch.requests, most, services.line_bytes, "requests", "send fewer at once")
     requests = [bodies.parse(request, Request) for request in sent]
     outcomes = _scored(caller, services, target, requests) if requests else []

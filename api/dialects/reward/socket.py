@@ -155,8 +155,9 @@ class Conversation:
         try:
             await enter(self._socket, services, target.project, "score")  # the key may have been revoked meanwhile
             lines = [one.line for one in group]
+            limits = services.limits_for(self._socket)
             _, outcomes = await services.grade_for(
-                self._client, target.project, score_in_time, services, target.key, None, lines
+                self._client, target.project, limits, score_in_time, services, target.key, None, lines
             )
             return [response(outcome, asked.id) for outcome, asked in zip(outcomes, group, strict=False)]
         except HANDLED as error:

@@ -38,7 +38,7 @@ async def _cancelled(services: Services, monkeypatch: pytest.MonkeyPatch) -> Non
     tasks: list[asyncio.Task[bool]] = []
     monkeypatch.setattr(bodies, "pour", pour)
     monkeypatch.setattr(batch_upload, "resolve", lambda *_: [])
-    arrival = batch_upload.Arrival(services, "default", "key", None)
+    arrival = batch_upload.Arrival(services, "default", services.limits, "key", None)
     task = asyncio.create_task(arrival.take_lines(Request({"type": "http"}), [], NO_TERMS))
     await come.wait()
     await asyncio.sleep(0.1)

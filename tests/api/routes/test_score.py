@@ -123,28 +123,34 @@ def test_the_client_learns_how_large_a_request_may_be(
             user.graders.score("exact", [{"completion": "x" * 5_000_000}])
 
 
+@pytest.mark.parametrize("of_project", [False, True])
 def test_a_request_has_as_many_threads_and_bytes_as_the_settings_say(
-    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch, of_project: bool
 ) -> None:
+    def limit(name: str, most: int) -> None:
+        if of_project:
+            client.patch(f"{PROJECT}/limits", json={name: most}).raise_for_status()
+        else:
+            monkeypatch.setattr(service.services.settings, name, most)
+
     create(client)
     threads = [{"completion": "4"}] * 1001
     requests = [{"turns": [{"role": "assistant", "content": "4"}]}] * 1001
     reward, run = "/reward/default/exact/{}", "/openai/v1/fine_tuning/alpha/graders/run"
-    settings = service.services.settings
-    monkeypatch.setattr(settings, "score_threads", 1001)
+    limit("score_threads", 1001)
     validating = f"{PROJECT}/validate", {"source": GOOD, "threads": threads}
     many = ((URL, {"threads": threads}), validating, (reward.format("batch_score"), {"requests": requests}))
     for path, body in many:
         assert client.post(path, json=body).status_code == 200
-    monkeypatch.setattr(settings, "score_threads", 1000)
-    monkeypatch.setattr(settings, "score_mb", 1)
+    limit("score_threads", 1000)
+    limit("score_mb", 1)
     create(client, "groups", _GROUPS)
     groups = {"threads": [{"completions": ["4"] * 500}, {"completions": ["4"] * 501}]}
     answer = client.post(f"{PROJECT}/graders/groups/score", json=groups)
     assert "more than 1000 threads together" in problem(answer, 413, "too-large")
-    monkeypatch.setattr(settings, "score_threads", 1001)
+    limit("score_threads", 1001)
     assert client.post(f"{PROJECT}/graders/groups/score", json=groups).status_code == 200
-    monkeypatch.setattr(settings, "score_threads", 1000)
+    limit("score_threads", 1000)
     for path, body in many:
         assert "takes at most 1000" in problem(client.post(path, json=body), 413, "too-large")
     for path in (

@@ -36,9 +36,9 @@ def test_a_damaged_secret_finds_nothing(store: Store, damage: object) -> None:
 def test_the_project_is_asked_for_with_the_key(store: Store) -> None:
     secret = secret_of(store, "default")
     key = store.api_keys.find(secret)
-    assert store.api_keys.find_in(secret, "default") == (key, True)
-    assert store.api_keys.find_in(secret, "nowhere") == (key, False)
-    assert store.api_keys.find_in(f"{secret}x", "default") == (None, False)
+    assert store.api_keys.find_in(secret, "default") == (key, {})
+    assert store.api_keys.find_in(secret, "nowhere") == (key, None)
+    assert store.api_keys.find_in(f"{secret}x", "default") == (None, None)
 
 
 def test_a_key_of_before_there_were_roles_may_do_what_it_could(store: Store, redis: Redis) -> None:

@@ -17,6 +17,7 @@ from api.dialects.openai import similarity as measuring
 from api.dialects.openai import similarity_measures
 from api.dialects.openai.problems import OpenAIProblem
 from api.http.problems import problem_of
+from gradebox.schemas import Limits
 from sandbox import limits
 from sandbox.errors import InfrastructureError
 from tests.api.dialects.openai.conftest import asking, check, multi, python, refused, similar
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.service
 
-_CALLER = Caller(WaitingClient(), "default", 60.0)
+_LIMITS = Limits(**dict.fromkeys(Limits.model_fields, 100))
+_CALLER = Caller(WaitingClient(), "default", _LIMITS, 60.0)
 AB: dict[str, Any] = {"labels": ["a", "b"], "passing_labels": ["a"]}
 IMAGE = {"type": "input_image", "image_url": "https://example.org/a.png"}
 
@@ -172,7 +174,7 @@ def test_similarities_of_one_project_leave_room_to_others(monkeypatch: pytest.Mo
 
     monkeypatch.setattr("subprocess.run", measured)
     client = WaitingClient()
-    one, other = Caller(client, "one", 60.0), Caller(WaitingClient(), "other", 60.0)
+    one, other = Caller(client, "one", _LIMITS, 60.0), Caller(WaitingClient(), "other", _LIMITS, 60.0)
     with ThreadPoolExecutor(12) as threads:
         of_one = [threads.submit(measuring.similarity, one, "bleu", "a", "b", "grader") for _ in range(12)]
         time.sleep(0.1)
