@@ -1,12 +1,14 @@
 """API keys and projects. Most methods need a key that manages every project."""
 
 from collections.abc import Sequence
+from typing import Unpack
 
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.calls import access_calls
+from gradebox.client.calls.access_calls import LimitOptions
 from gradebox.errors import GradeboxError
 from gradebox.frame import Listing
-from gradebox.schemas import KEY_COLUMNS, ApiKey, Project, Role
+from gradebox.schemas import KEY_COLUMNS, ApiKey, Project, ProjectLimits, Role
 
 
 class AsyncKeys:
@@ -70,3 +72,15 @@ class AsyncProjects:
         """The projects that the API key covers."""
         found = await self._transport.send(access_calls.list_projects())
         return Listing(found, ("key", "created_at"))
+
+    async def limits(self, key: str) -> ProjectLimits:
+        """The limits of the project with this key, and the defaults of the service."""
+        return await self._transport.send(access_calls.get_limits(key))
+
+    async def set_limits(self, key: str, **limits: Unpack[LimitOptions]) -> ProjectLimits:
+        """Gives a project other limits than the service's, such as `batch_threads=5_000_000`. The others stay."""
+        return await self._transport.send(access_calls.change_limits(key, limits))
+
+    async def reset_limits(self, key: str) -> None:
+        """Removes the project's own limits, so that it has those of the service."""
+        await self._transport.send(access_calls.delete_limits(key))

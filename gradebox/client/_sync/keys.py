@@ -2,12 +2,14 @@
 """API keys and projects. Most methods need a key that manages every project."""
 
 from collections.abc import Sequence
+from typing import Unpack
 
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import access_calls
+from gradebox.client.calls.access_calls import LimitOptions
 from gradebox.errors import GradeboxError
 from gradebox.frame import Listing
-from gradebox.schemas import KEY_COLUMNS, ApiKey, Project, Role
+from gradebox.schemas import KEY_COLUMNS, ApiKey, Project, ProjectLimits, Role
 
 
 class Keys:
@@ -71,3 +73,15 @@ class Projects:
         """The projects that the API key covers."""
         found = self._transport.send(access_calls.list_projects())
         return Listing(found, ("key", "created_at"))
+
+    def limits(self, key: str) -> ProjectLimits:
+        """The limits of the project with this key, and the defaults of the service."""
+        return self._transport.send(access_calls.get_limits(key))
+
+    def set_limits(self, key: str, **limits: Unpack[LimitOptions]) -> ProjectLimits:
+        """Gives a project other limits than the service's, such as `batch_threads=5_000_000`. The others stay."""
+        return self._transport.send(access_calls.change_limits(key, limits))
+
+    def reset_limits(self, key: str) -> None:
+        """Removes the project's own limits, so that it has those of the service."""
+        self._transport.send(access_calls.delete_limits(key))

@@ -1,17 +1,41 @@
 """Requests about API keys, projects and the audit log."""
 
 from collections.abc import Sequence
+from typing import TypedDict
 from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
 from gradebox.client.calls.call import Call, encode, nothing
 from gradebox.client.calls.paths import path_of, query
-from gradebox.schemas import ApiKey, AuditLine, Project, Role, SignInLink
+from gradebox.options import check_known
+from gradebox.schemas import ApiKey, AuditLine, Project, ProjectLimits, Role, SignInLink
 
 _audit = TypeAdapter(list[AuditLine]).validate_json
 _keys = TypeAdapter(list[ApiKey]).validate_json
 _projects = TypeAdapter(list[Project]).validate_json
+_limits = ProjectLimits.model_validate_json
+
+
+class LimitOptions(TypedDict, total=False):
+    """Limits of a project. Those that are None are not sent."""
+
+    source_bytes: int | None
+    """Bytes of a grader's source."""
+    timeout_s: float | None
+    """Seconds that a grader may have for one completion."""
+    memory_mb: int | None
+    """MiB that a grader may have."""
+    score_threads: int | None
+    """Threads of a request that grades or checks."""
+    score_mb: int | None
+    """MiB of such a request."""
+    batch_threads: int | None
+    """Threads of a batch."""
+    batch_mb: int | None
+    """MiB of the threads of a batch, sent as JSON lines."""
+    batch_graders: int | None
+    """Graders of a batch."""
 
 
 def create_key(name: str, projects: Sequence[str], role: Role) -> Call[ApiKey]:
@@ -48,6 +72,22 @@ def create_project(key: str) -> Call[Project]:
 def list_projects() -> Call[list[Project]]:
     """Requests the projects that the API key covers."""
     return Call("GET", "/v1/projects", _projects)
+
+
+def get_limits(project: str) -> Call[ProjectLimits]:
+    """Requests the limits of a project."""
+    return Call("GET", path_of(project, "limits"), _limits)
+
+
+def change_limits(project: str, limits: LimitOptions) -> Call[ProjectLimits]:
+    """Changes limits of a project. Raises TypeError for an unknown limit."""
+    check_known(limits, LimitOptions.__annotations__, "a project's limits")
+    return Call("PATCH", path_of(project, "limits"), _limits, body=encode(limits))
+
+
+def delete_limits(project: str) -> Call[None]:
+    """Removes the own limits of a project."""
+    return Call("DELETE", path_of(project, "limits"), nothing)
 
 
 def list_audit(project: str | None, limit: int, before: str | None) -> Call[list[AuditLine]]:

@@ -307,6 +307,24 @@ def test_keys_are_made_and_revoked(service: Service) -> None:
     service.refused("graders", "list", "--project", "cli-team", "--api-key", key)
 
 
+def test_limits_of_a_project_are_set_and_reset(service: Service) -> None:
+    service.ok("projects", "create", "limited")
+    shown = service.run("projects", "limits", "limited", "--batch-threads", "5000000", "--timeout-s", "0.5").stdout
+    rows = {cells[0]: cells[1:] for line in shown.splitlines() if (cells := line.split())}
+    assert rows["batch_threads"] == ["5,000,000", "1,000,000", "yes"]
+    assert (rows["timeout_s"], rows["score_mb"]) == (["0.5", "120", "yes"], ["16", "16", "no"])
+    own = json.loads(service.run("projects", "limits", "limited", "--json").stdout)["own"]
+    assert own == ["batch_threads", "timeout_s"]
+    assert "65, and must be at most 64" in service.refused("projects", "limits", "limited", "--score-mb", "65")
+    service.refused("projects", "limits", "limited", "--reset", "--score-mb", "1", code=2)
+    projects = service.client().projects
+    with pytest.raises(TypeError, match=r"batch_thread= is no option of a project's limits: pass one of source_bytes="):
+        projects.set_limits("limited", batch_thread=5)  # type: ignore[call-arg]  # misspelt
+    assert projects.limits("limited").own == own
+    service.ok("projects", "limits", "limited", "--reset")
+    assert projects.limits("limited").limits == projects.limits("limited").defaults
+
+
 def test_help_is_quick() -> None:
     before = os.times()
     subprocess.run([sys.executable, "-m", "gradebox", "--help"], cwd=ROOT, check=True, capture_output=True)

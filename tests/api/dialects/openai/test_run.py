@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
@@ -9,6 +10,7 @@ from api.dialects.openai.graders import Metric
 from api.dialects.openai.similarity_measures import MEASURES
 from gradebox.outcome import OutcomeError
 from tests.api.dialects.openai.conftest import check, has_none, multi, python, similar
+from tests.gradebox.conftest import Service
 
 if TYPE_CHECKING:
     from openai.resources.fine_tuning.alpha import Graders
@@ -167,17 +169,27 @@ def test_each_grader_of_a_multi_that_fails_is_named(graders: Graders) -> None:
     )
 
 
+@pytest.fixture
+def limited(service: Service) -> Iterator[None]:
+    """Limits of the project, so that less time is waited for."""
+    projects = service.client().projects
+    projects.set_limits("default", timeout_s=8, memory_mb=1100)
+    yield
+    projects.reset_limits("default")
+
+
+@pytest.mark.usefixtures("limited")
 def test_time_and_memory_of_a_grader_cannot_be_raised(graders: Graders) -> None:
     parts = {f"fast{n}": python("def grade(sample, item):\n    return 1\n") for n in range(15)}
     slow = python("def grade(sample, item):\n    import time\n    time.sleep(60)\n")
     answer = graders.run(grader=multi("slow", slow=slow, **parts), model_sample="4")
     details = answer.metadata.errors.python_grader_runtime_error_details or ""
     assert has_none(answer) and details.startswith(
-        "slow: timeout: `grade` took longer than 7.5 s, an equal part of the 120 s of all python graders"
+        "slow: timeout: `grade` took longer than 0.5 s, an equal part of the 8 s of all python graders"
     )
     assert "raise" not in details
     large = python("def grade(sample, item):\n    import os\n    os._exit(77)\n")  # as without memory to report it
     answer = graders.run(grader=large, model_sample="4")
     assert answer.metadata.errors.python_grader_runtime_error_details == (
-        "memory: the processes of `grade` together wanted more than 2,048 MiB of memory: use less"
+        "memory: the processes of `grade` together wanted more than 1,100 MiB of memory: use less"
     )
