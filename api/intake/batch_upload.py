@@ -11,13 +11,14 @@ from anyio.to_thread import run_sync
 from fastapi import Request
 
 from api.access.callers import gone, watched
-from api.http.problems import RETRY, ProblemError, invalid, too_large
+from api.http.problems import invalid, too_large
 from api.intake import bodies
 from api.intake.budget_fields import Tokens, Usd
 from api.intake.grader_of_batch import refuse_feedback
-from api.intake.idempotency import Repeat
+from api.intake.idempotency import Repeat, expired
 from api.intake.source_upload import VersionNumber
 from api.services import Services
+from api.settings import MAX_BATCH_MB
 from gradebox.schemas import Batch, FeedbackOf, Limits, Replies
 from storage.batch_plan import AskTerms, Wanted, lane_of, line_ms_of, takes_groups
 from storage.batches import batch_threads
@@ -196,6 +197,9 @@ class Arrival(NamedTuple):
 
     async def take_threads_of(self, request: Request, new: NewBatch) -> Batch:
         """Creates a batch with the threads of another one, for other graders. Raises as `copy` does."""
+        once = self.repeat.once if self.repeat else None
+        if (before := await run_sync(self.services.store.acceptance.answered, once)) is not None:
+            return before
         terms = terms_of(new.budget, new.replies)
         return await self.copy(request, new.threads_of or "", lambda: self._begin_copy(new), terms)
 
@@ -295,10 +299,9 @@ class Arrival(NamedTuple):
 
     async def _skip(self, request: Request) -> Batch:
         """Reads and discards the body, and returns the answer to the first request."""
-        await bodies.skip(request, self.limits.batch_bytes)
+        await bodies.skip(request, MAX_BATCH_MB * bodies.MIB)  # the limit may have been higher
         once = self.repeat.once if self.repeat else None
         found = await run_sync(self.services.store.acceptance.answered, once)
         if found is None:
-            detail = "the stored answer to this request has just expired: send the request again"
-            raise ProblemError(503, "unavailable", detail, RETRY)
+            raise expired()
         return found

@@ -3,13 +3,16 @@
 import re
 from typing import Annotated
 
+from anyio.to_thread import run_sync
 from fastapi import Depends, Header, Request
 from xxhash import xxh3_128
 
 from api.access.auth import key_of
-from api.http.problems import invalid
+from api.http.problems import RETRY, ProblemError, invalid
+from api.intake import bodies
 from api.services import Services
-from gradebox.schemas import ApiKey
+from api.settings import MAX_SCORE_MB
+from gradebox.schemas import ApiKey, GraderRecord
 from storage.idempotency import Once, once
 
 _KEY = re.compile(r"[!-~]{1,255}")
@@ -35,6 +38,29 @@ class Repeat:
     def once(self) -> Once:
         """The request's identity, with the hash of the body read so far."""
         return once(*self._place, self._hash.digest(), self._keep_s)
+
+
+async def answered_grader(request: Request, services: Services, repeat: Repeat | None) -> GraderRecord | None:
+    """The earlier answer to a request that changes a grader, whose body is read and discarded; None if it is the first
+    with its Idempotency-Key. The limits of the project may have been higher at the first request.
+
+    Raises:
+        KeyReused: the Idempotency-Key was used with another request.
+        ProblemError: the earlier answer has just expired, or the body cannot be read.
+    """
+    if repeat is None or not await run_sync(services.store.acceptance.has_answered, repeat.once):
+        return None
+    await bodies.skip(request, MAX_SCORE_MB * bodies.MIB)
+    found = await run_sync(services.store.graders.answered, repeat.once)
+    if found is None:
+        raise expired()
+    return found
+
+
+def expired() -> ProblemError:
+    """The problem of a repeated request whose answer expired while its body was read."""
+    detail = "the stored answer to this request has just expired: send the request again"
+    return ProblemError(503, "unavailable", detail, RETRY)
 
 
 async def _repeatable(

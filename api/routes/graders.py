@@ -17,7 +17,7 @@ from api.http.problems import ValidationFailed, invalid
 from api.http.routers import project_router
 from api.intake import bodies
 from api.intake.environment import Chosen, choose, default_memory_mb
-from api.intake.idempotency import Repeatable
+from api.intake.idempotency import Repeatable, answered_grader
 from api.intake.source_upload import Key, Options, Sent, prove, receive, run_limits
 from api.services import Served, Services
 from gradebox.schemas import GraderRecord, Limits, Version, WeaveMapping
@@ -74,6 +74,8 @@ _ALSO = openapi.SOURCE_FILE | openapi.FORM
 @router.post("", status_code=201, openapi_extra=openapi.body(NewGrader, also=_ALSO))
 async def create(request: Request, services: Served, project: ManagesIn, repeat: Repeatable) -> GraderRecord:
     """Prove a source and store it as the first version of a new grader."""
+    if (answered := await answered_grader(request, services, repeat)) is not None:
+        return answered
     sent, new = await receive(request, NewGrader)
     once = repeat.once if repeat else None
     return await services.grade(request, project, create_function, services, sent, new, once)
@@ -91,6 +93,8 @@ async def update(
 ) -> GraderRecord:
     """Prove a source and store it as the next version. An unchanged source creates none."""
     expected = _version(if_match)
+    if (answered := await answered_grader(request, services, repeat)) is not None:
+        return answered
     sent, new = await receive(request, NewVersion, may_lack=True, own={"create"})
     once = repeat.once if repeat else None
     work = partial(_put_function, must_exist=if_match is not None) if create else update_function

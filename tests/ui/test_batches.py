@@ -611,6 +611,8 @@ def test_who_may_only_read_changes_nothing(client: httpx.Client, browse: httpx.C
     made = [browse.post(f"{BATCHES}/{batch}/again", data=form).headers["location"] for form in forms]
     assert made[0] == made[1]  # the browser sent it again, because the answer was lost
     assert len(set(made)) == 3
+    client.patch(f"{PROJECT}/limits", json={"batch_threads": 1}).raise_for_status()
+    assert browse.post(f"{BATCHES}/{batch}/again", data=forms[0]).headers.get("location") == made[0]
 
 
 def test_a_page_of_a_large_batch_is_quick(browse: httpx.Client, client: httpx.Client) -> None:

@@ -15,6 +15,7 @@ from storage.spool.spool import Spool
 from storage.store import Store
 from tests.api.access.test_auth import LINE, LINES, keyed
 from tests.api.conftest import GOOD, PROJECT, Service, answer_of, create, problem, serving
+from tests.api.intake.test_idempotency import once
 
 PATH = f"{PROJECT}/limits"
 GRADERS, BATCHES = f"{PROJECT}/graders", f"{PROJECT}/batches"
@@ -216,3 +217,26 @@ def test_a_client_of_another_service_has_the_limits_of_the_project(client: httpx
     }"""
     answer = client.post("/api/graphql", json={"query": query, "variables": {"code": LONG}}).json()
     assert "at most 1024 (1 KiB) are taken" in str(answer), answer
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (GRADERS, {"json": {"key": "g", "source": LONG, "threads": [*THREADS, {"completion": "4" * (1 << 20)}]}}),
+        (BATCHES, {"json": {"graders": [{"key": "exact"}, {"key": "other"}], "threads": THREADS}}),
+        (f"{BATCHES}?grader=exact&grader=other", {"content": LINE * 2 + MORE, "headers": LINES}),
+    ],
+)
+def test_what_was_answered_is_answered_after_a_limit_was_lowered(
+    client: httpx.Client, path: str, body: dict[str, Any]
+) -> None:
+    create(client)
+    create(client, "other")
+    sent = {**body, "headers": once(headers=body.get("headers"))}
+    first = client.post(path, **sent)
+    assert first.status_code in (201, 202), first.text
+    limit(client, source_bytes=1024, timeout_s=1, memory_mb=32, score_threads=1, score_mb=1)
+    limit(client, batch_threads=1, batch_mb=1, batch_graders=1)
+    second = client.post(path, **sent)
+    assert (second.status_code, second.content) == (first.status_code, first.content)
+    assert client.post(path, **{**body, "headers": once(headers=body.get("headers"))}).status_code >= 400
