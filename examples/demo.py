@@ -25,6 +25,7 @@ from rich.text import Text
 
 import gradebox
 from examples.model_server import ModelServer, Script
+from gradebox.outcome import completion_scores
 
 HERE = Path(__file__).parent
 COMPLETIONS = HERE / "completions.jsonl"
@@ -178,7 +179,7 @@ def rank(client: gradebox.Client) -> None:
     if outcome.scores is None:
         raise DemoFailed(f"the answers were not compared: {outcome.error}")
     drawn = Table(Column("rank", justify="right"), Column("win rate", justify="right"), "won against", "answer")
-    places = [(one.score, dict(one.details or {})) for one in outcome.scores]
+    places = [(one.score, dict(one.details or {})) for one in completion_scores(outcome)]
     for score, details in sorted(places, key=lambda place: place[1]["ranking"]):
         number = details["response"]
         won = [str(other) for contest in details["contests"] if contest["won"] for other in contest["against"]]

@@ -3,7 +3,14 @@
 from collections.abc import Sequence
 from math import isfinite
 
-from gradebox.outcome import CompletionScore, Outcome, OutcomeError, weighted_sum
+from gradebox.outcome import (
+    CompletionScore,
+    Outcome,
+    OutcomeError,
+    completion_scores,
+    weighted_sum,
+    with_completion_scores,
+)
 
 COMBINED = "combined"
 """The `grader` of the combined outcomes of a batch whose graders were given weights."""
@@ -20,12 +27,8 @@ def combined(name: str, weights: Sequence[float], parts: Sequence[Outcome]) -> O
     group, each completion is combined, and the score is the weighted sum of the graders' means.
     """
     graders = [part.grader for part in parts]
-    of_group = [part.scores for part in parts if part.scores is not None]
-    scores = None
-    if of_group and len(of_group) == len(parts):
-        scores = [_completion(graders, weights, each) for each in zip(*of_group, strict=True)]
     whole = _completion(graders, weights, parts)
-    return Outcome(
+    outcome = Outcome(
         parts[0].index,
         name,
         whole.score,
@@ -34,8 +37,11 @@ def combined(name: str, weights: Sequence[float], parts: Sequence[Outcome]) -> O
         error=whole.error,
         no_completion=parts[0].no_completion,
         not_applicable=whole.not_applicable,
-        scores=scores,
     )
+    if None in [part.scores for part in parts]:
+        return outcome
+    of_completions = zip(*map(completion_scores, parts), strict=True)
+    return with_completion_scores(outcome, [_completion(graders, weights, each) for each in of_completions])
 
 
 def _completion(graders: Sequence[str], weights: Sequence[float], parts: Sequence[_Result]) -> CompletionScore:

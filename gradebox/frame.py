@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
+from msgspec import to_builtins
+
 from gradebox.notebook_tables import table, table_of
 from gradebox.outcome import Outcome, Spent
 
@@ -51,7 +53,7 @@ class Outcomes(list[Outcome]):
         The column `error` is the kind of the error, `message` its message, and `cause` the failure of the ask, if an
         ask failed. Each value of a `Score` has a column `values.NAME`. If there were asks, their costs are in columns
         such as `spent.asks`. The scores of a group are a list in `scores`, with None for each completion without a
-        score.
+        score; what else its completions have is a list of dicts in `completions`.
 
         Args:
             threads: one for each outcome; they become the column `thread`.
@@ -76,7 +78,9 @@ def _row(outcome: Outcome) -> dict[str, Any]:
     row["message"] = outcome.error and outcome.error.message
     row["cause"] = outcome.error and outcome.error.cause
     if outcome.scores is not None:
-        row["scores"] = [each.score for each in outcome.scores]
+        row["scores"] = outcome.scores
+    if outcome.completions is not None:
+        row["completions"] = to_builtins(outcome.completions)
     spent = {f"spent.{name}": getattr(outcome.spent, name) for name in _SPENT} if outcome.spent is not None else {}
     return row | spent | {f"values.{name}": value for name, value in (outcome.values or {}).items()}
 
@@ -86,5 +90,5 @@ def _names(outcomes: Iterable[Outcome]) -> list[str]:
     values = {f"values.{name}": None for outcome in found for name in outcome.values or {}}
     cause = ["cause"] if any(outcome.error is not None and outcome.error.cause for outcome in found) else []
     spent = [f"spent.{name}" for name in _SPENT] if any(outcome.spent is not None for outcome in found) else []
-    scores = ["scores"] if any(outcome.scores is not None for outcome in found) else []
-    return [*_COLUMNS[:4], *scores, "error", "message", *cause, *_COLUMNS[4:], *values, *spent]
+    group = [name for name in ("scores", "completions") if any(getattr(one, name) is not None for one in found)]
+    return [*_COLUMNS[:4], *group, "error", "message", *cause, *_COLUMNS[4:], *values, *spent]

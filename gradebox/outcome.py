@@ -3,9 +3,9 @@
 Batches have millions of outcomes, so they are msgspec structs: reading or writing one takes about 0.3 µs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import fsum, inf
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -95,22 +95,43 @@ def weighted_sum(parts: Iterable[tuple[float, float | None]]) -> float | None:
         return inf
 
 
-class _Detailed(Protocol):
+Details: TypeAlias = dict[str, Any] | list[dict[str, Any] | None]
+"""The details of a thread; for a group, those of each completion."""
+
+
+class Detailed(Protocol):
+    """An outcome, the result of a completion, or the part of one that was read from its line."""
+
     @property
-    def details(self) -> dict[str, Any] | None: ...
+    def details(self) -> Details | None:
+        """The details, perhaps as JSON: see `encoded`."""
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 def encoded(details: dict[str, Any]) -> dict[str, Any]:
     """Return details as the service keeps them in an outcome: as JSON, to be read by `details_of`. As objects, those of
     a thousand outcomes could take a third of a gigabyte.
     """
-    return cast("dict[str, Any]", msgspec.Raw(msgspec.json.encode(details)))
+    return msgspec.Raw(_encode(details))  # type: ignore[return-value]  # a call of `cast` takes a fifth of the time
 
 
-def details_of(outcome: _Detailed) -> dict[str, Any] | None:
-    """Return the details of an outcome, also if they are kept as JSON."""
-    kept: object = outcome.details
-    return msgspec.json.decode(kept) if isinstance(kept, msgspec.Raw) else outcome.details
+def details_of(outcome: Detailed) -> dict[str, Any] | None:
+    """Return the details of an outcome or of a completion, also if they are kept as JSON. None for the outcome of a
+    group whose completions have theirs: see `completion_details_of`.
+    """
+    kept = _decoded(outcome.details)
+    return None if isinstance(kept, list) else kept
+
+
+def completion_details_of(outcome: Detailed) -> list[dict[str, Any] | None]:
+    """Return the details of each completion of a group, also if they are kept as JSON. Empty if none has details."""
+    return [_decoded(details) for details in outcome.details] if isinstance(outcome.details, list) else []
+
+
+def _decoded(kept: Any) -> Any:
+    return msgspec.json.decode(kept) if isinstance(kept, msgspec.Raw) else kept
 
 
 class CompletionScore(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):
@@ -134,6 +155,15 @@ class CompletionScore(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit
     details: dict[str, Any] | None = None
 
 
+class CompletionResult(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):
+    """What the result for one completion of a group has beside the score and the details: see `CompletionScore`."""
+
+    reason: str | None = None
+    error: OutcomeError | None = None
+    values: dict[str, float] | None = None
+    not_applicable: str | None = None
+
+
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):
     """A finite score; or no score and an error; or neither, if the grader does not apply.
 
@@ -149,10 +179,12 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_default
         values: the named values of the `gradebox.Score`.
         no_completion: whether the thread does not end with an assistant turn: `thread.completion()` was None.
         not_applicable: why there is neither a score nor an error: the reason of the `gradebox.NotApplicable`.
-        details: the details of the `gradebox.Score`, or of the exception raised in place of one.
+        details: the details of the `gradebox.Score`, or of the exception raised in place of one. For a group with
+            `scores`, a list with those of each completion, None for one without; None if all are without.
         spent: the cost of the asks, if there were any.
-        scores: for a group, the result for each of its completions, in order. The outcome's `score` is their mean if
-            each has one.
+        scores: for a group, the score of each completion, in order, None for one without. The outcome's `score` is
+            their mean if each has one.
+        completions: for a group with `scores`, what else each completion has; None if all have nothing else.
     """
 
     index: int
@@ -166,27 +198,104 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_default
     values: dict[str, float] | None = None
     no_completion: bool = False
     not_applicable: str | None = None
-    details: dict[str, Any] | None = None
+    details: Details | None = None
     spent: Spent | None = None
-    scores: list[CompletionScore] | None = None
+    scores: list[float | None] | None = None
+    completions: list[CompletionResult] | None = None
 
 
 _T = TypeVar("_T", CompletionScore, Outcome)
-_decoder = msgspec.json.Decoder(Outcome)
+_Read = TypeVar("_Read")
+_NOTHING = CompletionResult()
+
+
+def completion_scores(outcome: Outcome) -> list[CompletionScore]:
+    """Return the whole result for each completion of a group, in order. Empty if the outcome has no `scores`."""
+    if outcome.scores is None:  # a row of a table may have the other lists
+        return []
+    completions = outcome.completions or [_NOTHING] * len(outcome.scores)
+    details = outcome.details if isinstance(outcome.details, list) else [None] * len(outcome.scores)
+    return [
+        CompletionScore(score, one.reason, one.error, one.values, one.not_applicable, its_details)
+        for score, one, its_details in zip(outcome.scores, completions, details, strict=True)
+    ]
+
+
+def with_completion_scores(outcome: Outcome, results: Sequence[CompletionScore]) -> Outcome:
+    """Return a copy of the outcome of a group that has these results for its completions."""
+    details = [one.details for one in results]
+    completions = [CompletionResult(one.reason, one.error, one.values, one.not_applicable) for one in results]
+    return msgspec.structs.replace(
+        outcome,
+        scores=[one.score for one in results],
+        details=details if any(each is not None for each in details) else None,
+        completions=completions if any(each != _NOTHING for each in completions) else None,
+    )
 
 
 def with_encoded_details(one: _T) -> _T:
     """Return a copy that has its details as JSON; see `encoded`."""
-    return one if one.details is None else msgspec.structs.replace(one, details=encoded(one.details))
+    details: Details | None = one.details
+    if details is None:
+        return one
+    if isinstance(details, list):
+        return msgspec.structs.replace(one, details=[None if each is None else encoded(each) for each in details])
+    return msgspec.structs.replace(one, details=encoded(details))
+
+
+class _EarlierScores(msgspec.Struct):
+    """The results for the completions of a group, as earlier checkouts wrote them in the line of an outcome."""
+
+    scores: list[CompletionScore]
+
+
+_earlier_scores = msgspec.json.Decoder(_EarlierScores)
+
+
+class OutcomeDecoder(Generic[_Read]):
+    """Decodes the lines of outcomes that the service keeps, also those of groups that an earlier checkout wrote."""
+
+    def __init__(self, kind: type[_Read]) -> None:
+        """Decodes to `kind`: `Outcome`, or a struct with some of its fields. These include `scores`: its type tells the
+        lines of earlier checkouts from others.
+        """
+        decoder = msgspec.json.Decoder(kind)
+        self._decode, self._decode_lines = decoder.decode, decoder.decode_lines
+
+    def decode(self, line: bytes) -> _Read:
+        """Decode one outcome. Raises msgspec.DecodeError and UnicodeDecodeError."""
+        try:
+            return self._decode(line)
+        except msgspec.ValidationError:
+            return self._decode(_in_current_form(line))
+
+    def decode_lines(self, lines: bytes) -> list[_Read]:
+        """Decode outcomes, one per line. Raises msgspec.DecodeError and UnicodeDecodeError."""
+        try:
+            return self._decode_lines(lines)
+        except msgspec.ValidationError:
+            return [self.decode(line) for line in lines.splitlines()]
+
+
+def _in_current_form(line: bytes) -> bytes:
+    """Convert the line of a group from the form of earlier checkouts. Any other line stays as it is."""
+    try:
+        results = _earlier_scores.decode(line).scores
+    except msgspec.ValidationError:
+        return line
+    members = msgspec.json.decode(line, type=dict[str, Any])
+    del members["scores"]
+    return _encode(with_completion_scores(msgspec.convert(members, Outcome), results))
+
+
+_decode = msgspec.json.Decoder(Outcome).decode
+_decoder = OutcomeDecoder(Outcome)
 
 
 def read_outcomes(lines: bytes) -> list[Outcome]:
     """Decode outcomes, one per line, with their details as JSON. Raises msgspec.DecodeError and UnicodeDecodeError."""
-    return [_read(line) for line in lines.splitlines()]
-
-
-def _read(line: bytes) -> Outcome:
-    outcome = with_encoded_details(_decoder.decode(line))
-    if outcome.scores is None:
-        return outcome
-    return msgspec.structs.replace(outcome, scores=[with_encoded_details(score) for score in outcome.scores])
+    each = lines.splitlines()
+    try:
+        return [with_encoded_details(outcome) for outcome in map(_decode, each)]
+    except msgspec.ValidationError:
+        return [with_encoded_details(_decoder.decode(line)) for line in each]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gradebox.errors import ScoreMissing
 from gradebox.number_text import number_text
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, completion_scores
 from gradebox.sync_call import sync_call
 
 _QUOTED_CHARACTERS = 200
@@ -76,7 +76,7 @@ def _scores(outcomes: Iterable[Outcome]) -> tuple[list[float], int]:
     not_applicable = 0
     for outcome in outcomes:
         graders.add(outcome.grader)
-        for each in outcome.scores or (outcome,):
+        for each in (outcome,) if outcome.scores is None else completion_scores(outcome):
             if each.not_applicable is not None:
                 not_applicable += 1
             elif each.score is None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from math import comb
 from typing import Any, NamedTuple
 
-from gradebox.outcome import CompletionScore, Outcome
+from gradebox.outcome import CompletionScore, Outcome, completion_scores
 
 Key = str | int
 
@@ -129,7 +129,7 @@ def trials(
         graders.add(outcome.grader)
         key = _key(outcome, thread, by)
         tally = unplaced if key is None else tallies.setdefault(key, _Tally())
-        for each in outcome.scores or (outcome,):
+        for each in (outcome,) if outcome.scores is None else completion_scores(outcome):
             tally.add(each, threshold)
     if len(graders) > 1:
         raise ValueError(f"there are outcomes of {', '.join(sorted(graders))}: count those of one grader at a time")

@@ -7,18 +7,17 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, OutcomeDecoder
 from storage.outcomes import outcomes
 from storage.store import Store
 from ui.visits import visit
 
 _COLUMNS = ("index", "id", "grader", "score", "not_applicable", "error", "message", "reason", "run_ms", "scores")
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # spreadsheets treat text that starts with these as a formula
-_decoder = msgspec.json.Decoder(Outcome)
+_decoder = OutcomeDecoder(Outcome)
 
 
 async def as_lines(request: Request) -> Response:
@@ -64,8 +63,7 @@ def _csv(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 def _row(one: Outcome) -> tuple[object, ...]:
     error = (one.error.kind, one.error.message) if one.error else ("", "")
-    scores = None if one.scores is None else [each.score for each in one.scores]  # of a group; `score` is their mean
-    texts = (one.id, one.grader, one.score, one.not_applicable, *error, one.reason, one.run_ms, scores)
+    texts = (one.id, one.grader, one.score, one.not_applicable, *error, one.reason, one.run_ms, one.scores)
     return (one.index, *map(_guarded, texts))
 
 

@@ -5,7 +5,6 @@ import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,7 +12,7 @@ from api.http.problems import invalid, too_large
 from api.intake.grader_of_batch import refuse_feedback
 from api.services import Services
 from gradebox import group_forms, thread_forms
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, OutcomeDecoder
 from gradebox.schemas import Batch
 from gradebox.schemas.outcome_table import MOST_PICKED
 from storage.batches import batch_threads
@@ -29,7 +28,7 @@ _PARSED_BYTES = 256 * 1024  # longer threads are shown as the raw line
 _TURNS_SHOWN = 500
 _MEMBERS_SHOWN = 50  # completions of a group
 RANDOM = 20  # number of threads picked at random
-_decode_lines = msgspec.json.Decoder(Outcome).decode_lines
+_decode_lines = OutcomeDecoder(Outcome).decode_lines
 
 
 _Turns = Sequence[tuple[str, str, str]]

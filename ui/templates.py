@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse
 
 from api.services import Services
 from gradebox.number_text import money_text, number_text
-from gradebox.outcome import details_of
+from gradebox.outcome import completion_scores, details_of
 
 _FOLDER = Path(__file__).parent
 STATIC = _FOLDER / "static"
@@ -80,6 +80,7 @@ _environment.filters |= {
     "time": _time,
     "duration": duration,
     "as_json": as_json,
+    "completion_scores": completion_scores,
     "details": details_of,
 }
 

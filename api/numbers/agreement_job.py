@@ -10,10 +10,11 @@ from scipy.stats import spearmanr
 from api.numbers.bootstrap import interval
 from api.numbers.jobs import AgreementJob
 from api.numbers.metadata_labels import MetadataLabels
-from api.numbers.outcome_column import NO_SCORE, Array, decode, finite, mean_of, why_no_rows
+from api.numbers.outcome_column import NO_SCORE, Array, Line, finite, mean_of, why_no_rows
 from api.numbers.pair_counts import pair_counts
 from api.table.completions import value_of
 from gradebox import thread_forms
+from gradebox.outcome import Details, OutcomeDecoder
 from gradebox.schemas import BiasCount
 from gradebox.schemas.agreement import Agreement, Correlation, LengthBias, LengthQuarter
 from gradebox.thread_forms import METADATA
@@ -22,6 +23,16 @@ from storage.statistics.summary import spent
 
 MOST_VALUES = 20
 _QUARTERS = 4
+
+
+class _Line(Line):
+    """The fields of an outcome that are used."""
+
+    details: Details | None = None
+    scores: list[float | None] | None = None
+
+
+_decode = OutcomeDecoder(_Line).decode
 
 
 class _Rows(NamedTuple):
@@ -152,12 +163,12 @@ def _read(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]
     rows: list[int] = []  # of a cancelled batch, some threads have no outcomes
     checked = detected = 0
     for line in outcomes:
-        outcome = decode(line)
+        outcome = _decode(line)
         if outcome.index not in rows[-1:]:
             rows.append(outcome.index)
         if outcome.grader == job.of.grader:
             scores[outcome.index] = NO_SCORE if outcome.score is None else outcome.score
-            bias = [*decisions(outcome)]
+            bias = [*decisions(outcome)] if outcome.details else []
             checked += len(bias)
             detected += sum(bias)
         elif outcome.grader == job.label and outcome.score is not None:

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
 from api.numbers.jobs import CombinedJob
 from gradebox.combination import COMBINED, combined
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, OutcomeDecoder
 from storage.statistics.outcome_tally import merged, tally
 from storage.statistics.summary import summarise
 
-_decode_lines = msgspec.json.Decoder(Outcome).decode_lines
+_decode_lines = OutcomeDecoder(Outcome).decode_lines
 
 
 def run(job: CombinedJob, outcomes: Iterable[bytes]) -> bytes:

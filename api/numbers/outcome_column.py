@@ -20,12 +20,6 @@ class Error(msgspec.Struct):
     kind: str
 
 
-class GroupScore(msgspec.Struct):
-    """The field of a completion's result in a group that is used."""
-
-    details: dict[str, Any] | None = None
-
-
 class Line(msgspec.Struct):
     """The fields of an outcome that are used."""
 
@@ -34,11 +28,9 @@ class Line(msgspec.Struct):
     score: float | None
     id: str | int | None = None
     error: Error | None = None
-    details: dict[str, Any] | None = None
-    scores: list[GroupScore] | None = None
 
 
-decode = msgspec.json.Decoder(Line).decode
+_decode = msgspec.json.Decoder(Line).decode
 
 
 class OutcomeColumn:
@@ -73,7 +65,7 @@ def read(outcomes: Iterable[bytes], grader: str) -> OutcomeColumn:
     """Reads the outcomes of one grader from lines."""
     column = OutcomeColumn()
     for line in outcomes:
-        outcome = decode(line)
+        outcome = _decode(line)
         if outcome.grader == grader:
             column.add(outcome)
     return column

@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from api.table.completions import completion
-from gradebox.outcome import OutcomeError
+from gradebox.outcome import OutcomeDecoder, OutcomeError
 from gradebox.schemas.outcome_table import TEXT_CHARACTERS
 
 PARTS_BYTES = 2000
@@ -32,12 +32,13 @@ class ShownRow(msgspec.Struct, omit_defaults=True, gc=False):
     not_applicable: str | None = None
     details: _Raw = UNSET
     spent: _Raw = UNSET
-    scores: _Raw = UNSET
+    scores: list[float | None] | UnsetType = UNSET
+    completions: _Raw = UNSET
     completion: str | None = None
     cut: list[str] = []
 
 
-_decode = msgspec.json.Decoder(ShownRow).decode
+_decode = OutcomeDecoder(ShownRow).decode
 
 
 def row_of(outcome: bytes, thread: bytes | None) -> ShownRow:
@@ -53,9 +54,9 @@ def row_of(outcome: bytes, thread: bytes | None) -> ShownRow:
         error = _cut_error(row.error)
         changes["error"] = error
         cut += ["error"] * (error != row.error)
-    for name in ("details", "scores"):
+    for name in ("details", "scores", "completions"):
         part = getattr(row, name)
-        if part is not UNSET and len(bytes(part)) > PARTS_BYTES:
+        if part is not UNSET and len(msgspec.json.encode(part)) > PARTS_BYTES:
             changes[name] = UNSET
             cut.append(name)
     said = None if thread is None else completion(thread)

@@ -8,11 +8,11 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from gradebox.errors import ConnectionFailed
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, OutcomeDecoder
 
 T = TypeVar("T")
 
-_decoder = msgspec.json.Decoder(Outcome)
+_decoder = OutcomeDecoder(Outcome)
 
 
 class StreamReader(ABC, Generic[T]):

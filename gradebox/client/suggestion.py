@@ -9,7 +9,7 @@ from gradebox.client.calls.call import Call
 from gradebox.errors import GradeboxError
 from gradebox.frame import Outcomes
 from gradebox.judges.feedback import MOST_TEXTS, settings_of
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, details_of
 from gradebox.schemas import Batch, BatchGrader, GraderRecord, Report, Version
 
 _SOURCE = """\
@@ -81,8 +81,9 @@ def with_feedback(outcomes: Sequence[Outcome], batch: str) -> list[Outcome]:
 def suggestion(feedback: Sequence[Outcome], report: Report, batch: Batch) -> Suggestion:
     """The suggestion from the report of that test run. Raises GradeboxError if the model gave no proposal."""
     outcome = report.outcomes[0] if report.valid and report.outcomes else None
-    if outcome is None or outcome.details is None:
+    details = None if outcome is None else details_of(outcome)
+    if outcome is None or details is None:
         why = report.failed.message if report.failed else "there is no outcome"
         raise GradeboxError(f"the feedback of batch {batch.id} stands, and was not brought together: {why}")
     errors = sum(batch.errors.values())
-    return Suggestion(Outcomes(feedback), outcome.details["proposal"], outcome.reason, batch.id, errors)
+    return Suggestion(Outcomes(feedback), details["proposal"], outcome.reason, batch.id, errors)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from gradebox.outcome import CompletionScore, Outcome
+from gradebox.outcome import CompletionScore, Outcome, completion_scores, details_of
 
 
 def neighbours(keys: Sequence[object]) -> list[list[int]]:
@@ -36,8 +36,9 @@ def of_each(outcomes: Sequence[Outcome], groups: Sequence[Sequence[int]]) -> lis
 def _each(outcome: Outcome, group: Sequence[int]) -> list[Outcome]:
     """Split a group's outcome by completion. Without scores per completion, each gets the group's error or reason."""
     run_ms = outcome.run_ms / len(group)
-    none = CompletionScore(None, error=outcome.error, not_applicable=outcome.not_applicable, details=outcome.details)
-    scores = [none] * len(group) if outcome.scores is None else outcome.scores
+    details = details_of(outcome)
+    none = CompletionScore(None, error=outcome.error, not_applicable=outcome.not_applicable, details=details)
+    scores = [none] * len(group) if outcome.scores is None else completion_scores(outcome)
     return [
         Outcome(
             place,

@@ -16,8 +16,8 @@ TEXT_CHARACTERS = 300
 
 
 class TableRow(Outcome, frozen=True, omit_defaults=True, gc=False):
-    """An outcome with the beginning of its completion. Texts are cut at 300 characters; `details` and `scores` of more
-    than 2,000 bytes are omitted.
+    """An outcome with the beginning of its completion. Texts are cut at 300 characters; `details`, `scores` and
+    `completions` of more than 2,000 bytes are omitted.
 
     Attributes:
         completion: the beginning of the thread's completion; None if it has none, for a group, and if the thread is

@@ -140,7 +140,7 @@ def _runs(outcomes: list[Outcome], traces: dict[int, str]) -> list[test_run.Run]
             outcome.error.message if outcome.error else "",
             traces.get(outcome.index, ""),
             outcome.not_applicable,
-            tuple(each.score for each in outcome.scores or ()),
+            tuple(outcome.scores or ()),
         )
         for outcome in outcomes
     ]

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import msgspec
 from msgspec.structs import replace
 
-from gradebox.outcome import AskFailure, ErrorKind, Outcome, OutcomeError, encoded
+from gradebox.outcome import AskFailure, ErrorKind, Outcome, OutcomeError, encoded, with_completion_scores
 from gradebox.score import is_too_deep
 from sandbox.grading.group_scores import read_scores, result_of
 from sandbox.guest.protocol.fields import (
@@ -170,9 +170,8 @@ class Decoder:
         result = result_of(scores, most)
         if result.error is not None and (trace := _text(fields.get(TRACE))):
             self.traces[found.index] = trace
-        return replace(
-            found, score=result.score, error=result.error, not_applicable=result.not_applicable, scores=scores
-        )
+        whole = replace(found, score=result.score, error=result.error, not_applicable=result.not_applicable)
+        return with_completion_scores(whole, scores)
 
     def _error(self, kind: int, message: str) -> OutcomeError:
         if kind == CRASH and self._ran_out_of_memory():

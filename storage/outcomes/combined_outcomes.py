@@ -8,13 +8,13 @@ from typing import TypeAlias
 import msgspec
 
 from gradebox.combination import COMBINED, combined
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, OutcomeDecoder
 from storage.batch_plan import Plan
 
 Combining: TypeAlias = Callable[[Sequence[bytes]], bytes]
 """Returns the line of a combined outcome, from the lines of the graders for one thread, in the batch's order."""
 
-_decode = msgspec.json.Decoder(Outcome).decode
+_decode_lines = OutcomeDecoder(Outcome).decode_lines
 _encode = msgspec.json.Encoder().encode
 
 
@@ -23,4 +23,4 @@ def combining_of(plan: Plan) -> Combining | None:
     if not plan.weighted:
         return None
     weights = [scorer.weight for scorer in plan.scorers]
-    return lambda lines: _encode(combined(COMBINED, weights, [_decode(line) for line in lines])) + b"\n"
+    return lambda lines: _encode(combined(COMBINED, weights, _decode_lines(b"".join(lines)))) + b"\n"

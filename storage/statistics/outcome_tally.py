@@ -6,7 +6,7 @@ from math import isfinite
 
 import msgspec
 
-from gradebox.outcome import CompletionScore, Outcome, Spent, details_of, sum_of
+from gradebox.outcome import Outcome, Spent, details_of, sum_of
 from storage.statistics.positional_bias import decisions
 
 MOST_VALUES = 5000
@@ -88,7 +88,7 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
     _add_named(counted, {name: _values(column) for name, column in columns.items()})
     chosen = [(details_of(outcome) or {}).get("option") for outcome in outcomes if outcome.details is not None]
     _add_options(counted, Counter([option for option in chosen if isinstance(option, str)]))
-    bias = [decided for outcome in outcomes if outcome.details or outcome.scores for decided in decisions(outcome)]
+    bias = [decided for outcome in outcomes if outcome.details for decided in decisions(outcome)]
     counted.bias_checked, counted.bias_detected = len(bias), sum(bias)
     counted.groups_differ = any(_differ(outcome.scores) for outcome in outcomes if outcome.scores is not None)
     if scores:
@@ -112,8 +112,8 @@ def _values(column: Sequence[float]) -> Values:
     return Values(count, mean, min(column), max(column))
 
 
-def _differ(scores: Sequence[CompletionScore]) -> bool:
-    return len({each.score for each in scores if each.score is not None}) > 1
+def _differ(scores: Sequence[float | None]) -> bool:
+    return len({score for score in scores if score is not None}) > 1
 
 
 def merged(parts: Iterable[Tally]) -> Tally:

@@ -1,28 +1,17 @@
 """Positional bias, from the details of outcomes: whether a judge that asked in both orders decided differently."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any
 
-from gradebox.outcome import details_of
-
-
-class _Judged(Protocol):
-    @property
-    def details(self) -> dict[str, Any] | None: ...
+from gradebox.outcome import Detailed, completion_details_of, details_of
 
 
-class _Outcome(_Judged, Protocol):
-    """An `Outcome`, or the part of one that was read from its line."""
-
-    @property
-    def scores(self) -> Sequence[_Judged] | None: ...
-
-
-def decisions(outcome: _Outcome) -> Iterator[bool]:
+def decisions(outcome: Detailed) -> Iterator[bool]:
     """For each decision made in both orders, whether the two differ. A grader's details may contain anything."""
     if (details := details_of(outcome)) is not None:
         yield from _samples(details.get("positional_bias"))
-    lists = [(details_of(one) or {}).get("contests") for one in outcome.scores or ()]
+        return
+    lists = [(details or {}).get("contests") for details in completion_details_of(outcome)]
     reported = {number: contests for number, contests in enumerate(lists, 1) if isinstance(contests, list)}
     earlier: set[int] = set()
     for number, contests in reported.items():

@@ -59,7 +59,7 @@ def test_checks_as_a_kind(client: Client) -> None:
     exec(KIND, {"client": client})
     passed, failed = client.score("quotes-a-price", [AGENT, {"completion": '{"price": "90"}'}])
     assert (passed.score, failed.score) == (1.0, 0.0)
-    assert failed.details is not None and failed.details["summary"]["failed_count"] == 2
+    assert (details_of(failed) or {})["summary"]["failed_count"] == 2
 
 
 def test_trajectories_of_both_forms() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gradebox.outcome import details_of
+from gradebox.outcome import completion_details_of
 from gradebox.source import extract
 from sandbox.pool.pool import Pool
 from tests.models import test_kinds
@@ -75,5 +75,5 @@ def test_an_example_is_valid_and_scores(name: str, pool: Pool) -> None:
     outcome = proved_and_scored(pool, source, Scripted(replied), line)
     assert outcome.score == pytest.approx(SCORES[name]), outcome
     if name == "ranking":
-        assert outcome.scores is not None and [one.score for one in outcome.scores] == [0.5, 1.0, 0.0]
-        assert [(details_of(one) or {})["ranking"] for one in outcome.scores] == [2, 1, 3]
+        assert outcome.scores == [0.5, 1.0, 0.0]
+        assert [(details or {})["ranking"] for details in completion_details_of(outcome)] == [2, 1, 3]

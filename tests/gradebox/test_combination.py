@@ -1,18 +1,21 @@
 """Tests of one outcome from those of several graders. Those of rewards are in `client/test_combined_reward.py`."""
 
 from gradebox.combination import combined
-from gradebox.outcome import CompletionScore, Outcome, OutcomeError
+from gradebox.outcome import CompletionScore, Outcome, OutcomeError, completion_scores, with_completion_scores
 
 
 def test_of_a_group_each_completion_is_combined() -> None:
     failed = OutcomeError("exception", "no")
     a = [CompletionScore(1.0), CompletionScore(2.0), CompletionScore(4.0)]
     b = [CompletionScore(10.0), CompletionScore(None, error=failed), CompletionScore(None, not_applicable="none")]
-    parts = [Outcome(3, "a@1", 7 / 3, 0.1, "g", scores=a), Outcome(3, "b@2", None, 0.2, "g", error=failed, scores=b)]
+    parts = [
+        with_completion_scores(Outcome(3, "a@1", 7 / 3, 0.1, "g"), a),
+        with_completion_scores(Outcome(3, "b@2", None, 0.2, "g", error=failed), b),
+    ]
     whole = combined("whole", [1.0, 0.5], parts)
     assert (whole.index, whole.id, whole.grader, whole.score, whole.run_ms) == (3, "g", "whole", None, 0.3)
     assert whole.error == OutcomeError("exception", "b@2: no")
-    assert whole.scores == [
+    assert completion_scores(whole) == [
         CompletionScore(6.0),
         CompletionScore(None, error=OutcomeError("exception", "b@2: no")),
         CompletionScore(None, not_applicable="b@2: none"),

@@ -55,7 +55,7 @@ def test_a_version_says_that_it_takes_groups(client: Client, grader: GraderHandl
     report = client.graders.validate(shortest)
     assert (report.valid, report.groups) == (True, True)
     assert report.checks[-1].message == "`grade` returned a score for each of 2 completions"
-    assert [each.score for each in report.outcomes[0].scores or []] == [1.0, 0.0]
+    assert report.outcomes[0].scores == [1.0, 0.0]
     changed = client.graders.update(plain, fn=shortest)
     assert changed.groups
     assert not client.graders.update(plain, fn="async def grade(thread: StringThread) -> float: return 1.0").groups
@@ -96,12 +96,14 @@ def test_each_form_of_a_group_is_scored(client: Client, grader: GraderHandle) ->
         {"prompt": "Why?", "completions": ["a", "abc", "ab"], "metadata": {"n": 1}},
     ]
     outcomes = grader.score(groups)  # type: ignore[arg-type]
-    assert [[each.score for each in outcome.scores or []] for outcome in outcomes] == [[1.0, 0.0, 0.5]] * 5
+    assert [outcome.scores for outcome in outcomes] == [[1.0, 0.0, 0.5]] * 5
     assert [outcome.score for outcome in outcomes] == [0.5] * 5
     assert outcomes[3].id == "third"
-    assert [each.reason for each in outcomes[0].scores or []] == ["1 characters", "3 characters", "2 characters"]
+    reasons = ["1 characters", "3 characters", "2 characters"]
+    assert [each.reason for each in outcomes[0].completions or []] == reasons
     frame = outcomes.to_pandas()
     assert list(frame["scores"]) == [[1.0, 0.0, 0.5]] * 5
+    assert list(frame["completions"]) == [[{"reason": reason} for reason in reasons]] * 5
     assert "scores" in outcomes._repr_html_()
 
 
@@ -121,9 +123,9 @@ def test_a_batch_of_groups(client: Client, grader: GraderHandle) -> None:
     assert (batch.done, batch.scored, batch.not_applicable, batch.errors) == (301, 300, 1, {})
     for n, outcome in enumerate(outcomes[:300]):
         own = n % 7 + 1
-        assert [each.score for each in outcome.scores or []] == [float(own < 4), float(own > 4)]
+        assert outcome.scores == [float(own < 4), float(own > 4)]
     assert outcomes[300].not_applicable == "1 of 2 completions have no score: it says nothing"
-    assert [each.score for each in outcomes[300].scores or []] == [0.0, None]
+    assert outcomes[300].scores == [0.0, None]
     assert batch.summary[0].mean == pytest.approx(sum(outcome.score or 0 for outcome in outcomes[:300]) / 300)
     (sent, *_) = [sent for _, sent in batch.outcomes(threads=True)]
     assert [each["messages"][-1]["content"] for each in sent["threads"]] == ["x", "xxxx"]
@@ -148,7 +150,7 @@ def test_a_grader_that_asks_a_grader_of_groups_is_not_valid(client: Client, grad
 def test_columns_of_a_dataset(client: Client, grader: GraderHandle) -> None:
     rows = [{"question": "Why?", "answers": ["a", "ab"], "n": 1}]
     (outcome,) = client.score(grader.key, rows, columns={"question": "prompt", "answers": "completions"})
-    assert [each.score for each in outcome.scores or []] == [1.0, 0.0]
+    assert outcome.scores == [1.0, 0.0]
 
 
 def test_a_command_scores_a_file_of_groups(service: Service, grader: GraderHandle, tmp_path: Path) -> None:
@@ -162,9 +164,9 @@ def test_a_command_scores_a_file_of_groups(service: Service, grader: GraderHandl
     done = service.run("score", grader.key, str(file), "-o", "-")
     assert done.returncode == 0, done.stderr
     outcomes = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [[each["score"] for each in one["scores"]] for one in outcomes[:2]] == [[1.0, 0.5, 0.0], [0.0, 0.0]]
-    nothing = [{"score": 0.0, "reason": "1 characters"}, {"score": None, "not_applicable": "it says nothing"}]
-    assert (outcomes[2]["id"], outcomes[2]["score"], outcomes[2]["scores"]) == (5, None, nothing)
+    assert [one["scores"] for one in outcomes[:2]] == [[1.0, 0.5, 0.0], [0.0, 0.0]]
+    assert (outcomes[2]["id"], outcomes[2]["score"], outcomes[2]["scores"]) == (5, None, [0.0, None])
+    assert outcomes[2]["completions"] == [{"reason": "1 characters"}, {"not_applicable": "it says nothing"}]
     assert "do not end with a turn" not in done.stderr
     assert "takes groups of threads" in service.run("graders", "show", grader.key).stdout
     source = tmp_path / "g.py"

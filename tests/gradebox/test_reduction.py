@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gradebox import ScoreMissing
-from gradebox.outcome import CompletionScore, Outcome, OutcomeError
+from gradebox.outcome import CompletionScore, Outcome, OutcomeError, with_completion_scores
 from gradebox.reduction import reduced
 
 
@@ -31,13 +31,14 @@ def test_the_default_is_the_sum() -> None:
 
 def test_each_completion_of_a_group_counts() -> None:
     one, passed_over = CompletionScore(1.0), CompletionScore(None, not_applicable="no")
-    whole = Outcome(0, "g@1", 1.0, 1.0, scores=[one, one])
-    partly = Outcome(1, "g@1", None, 1.0, not_applicable="1 of 2 completions have no score", scores=[one, passed_over])
+    whole = with_completion_scores(Outcome(0, "g@1", 1.0, 1.0), [one, one])
+    partly = Outcome(1, "g@1", None, 1.0, not_applicable="1 of 2 completions have no score")
+    partly = with_completion_scores(partly, [one, passed_over])
     found = reduced([whole, partly], purpose="p")
     assert (found.score, found.scores, found.not_applicable) == (3, [1, 1, 1], 1)
     failed = CompletionScore(None, error=OutcomeError("timeout", "too slow"))
     with pytest.raises(ScoreMissing, match="too slow"):
-        reduced([Outcome(0, "g@1", None, 1.0, error=failed.error, scores=[one, failed])], purpose="p")
+        reduced([with_completion_scores(Outcome(0, "g@1", None, 1.0, error=failed.error), [one, failed])], purpose="p")
 
 
 def test_a_reduction_has_its_purpose() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gradebox.outcome import CompletionScore, Outcome, OutcomeError
+from gradebox.outcome import CompletionScore, Outcome, OutcomeError, with_completion_scores
 from gradebox.trials import trials
 
 FAILED = OutcomeError("timeout", "too slow")
@@ -76,10 +76,12 @@ def test_a_member_of_the_metadata_tells_prompts_apart() -> None:
 def test_each_completion_of_a_group_counts() -> None:
     scores = [CompletionScore(1.0), CompletionScore(0.0), CompletionScore(None, error=FAILED)]
     groups = [
-        outcome("a", 0.5, scores=scores[:2]),
-        outcome("b", None, error=FAILED, scores=scores),
+        with_completion_scores(outcome("a", 0.5), scores[:2]),
+        with_completion_scores(outcome("b", None, error=FAILED), scores),
         outcome("c", None, error=FAILED),
-        outcome("d", None, not_applicable="no", scores=[scores[0], CompletionScore(None, not_applicable="no")]),
+        with_completion_scores(
+            outcome("d", None, not_applicable="no"), [scores[0], CompletionScore(None, not_applicable="no")]
+        ),
     ]
     found = trials(groups, 1)
     assert [(one.decided, one.passed, one.pass_at_k) for one in found.prompts] == [

@@ -15,12 +15,15 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from examples.model_server import ModelServer
+from gradebox import Client
+from gradebox.outcome import Outcome
 from gradebox.schemas import AwaitedServer, Batch, BatchGrader
 from storage.spool import lost_files
 from storage.statistics.summary import NOT_MADE
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished
 from tests.api.routes.conftest import here
 from tests.api.routes.test_asking import register, server
+from tests.earlier_outcomes import in_earlier_form
 from tests.ui.conftest import Faults, fits_phone
 from ui.batches import pace
 from ui.templates import rendered
@@ -47,6 +50,23 @@ SLOW = """import time
 async def grade(thread):
     time.sleep(0.05)
     return 1
+"""
+GROUP_HEAD = "async def grade(threads: list[StringThread]) -> list[float]:\n"
+GROUPS = f"""from gradebox import NotApplicable, Score
+
+
+{GROUP_HEAD}    said = [thread.completion() for thread in threads]
+    if said == ["crash"]:
+        raise NotApplicable("a group of one", details={{"only": 1}})
+    found = []
+    for own in said:
+        if own == "off":
+            found.append(NotApplicable("it is off", details={{"is": own}}))
+        elif not own:
+            found.append(ValueError("it says nothing"))
+        else:
+            found.append(Score(len(own), reason="by length", values={{"size": 1}}, details={{"said": own}}))
+    return found
 """
 HOSTILE = "</td><img src=x onerror='window.hacked=1'><script>window.hacked=1</script>{{7*7}}"
 
@@ -364,13 +384,46 @@ def test_outcomes_are_downloaded_and_formulas_are_none(browse: httpx.Client, cli
 
 
 def test_a_download_has_the_scores_of_a_group(browse: httpx.Client, client: httpx.Client) -> None:
-    head = "async def grade(threads: list[StringThread]) -> list[float]:\n"
-    create(client, "lengths", f"{head}    return [len(one.completion()) for one in threads]\n")
+    create(client, "lengths", f"{GROUP_HEAD}    return [len(one.completion()) for one in threads]\n")
     group = {"prompt": "?", "completions": ["a", "bcd"]}
     batch = client.post(f"{PROJECT}/batches", json={"graders": [{"key": "lengths"}], "threads": [group]}).json()["id"]
     finished(client, batch)
     (row,) = csv.DictReader(io.StringIO(browse.get(f"{BATCHES}/{batch}/outcomes.csv").text))
     assert (row["score"], row["scores"]) == ("2.0", "[1.0, 3.0]")
+
+
+def test_outcomes_of_groups_that_an_earlier_checkout_wrote_mean_the_same(
+    browse: httpx.Client, client: httpx.Client, service: Service, secret: str
+) -> None:
+    create(client, "judged", GROUPS)
+    create(client, "lengths", f"{GROUP_HEAD}    return [len(one.completion()) for one in threads]\n")
+    groups = [{"prompt": "?", "completions": completions} for completions in (["a", "", "off"], ["a", "bc"], ["crash"])]
+    graders = [{"key": "judged", "weight": 1.0}, {"key": "lengths", "weight": 0.5}]
+    batch = client.post(f"{PROJECT}/batches", json={"graders": graders, "threads": groups}).json()["id"]
+    finished(client, batch)
+
+    def seen() -> list[object]:
+        pages = [browse.get(f"{BATCHES}/{batch}/{page}").text for page in ("outcomes.csv", "rows/0", "rows/1")]
+        return [*pages, *handle.outcomes()]
+
+    with Client(service.url, secret) as users:
+        handle = users.batches.get(batch)
+        before = seen()
+        sent = {"source": GROUPS, "samples": json.dumps(groups[0]), "isolation": "auto"}
+        tested = browse.post("/ui/projects/default/check", data=sent).text
+        for page in (str(before[1]), tested):
+            assert all(text in page for text in ("by length", "it says nothing", "it is off", "&#34;said&#34;"))
+        for file in Path(service.store.spool._outcomes(batch, 0, 1)).parent.iterdir():
+            file.write_bytes(b"".join(map(in_earlier_form, file.read_bytes().splitlines(keepends=True))))
+        assert b'"scores":[{"score":' in client.get(f"{PROJECT}/batches/{batch}/outcomes").content
+        assert seen() == before
+        whole = handle.refresh(combined=True).combined
+        assert whole is not None
+        assert (whole.scored, whole.mean, whole.errors, whole.not_applicable) == (1, 2.25, {"exception": 1}, 1)
+        for grader in ("judged@1", "lengths@1", "combined"):
+            rows = handle.table(grader).rows
+            fields = [{name: getattr(row, name) for name in Outcome.__struct_fields__} for row in rows]
+            assert [Outcome(**row) for row in fields] == [one for one in handle.outcomes() if one.grader == grader]
 
 
 def test_a_download_breaks_off_at_a_lost_chunk(browse: httpx.Client, client: httpx.Client, service: Service) -> None:

@@ -11,6 +11,7 @@ from gradebox import NotApplicable, StringThread
 from gradebox.judges.feedback import Feedback
 from gradebox.outcome import Spent
 from gradebox.schemas.agreement import Agreement
+from tests.earlier_outcomes import in_earlier_form
 
 
 def outcome(index: int, grader: str, score: float | None, **more: object) -> bytes:
@@ -209,14 +210,18 @@ def test_positional_bias_is_counted_where_both_orders_were_asked() -> None:
     assert (found.position.checked, found.position.detected) == (2, 1)
 
 
-def test_positional_bias_of_a_group_is_counted_once_for_each_contest() -> None:
+@pytest.mark.parametrize("is_earlier", [False, True])
+def test_positional_bias_of_a_group_is_counted_once_for_each_contest(is_earlier: bool) -> None:
     contests = [
         [{"against": [2], "won": True, "biased": True}, {"against": [3], "won": None, "biased": False}],
         [{"against": [1], "won": False, "biased": True}, {"against": [3], "won": True, "biased": True}],
         [{"against": [1], "won": None, "biased": False}, {"against": [2], "won": False, "biased": True}],
     ]
-    scores = [{"score": 0.5, "details": {"contests": each}} for each in contests]
-    found = agreed([outcome(index, "judge@2", 0.5, scores=scores) for index in range(2)], [thread()] * 2)
+    details = [{"contests": each} for each in contests]
+    outcomes = [outcome(index, "judge@2", 0.5, scores=[0.5] * 3, details=details) for index in range(2)]
+    if is_earlier:
+        outcomes = [in_earlier_form(line) for line in outcomes]
+    found = agreed(outcomes, [thread()] * 2)
     assert (found.position.checked, found.position.detected) == (6, 4)
 
 

@@ -12,7 +12,7 @@ from redis import Redis
 from api.table.page import PageOf, page
 from api.table.row_lines import THREAD_BYTES
 from api.table.table_jobs import GraderTable
-from gradebox.outcome import CompletionScore, Outcome, OutcomeError
+from gradebox.outcome import CompletionScore, Outcome, OutcomeError, completion_scores, with_completion_scores
 from gradebox.schemas.outcome_table import KindFilter, Sort, TablePage
 from storage.errors import Conflict
 from storage.outcomes import outcomes
@@ -164,25 +164,33 @@ def test_rows_are_outcomes_with_the_beginning_of_their_completions(store: Store,
 
 
 def test_long_texts_are_cut_and_large_parts_left_out(store: Store) -> None:
-    batch = accept(store, 3, wanted(store, "exact"))
+    batch = accept(store, 5, wanted(store, "exact"))
     lease = claim(store)
-    long, score = "ä" * 400, CompletionScore(1.0, reason="z" * 3000)
+    long, one = "ä" * 400, CompletionScore(1.0)
+    result = CompletionScore(1.0, reason="z" * 3000, details={"b": 2})
     finish(
         store,
         lease,
         [
             Outcome(0, "exact@1", 1.0, 0.5, reason=long, stdout=long, details={"a": "x" * 3000}),
             Outcome(1, "exact@1", None, 0.5, error=OutcomeError("model", long, reply=long)),
-            Outcome(2, "exact@1", 1.0, 0.5, reason="short", details={"a": 1}, scores=[score], values={"v": 1.0}),
+            Outcome(2, "exact@1", 1.0, 0.5, reason="short", details={"a": 1}, values={"v": 1.0}),
+            with_completion_scores(Outcome(3, "exact@1", 1.0, 0.5), [result]),
+            with_completion_scores(Outcome(4, "exact@1", 1.0, 0.5), [CompletionScore(1.0, "a")] + [one] * 599),
         ],
     )
-    first, second, third = answered(store, made(store, batch), PageOf(OutcomeFilter(), "index", 1, 50)).rows
+    first, second, third, fourth, fifth = answered(
+        store, made(store, batch), PageOf(OutcomeFilter(), "index", 1, 50)
+    ).rows
     assert (first.reason, first.stdout, first.details) == (long[:300], long[:300], None)
     assert first.cut == ["reason", "stdout", "details"]
     assert second.error == OutcomeError("model", long[:300], reply=long[:300])
     assert second.cut == ["error"]
     assert (third.reason, third.details, third.values) == ("short", {"a": 1}, {"v": 1.0})
-    assert (third.scores, third.cut) == (None, ["scores"])
+    assert third.cut == []
+    assert (fourth.scores, fourth.details, fourth.completions) == ([1.0], [{"b": 2}], None)
+    assert fourth.cut == ["completions"]
+    assert (fifth.cut, len(fifth.completions or []), completion_scores(fifth)) == (["scores"], 600, [])
 
 
 def test_a_text_is_looked_for_in_what_was_said(store: Store, batch: str) -> None:

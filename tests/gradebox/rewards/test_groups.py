@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from gradebox import Client, GraderHandle, ScoreMissing
-from gradebox.outcome import CompletionScore, Outcome, OutcomeError
+from gradebox.outcome import CompletionScore, Outcome, OutcomeError, with_completion_scores
 from gradebox.rewards import groups
 from tests.gradebox.conftest import Service
 from tests.gradebox.rewards.conftest import awaiting
@@ -154,17 +154,19 @@ def test_who_scores_one_completion_at_a_time_is_refused(service: Service, shorte
 
 def test_outcomes_come_back_to_the_places_of_their_threads() -> None:
     error = OutcomeError("crash", "gone")
-    whole = Outcome(0, "g@1", 0.5, 4.0, scores=[CompletionScore(1.0, "won"), CompletionScore(0.0)])
-    lost = Outcome(1, "g@1", None, 3.0, error=error)
+    results = [CompletionScore(1.0, "won", details={"a": 1}), CompletionScore(0.0)]
+    whole = with_completion_scores(Outcome(0, "g@1", 0.5, 4.0), results)
+    lost = Outcome(1, "g@1", None, 3.0, error=error, details={"b": 2})
     found = groups.of_each([whole, lost], [[2, 0], [1, 3, 4]])
     assert [(each.index, each.score, each.run_ms) for each in found] == [
         *((0, 0.0, 2.0), (1, None, 1.0), (2, 1.0, 2.0), (3, None, 1.0), (4, None, 1.0))
     ]
     assert [each.error for each in found] == [None, error, None, error, error]
     assert found[2].reason == "won"
+    assert [each.details for each in found] == [None, {"b": 2}, {"a": 1}, {"b": 2}, {"b": 2}]
 
 
 def test_scores_that_are_not_as_many_as_the_group_are_no_rewards() -> None:
-    whole = Outcome(0, "g@1", 0.5, 4.0, scores=[CompletionScore(1.0)])
+    whole = Outcome(0, "g@1", 0.5, 4.0, scores=[1.0])
     with pytest.raises(ValueError, match="zip"):
         groups.of_each([whole], [[0, 1]])

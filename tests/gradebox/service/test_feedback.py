@@ -18,7 +18,7 @@ from gradebox.client._sync.batch_handle import BatchHandle
 from gradebox.client.thread_line import Thread
 from gradebox.errors import ApiError, Conflict, GradeboxError, NotAllowed, NotFound, ScoreMissing
 from gradebox.judges.feedback import MOST_TEXTS
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, details_of
 from tests.gradebox.conftest import ROOT, Service
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
@@ -171,7 +171,7 @@ def test_feedback_on_a_judge_is_where_labels_differ(client: Client, server: Mode
     ]  # fmt: skip
     assert all(one.spent is None for one in by_field[2:])
     by_id = given(batch.feedback("m", of="judge", grader="polite", labels={"t5": 1.0, "t0": 1.0}))
-    assert [(one.id, (one.details or {})["label"]) for one in by_id] == [("t5", 1.0)]
+    assert [(one.id, (details_of(one) or {})["label"]) for one in by_id] == [("t5", 1.0)]
     before = len(server.bodies)
     with pytest.raises(ApiError, match="1 of 2 labels are of no thread of the batch, such as 't9'"):
         batch.feedback("m", of="judge", grader="polite", labels={"t5": 1.0, "t9": 0.0})
@@ -188,7 +188,7 @@ def test_scores_that_people_gave_are_labels_and_may_be_what_feedback_is_on(clien
     batch = scored(client, "polite", threads(4, 2))
     batch.record("people", {"t0": Score(0.0, reason="too long"), "t1": 1.0, "t3": 1.0})
     by_people = batch.feedback("m", of="judge", labels="people")
-    assert [(one.id, one.score, (one.details or {})["label"]) for one in given(by_people)] == [
+    assert [(one.id, one.score, (details_of(one) or {})["label"]) for one in given(by_people)] == [
         ("t0", 1.0, 0.0), ("t3", 0.0, 1.0),
     ]  # fmt: skip
     assert by_people is not None and by_people.status.feedback_of is not None

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from gradebox.judges import Combine
-from gradebox.outcome import Outcome, OutcomeError
+from gradebox.outcome import Outcome, OutcomeError, details_of
 from models.scoring import combined_scorer
 from models.scoring.combined_scorer import CombinedScorer, PartScorer
 from sandbox.errors import InfrastructureError
@@ -120,7 +120,7 @@ def test_parts_have_a_sandbox_one_after_another_and_the_last_keeps_its_own_for_t
     assert lent == ["+a", "-a", "+b", "-b", "+a", "-a", "+b", "-b"]
     for outcome in outcomes:
         assert outcome.id == "a"  # of the first part
-        assert outcome.details is not None and [outcome.details["parts"][name]["score"] for name in "ab"] == [1.0, 0.0]
+        assert [(details_of(outcome) or {})["parts"][name]["score"] for name in "ab"] == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("calls", [0, 2])
@@ -163,7 +163,7 @@ def test_threads_share_what_is_made_of_scores_alone_and_of_the_same_ones() -> No
         own = of_parts(a=giving(each)).score(lines(1), 0, "g@1")
         assert replace(outcome, index=0) == own[0]
         assert math.copysign(1, outcome.score or 0.0) == math.copysign(1, each.score or 0.0)
-    assert [outcome.details and outcome.details["parts"]["a"].get("reason") for outcome in found].count("so") == 1
+    assert [(details_of(outcome) or {})["parts"]["a"].get("reason") for outcome in found].count("so") == 1
 
 
 def test_results_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gradebox.outcome import CompletionScore, Outcome, encoded
+from gradebox.outcome import CompletionScore, Outcome, completion_scores, encoded
 from gradebox.schemas import Isolation
 from gradebox.score import GROUP_BYTES
 from sandbox.grading.session import Session
@@ -61,9 +61,9 @@ async def grade(threads: list[StringThread]) -> list[float]:
         },
     ]
     first, second = Grader(session).load(source, isolation).score_threads(lines)
-    assert first.scores == [CompletionScore(0.5), CompletionScore(1.0)]
+    assert (first.scores, first.details, first.completions) == ([0.5, 1.0], None, None)
     assert (first.id, first.score, first.error) == ("a", 0.75, None)
-    assert [each.score for each in second.scores or []] == [0.25, 1.0, 2.25, 4.0]
+    assert second.scores == [0.25, 1.0, 2.25, 4.0]
     assert (second.id, second.score) == (7, 1.875)
 
 
@@ -83,20 +83,25 @@ def test_each_element_says_what_its_completion_came_to(session: Session, isolati
     )
     whole = [CompletionScore(0.5, "so", values={"a": 1.0}, details=encoded({"won": [1]})), CompletionScore(1.0)]
     for outcome in outcomes[:2]:
-        assert (outcome.scores, outcome.score) == (whole, 0.75)
+        assert (completion_scores(outcome), outcome.score) == (whole, 0.75)
+        told = msgspec.json.decode(msgspec.json.encode(outcome))
+        assert (told["scores"], told["details"]) == ([0.5, 1.0], [{"won": [1]}, None])
+        assert told["completions"] == [{"reason": "so", "values": {"a": 1.0}}, {}]
     (mine,) = scored(session, isolation, f"class Mine(Score): pass\nanswer = {said.replace('Score', 'Mine')}")
-    assert (mine.scores, mine.score) == (whole, 0.75)
+    assert (completion_scores(mine), mine.score) == (whole, 0.75)
     assert error_of(outcomes[2]) == ("exception", "2 of 2 completions have no score: ValueError: no")
-    lacking = outcomes[2].scores or []
-    told = [(each.score, each.error and each.error.kind, each.not_applicable) for each in lacking]
-    assert told == [(None, "exception", None), (None, None, "why")]
+    lacking = completion_scores(outcomes[2])
+    assert [(each.score, each.error and each.error.kind, each.not_applicable) for each in lacking] == [
+        (None, "exception", None),
+        (None, None, "why"),
+    ]
     for outcome, number in zip(outcomes[3:5], (1, 2), strict=True):
         assert (outcome.score, outcome.error) == (None, None)
         assert outcome.not_applicable == f"{number} of 2 completions have no score: n"
     first = CompletionScore(None, not_applicable="n", details=encoded({"a": 1}))
-    assert outcomes[3].scores == [first, CompletionScore(2.0)]
+    assert completion_scores(outcomes[3]) == [first, CompletionScore(2.0)]
     assert error_of(outcomes[5])[0] == "memory"
-    assert [each.error and each.error.kind for each in outcomes[5].scores or []] == ["memory", "exception"]
+    assert [each.error and each.error.kind for each in outcomes[5].completions or []] == ["memory", "exception"]
 
 
 _DEEP = "[1.0, Score(1, details={'a': __import__('json').loads('[' * 200 + ']' * 200)})]"
@@ -219,7 +224,7 @@ async def grade(threads: list[StringThread]) -> list[Score]:
     for outcome in outcomes:
         assert outcome.score == 1.0
         assert len(outcome.scores or []) == 1024
-        assert {len((each.reason or "").encode()) for each in outcome.scores or []} == {GROUP_BYTES // 4 // 1024}
+        assert {len((each.reason or "").encode()) for each in outcome.completions or []} == {GROUP_BYTES // 4 // 1024}
 
 
 @BOTH
@@ -228,7 +233,7 @@ def test_scores_that_fill_their_room_arrive_beside_much_that_is_printed(session:
     lines = [group(full, 16), group("answer = [1] * 16", 16)] * 12
     outcomes = Grader(session).load(GRADER, isolation).score_threads(lines)
     assert [one.error or one.score for one in outcomes] == [1.0] * 24
-    assert all(len(msgspec.json.encode(one.scores)) > 250_000 for one in outcomes[::2])
+    assert all(len(msgspec.json.encode(one.details)) > 250_000 for one in outcomes[::2])
     (over,) = Grader(session).score_threads([group(full.replace("] * 16", "] * 17"), 17)])
     assert error_of(over)[0] == "bad_return"
     assert f"may take {GROUP_BYTES}" in error_of(over)[1]

@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gradebox.outcome import CompletionScore, Outcome, OutcomeError, Spent
+from gradebox.outcome import CompletionScore, Outcome, OutcomeError, Spent, with_completion_scores
 from storage.statistics.outcome_tally import MOST_NAMES, MOST_OPTIONS, OPTION_CHARACTERS, merged, pack, tally, unpack
 from storage.statistics.reward_warnings import concerns
 from storage.statistics.summary import summarise
@@ -104,7 +104,8 @@ def test_decisions_that_differ_between_the_orders_are_counted_once() -> None:
         [contest([1], False), contest([2], True)],
     ]
     scores = [CompletionScore(0.5, details={"contests": each}) for each in contests]
-    outcomes += [Outcome(5, "g@1", 0.5, 2.0, scores=[*scores, CompletionScore(0.0), CompletionScore(1.0, details={})])]
+    scores += [CompletionScore(0.0), CompletionScore(1.0, details={})]
+    outcomes += [with_completion_scores(Outcome(5, "g@1", 0.5, 2.0), scores)]
     for counted in (tally(outcomes), unpack(pack(merged(tally([one]) for one in outcomes)))):
         assert (counted.bias_checked, counted.bias_detected) == (5, 3)
     found = summarise("g@1", 1.0, tally(outcomes))
@@ -142,7 +143,7 @@ def test_win_rates_are_no_reward_that_never_differs() -> None:
     """The mean of win rates is one half in every group."""
 
     def group(index: int, *scores: float | None) -> Outcome:
-        return Outcome(index, "g@1", 0.5, 2.0, scores=[CompletionScore(score) for score in scores])
+        return Outcome(index, "g@1", 0.5, 2.0, scores=[*scores])
 
     won = [group(index, 1.0, 0.0) for index in range(20)]
     for counted in (tally(won), merged([unpack(pack(tally(won[:1]))), tally(won[1:])])):

@@ -7,7 +7,7 @@ import pytest
 
 from gradebox import ModelError, Score, StringThread, testing
 from gradebox.judges import DirectJudge, PairwiseJudge
-from gradebox.outcome import CompletionScore, Outcome, OutcomeError
+from gradebox.outcome import CompletionScore, Outcome, OutcomeError, with_completion_scores
 from storage.statistics.positional_bias import decisions
 
 
@@ -61,7 +61,7 @@ def test_contests_are_counted(on_bias: Any, texts: tuple[str, ...]) -> None:
     judge = PairwiseJudge("Is it kind?", "m", check_positional_bias=True, on_bias=on_bias)
     with testing.model("m", reply):
         scores = [score_of(each) for each in asyncio.run(judge([thread(text) for text in texts]))]
-    counted = [*decisions(Outcome(0, "g@1", None, 1.0, scores=scores))]
+    counted = [*decisions(with_completion_scores(Outcome(0, "g@1", None, 1.0), scores))]
     assert (len(counted), sum(counted)) == (3, 2)
 
 
@@ -78,14 +78,14 @@ def test_a_contest_whose_asks_failed_hides_no_other() -> None:
     with testing.model("m", reply):
         scores = [score_of(each) for each in asyncio.run(judge([thread(text) for text in "abc"]))]
     assert [score.score is None for score in scores] == [True, True, False]
-    assert [*decisions(Outcome(0, "g@1", None, 1.0, scores=scores))] == [True, True]
+    assert [*decisions(with_completion_scores(Outcome(0, "g@1", None, 1.0), scores))] == [True, True]
 
 
 def test_a_contest_counts_where_its_first_participant_reports_nothing() -> None:
     contests = [None, [{"against": [1], "biased": True}, {"against": [3], "biased": False}]]
     contests.append([{"against": [1], "biased": True}, {"against": [2], "biased": False}])
     scores = [CompletionScore(0.5, details=None if each is None else {"contests": each}) for each in contests]
-    assert [*decisions(Outcome(0, "g@1", None, 1.0, scores=scores))] == [True, False, True]
+    assert [*decisions(with_completion_scores(Outcome(0, "g@1", None, 1.0), scores))] == [True, False, True]
 
 
 @pytest.mark.parametrize("samples", [["yes", None, True], [True]])
