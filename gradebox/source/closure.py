@@ -32,6 +32,7 @@ class CopyRules:
         again: of a name that was bound again later, take also the value which the functions had that ran before.
         known: the author's modules that were read, by name.
         refused: the author's modules that cannot be uploaded.
+        used: the packages and modules, by their first names, that were found to be imported by the copy.
     """
 
     allowed: imports.Allowed
@@ -40,6 +41,7 @@ class CopyRules:
     known: dict[str, Module]
     again: bool
     refused: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
 
 
 @dataclass

@@ -168,15 +168,24 @@ class Copy:
     def _follow(self, names: Names, statement: Statement, node: Definition) -> None:
         self._uses.clear()
         self.own.clear()
+        self._rules.used.clear()
         self.main = follow(self.main, names, statement.index, Reach([node]))
         self._follow_own(node)
         again = bool(self.own)  # their functions may change what the grader passes to them
+        filling = set[str]()
         while again:
-            filling = self._filled_by_main()
+            filling |= self._filled_by_main()
+            self._rules.used |= self._imported()
             needed = dataclasses.replace(names, deferred=names.deferred | filling)
             self.main = follow(self.main, needed, statement.index, Reach([node], self._nodes(self.own.values())))
+            self._uses.clear()  # the modules may have settings of what others import
+            self.own.clear()
             self._follow_own(node)
-            again = self._filled_by_main() != filling
+            again = not (self._filled_by_main() <= filling and self._imported() <= self._rules.used)
+
+    def _imported(self) -> set[str]:
+        """The first names of all that is imported."""
+        return {name.partition(".")[0] for each in self.closures() for name in each.imported_names()}
 
     def _filled_by_main(self) -> set[str]:
         """The functions and classes of the grader's module that are in containers of others."""

@@ -351,16 +351,16 @@ class _Following:
         """Takes statements such as `getcontext().prec = 50`, if the module that they configure is used."""
         known = imports.full_names(statement.node for statement in self._module.statements)
         for statement in self._module.statements:
-            if statement not in self.closure.taken and self._imports_settings(statement.node):
-                for name in statement.names.binds:
+            for name in sorted(statement.names.binds - self.closure.taken.get(statement, set())):
+                if self._imports_settings(statement.node, name):
                     self._try(self._take_statement(statement, Need(name, self._user)))
             if isinstance(statement.node, ast.Expr | ast.Assign) and statement not in self.closure.taken:
                 module = (set_up_by(statement, self._module, known) or "").rpartition(".")[0]
                 if module in imports.OF_ALL_CODE:
                     self._try(self._take_statement(statement, Need(module, module)))
-                elif module and self._uses(module):
+                elif self._uses(module) and self._grader:
                     self._follow(self._take_settings(statement, module))
-                elif module and not self._grader:  # others may use it
+                elif self._uses(module):
                     self._try(self._take_settings(statement, module))
 
     def _take_settings(self, statement: Statement, module: str) -> Iterator[Need]:
@@ -369,18 +369,23 @@ class _Following:
         for name in statement.names.binds:  # `context = getcontext()` and then `context.prec = 50`
             yield from self._take_changes(name, after=statement.index)
 
-    def _imports_settings(self, node: ast.stmt) -> bool:
-        """Whether this imports a module of the author that has such a statement."""
+    def _imports_settings(self, node: ast.stmt, name: str) -> bool:
+        """Whether this imports the name from a module of the author that has such a statement."""
         if not isinstance(node, ast.Import | ast.ImportFrom):
             return False
+        node = imports.only(node, {name})
         if imports.is_missing(node, self.closure.allowed, self.closure.refused):
             return False
         found = uses([node], self._module.package, self._rules.refused)
         return any(sets_up_modules(name) for name in found)
 
     def _uses(self, module: str) -> bool:
-        """Whether the module, or a package that it is in, is imported."""
-        return any(f"{module}.".startswith(f"{name}.") for name in self.closure.imported_names())
+        """Whether the copy imports the package that the module is in. Of the standard library, all may use what another
+        module than the grader's sets.
+        """
+        top = module.partition(".")[0]
+        used = {name.partition(".")[0] for name in self.closure.imported_names()} | self._rules.used
+        return bool(top) and (top in used or (not self._grader and top in sys.stdlib_module_names))
 
     def _follow_annotations(self, names: Names) -> None:
         """Takes the names in annotations, if possible, because dataclasses evaluate some annotations."""

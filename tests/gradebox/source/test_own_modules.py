@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from gradebox.errors import GraderWarning, SourceError
-from gradebox.source import extract
+from gradebox.source import extract, imports
 from gradebox.thread import StringThread
 from tests.gradebox.source.extracted import same
 
@@ -540,6 +541,20 @@ def test_a_module_that_only_sets_up_others_is_uploaded(project: Project, tmp_pat
         assert "decimal.getcontext().prec = 5" in same(tmp_path, module.g)
     finally:
         sys.modules["decimal"].setcontext(sys.modules["decimal"].Context())
+
+
+def test_settings_of_a_package_are_uploaded_if_the_copy_imports_it(project: Project) -> None:
+    module = project(
+        my_plots="import pandas as pd\npd.set_option('display.width', 70)\n",
+        my_norms="import numpy.linalg\ndef norm(values): return numpy.linalg.norm(values)\n",
+        my_setup="import numpy as np\nnp.set_printoptions(precision=2)\n",
+        my_grader="import numpy as np\nimport my_norms, my_plots, my_setup\nnp.seterr(over='raise')\n"
+        + GRADE.format("my_norms.norm([1])"),
+    )
+    with np.errstate(over="raise"), np.printoptions():
+        source = extract(module.g, allowed=imports.of_packages("numpy", "pandas"))
+    assert "np.seterr(over='raise')" in source and "np.set_printoptions(precision=2)" in source
+    assert "pandas" not in source
 
 
 def test_a_constant_is_uploaded_without_its_module(project: Project, tmp_path: Path) -> None:
