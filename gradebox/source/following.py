@@ -37,7 +37,8 @@ from gradebox.source.refusals import (
     refuse_own_module,
     refuse_secret,
 )
-from gradebox.source.state import changed_in, changed_names, changed_parts, effects, set_up_by, statements_changing
+from gradebox.source.settings import SETTING, set_up_by
+from gradebox.source.state import changed_in, changed_names, changed_parts, effects, statements_changing
 
 _MISSING = object()
 
@@ -354,11 +355,11 @@ class _Following:
             for name in sorted(statement.names.binds - self.closure.taken.get(statement, set())):
                 if self._imports_settings(statement.node, name):
                     self._try(self._take_statement(statement, Need(name, self._user)))
-            if isinstance(statement.node, ast.Expr | ast.Assign) and statement not in self.closure.taken:
-                module = (set_up_by(statement, self._module, known) or "").rpartition(".")[0]
+            if isinstance(statement.node, SETTING) and statement not in self.closure.taken:
+                module = (set_up_by(statement, self._module, known, self._rules.known) or "").rpartition(".")[0]
                 if module in imports.OF_ALL_CODE:
                     self._try(self._take_statement(statement, Need(module, module)))
-                elif self._uses(module) and self._grader:
+                elif self._uses(module) and self._grader and imports.sets_up(statement.node, known):
                     self._follow(self._take_settings(statement, module))
                 elif self._uses(module):
                     self._try(self._take_settings(statement, module))

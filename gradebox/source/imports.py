@@ -8,6 +8,8 @@ import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from gradebox.source.names import changed_expressions
+
 _GIVEN_ROOMS = ("gradebox.asks", "gradebox.checks", "gradebox.judges")
 _GIVEN = {"gradebox", *_GIVEN_ROOMS, "gradebox.evaluators", "gradebox.score", "gradebox.thread", "adaptive_harmony"}
 _GIVEN_NAMES = {
@@ -202,9 +204,26 @@ def sets_up(node: ast.stmt, imports: dict[str, str]) -> str | None:
     return None
 
 
+def stores_in(node: ast.stmt, imports: dict[str, str]) -> str | None:
+    """What a statement such as `mp.dps = 50` or `nltk.data.path.append("words")` changes in an installed package, or in
+    a module of the standard library that only computes; None if it is no such statement. `imports` is as above.
+    """
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", getattr(node, "value", node))]
+    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call) and part not in targets]
+    for target in targets:
+        for changed in changed_expressions(target):
+            first, dot, rest = ast.unparse(changed).partition(".")
+            full = imports.get(first, "") + dot + rest
+            top, is_inner, _ = full.partition(".")
+            if first in imports and is_inner and (only_computes(full) or (is_installed(top) and not calls)):
+                return full
+    return None
+
+
 def _sets_up_package(full: str) -> bool:
     package, _, name = full.rpartition(".")
-    return bool(_SETTER.fullmatch(name)) and package.partition(".")[0] not in sys.stdlib_module_names
+    is_standard = package.partition(".")[0] in sys.stdlib_module_names
+    return bool(_SETTER.fullmatch(name)) and (not is_standard or only_computes(package))
 
 
 def _imported(node: Import) -> list[str]:

@@ -131,7 +131,13 @@ def _sets_up(source: str) -> bool:
     except SyntaxError:  # changed on disk
         return False
     known = imports.full_names(statements)
-    return any(imports.sets_up(each, known) for each in statements if isinstance(each, ast.Expr | ast.Assign))
+    calls = [each.value.func for each in statements if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call)]
+    called = {each.id for each in calls if isinstance(each, ast.Name)}
+    for each in statements:
+        if isinstance(each, ast.FunctionDef) and each.name in called:
+            statements += [part for part in ast.walk(each) if isinstance(part, ast.stmt) and part is not each]
+    settings = (each for each in statements if isinstance(each, ast.Expr | ast.Assign | ast.AugAssign))
+    return any(imports.sets_up(each, known) or imports.stores_in(each, known) for each in settings)
 
 
 class _Uses:

@@ -40,7 +40,7 @@ def statements_changing(name: str, module: Module, grader: str, *, widely: bool)
     values: a program that trains, uploads or writes files is not a part of the grader.
     """
     for statement in advancing(name, module, grader, widely=widely):
-        if not statement.is_main and not _is_program(effects(statement, module)[1], module):
+        if not statement.is_main and not is_program(effects(statement, module)[1], module):
             yield statement
 
 
@@ -76,27 +76,7 @@ def _changes_alone(node: ast.AST, variable: str) -> Iterator[ast.AST]:
         yield node
 
 
-def set_up_by(statement: Statement, module: Module, known: dict[str, str]) -> str | None:
-    """The function by which a statement configures a module, as `imports.sets_up`, also in a function of the module
-    that it does nothing but call: `set_up()`.
-    """
-    found = imports.sets_up(statement.node, known)
-    call = statement.node.value if isinstance(statement.node, ast.Expr) else None
-    if found or statement.is_main or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-        return found
-    for binder in module.binders.get(call.func.id, [])[-1:]:
-        parts = list(ast.walk(binder.node))
-        if not any(isinstance(each, ast.For | ast.While) for each in parts):  # else it may train for hours
-            settings = (imports.sets_up(each, known) for each in parts if isinstance(each, ast.Expr | ast.Assign))
-            found = next(filter(None, settings), None)
-    if found is None:
-        return None
-    _, used = effects(statement, module)
-    others = {each for each in used if not f"{found}.".startswith(f"{module.imported.get(each)}.")}
-    return None if _is_program(others, module) else found
-
-
-def _is_program(used: set[str], module: Module) -> bool:
+def is_program(used: set[str], module: Module) -> bool:
     """Whether what uses these names does more than compute."""
     imported = module.imported
     return bool(used & _PROGRAM) or not all(

@@ -5,6 +5,7 @@ import calendar
 import csv
 import decimal
 import difflib
+import html.entities
 import json
 import os
 import string
@@ -12,6 +13,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 from xml.etree import ElementTree
 
@@ -832,6 +834,13 @@ _SETTINGS = {
     "async def g(thread): return len('\u00e9'.encode('ascii', 'four'))",
     "of csv": "import csv\ncsv.register_dialect('bars', delimiter='|')\n"
     "async def g(thread): return len(next(csv.reader(['a|b'], 'bars'))) if 'bars' in csv.list_dialects() else 0.5",
+    "of a table of a module, by functions that a function calls": "import html, html.entities\n"
+    "def fill(): html.entities.html5['four;'] = '4444'\ndef set_up():\n  fill()\n  return True\nREADY = set_up()\n"
+    "async def g(thread): return len(html.unescape('&four;'))",
+    "of a module, by a lambda": "import decimal\nset_up = lambda: setattr(decimal.getcontext(), 'prec', 5)\nset_up()\n"
+    "async def g(thread): return float(decimal.Decimal(1) / 3)",
+    "of a class of a module": "import numbers\nclass Four: pass\nnumbers.Number.register(Four)\n"
+    "async def g(thread): return isinstance(Four(), numbers.Number)",
     "of a submodule": "import xml.etree.ElementTree as ET\nET.register_namespace('g', 'http://x/y')\n"
     "async def g(thread):\n  return b'<g:a' in ET.tostring(ET.fromstring('<h:a xmlns:h=\"http://x/y\"/>'))",
 }
@@ -839,7 +848,8 @@ _SETTINGS = {
 
 @pytest.mark.parametrize("what", _SETTINGS)
 def test_settings_are_uploaded(tmp_path: Path, what: str) -> None:
-    with warnings.catch_warnings(), mock.patch.dict(ElementTree._namespace_map):  # type: ignore[attr-defined]
+    tables = mock.patch.dict(ElementTree._namespace_map), mock.patch.dict(html.entities.html5)  # type: ignore[attr-defined]
+    with warnings.catch_warnings(), tables[0], tables[1]:
         same(tmp_path, load(tmp_path, _SETTINGS[what]).g)
     _restore_settings()
     decimal.setcontext(decimal.Context())
@@ -854,6 +864,20 @@ def test_settings_of_packages_are_uploaded(tmp_path: Path) -> None:
         source = extract(load(tmp_path, text).g, allowed=imports.of_packages("numpy"))
     assert "old = np.seterr(all='raise')\nnp.set_printoptions(precision=2)\nnp.random.answer = 42" in source
     assert "show_config" not in source
+
+
+@pytest.mark.parametrize(
+    "how", ["limits.dps = 50", "limits.marks.append('!')", "def set_up(): limits.dps = 50\nset_up()"]
+)
+def test_what_is_set_in_an_object_of_a_package_is_uploaded(how: str, tmp_path: Path) -> None:
+    """As `from mpmath import mp; mp.dps = 50`. Of mpmath, the grader uses something else."""
+    np.random.limits = SimpleNamespace(dps=15, marks=[])  # type: ignore[attr-defined]
+    text = f"from numpy import array\nfrom numpy.random import limits\n{how}\nasync def g(thread): return array([1])[0]"
+    try:
+        source = extract(load(tmp_path, text).g, allowed=imports.of_packages("numpy"))
+    finally:
+        del np.random.limits  # type: ignore[attr-defined]
+    assert how.splitlines()[-1] in source
 
 
 _LEFT_BY_CALLS = {

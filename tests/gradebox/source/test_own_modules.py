@@ -532,10 +532,17 @@ def test_a_module_for_annotations_alone_may_need_a_missing_package(project: Proj
     assert "httpx" not in same(tmp_path, module.g)
 
 
-def test_a_module_that_only_sets_up_others_is_uploaded(project: Project, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("setting", "call"),
+    [("{}", ""), ("def set_up(): {}\nset_up()", ""), ("def set_up(): {}", "my_setup.set_up()\n")],
+)
+def test_a_module_that_only_sets_up_others_is_uploaded(
+    setting: str, call: str, project: Project, tmp_path: Path
+) -> None:
+    setting = setting.format("decimal.getcontext().prec = 5")
     module = project(
-        my_setup="import sys, decimal\ndecimal.getcontext().prec = 5\n",
-        my_grader="import decimal\nimport my_setup\n" + GRADE.format("float(decimal.Decimal(1) / 3)"),
+        my_setup=f"import sys, decimal\n{setting}\n",
+        my_grader=f"import decimal\nimport my_setup\n{call}" + GRADE.format("float(decimal.Decimal(1) / 3)"),
     )
     try:
         assert "decimal.getcontext().prec = 5" in same(tmp_path, module.g)
