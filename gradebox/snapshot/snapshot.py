@@ -35,6 +35,8 @@ STATE = " (its state)"
 """After what calls advance: an iterator, a stream or a generator of random numbers."""
 OTHER_NAMES = " (its other names)"
 """After the name of a value that can be changed: the names that have the same object."""
+UNDESCRIBED = "an object"
+"""The text of an object of which nothing is known."""
 CUT = " (its other parts)"
 """After the name of a value that has more parts than are described."""
 _MOST_PARTS = 20_000  # of a name
@@ -196,7 +198,7 @@ class Snapshot:
             return kind.__name__
         if isinstance(value, _CONTAINERS):
             return f"{kind.__name__} of {len(value)}" + (f", {_digest(value)}" if _is_long(value) else "")
-        return kind.__name__ if self._is_own(kind) else "an object"
+        return kind.__name__ if self._is_own(kind) else UNDESCRIBED
 
     def _reference(self, value: FunctionType | type) -> str:
         kind = "class" if isinstance(value, type) else "function"
@@ -357,7 +359,7 @@ def _content(cell: types.CellType) -> object:
 
 def _numpy(value: Any) -> str:
     if not hasattr(value, "dtype"):
-        return "an object"
+        return UNDESCRIBED
     if not hasattr(value, "__setitem__"):  # a scalar
         return _short(repr(value))
     content = f"{value.size} objects" if value.dtype.hasobject else hashlib.sha256(value.tobytes()).hexdigest()[:16]

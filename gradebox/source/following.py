@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from gradebox.errors import SourceError
+from gradebox.snapshot.snapshot import UNDESCRIBED, Snapshot
 from gradebox.source import imports
 from gradebox.source.binding import origin, star_import, statements_binding
 from gradebox.source.closure import Closure
@@ -240,14 +241,27 @@ class _Following:
                 yield from self._take_statement(statement, Need(name, name))
 
     def _take_calls(self, name: str, after: int, *, widely: bool = False) -> None:
-        if name not in self.closure.differing:
+        differing, package = self.closure.differing, self._package_of(name)
+        if name not in differing and not package:
             return
-        grader = self._user if self._grader else ""
-        for statement in statements_changing(name, self._module, grader, widely=widely or self._rules.widely):
+        grader, widely = self._user if self._grader else "", name in differing and (widely or self._rules.widely)
+        for statement in statements_changing(name, self._module, grader, widely=widely, package=package):
             # `results = [helper(one) for one in data]` probably only filled a cache of the helper.
-            is_trial = isinstance(statement.node, ast.Assign | ast.AnnAssign) and not self.closure.differing[name]
+            is_trial = isinstance(statement.node, ast.Assign | ast.AnnAssign) and not differing.get(name)
             if statement.index > after and statement not in self.closure.taken and not is_trial:
                 self._try(self._take_statement(statement, Need(name, name)))
+
+    def _package_of(self, name: str) -> str:
+        """The first name of the package that an object of this name is of, if it only computes or is installed, and a
+        comparison tells nothing of the object. Else empty.
+        """
+        live = self._module.globals.get(name)
+        package = type(live).__module__.partition(".")[0]
+        if not (imports.only_computes(package) or imports.is_installed(package)):
+            return ""
+        snapshot = Snapshot(self._module.globals, {})
+        snapshot.add(name)
+        return package if set(snapshot.texts.values()) == {UNDESCRIBED} else ""
 
     def _take_calls_of_others(self) -> None:
         """Takes the statements that ran functions of other modules if values of these differ: `rules.configure(5)`."""

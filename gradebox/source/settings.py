@@ -44,8 +44,7 @@ def _set_up_by_functions(statement: Statement, module: Module, modules: dict[str
         return None
     for each, home in ((statement, module), *called):
         used = effects(each, home)[1] | each.names.deferred
-        others = {name for name in used if home.imported.get(name, "").partition(".")[0] != found.partition(".")[0]}
-        if is_program(others, home):
+        if is_program(used, home, found.partition(".")[0]):
             return None
     return found
 

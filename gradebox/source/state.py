@@ -35,12 +35,14 @@ def changed_names(names: Names, module: Module) -> set[str]:
     return changed
 
 
-def statements_changing(name: str, module: Module, grader: str, *, widely: bool) -> Iterator[Statement]:
+def statements_changing(
+    name: str, module: Module, grader: str, *, widely: bool, package: str = ""
+) -> Iterator[Statement]:
     """As `advancing`, without the statements below `if __name__ == "__main__":`, and without those that use more than
-    values: a program that trains, uploads or writes files is not a part of the grader.
+    values, and `package`: a program that trains, uploads or writes files is not a part of the grader.
     """
     for statement in advancing(name, module, grader, widely=widely):
-        if not statement.is_main and not is_program(effects(statement, module)[1], module):
+        if not statement.is_main and not is_program(effects(statement, module)[1], module, package):
             yield statement
 
 
@@ -76,12 +78,11 @@ def _changes_alone(node: ast.AST, variable: str) -> Iterator[ast.AST]:
         yield node
 
 
-def is_program(used: set[str], module: Module) -> bool:
-    """Whether what uses these names does more than compute."""
-    imported = module.imported
-    return bool(used & _PROGRAM) or not all(
-        imports.only_computes(imported[each]) or is_own(imported[each]) for each in used & imported.keys()
-    )
+def is_program(used: set[str], module: Module, package: str = "") -> bool:
+    """Whether what uses these names does more than compute, or use the package with this first name."""
+    others = {module.imported[each] for each in used & module.imported.keys()}
+    others = {each for each in others if each.partition(".")[0] != package}
+    return bool(used & _PROGRAM) or not all(imports.only_computes(each) or is_own(each) for each in others)
 
 
 def _calls(node: ast.stmt) -> bool:

@@ -880,6 +880,19 @@ def test_what_is_set_in_an_object_of_a_package_is_uploaded(how: str, tmp_path: P
     assert how.splitlines()[-1] in source
 
 
+_CALLS_ON_OBJECTS = {
+    "set_up()": "def set_up():\n  for name in ('a', 'b'): S.set_seq1(name)\nset_up()",
+    "@first\ndef one(": "def first(fn):\n  S.set_seq1(fn.__name__)\n  return fn\n@first\ndef one(): return 1",
+}
+
+
+@pytest.mark.parametrize("taken", _CALLS_ON_OBJECTS)
+def test_what_functions_change_in_an_object_of_a_package_is_uploaded(taken: str, tmp_path: Path) -> None:
+    """No comparison tells its values, as those of `ENV = jinja2.Environment()`."""
+    text = "import difflib\nS = difflib.SequenceMatcher(b='one')\n{}\nasync def g(thread): return S.ratio()"
+    assert taken in same(tmp_path, load(tmp_path, text.format(_CALLS_ON_OBJECTS[taken])).g)
+
+
 _LEFT_BY_CALLS = {
     "by an argument": "SEEN = []\ndef remember(seen, text): seen.append(text)\nasync def g(thread):\n"
     "  new = thread.completion() not in SEEN\n  remember(SEEN, thread.completion())\n  return new",
