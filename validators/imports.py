@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from importlib.machinery import PathFinder
 
 from validators.candidate import MODULE
-from validators.syntax_tree import inside
+from validators.syntax_tree import full_name, imported, inside, nodes
 
 _GIVEN = frozenset(("gradebox", "adaptive_harmony", "__future__"))
 _NEED_NETWORK = frozenset(
@@ -45,6 +45,7 @@ _NOT_THERE = (
     "without an answer"
 )
 _NEEDS = {"polars": "epoll", "psutil": "/proc"}
+_LOOK_FOR = frozenset(("__import__", "importlib.import_module", "importlib.util.find_spec"))
 
 
 def warnings(tree: _ast.Module, folders: Sequence[str] = (), own: frozenset[str] = frozenset()) -> list[str]:
@@ -56,7 +57,7 @@ def warnings(tree: _ast.Module, folders: Sequence[str] = (), own: frozenset[str]
         own: the first names of the author's modules that are in the source.
     """
     told: dict[str, str] = {}
-    for line, name in _imported(tree):
+    for line, name in (*_imported(tree), *_looked_for(tree)):
         top = name.partition(".")[0]
         on_network = name if name in _NEED_NETWORK else top
         if top in own:
@@ -102,6 +103,22 @@ def _imported(tree: _ast.Module) -> Iterator[tuple[int, str]]:
             waiting.extend(reversed(node.orelse))
         else:
             waiting.extend(reversed(inside(node)))
+
+
+def _looked_for(tree: _ast.Module) -> list[tuple[int, str]]:
+    """Line and module of each call such as `find_spec("sympy")`. Modules that the source seems to make are left out:
+    another text is their name, or has that of their file.
+    """
+    known = {"__import__": "__import__", **imported(tree)}
+    calls = [node for node in nodes(tree) if isinstance(node, _ast.Call) and full_name(node.func, known) in _LOOK_FOR]
+    given = [call.args[0] for call in calls if call.args]
+    found = sorted((each.lineno, name) for each in given if (name := _text(each)) and name[0] != ".")
+    others = [_text(node) for node in nodes(tree) if node not in given] if found else []
+    return [each for each in found if not any(text == each[1] or f"{each[1]}.py" in text for text in others)]
+
+
+def _text(node: _ast.AST) -> str:
+    return node.value if isinstance(node, _ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _is_for_types(test: _ast.expr) -> bool:

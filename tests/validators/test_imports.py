@@ -18,6 +18,9 @@ from validators import imports
         ("async def grade(thread):\n    try:\n        import sympy\n    except Exception:\n        pass", 3, "sympy"),
         ("match 1:\n    case 1:\n        import sympy", 3, "sympy"),
         ("if x:\n    pass\nelse:\n    import sympy", 4, "sympy"),
+        ("import importlib.util\nclass A:\n    has = importlib.util.find_spec('sympy') is not None", 3, "sympy"),
+        ("from importlib import import_module as load\ndef sympy():\n    return load('sympy.core')", 3, "sympy"),
+        ("async def grade(thread):\n    return __import__('sympy').pi", 2, "sympy"),
     ],
 )
 def test_a_package_is_warned_of_wherever_its_import_stands(text: str, line: int, name: str) -> None:
@@ -62,6 +65,9 @@ def test_what_needs_a_network_is_warned_of(text: str) -> None:
         "from adaptive_harmony import StringThread",
         "from urllib.parse import urlsplit",
         "import grader",
+        "import importlib\nopen('/tmp/answer.py', 'w').close()\nimportlib.import_module('answer')",
+        "import importlib.util, sys\nsys.modules['answer'] = sys\n__import__('answer')",
+        "from importlib.util import find_spec\nfind_spec('json')",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from sympy import Expr\n    from .helper import Kind",
         "import typing\nif typing.TYPE_CHECKING:\n    import sympy\nelse:\n    import json",
     ],
