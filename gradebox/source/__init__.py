@@ -26,6 +26,10 @@ _LEFT_FOR_TEXTS = (
     "names is uploaded. A text that uses {names} raises a NameError there. Give it what it may use, as in "
     'eval(text, {{"{first}": {first}}})'
 )
+_MOCKED = (
+    "{user} may score differently once it is uploaded: {names} is mocked here, as by `unittest.mock.patch`, and not in "
+    "the uploaded copy. Upload it where nothing is mocked"
+)
 
 
 def grader_source(fn: Callable[..., object], *, without: Collection[str] = ()) -> str:
@@ -94,6 +98,8 @@ def extract(
                 source, found, copy = longer_source, still, longer
     if compare and (left := [name for each in copy.closures() for name in each.left_for_texts()]):
         warn(_LEFT_FOR_TEXTS.format(user=grader.__name__, names=", ".join(left[:_SHOWN]), first=left[0]))
+    if compare and (mocks := [name for each in copy.closures() for name in each.mocks()]):
+        warn(_MOCKED.format(user=grader.__name__, names=", ".join(mocks[:_SHOWN])))
     told = _told(found, copy, node) if compare else []
     if told:
         warn(_explain(told, grader.__name__))

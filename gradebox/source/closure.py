@@ -12,7 +12,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from gradebox.snapshot.module_settings import SETTINGS
 from gradebox.source import imports
 from gradebox.source.literal import literal, written
-from gradebox.source.live import home_of, replaced
+from gradebox.source.live import home_of, mocked, replaced
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import computes_when_defined, first_line
 from gradebox.source.own_modules import Use, absolute, find, is_own, packages_of, resolved, text_of, uses
@@ -193,6 +193,12 @@ class Closure:
         used -= {*imports.OF_ALL_CODE}
         used |= {module for module, _, name in calls if name in text}
         return (used & SETTINGS.keys()) - self.set_up | parts
+
+    def mocks(self) -> list[str]:
+        """The full names of what is a mock here in the modules that are imported, and no taken statement sets."""
+        text = "\n".join(each.source for each in self.taken)
+        found = {name for module in (*self.imported_names(), "builtins") for name in mocked(module)}
+        return sorted(name for name in found if f"{name} =" not in text)
 
     def left_for_texts(self) -> list[str]:
         """The modules, functions and classes that stay here although a text which `eval` runs may use them: it is run

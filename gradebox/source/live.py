@@ -169,19 +169,38 @@ def _changes_argument(call: ast.Call, names: set[str], module: Module) -> bool:
 
 
 def replaced(name: str, module: Module, text: str) -> Iterator[str]:
-    """What is not the standard library's in one of its modules, as `json:JSONEncoder.default`: functions of the author,
-    and what this text sets, as by `string.punctuation = "!?"`.
+    """What is not the standard library's in one of its modules, as `json:JSONEncoder.default`: functions and classes of
+    the author, and what this text sets, as by `string.punctuation = "!?"`.
     """
-    is_standard = name.partition(".")[0] in sys.stdlib_module_names and name in sys.modules
-    for key, value in list(vars(sys.modules[name]).items()) if is_standard else ():
-        members = vars(value).items() if isinstance(value, type) else ()
-        for path, each in ((key, value), *((f"{key}.{inner}", each) for inner, each in members)):
-            is_function = isinstance(each, FunctionType)
-            setting = f"{name.rpartition('.')[2]}.{path} "
-            if (is_function and (each.__globals__ is module.globals or is_own(each.__module__ or ""))) or (
-                f"{setting}=" in text or f"{setting}+=" in text
-            ):
-                yield f"{name}:{path}"
+    is_standard = name.partition(".")[0] in sys.stdlib_module_names
+    for path, each in _members(name) if is_standard else ():
+        setting = f"{name.rpartition('.')[2]}.{path} "
+        if _is_of_author(each, module) or f"{setting}=" in text or f"{setting}+=" in text:
+            yield f"{name}:{path}"
+
+
+def mocked(name: str) -> Iterator[str]:
+    """The full names of what `unittest.mock.patch` replaced in the module of this name, also by `autospec`: then a
+    function has the mock.
+    """
+    for path, each in _members(name):
+        kinds = type(vars(each).get("mock") if isinstance(each, FunctionType) else each).__mro__
+        if any(kind.__module__ == "unittest.mock" and kind.__name__ == "NonCallableMock" for kind in kinds):
+            yield f"{name}.{path}"
+
+
+def _members(name: str) -> Iterator[tuple[str, object]]:
+    """What a module has, if it is imported, and what its classes have, as `JSONEncoder.default`."""
+    for key, value in list(vars(sys.modules[name]).items()) if name in sys.modules else ():
+        yield key, value
+        if isinstance(value, type):
+            yield from ((f"{key}.{inner}", each) for inner, each in list(vars(value).items()))
+
+
+def _is_of_author(value: object, module: Module) -> bool:
+    """Whether this is a function or class of the author."""
+    is_here = isinstance(value, FunctionType) and value.__globals__ is module.globals
+    return is_here or (isinstance(value, FunctionType | type) and is_own(value.__module__ or ""))
 
 
 def home_of(value: object) -> str:

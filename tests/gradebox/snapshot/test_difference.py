@@ -28,7 +28,7 @@ from gradebox.source import extract, imports
 from gradebox.thread import StringThread
 from tests.gradebox.source.extracted import load, quiet, same
 
-_RATIO, _DEFAULT = difflib.SequenceMatcher.ratio, json.JSONEncoder.default
+_DIFFER, _RATIO, _DEFAULT = difflib.Differ, difflib.SequenceMatcher.ratio, json.JSONEncoder.default
 _LIMIT, _MARKS = sys.getrecursionlimit(), string.punctuation
 _FILLED = {
     "by a loop": (
@@ -199,6 +199,7 @@ def _restore_settings() -> None:
     sys.setrecursionlimit(_LIMIT)
     calendar.setfirstweekday(calendar.MONDAY)
     csv.field_size_limit(131072)
+    difflib.Differ = _DIFFER  # type: ignore[misc]
     json.JSONEncoder.default = _DEFAULT  # type: ignore[method-assign]
     string.punctuation = _MARKS  # type: ignore[misc]
     decimal.getcontext().prec = decimal.DefaultContext.prec
@@ -243,6 +244,10 @@ _DIFFERENT = {
         "import json\nkept = json.JSONEncoder.default\ndef default(self, o): return str(o)\n"
         "def main():\n  print()\n  json.JSONEncoder.default = default\nmain()\n"
         "async def g(thread): return len(json.dumps(1j))"
+    ),
+    "difflib.Differ is class Own here, and class difflib.Differ": (
+        "import difflib\nclass Own: pass\ndef set_up(): setattr(difflib, 'Differ', Own)\nprint(set_up())\n"
+        "async def g(thread): return hasattr(difflib.Differ, 'compare')"
     ),
     "string.punctuation is '!?' here, and ": (
         "import string\ndef main():\n  print()\n  string.punctuation = '!?'\nmain()\n"
@@ -878,6 +883,14 @@ def test_what_is_set_in_an_object_of_a_package_is_uploaded(how: str, tmp_path: P
     finally:
         del np.random.limits  # type: ignore[attr-defined]
     assert how.splitlines()[-1] in source
+
+
+@pytest.mark.parametrize("autospec", [False, True])
+def test_the_author_is_told_of_what_is_mocked(autospec: bool, tmp_path: Path) -> None:
+    module = load(tmp_path, "async def g(thread):\n  from json import loads\n  return loads('1')")
+    with mock.patch("json.loads", autospec=autospec), pytest.warns(GraderWarning, match=r": json.loads is mocked here"):
+        extract(module.g)
+    quiet(module.g)
 
 
 _CALLS_ON_OBJECTS = {
