@@ -79,22 +79,35 @@ def written(node: ast.stmt, name: str) -> str | None:
 
 def holds_named(node: ast.stmt, live: object, values: Mapping[str, Any]) -> bool:
     """Whether an assignment such as `TABLE = {"a": EMPTY}` gives the current value, and the text of that would have a
-    copy of what the name has: a list, dict or set, or NaN, which `is` and `in` tell from its copy.
+    copy of what the name has: a list, dict or set, or NaN, which `is` and `in` tell from its copy. So does `math.nan`.
     """
     value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
     parts = [] if value is None else ast.walk(value)
-    named = [values.get(part.id) for part in parts if isinstance(part, ast.Name)]
-    if not any(type(each) in (list, dict, set) or (type(each) is float and math.isnan(each)) for each in named):
-        return False
     try:
+        named = [_named(part, values) for part in parts if isinstance(part, ast.Name | ast.Attribute)]
+        if not any(type(each) in (list, dict, set) or (type(each) is float and math.isnan(each)) for each in named):
+            return False
         return literal(_displayed(value, values)) == literal(live)
     except (KeyError, TypeError):  # a name is gone, or the value is computed
         return False
 
 
-def _displayed(node: ast.expr | None, values: Mapping[str, Any]) -> object:
+def _named(node: ast.Name | ast.Attribute, values: Mapping[str, Any]) -> object:
+    """The value of a name, or `math.nan`.
+
+    Raises:
+        KeyError: there is no such name, or it is another attribute.
+    """
     if isinstance(node, ast.Name):
         return values[node.id]
+    if node.attr == "nan" and isinstance(node.value, ast.Name) and values.get(node.value.id) is math:
+        return math.nan
+    raise KeyError(node.attr)
+
+
+def _displayed(node: ast.expr | None, values: Mapping[str, Any]) -> object:
+    if isinstance(node, ast.Name | ast.Attribute):
+        return _named(node, values)
     if isinstance(node, ast.List | ast.Tuple):
         items = [_displayed(each, values) for each in node.elts]
         return items if isinstance(node, ast.List) else tuple(items)

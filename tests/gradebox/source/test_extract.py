@@ -309,6 +309,7 @@ def test_a_container_in_another_one_stays_the_same_object(tmp_path: Path, text: 
     [
         "X = []\nTABLE = {'a': X, 'b': []}\n",
         "X = float('nan')\nTABLE = {'a': X, 'b': 1.0}\n",
+        "import math as m\nX = m.nan\nTABLE = {'a': m.nan, 'b': 1.0}\n",
         "A = []\nX = A\nTABLE = {'a': A, 'b': 1.0}\n",
         "X, KEY = [], 'a'\nTABLE = {KEY: 5, 'b': X}\ndel KEY\n",
     ],
