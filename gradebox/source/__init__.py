@@ -30,6 +30,10 @@ _MOCKED = (
     "{user} may score differently once it is uploaded: {names} is mocked here, as by `unittest.mock.patch`, and not in "
     "the uploaded copy. Upload it where nothing is mocked"
 )
+_LEFT_SETTINGS = (
+    "{user} may score differently once it is uploaded: it uses a package in which you set {left}. That statement is "
+    "not uploaded, because it has a loop, or does more than compute. Set it by a statement of its own at module level"
+)
 
 
 def grader_source(fn: Callable[..., object], *, without: Collection[str] = ()) -> str:
@@ -100,6 +104,8 @@ def extract(
         warn(_LEFT_FOR_TEXTS.format(user=grader.__name__, names=", ".join(left[:_SHOWN]), first=left[0]))
     if compare and (mocks := [name for each in copy.closures() for name in each.mocks()]):
         warn(_MOCKED.format(user=grader.__name__, names=", ".join(mocks[:_SHOWN])))
+    if compare and (settings := copy.left_settings()):
+        warn(_LEFT_SETTINGS.format(user=grader.__name__, left="; ".join(settings[:_SHOWN])))
     told = _told(found, copy, node) if compare else []
     if told:
         warn(_explain(told, grader.__name__))

@@ -17,6 +17,7 @@ from gradebox.source.module import Module, Statement
 from gradebox.source.names import computes_when_defined, first_line
 from gradebox.source.own_modules import Use, absolute, find, is_own, packages_of, resolved, text_of, uses
 from gradebox.source.refusals import Need
+from gradebox.source.settings import Setting
 
 _MISSING = object()
 
@@ -62,6 +63,7 @@ class Closure:
         filled_by_main: those of the grader's module.
         submodules: those of this package that another module has imported.
         set_up: the modules that taken statements configure.
+        left_settings: what statements set in packages that the copy imports, and are not taken, by their places.
         unbound: names that are needed, and that no statement binds.
         done: the names that were followed, each with the index of the statement that reads it at once, or None.
         searched: the names whose values were searched for functions and classes.
@@ -78,6 +80,7 @@ class Closure:
     filled_by_main: set[str] = field(default_factory=set)
     submodules: set[str] = field(default_factory=set)
     set_up: set[str] = field(default_factory=set)
+    left_settings: dict[str, Setting] = field(default_factory=dict)
     unbound: dict[str, Need] = field(default_factory=dict)
     done: set[tuple[str, int | None]] = field(default_factory=set)
     searched: set[str] = field(default_factory=set)

@@ -98,6 +98,12 @@ class Copy:
         """Those of all modules."""
         return [self.main, *self.own.values()]
 
+    def left_settings(self) -> list[str]:
+        """Settings of packages that stay behind, with their places; without those that a function of the copy sets."""
+        taken = {statement for each in self.closures() for statement in each.taken}
+        left = [each for closure in self.closures() for each in closure.left_settings.items()]
+        return [f"{each.name}, by {place}" for place, each in left if taken.isdisjoint(each.functions)]
+
     def compared(self, node: Definition) -> ComparedNames | None:
         """What has to be equal here and in the copy; `node` is the grader's definition. None if nothing can differ."""
         closures = self.closures()

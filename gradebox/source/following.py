@@ -38,7 +38,7 @@ from gradebox.source.refusals import (
     refuse_own_module,
     refuse_secret,
 )
-from gradebox.source.settings import SETTING, set_up_by
+from gradebox.source.settings import Setting, set_up_by
 from gradebox.source.state import changed_in, changed_names, changed_parts, effects, statements_changing
 
 _MISSING = object()
@@ -364,19 +364,28 @@ class _Following:
 
     def _follow_settings(self) -> None:
         """Takes statements such as `getcontext().prec = 50`, if the module that they configure is used."""
-        known = imports.full_names(statement.node for statement in self._module.statements)
         for statement in self._module.statements:
             for name in sorted(statement.names.binds - self.closure.taken.get(statement, set())):
                 if self._imports_settings(statement.node, name):
                     self._try(self._take_statement(statement, Need(name, self._user)))
-            if isinstance(statement.node, SETTING) and statement not in self.closure.taken:
-                module = (set_up_by(statement, self._module, known, self._rules.known) or "").rpartition(".")[0]
-                if module in imports.OF_ALL_CODE:
-                    self._try(self._take_statement(statement, Need(module, module)))
-                elif self._uses(module) and self._grader and imports.sets_up(statement.node, known):
-                    self._follow(self._take_settings(statement, module))
-                elif self._uses(module):
-                    self._try(self._take_settings(statement, module))
+            if statement not in self.closure.taken:
+                setting = set_up_by(statement, self._module, self._rules.known, self._uses)
+                if setting:
+                    self._take_setting(statement, setting)
+
+    def _take_setting(self, statement: Statement, setting: Setting) -> None:
+        module = setting.module
+        is_call = not setting.is_inside and imports.sets_up(statement.node, self._module.imported) is not None
+        if module in imports.OF_ALL_CODE and not setting.by_program:
+            self._try(self._take_statement(statement, Need(module, module)))
+        elif self._grader and is_call:
+            self._follow(self._take_settings(statement, module))
+        elif not setting.by_program:
+            self._try(self._take_settings(statement, module))
+        # Those of the standard library, and of the author's modules, are compared.
+        is_of_package = imports.is_installed(module.partition(".")[0])
+        if statement not in self.closure.taken and is_of_package and not setting.name.endswith("seed"):
+            self.closure.left_settings[statement.where] = setting
 
     def _take_settings(self, statement: Statement, module: str) -> Iterator[Need]:
         yield from self._take_statement(statement, Need(module, module))
@@ -395,9 +404,11 @@ class _Following:
         return any(sets_up_modules(name) for name in found)
 
     def _uses(self, module: str) -> bool:
-        """Whether the copy imports the package that the module is in. Of the standard library, all may use what another
-        module than the grader's sets.
+        """Whether the copy imports the package that the module is in. All may use what `OF_ALL_CODE` has, and of the
+        standard library what another module than the grader's sets.
         """
+        if module in imports.OF_ALL_CODE:
+            return True
         top = module.partition(".")[0]
         used = {name.partition(".")[0] for name in self.closure.imported_names()} | self._rules.used
         return bool(top) and (top in used or (not self._grader and top in sys.stdlib_module_names))

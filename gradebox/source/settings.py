@@ -1,8 +1,9 @@
 """Finds the statements that set up modules, such as `getcontext().prec = 50`, also by functions of the author."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import FunctionType, ModuleType
+from typing import NamedTuple
 
 from gradebox.source import imports
 from gradebox.source.live import is_of_another
@@ -10,53 +11,96 @@ from gradebox.source.module import Module, Statement, read
 from gradebox.source.own_modules import find, is_own
 from gradebox.source.state import effects, is_program
 
-SETTING = ast.Expr | ast.Assign | ast.AugAssign
-"""The statements that may set up a module."""
+_SETTING = ast.Expr | ast.Assign | ast.AugAssign
+_BLOCK = ast.If | ast.Try | ast.With
+_LOOP = ast.For | ast.While
 
 
-def set_up_by(statement: Statement, module: Module, known: dict[str, str], modules: dict[str, Module]) -> str | None:
-    """What a statement configures, as `imports.sets_up` and `imports.stores_in`, also in functions of the author that
-    it does nothing but call: `set_up()`, `rules.set_up()`, `is_ready = set_up()`.
+class Setting(NamedTuple):
+    """What a statement sets.
+
+    Attributes:
+        name: its full name, or that of the function that sets it.
+        by_program: whether the statement has a loop, which may train for hours, or does more than compute.
+        is_inside: whether a function or a block of the statement sets it.
+        functions: the functions that set it when they are called.
+    """
+
+    name: str
+    by_program: bool = False
+    is_inside: bool = False
+    functions: Collection[Statement] = ()
+
+    @property
+    def module(self) -> str:
+        """The module or object that has it."""
+        return self.name.rpartition(".")[0]
+
+
+def set_up_by(
+    statement: Statement, module: Module, modules: dict[str, Module], uses: Callable[[str], bool]
+) -> Setting | None:
+    """What a statement configures, as `imports.sets_up` and `imports.stores_in`, also inside of `if`, `try`, `with` and
+    loops, and in functions of the author that it does nothing but call: `set_up()`, `rules.set_up()`,
+    `is_ready = set_up()`. None if it is of no module that is used.
 
     Args:
         statement: a statement of the module.
         module: the module.
-        known: the full names of what the module imports.
         modules: the author's modules that were read, by name.
+        uses: returns whether a module is used.
     """
-    found = _sets_up(statement.node, known)
-    if statement.is_main or (found and not is_own(found)):
-        return found
-    return _set_up_by_functions(statement, module, modules) or found
+    found = _sets_up(statement.node, module.imported)
+    alone = Setting(found) if found else None
+    if not statement.is_main and (not found or is_own(found)):
+        inside = _set_up_inside(statement, module, modules, uses)
+        if inside and not (alone and inside.by_program):
+            return inside
+    return alone if alone and uses(alone.module) else None
 
 
-def _set_up_by_functions(statement: Statement, module: Module, modules: dict[str, Module]) -> str | None:
+def _set_up_inside(
+    statement: Statement, module: Module, modules: dict[str, Module], uses: Callable[[str], bool]
+) -> Setting | None:
     node = statement.node
+    is_block = isinstance(node, _BLOCK | _LOOP)
+    if not is_block and not _only_calls(node):
+        return None
+    called = _called(node, module, modules)
+    places = [*called, *([(statement, module)] if is_block else [])]
+    parts = [(part, place, home) for place, home in places for part in ast.walk(place.node)]
+    settings = [
+        Setting(found, functions=[place]) for part, place, home in parts if (found := _sets_up(part, home.imported))
+    ]
+    used = [each for each in settings if uses(each.module) and not (is_block and each.module in imports.OF_ALL_CODE)]
+    if not used:
+        return None
+    packages = {each.name.partition(".")[0] for each in used}
+    names = [(effects(each, home)[1] | each.names.deferred, home) for each, home in ((statement, module), *called)]
+    by_program = (
+        any(isinstance(part, _LOOP) for part, _, _ in parts)
+        or (is_block and imports.has_import(node))
+        or any(is_program(each, home, packages) for each, home in names)
+    )
+    of_packages = [each for each in used if imports.is_installed(each.name.partition(".")[0])]
+    first = (of_packages or used)[0]
+    return Setting(first.name, by_program, is_inside=True, functions=first.functions)
+
+
+def _only_calls(node: ast.stmt) -> bool:
+    """Whether this is a call, or gives a name the result of one without arguments. `x = f(y)` computes a value."""
     call = node.value if isinstance(node, ast.Expr | ast.Assign) else None
-    if not isinstance(call, ast.Call) or (isinstance(node, ast.Assign) and (call.args or call.keywords)):
-        return None  # `x = f(y)` computes a value
-    called = _called(call, module, modules)
-    parts = [(part, home) for function, home in called for part in ast.walk(function.node)]
-    if any(isinstance(part, ast.For | ast.While) for part, _ in parts):  # it may train for hours
-        return None
-    found = next(filter(None, (_sets_up(part, home.imported) for part, home in parts)), None)
-    if found is None:
-        return None
-    for each, home in ((statement, module), *called):
-        used = effects(each, home)[1] | each.names.deferred
-        if is_program(used, home, found.partition(".")[0]):
-            return None
-    return found
+    return isinstance(call, ast.Call) and (isinstance(node, ast.Expr) or not (call.args or call.keywords))
 
 
 def _sets_up(node: ast.AST, known: dict[str, str]) -> str | None:
-    return (imports.sets_up(node, known) or imports.stores_in(node, known)) if isinstance(node, SETTING) else None
+    return (imports.sets_up(node, known) or imports.stores_in(node, known)) if isinstance(node, _SETTING) else None
 
 
-def _called(call: ast.Call, module: Module, modules: dict[str, Module]) -> list[tuple[Statement, Module]]:
-    """The author's functions that run by a call, also through others, each with its module."""
+def _called(node: ast.AST, module: Module, modules: dict[str, Module]) -> list[tuple[Statement, Module]]:
+    """The author's functions that a statement calls, also through others, each with its module."""
     found: dict[Statement, Module] = {}
-    todo: list[tuple[ast.AST, Module]] = [(call, module)]
+    todo = [(node, module)]
     while todo:
         node, home = todo.pop()
         for part in (each for each in ast.walk(node) if isinstance(each, ast.Call)):

@@ -2,7 +2,7 @@
 
 import ast
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gradebox.source import imports
@@ -42,7 +42,7 @@ def statements_changing(
     values, and `package`: a program that trains, uploads or writes files is not a part of the grader.
     """
     for statement in advancing(name, module, grader, widely=widely):
-        if not statement.is_main and not is_program(effects(statement, module)[1], module, package):
+        if not statement.is_main and not is_program(effects(statement, module)[1], module, {package}):
             yield statement
 
 
@@ -78,10 +78,10 @@ def _changes_alone(node: ast.AST, variable: str) -> Iterator[ast.AST]:
         yield node
 
 
-def is_program(used: set[str], module: Module, package: str = "") -> bool:
-    """Whether what uses these names does more than compute, or use the package with this first name."""
+def is_program(used: set[str], module: Module, packages: Collection[str] = ()) -> bool:
+    """Whether what uses these names does more than compute, or use the packages with these first names."""
     others = {module.imported[each] for each in used & module.imported.keys()}
-    others = {each for each in others if each.partition(".")[0] != package}
+    others = {each for each in others if each.partition(".")[0] not in packages}
     return bool(used & _PROGRAM) or not all(imports.only_computes(each) or is_own(each) for each in others)
 
 

@@ -885,6 +885,36 @@ def test_what_is_set_in_an_object_of_a_package_is_uploaded(how: str, tmp_path: P
     assert how.splitlines()[-1] in source
 
 
+_INSIDE = {
+    "if len('a'): np.seterr(over='raise')": "",
+    "try: np.seterr(over='raise')\nexcept ValueError: pass": "",
+    "def set_up():\n  decimal.getcontext().rounding\n  np.seterr(over='raise')\nset_up()": "",
+    "for name in ('over', 'under'): np.seterr(**{name: 'raise'})": "numpy.seterr, by user_module_",
+    "def set_up():\n  print()\n  np.seterr(over='raise')\nset_up()": "numpy.seterr, by user_module_",
+    "with warnings.catch_warnings():\n  warnings.simplefilter('ignore')\n  import pandas\n"
+    "  np.seterr(over='raise')": "numpy.seterr, by user_module_",
+    "def set_up():\n  print()\n  np.random.seed(5)\nset_up()": None,
+    "def set_up():\n  pandas.set_option('display.width', 70)\nset_up()": None,
+    "def third():\n  np.seterr(over='raise')\n  return 1 / 3\nfor n in range(3): third()": None,
+}
+
+
+@pytest.mark.parametrize("text", _INSIDE)
+def test_settings_inside_of_a_statement_are_uploaded_or_told(text: str, tmp_path: Path) -> None:
+    head, grader = (
+        "import decimal, pandas, warnings\nimport numpy as np\nthird = float",
+        "async def g(thread): return third()",
+    )
+    told, allowed = _INSIDE[text], imports.of_packages("numpy", "pandas")
+    with np.errstate():
+        fn = load(tmp_path, f"{head}\n{text}\n{grader} + np.pi").g
+        if told:
+            with pytest.warns(GraderWarning, match=f"in which you set {told}"):
+                extract(fn, allowed=allowed)
+        else:
+            assert (text in quiet(fn, allowed=allowed).replace("\n\n\n", "\n")) is (told is not None)
+
+
 @pytest.mark.parametrize("autospec", [False, True])
 def test_the_author_is_told_of_what_is_mocked(autospec: bool, tmp_path: Path) -> None:
     module = load(tmp_path, "async def g(thread):\n  from json import loads\n  return loads('1')")
