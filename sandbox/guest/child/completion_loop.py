@@ -44,6 +44,7 @@ class CompletionLoop(asyncio.SelectorEventLoop):
     _debug: bool
     _default_executor: object
     _executor_shutdown_called: bool
+    _signal_handlers: dict[int, asyncio.Handle]
 
     def __init__(self, selector: BaseSelector | None = None) -> None:
         super().__init__(selector)
@@ -88,6 +89,8 @@ class CompletionLoop(asyncio.SelectorEventLoop):
             with suppress(RuntimeError):  # it was closed, and its number is now that of a connection
                 self.remove_reader(descriptor)
                 self.remove_writer(descriptor)
+        for number in [*self._signal_handlers]:
+            self.remove_signal_handler(number)
         if self._debug or self._task_factory is not None or self._exception_handler is not None:
             self.set_task_factory(None)
             self.set_exception_handler(None)

@@ -5,6 +5,7 @@ It writes each outcome at once, so that a hang or a crash costs only the complet
 
 import os
 import sys
+from _thread import _count as count_threads
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from functools import partial
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 from sandbox.guest.child import missing_loop
 from sandbox.guest.child.encode_outcome import read_exception, read_return
 from sandbox.guest.child.output import ChildOutput, own
+from sandbox.guest.child.process_state import ProcessState, lacks_descriptor_or_room
 from sandbox.guest.child.read_thread import BadInput, LineReader
 from sandbox.guest.child.seeding import reseed
 from sandbox.guest.child.shared_records import FIELDS_AT, map_file
@@ -50,6 +52,9 @@ SHARE = Struct("!III??I")
 DONE, FULL, LEAVING, FILLED = b"d", b"f", b"l", b"p"
 FILLED_DIGITS = 7
 _REPORT_NS, _REPORT_BYTES = 50_000_000, 1 << 16
+
+# What completions have left is looked at after so many, and after each one that takes longer: it may have left much.
+_LOOK_EACH, _LONG_MICROS = 64, 500
 
 _NEW_CONTEXT = object()  # for the driver to go on in: a completion has set context variables, such as that of decimal
 _INFINITY = float("inf")
@@ -117,6 +122,7 @@ class GradingLoop:
 
             self._read_return = read_group_return
         self._has_run = False
+        self._state: ProcessState | None = None
 
     def serve(self, ends: Ends) -> None:
         """Grades until the supervisor closes the channel."""
@@ -125,6 +131,7 @@ class GradingLoop:
         self._results = ends.results
         self._shared = map_shared(ends.shared) if ends.shared >= 0 else None
         self._memory = map_file(ends.slots) if ends.slots >= 0 else None
+        self._state = ProcessState()
         while self._receive():
             self._run()
             write(self._channel, DONE)
@@ -178,6 +185,8 @@ class GradingLoop:
                 end_alarms()  # an alarm that it left would raise in another run
             is_over = self._asking.end()  # before its record is written: its cost then counts for its completion
             if self._grader.touches_system and not self._output.restore_streams():
+                is_over = False
+            if self._state is not None and not self._state.is_fit():
                 is_over = False
             if getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the forked process
@@ -258,7 +267,8 @@ class GradingLoop:
         report_at = perf_counter_ns() + _REPORT_NS
         modules, clock, careful = sys.modules, perf_counter_ns, self._grader.touches_system
         last, leave, pack, groups = self._last, os._exit, RECORD.pack, self._grader.groups
-        asked = missing_loop.asked
+        asked, state = missing_loop.asked, self._state
+        threads = state.threads if state is not None else 0
         line, is_over, before = self._line, True, copy_context()
         for left in range(self._left, 0, -1):
             if line is None:  # otherwise it is graded again, in an event loop
@@ -296,7 +306,8 @@ class GradingLoop:
                 micros, score = (clock() - started) // 1000, 0.0
                 value = None  # a returned coroutine ends now, so the warning about it is of this completion
                 kind, fields = read_exception(error, self._grader.text, self._limits.text_bytes)
-                if kind == MEMORY and self._has_run and next_one is None and getpid() == self._pid:
+                is_short = kind == MEMORY or lacks_descriptor_or_room(error)
+                if is_short and self._has_run and next_one is None and getpid() == self._pid:
                     self._leave()  # earlier completions may have left too little
             kind |= flag
             if next_one is None:
@@ -306,6 +317,9 @@ class GradingLoop:
                 if runner is not None and (not careful or getpid() == self._pid):
                     is_over = await runner.end_completion(is_plain=not fields)
                 if careful and not restore_streams():
+                    is_over = False
+                looks = count_threads() != threads or micros > _LONG_MICROS or not left % _LOOK_EACH
+                if looks and state is not None and not state.is_fit():
                     is_over = False
             if careful and getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the forked process: it has no completion

@@ -31,7 +31,7 @@ _PLACES = re.compile(PLACE.pattern + _FRAMES + rb"(?:\n" + PLACE.pattern + _FRAM
 # does not replace it, and forks no process.
 _SYSTEM_WORDS = (
     "__import__", "builtins", "ctypes", "eval", "exec", "fileno", "fork", "import_module", "modules", "multiprocessing",
-    "os", "pty", "signal", "socket", "stderr", "stdout", "subprocess", "test", "venv",
+    "os", "pty", "signal", "socket", "stderr", "stdin", "stdout", "subprocess", "test", "venv",
 )  # fmt: skip
 
 
@@ -144,12 +144,12 @@ class ChildOutput:
         os.dup2(writing, 1)
         os.dup2(writing, 2)
         os.close(writing)
-        self._streams = sys.stdout, sys.stderr  # the module body may have replaced them
+        self._streams = sys.stdin, sys.stdout, sys.stderr  # the module body may have replaced them
         self._allowance.is_closed = False
 
     def restore_streams(self) -> bool:
-        """Undoes what a completion did to `sys.stdout` and `sys.stderr`. Returns false if it closed one."""
-        sys.stdout, sys.stderr = self._streams
+        """Puts back the standard streams that a completion has replaced. Returns false if it closed one of output."""
+        sys.stdin, sys.stdout, sys.stderr = self._streams
         return not self._allowance.is_closed
 
     def leave_to_supervisor(self, most: int) -> None:

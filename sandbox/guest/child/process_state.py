@@ -1,0 +1,89 @@
+"""What completions leave in their process, in batch isolation: threads that run, and descriptors and files, of which
+later ones would have too few. A process with too much of these grades no further completion.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from _thread import _count as count_threads
+from time import monotonic, sleep
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+_SHARE = 3  # a third of what is free at the start may be taken: this is not looked at after each completion
+_SCRATCH = "/tmp"
+_GRACE_S, _PAUSE_S = 0.0003, 0.00001  # for threads that are about to end
+_LIBRARY = os.path.dirname(os.__file__)
+_POOL_OF_THREADS = f"{_LIBRARY}/concurrent/futures/thread.py"
+_POOL_OF_PROCESSES = f"{_LIBRARY}/multiprocessing/"
+_WAITING = (_POOL_OF_PROCESSES, *(f"{_LIBRARY}/{name}.py" for name in ("queue", "selectors", "threading")))
+
+
+class ProcessState:
+    """The state of this process when it is created, before its first completion.
+
+    Attributes:
+        threads: the number of its threads besides the first one.
+    """
+
+    def __init__(self) -> None:
+        self.threads = count_threads()
+        lowest = _lowest_descriptor()
+        self._highest = lowest + (os.sysconf("SC_OPEN_MAX") - lowest) // _SHARE
+        self._least_free = _free_bytes() * (_SHARE - 1) // _SHARE
+
+    def is_fit(self) -> bool:
+        """Whether this process can grade another completion."""
+        if _lowest_descriptor() > self._highest or _free_bytes() < self._least_free:
+            return False
+        return count_threads() == self.threads or self._has_only_waiting_threads()
+
+    def _has_only_waiting_threads(self) -> bool:
+        """Whether all threads that are not of the module body wait for the work of a pool."""
+        deadline = monotonic() + _GRACE_S
+        while others := count_threads() - self.threads:
+            if sum(map(_waits_for_work, sys._current_frames().values())) >= others:
+                return True
+            if monotonic() > deadline:
+                return False
+            sleep(_PAUSE_S)
+        return True
+
+
+def lacks_descriptor_or_room(error: BaseException) -> bool:
+    """Whether an error says that there is no free descriptor, or no free space."""
+    if not issubclass(type(error), OSError):
+        return False
+    number = OSError.errno.__get__(error)  # type: ignore[union-attr]  # a subclass could run code
+    return type(number) is int and number in (errno.EMFILE, errno.ENOSPC)
+
+
+def _lowest_descriptor() -> int:
+    """The lowest descriptor that is free; many if none is."""
+    try:
+        descriptor = os.dup(1)
+    except OSError:
+        return os.sysconf("SC_OPEN_MAX")
+    os.close(descriptor)
+    return descriptor
+
+
+def _free_bytes() -> int:
+    status = os.statvfs(_SCRATCH)
+    return status.f_bavail * status.f_bsize
+
+
+def _waits_for_work(frame: FrameType | None) -> bool:
+    """Whether a thread is one of a pool, and runs no function of the grader."""
+    if frame is not None and frame.f_code.co_filename == _POOL_OF_THREADS:  # that of its work, if that has no frame
+        return frame.f_code.co_name == "_worker" and not frame.f_locals["work_queue"].qsize()
+    files = []
+    while frame is not None:
+        files.append(frame.f_code.co_filename)
+        frame = frame.f_back
+    is_of_pool = any(file.startswith(_POOL_OF_PROCESSES) for file in files)
+    return is_of_pool and all(file.startswith(_WAITING) for file in files)

@@ -1,0 +1,87 @@
+"""Tests that what one completion leaves in its process, in batch isolation, costs no other its score."""
+
+import json
+from textwrap import indent
+
+import pytest
+
+from sandbox.grader_source import GraderSource
+from sandbox.pool.pool import Pool
+
+pytestmark = pytest.mark.sandbox
+
+_HEAD = """
+import ast, io, os, signal, sys, tempfile, threading, time
+from concurrent.futures import ThreadPoolExecutor
+
+POOL = ThreadPoolExecutor(1)
+
+def refuses(number, function, *arguments):
+    try:
+        function(*arguments)
+    except number:
+        return True
+"""
+# What a completion leaves, and what is true in the next one unless that has been left.
+LEFT = {
+    "a thread": ("threading.Thread(target=time.sleep, args=(60,)).start()", "threading.active_count() == 1"),
+    "a busy pool": ("POOL.submit(time.sleep, 60)", "POOL.submit(int, '1').result(1) == 1"),
+    "another input": ("sys.stdin = io.StringIO('1')", "sys.stdin.read() == ''"),
+    "descriptors": ("for _ in range(45):\n    os.dup(1)\ntime.sleep(0.001)", "os.dup(1) < 45"),
+    "all descriptors": ("while not refuses(OSError, os.dup, 1):\n    pass", "tempfile.TemporaryFile()"),
+    "a large file": ("open('/tmp/left', 'w').write('x' * (6 << 20))", "not os.path.exists('/tmp/left')"),
+}
+
+LEFT_IN_LOOP = {
+    "a busy executor": (
+        "for _ in range(8):\n    asyncio.get_running_loop().run_in_executor(None, time.sleep, 60)",
+        "await asyncio.wait_for(asyncio.to_thread(int), 1) == 0",
+    ),
+    "a handler of the loop": (
+        "asyncio.get_running_loop().add_signal_handler(signal.SIGALRM, print)",
+        "not asyncio.get_running_loop().remove_signal_handler(signal.SIGALRM)",
+    ),
+}
+
+
+def _source(head: str, cases: dict[str, tuple[str, str]]) -> str:
+    lines = [_HEAD, head, "async def grade(thread):", "    name, leaves = thread.metadata.values()"]
+    for name, (left, check) in cases.items():
+        lines += [f"    if name == {name!r} and leaves:", indent(left, " " * 8)]
+        lines += [f"    if name == {name!r} and not leaves:", f"        assert {check}, 'left'"]
+    return "\n".join([*lines, "    return 1.0"])
+
+
+@pytest.mark.parametrize(
+    ("head", "cases"), [("", LEFT), ("import asyncio", LEFT | LEFT_IN_LOOP)], ids=["", "in a loop"]
+)
+def test_what_one_completion_leaves_is_there_in_no_other(
+    head: str, cases: dict[str, tuple[str, str]], pool: Pool
+) -> None:
+    places = [(name, leaves) for name in cases for leaves in (False, True, False, False)]
+    lines = [json.dumps({"completion": "", "metadata": {"name": name, "leaves": leaves}}) for name, leaves in places]
+    with pool.grading(GraderSource(_source(head, cases), "batch")) as grading:
+        outcomes = grading.score("\n".join(lines).encode(), 0, "g@1")
+    failed = {
+        place: outcome.error.message
+        for place, outcome in zip(places, outcomes, strict=True)
+        if outcome.error is not None
+    }
+    assert failed == {}
+
+
+def test_pools_that_wait_stay(pool: Pool) -> None:
+    source = """
+import multiprocessing, os, time
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import Pool
+THREADS, KEPT = ThreadPoolExecutor(4), []
+async def grade(thread):
+    if not KEPT:
+        KEPT.append(Pool(1))
+    assert KEPT[0].apply(int) == THREADS.submit(int).result() == 0
+    return os.getpid()
+"""
+    with pool.grading(GraderSource(source, "batch")) as grading:
+        outcomes = grading.score(b"\n".join([b'{"completion": ""}'] * 4), 0, "g@1")
+    assert len({outcome.score for outcome in outcomes}) == 1
