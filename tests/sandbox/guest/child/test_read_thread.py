@@ -70,6 +70,8 @@ def _expected(text: str) -> StringThread | None:
         str(value.get("id", "")).encode()  # raises on half a surrogate pair
     except ValueError:
         return None
+    if type(value.get("id")) is int and abs(value["id"]) >= 1 << 63:
+        return None
     deepest = max(map(_depth, (thread.metadata, *thread.raw_messages())))
     return thread if 1 + deepest <= DEEPEST else None
 
