@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from api.numbers.jobs import TextFound
-from api.table.outcome_row import row_of
+from api.table.outcome_row import ShownRow, row_of
 from api.table.row_lines import Lines, by_index, in_order
 from api.table.table_jobs import GraderTable
 from gradebox.schemas.outcome_table import Sort, TablePage
@@ -32,14 +32,20 @@ def page(spool: Spool, table: GraderTable, of: PageOf, text: TextFound | None) -
     """The page as JSON; with `text`, of only the rows that it names. Raises OSError and Conflict."""
     if not table.is_over:
         rows = range(table.graded.rows)[(of.page - 1) * of.limit :][: of.limit]
-        return _shown(table, of, table.graded.rows, in_order(spool, table.graded, rows), None)
+        return _shown(table, of, table.graded.rows, _cut(in_order(spool, table.graded, rows)), None)
     among = None if text is None else frozenset(text.rows)
     found = OutcomeSelection(table.index, of.wanted).page(of.sort, (of.page - 1) * of.limit, of.limit, among)
-    return _shown(table, of, found.total, by_index(spool, table.graded, table.index, found.rows), text)
+    ascending = sorted(found.rows)
+    cut = dict(zip(ascending, _cut(by_index(spool, table.graded, table.index, ascending)), strict=True))
+    return _shown(table, of, found.total, [cut[row] for row in found.rows], text)
 
 
-def _shown(table: GraderTable, of: PageOf, total: int, lines: Iterable[Lines], text: TextFound | None) -> bytes:
-    rows = [row_of(outcome, thread) for outcome, thread in lines]
+def _cut(lines: Iterable[Lines]) -> list[ShownRow]:
+    """The rows with these lines, which are read one after the other: each may be long."""
+    return [row_of(outcome, thread) for outcome, thread in lines]
+
+
+def _shown(table: GraderTable, of: PageOf, total: int, rows: list[ShownRow], text: TextFound | None) -> bytes:
     searched, is_cut = (None, False) if text is None else (text.searched, text.is_cut)
     told = TablePage(
         batch=table.batch,

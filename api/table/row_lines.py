@@ -15,7 +15,7 @@ Lines = tuple[bytes, bytes | None]
 
 
 def by_index(spool: Spool, graded: GradedChunks, index: OutcomeIndex, rows: Sequence[int]) -> Iterator[Lines]:
-    """The lines of any rows. Raises OSError, Conflict and OutcomesLost."""
+    """The lines of any rows, in ascending order. Raises OSError, Conflict and OutcomesLost."""
     places = [(spool, row, before, at) for row, (before, at) in zip(rows, index.places(rows), strict=True)]
     threads = [graded.thread_range(*place) for place in places]
     is_long = [thread.end - thread.start > THREAD_BYTES for thread in threads]
@@ -24,8 +24,8 @@ def by_index(spool: Spool, graded: GradedChunks, index: OutcomeIndex, rows: Sequ
     ]
     if graded.combining is not None:
         combined = graded.combined_at(rows)
-        for row, long, thread in zip(rows, is_long, spool.files.read_ranges(shown), strict=True):
-            yield combined[row], None if long else thread
+        for long, outcome, thread in zip(is_long, combined, spool.files.read_ranges(shown), strict=True):
+            yield outcome, None if long else thread
         return
     outcomes = [graded.outcome_range(*place) for place in places]
     read = spool.files.read_ranges(chain.from_iterable(zip(outcomes, shown, strict=True)))
@@ -34,7 +34,8 @@ def by_index(spool: Spool, graded: GradedChunks, index: OutcomeIndex, rows: Sequ
             yield outcome, None if long else thread
     except (FileNotFoundError, CutOff):
         for row in rows:
-            graded.opened(graded.holding(row)).close()  # raises if outcomes are lost
+            with graded.opened(graded.holding(row)):  # raises if outcomes are lost
+                pass
         raise
 
 

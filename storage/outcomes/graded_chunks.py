@@ -6,9 +6,8 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from io import BytesIO
 from itertools import groupby, islice
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,7 +15,7 @@ from storage.batch_plan import Plan, counting_of
 from storage.batches.batch_threads import with_end
 from storage.outcomes.combined_outcomes import combining_of
 from storage.outcomes.outcome_files import OutcomeFiles
-from storage.spool.blocks import BLOCK_BYTES
+from storage.spool.blocks import BLOCK_BYTES, joined
 from storage.spool.chunks import Chunk
 from storage.spool.file_store import FileRange
 from storage.spool.spool import Spool
@@ -87,17 +86,20 @@ class GradedChunks:
         for one in self.chunks:
             yield from self.outcomes_of(one)
 
-    def opened(self, one: GradedChunk) -> IO[bytes]:
-        """The outcomes of one chunk, one per line. Raises as `OutcomeFiles.open` does."""
-        if self.combining is None:
-            return self._files.open(*one.counting[0])
+    @contextmanager
+    def opened(self, one: GradedChunk) -> Iterator[Iterator[bytes]]:
+        """The outcomes of one chunk, line by line. Raises as `OutcomeFiles.open` does."""
         with self._parts(one) as parts:
-            return BytesIO(b"".join(map(self.combining, parts)))
+            yield map(self.combining or b"".join, parts)
 
     def outcomes_of(self, one: GradedChunk) -> Iterator[bytes]:
         """The outcomes of one chunk, in blocks. Raises as `opened` does."""
-        with self.opened(one) as file:
-            yield from iter(lambda: file.read(BLOCK_BYTES), b"")
+        if self.combining is None:
+            with self._files.open(*one.counting[0]) as file:
+                yield from iter(lambda: file.read(BLOCK_BYTES), b"")
+            return
+        with self.opened(one) as lines:
+            yield from joined(lines)
 
     def threads(self, spool: Spool) -> Iterator[bytes]:
         """The threads of all outcomes, in blocks."""
@@ -125,17 +127,15 @@ class GradedChunks:
         end = min(at.thread_end, one.chunk.length)  # the last line of a batch may lack its end
         return spool.payload_range(self._batch_id, one.chunk.offset + start, one.chunk.offset + end)
 
-    def combined_at(self, rows: Sequence[int]) -> dict[int, bytes]:
-        """The combined outcomes of some rows, read from their chunks. Raises as `opened` does."""
+    def combined_at(self, rows: Sequence[int]) -> Iterator[bytes]:
+        """The combined outcomes of some rows, in ascending order, read from their chunks. Raises as `opened` does."""
         assert self.combining is not None
-        found: dict[int, bytes] = {}
-        for one, some in groupby(sorted(rows), self.holding):
+        for one, some in groupby(rows, self.holding):
             wanted = {row - one.first_row for row in some}
             with self._parts(one) as parts:
                 for number, lines in islice(enumerate(parts), max(wanted) + 1):
                     if number in wanted:
-                        found[one.first_row + number] = self.combining(lines)
-        return found
+                        yield self.combining(lines)
 
     @contextmanager
     def _parts(self, one: GradedChunk) -> Iterator[Iterator[tuple[bytes, ...]]]:

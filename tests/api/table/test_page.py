@@ -2,11 +2,13 @@
 
 import json
 import random
+import tracemalloc
 from itertools import product
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from redis import Redis
 
 from api.table.page import PageOf, page
@@ -273,6 +275,20 @@ def test_a_batch_that_runs_has_its_outcomes_so_far_by_index(store: Store) -> Non
         table = GraderTable(store, store.batches.get("default", batch), "combined")
         found = answered(store, table, PageOf(OutcomeFilter(), "index", 1, 200))
         assert (found.total, [row.grader for row in found.rows]) == (rows, ["combined"] * min(rows, 200))
+
+
+def test_combined_outcomes_are_read_one_after_the_other(store: Store) -> None:
+    batch = accept(store, 400, wanted(store, "other", 0.5), wanted(store, "exact"), line=thread)
+    while lease := store.leases.claim():
+        like = outcomes_of(store, lease)
+        finish(store, lease, [replace(one, score=None, not_applicable="x" * 16_000) for one in like])
+    table = made(store, batch, "combined")
+    tracemalloc.start()
+    assert sum(map(len, table.graded.outcomes())) > 12_000_000
+    assert len(answered(store, table, PageOf(OutcomeFilter(), "-index", 1, 200)).rows) == 200
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4_000_000
 
 
 @pytest.mark.parametrize("damage", [None, b"gbindex1", b"no index" * 20_000])
