@@ -159,11 +159,7 @@ class Retries:
             if batch.feedback_of is not None:
                 return [feedback_grader.wanted(self._graders, batch.project, batch.feedback_of)]
             return [
-                Wanted(
-                    one.key,
-                    self._graders.version(batch.project, one.key, one.version),
-                    one.weight if batch.weighted else None,
-                )
+                Wanted(one.key, self._graders.version(batch.project, one.key, one.version), one.weight)
                 for one in batch.graders
             ]
         except NotFound as error:

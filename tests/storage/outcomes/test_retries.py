@@ -188,6 +188,14 @@ def test_with_several_graders_only_the_one_with_errors_is_scored_again(store: St
     assert (found.weighted, len(lines_of(store, batch))) == (True, 3 * LINES)
 
 
+def test_a_retry_keeps_the_weights_of_a_batch_from_before_combined_outcomes(store: Store) -> None:
+    batch = accept(store, LINES, wanted(store, "a", 0.5), wanted(store, "b"))
+    store.redis.hdel(redis_keys.batch(batch), "weighted")
+    finish_all(store, with_error)
+    again = retry(store, batch)
+    assert ([one.weight for one in again.graders], again.weighted) == ([0.5, 1.0], False)
+
+
 def errors(store: Store, batch: str) -> list[dict[str, Any]]:
     return [found for line in lines_of(store, batch) if "error" in (found := msgspec.json.decode(line))]
 
