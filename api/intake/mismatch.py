@@ -37,7 +37,7 @@ def explained(error: msgspec.ValidationError, kind: Any, given: Callable[[str], 
         why = next((f" ({words})" for words in described if words), "")
         sent = given(path[0])[:_CHARACTERS]
         what = f"{path[0]} is {sent}, and" if sent else path[0]
-        return f"{what} must be {_WORDS[bound[1]]} {float(bound[2]):g}{why}"
+        return f"{what} must be {_WORDS[bound[1]]} {float(bound[2]):.15g}{why}"
     return said + where
 
 

@@ -22,7 +22,7 @@ class Body(msgspec.Struct, rename="camel"):
     ask: Literal["stand-in"] | None = None
     key: Key = "a"
     seconds: Annotated[float, msgspec.Meta(gt=0, le=120, description="for one")] = 1
-    count: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    count: Annotated[int, msgspec.Meta(ge=1, le=50_000_000)] | None = None
     plain: Annotated[str, msgspec.Meta(pattern="^a$")] = "a"
 
 
@@ -37,6 +37,7 @@ class Body(msgspec.Struct, rename="camel"):
         ({"key": "Is Short!"}, "Expected 1 to 64 of a-z 0-9 . _ - with a letter or digit first - at `$.key`"),
         ({"plain": "b"}, "Expected `str` matching regex '^a$' - at `$.plain`"),
         ({"seconds": 500}, "seconds is 500, and must be at most 120 (for one)"),
+        ({"count": 50_000_001}, "count is 50000001, and must be at most 50000000"),
         ({"seconds": -1}, "seconds is -1, and must be more than 0 (for one)"),
         ({"count": 0}, "count is 0, and must be at least 1"),
         ({"parts": [{"name": 1}]}, "Object contains unknown field `name`: it may have role - at `$.parts[0]`"),
