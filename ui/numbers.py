@@ -107,8 +107,8 @@ def _reasons(store: Store, found: Comparison) -> list[tuple[str, str]]:
 
 
 def _reasons_of(store: Store, of: Compared, indices: Sequence[int]) -> dict[int, str]:
-    said = [one for one in outcomes_of(store, of.batch, indices) if one.grader == of.grader]
-    return {one.index: (one.reason or "")[:_REASON_CHARACTERS] for one in said}
+    said = outcomes_of(store, of.batch, indices)
+    return {one.index: (one.reason or "")[:_REASON_CHARACTERS] for one in said if one.grader == of.grader}
 
 
 def _sources(services: Services, project: str, labels: Sequence[str]) -> list[str] | None:

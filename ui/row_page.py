@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
@@ -85,12 +85,13 @@ def _read(services: Services, project: str, batch_id: str, index: int) -> tuple[
     batch = services.store.batches.get(project, batch_id)
     line = _line(services, batch, index)
     shown = _shown(line)._replace(is_sample=is_sample(line))
-    return batch, outcomes_of(services.store, batch.id, [index]), shown
+    return batch, [*outcomes_of(services.store, batch.id, [index])], shown
 
 
-def outcomes_of(store: Store, batch_id: str, indices: Sequence[int]) -> list[Outcome]:
-    """Return the outcomes of some threads, in thread order."""
-    return _decode_lines(b"".join(outcomes.read_picked(store.batches, store.spool, batch_id, indices)))
+def outcomes_of(store: Store, batch_id: str, indices: Sequence[int]) -> Iterator[Outcome]:
+    """Yield the outcomes of some threads, in thread order. Those of groups may take megabytes each."""
+    for block in outcomes.read_picked(store.batches, store.spool, batch_id, indices):  # of whole threads
+        yield from _decode_lines(block)
 
 
 def _line(services: Services, batch: Batch, index: int) -> bytes:

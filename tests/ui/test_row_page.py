@@ -4,13 +4,18 @@ import html
 import json
 import re
 import time
+import tracemalloc
 
 import httpx
 import pytest
 from playwright.sync_api import Page
 
+from gradebox.outcome import CompletionScore, with_completion_scores
+from storage.store import Store
 from tests.api.conftest import PROJECT, create, finished
+from tests.storage.making import accept, claim, finish, outcomes_of, wanted
 from tests.ui.conftest import fits_phone
+from ui import row_page
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
 BATCHES = "/ui/projects/default/batches"
@@ -251,3 +256,15 @@ def test_large_groups_are_shown_in_little_time_and_space(browse: httpx.Client, c
         assert len(answer.text) < 800_000
         assert "more completions" in answer.text or "more turns" in answer.text
         assert time.monotonic() - began < 5
+
+
+def test_outcomes_of_groups_are_read_one_after_the_other(store: Store) -> None:
+    batch = accept(store, 50, wanted(store, "exact"))
+    lease = claim(store)
+    scores = [CompletionScore(None, not_applicable=f"{number:064}") for number in range(1000)]
+    finish(store, lease, [with_completion_scores(one, scores) for one in outcomes_of(store, lease)])
+    tracemalloc.start()
+    assert sum(1 for _ in row_page.outcomes_of(store, batch, range(50))) == 50
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5_000_000
