@@ -36,7 +36,7 @@ def test_head_of_a_stream_ends(client: httpx.Client, service: Service) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "takes"),
     [
-        ("GET", f"{PROJECT}/batches/0", "it takes bootstrap, wait_s"),
+        ("GET", f"{PROJECT}/batches/0", "it takes bootstrap, combined, wait_s"),
         ("POST", f"{PROJECT}/batches", "it takes budget_tokens, budget_usd, grader, replies"),
         ("POST", f"{PROJECT}/validate", "it takes ask, environment, grader, isolation, memory_mb, timeout_s"),
         ("GET", "/v1/keys", "it takes none"),
