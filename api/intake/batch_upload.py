@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import zip_longest
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -36,7 +35,7 @@ class GraderOf(msgspec.Struct, forbid_unknown_fields=True):
 
     key: str
     version: VersionNumber | None = None
-    weight: float | None = None
+    weight: float | msgspec.UnsetType = msgspec.UNSET  # null, as JavaScript writes NaN, is refused
 
 
 class BudgetOfBatch(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -96,7 +95,8 @@ def named(graders: Sequence[str], weights: Sequence[float]) -> list[GraderOf]:
     if weights and len(weights) != len(graders):
         raise invalid(f"there are {len(graders)} graders and {len(weights)} weights: give one for each, or none")
     found = []
-    for name, weight in zip_longest(graders, weights):
+    given: Sequence[float | msgspec.UnsetType] = weights or [msgspec.UNSET] * len(graders)
+    for name, weight in zip(graders, given, strict=True):
         key, at, version = name.partition("@")
         if at and not (version.isascii() and version.isdigit() and int(version[:18]) > 0):
             raise invalid(f"{name!r} names no version: write it as key@3, or without the @ for the newest")
@@ -116,7 +116,11 @@ def resolve(services: Services, project: str, graders: Sequence[GraderOf], most:
         raise invalid("a weight is a finite number")
     services.store.backlog.check(project)  # before the threads are received, which may be gigabytes
     wanted = [
-        Wanted(grader.key, services.store.graders.runnable(project, grader.key, grader.version), grader.weight)
+        Wanted(
+            grader.key,
+            services.store.graders.runnable(project, grader.key, grader.version),
+            None if grader.weight is msgspec.UNSET else grader.weight,
+        )
         for grader in graders
     ]
     if len({one.label for one in wanted}) < len(wanted):

@@ -256,6 +256,8 @@ def test_a_batch_may_be_one_json_body(client: httpx.Client) -> None:
     assert response.status_code == 202, response.text
     over = finished(client, response.json()["id"])
     assert (over["done"], over["weighted_mean"]) == (2, 1.5)
+    body["graders"] = [{"key": "exact", "weight": None}]  # as JavaScript writes NaN
+    assert "Expected `float`, got `null`" in problem(client.post(URL, json=body), 422, "invalid-request")
 
 
 def test_a_batch_has_the_budget_that_it_was_sent_with(client: httpx.Client) -> None:
