@@ -30,6 +30,8 @@ def _kept(store: Store, batch: Batch) -> Summary | None:
 
 def _computed(is_gone: IsGone, store: Store, batch: Batch) -> Summary | None:
     """The summary, which is stored. None if the batch is scored again meanwhile, or was deleted."""
+    if (kept := _kept(store, batch)) is not None:  # another request computed it meanwhile
+        return kept
     attempts = store.batches.settled(batch.id)
     job = CombinedJob([str(one) for one in batch.graders], [one.weight for one in batch.graders])
     read = outcomes.read(store.batches, store.spool, batch.id, with_combined=False)
