@@ -58,8 +58,10 @@ def takes_groups(wanted: Sequence[Wanted]) -> bool:
 
 
 def are_weighted(wanted: Sequence[Wanted]) -> bool:
-    """Whether any of these graders was given a weight. Each thread of a batch with them has a combined outcome, too."""
-    return any(one.weight is not None for one in wanted)
+    """Whether these are several graders, any of which was given a weight. Each thread of a batch with them has a
+    combined outcome, too.
+    """
+    return len(wanted) > 1 and any(one.weight is not None for one in wanted)
 
 
 def line_ms_of(wanted: Sequence[Wanted]) -> float:
@@ -105,7 +107,7 @@ class Plan(msgspec.Struct, frozen=True):
     """The `traceparent` of the request that created the batch, if requests are traced."""
     terms: AskTerms = NO_TERMS
     weighted: bool = False
-    """Whether the scorers were given weights: see `are_weighted`."""
+    """Whether there are combined outcomes: see `are_weighted`."""
 
     def unit(self, number: int) -> tuple[int, Chunk]:
         """The grader number and the chunk of a unit."""

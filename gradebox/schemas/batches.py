@@ -98,7 +98,7 @@ class Batch(Schema):
     )
     kept: bool = Field(False, description="whether it is excluded from deletion after the retention time")
     weighted: bool = Field(
-        False, description="whether its graders were given weights: each thread has an outcome of `combined`, too"
+        False, description="whether it has several graders with weights: each thread has an outcome of `combined`, too"
     )
     weighted_mean: float | None = Field(
         None, description="sum of weight times mean, not divided by the weights, as soon as every grader has scores"

@@ -205,7 +205,7 @@ def test_a_batch_of_a_file_and_several_graders(client: Client, contains: str, tm
     assert batch.id in [each.id for each in client.batches.list()]
 
     for source in (batch, batch.id):
-        again = client.batches.create(f"{contains}-2@1", threads_of=source)
+        again = client.batches.create({f"{contains}-2@1": 1.0}, threads_of=source)
         again.wait(progress=False)
         assert [outcome.score for outcome in again.outcomes()] == [0.5, 0.5, None, 0.5, 0.5, 0.5]
     for both in ({"threads": path, "threads_of": batch}, {}, {"threads_of": batch, "columns": {}}):
@@ -363,7 +363,7 @@ def test_rewards_of_graders_with_weights(client: Client, contains: str) -> None:
     assert [outcome.score for outcome in batch.outcomes() if outcome.grader == "combined"] == batch.rewards()
     assert batch.refresh(combined=True).combined == batch.combined
     assert (batch.combined.mean, "combined" in batch._repr_html_()) == (21.5 / 3, True)
-    for graders, weighted in ({contains: 1}, True), ([contains, "length"], False):
+    for graders, weighted in ({contains: 1, "length": 1}, True), ({contains: 1}, False), ([contains, "length"], False):
         again = client.batches.create(graders, threads_of=batch)
         assert (again.weighted, client.batches.create(graders, rows, columns=columns).weighted) == (weighted, weighted)
     outcomes = client.score(contains, rows, columns=columns)

@@ -42,8 +42,8 @@ class AsyncBatchHandle(BatchRecord):
             wait_s: how many seconds, at most 30, the service may wait for the end of the batch before it answers.
             bootstrap: once the batch is over, compute the confidence intervals in its summary by bootstrap, for
                 graders with up to 10,000 scores. The first request takes seconds. Otherwise they are normal intervals.
-            combined: once a batch whose graders have weights is over, compute the summary of its combined outcomes. The
-                first request takes seconds for a large batch.
+            combined: once a batch of several graders with weights is over, compute the summary of its combined
+                outcomes. The first request takes seconds for a large batch.
         """
         call = batch_calls.get_batch(self.status.project, self.id, wait_s, bootstrap, combined=combined)
         self.status = await self._transport.send(call)
@@ -85,8 +85,8 @@ class AsyncBatchHandle(BatchRecord):
     ) -> AsyncIterator[tuple[Outcome, Any]]: ...
 
     def outcomes(self, after: int | None = None, threads: bool = False, limit: int | None = None) -> AsyncIterator[Any]:
-        """The outcomes so far, in the order of the threads: for each one of each grader, and one of `combined` if the
-        graders were given weights.
+        """The outcomes so far, in the order of the threads: for each one of each grader, and one of `combined` if
+        several graders have weights.
 
         Args:
             after: yield only outcomes with an index above this one.

@@ -33,8 +33,8 @@ class Batches:
         """Uploads threads and has them scored as a batch.
 
         Args:
-            graders: one grader, several, or several with their weights. A handle stands for its version. With weights,
-                each thread has an outcome of `combined` besides: the weighted sum of the scores.
+            graders: one grader, several, or several with their weights. A handle stands for its version. With
+                weights for several, each thread has an outcome of `combined` too: the weighted sum of the scores.
             threads: a list, a generator, or a file of JSON lines. The upload is streamed. If the path is that of a file
                 that grows meanwhile, what it held at the start is sent.
             threads_of: another batch whose threads are scored instead, without sending them again.
