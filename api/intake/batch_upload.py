@@ -17,7 +17,6 @@ from api.intake.grader_of_batch import refuse_feedback
 from api.intake.idempotency import Repeat, expired
 from api.intake.source_upload import VersionNumber
 from api.services import Services
-from api.settings import MAX_BATCH_MB
 from gradebox.schemas import Batch, FeedbackOf, Limits, Replies
 from storage.batch_plan import AskTerms, Wanted, lane_of, line_ms_of, takes_groups
 from storage.batches import batch_threads
@@ -303,7 +302,7 @@ class Arrival(NamedTuple):
 
     async def _skip(self, request: Request) -> Batch:
         """Reads and discards the body, and returns the answer to the first request."""
-        await bodies.skip(request, MAX_BATCH_MB * bodies.MIB)  # the limit may have been higher
+        await bodies.skip(request, self.services.store.backlog.bounds.spool_bytes)  # the limit may have been higher
         once = self.repeat.once if self.repeat else None
         found = await run_sync(self.services.store.acceptance.answered, once)
         if found is None:

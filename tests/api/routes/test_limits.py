@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 from redis import Redis
 
 from api.services import Services
@@ -240,3 +241,16 @@ def test_what_was_answered_is_answered_after_a_limit_was_lowered(
     second = client.post(path, **sent)
     assert (second.status_code, second.content) == (first.status_code, first.content)
     assert client.post(path, **{**body, "headers": once(headers=body.get("headers"))}).status_code >= 400
+
+
+def test_the_body_of_a_repeated_request_is_bounded(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is only discarded, and was read up to a petabyte."""
+    create(client)
+    headers = once(headers=LINES)
+    assert client.post(f"{BATCHES}?grader=exact", content=LINE, headers=headers).status_code == 202
+    quotas = service.services.store.backlog._quotas
+    monkeypatch.setattr(service.services.store.backlog, "_quotas", replace(quotas, spool_bytes=1 << 20))
+    said = problem(client.post(f"{BATCHES}?grader=exact", content=MORE * 2, headers=headers), 413, "too-large")
+    assert str(1 << 20) in said
