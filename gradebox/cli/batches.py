@@ -171,7 +171,6 @@ def list_errors(
 ) -> None:
     """The errors of a batch in groups, the largest first. In a group, only numbers, ids and quoted text differ."""
     from gradebox.cli.error_counts import ErrorCounts
-    from gradebox.combination import COMBINED
     from gradebox.outcome import ErrorKind
     from gradebox.schemas import ENDED
 
@@ -179,8 +178,7 @@ def list_errors(
     handle = invocation.client.batches.get(batch)
     counts = ErrorCounts(kind)
     for outcome in handle.outcomes():
-        if outcome.grader != COMBINED:  # its errors are those of the graders
-            counts.add(outcome)
+        counts.add(outcome)
     if handle.state not in ENDED:
         note("the batch is not over: these are the errors up to the first thread that some grader has not scored")
     groups = counts.most_frequent(limit)

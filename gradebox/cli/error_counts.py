@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from gradebox.combination import COMBINED
 from gradebox.outcome import Outcome
 from gradebox.similar_messages import Similar, group_of
 
@@ -41,12 +42,18 @@ class ErrorCounts:
     def __init__(self, kind: str | None) -> None:
         self.total = 0
         self._kind = kind
+        self._failed = -1  # the last thread with an error
         self._groups: dict[tuple[str, str, Similar], CountedError] = {}
 
     def add(self, outcome: Outcome) -> None:
-        """Counts an outcome."""
+        """Counts an outcome. Outcomes come in the order of the threads; a combined one counts if its error is none of
+        the graders', as that of a sum that is not finite.
+        """
         error = outcome.error
-        if error is None or self._kind not in (None, error.kind):
+        if error is None or (outcome.grader == COMBINED and outcome.index == self._failed):
+            return
+        self._failed = outcome.index
+        if self._kind not in (None, error.kind):
             return
         self.total += 1
         similar = group_of(error.message)

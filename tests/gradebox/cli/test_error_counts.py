@@ -36,6 +36,22 @@ def test_similar_errors_are_counted_together() -> None:
     assert len(counts.most_frequent(1)) == 1
 
 
+def test_an_error_of_combined_counts_if_no_grader_has_it() -> None:
+    for kind, total in ((None, 3), ("bad_return", 1)):
+        counts = ErrorCounts(kind)
+        for one in (
+            outcome(0, "exception"),
+            outcome(0, None, grader="b@1"),
+            outcome(0, "exception", grader="combined"),
+            outcome(1, None),
+            outcome(1, "bad_return", "not finite", grader="combined"),
+            outcome(2, "crash"),
+            outcome(2, "crash", grader="combined"),
+        ):
+            counts.add(one)
+        assert counts.total == total
+
+
 def test_messages_that_all_differ_take_bounded_memory() -> None:
     counts = ErrorCounts("exception")
     for index in range(GROUPS + 5):
