@@ -13,7 +13,7 @@ from gradebox.outcome import (
 )
 
 COMBINED = "combined"
-"""The `grader` of the combined outcomes of a batch whose graders were given weights."""
+"""The `grader` of the combined outcomes of a batch of several graders with weights."""
 
 _NOT_FINITE = "the weighted sum of the scores is not finite: give the graders smaller weights"
 _Result = Outcome | CompletionScore

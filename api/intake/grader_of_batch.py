@@ -17,7 +17,7 @@ def refuse_feedback(batch: Batch) -> None:
 
 def label_of(batch: Batch, named: str | None, advice: str = "") -> str:
     """Returns the label of a grader in outcomes, from its key or `key@version`. It is one that scored the batch, or one
-    of scores recorded in it, which requires that `batch` has its summary; or `combined`, if its graders have weights.
+    of scores recorded in it, which requires that `batch` has its summary; or `combined`, if it has such outcomes.
     Without a name, it is the only grader that scored the batch.
 
     Raises ProblemError if no grader or more than one matches; `advice` is added if there is none.

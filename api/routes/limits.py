@@ -67,7 +67,7 @@ def _shown(services: Services, own: OwnLimits) -> ProjectLimits:
 
 
 def _check_held(services: Services, limits: OwnLimits) -> None:
-    """Raises ProblemError if a limit is more than the settings of the service allow to anybody."""
+    """Raises ProblemError if a limit is above what the settings of the service can hold."""
     bounds = services.store.backlog.bounds
     held: Mapping[str, tuple[int, str]] = {
         "memory_mb": (services.pool.settings.most_memory_mb - SANDBOX_MIB, "GRADEBOX_SANDBOXES_MEMORY_MB"),

@@ -142,7 +142,7 @@ class Frozen:
 
     @property
     def weighted(self) -> bool:
-        """Whether the graders were given weights."""
+        """Whether there are combined outcomes."""
         return self._record.weighted
 
     @property

@@ -1,4 +1,4 @@
-"""The combined outcomes of a batch whose graders were given weights. They are computed from those of the graders when
+"""The combined outcomes of a batch of several graders with weights. They are computed from those of the graders when
 they are read, and are never stored, so that they are right after a retry.
 """
 
@@ -19,7 +19,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def combining_of(plan: Plan) -> Combining | None:
-    """What combines the outcomes of a batch; None if its graders were not given weights."""
+    """What combines the outcomes of a batch; None if it has no combined ones."""
     if not plan.weighted:
         return None
     weights = [scorer.weight for scorer in plan.scorers]

@@ -29,8 +29,8 @@ def read(
     the last block may be shorter than `BLOCK_BYTES`.
 
     With several graders, each thread has one line for each, in the batch's order. These are followed by the combined
-    outcome, if the graders were given weights and `with_combined` is true, and by one line for each score of the thread
-    that was recorded from outside.
+    outcome, if the batch has such and `with_combined` is true, and by one line for each score of the thread that was
+    recorded from outside.
 
     Raises:
         OutcomesLost: outcomes of these threads are gone from the spool, or cut off.
