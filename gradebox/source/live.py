@@ -139,7 +139,7 @@ def _fills(statement: Statement, names: set[str], module: Module) -> bool:
     """
     if is_definition(statement.node):
         return False
-    if any(_changes_argument(part, names, module) for part in ast.walk(statement.node) if isinstance(part, ast.Call)):
+    if any(_changes_argument(call, names, module) for call in statement.calls):
         return True
     call = statement.node.value if isinstance(statement.node, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):

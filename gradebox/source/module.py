@@ -95,6 +95,11 @@ class Statement:
         """The file or cell, and the line, for error messages."""
         return f"{self.text.label}, line {self.node.lineno}"
 
+    @functools.cached_property
+    def calls(self) -> list[ast.Call]:
+        """All calls in it, also in functions."""
+        return [part for part in ast.walk(self.node) if isinstance(part, ast.Call)]
+
 
 class Module:
     """The statements of a module, in the order in which they ran."""
@@ -111,6 +116,8 @@ class Module:
         self.changing = [s for s in self.statements if s.names.stores or s.names.calls or _calls(s.node)]
         self.parts: dict[int, set[int]] = {}  # of the objects that were searched
         self.changes: dict[str, list[Statement]] = {}  # of the names that were searched
+        self.called: dict[Statement, list[tuple[Statement, Module]]] = {}  # by the statements that were searched
+        self.settings: dict[Statement, list[str]] = {}  # of the statements that were searched
         self.binders: dict[str, list[Statement]] = {}
         self._definitions: dict[tuple[str, int], list[tuple[Statement, Definition]]] = {}
         for statement in self.statements:

@@ -66,19 +66,16 @@ def _set_up_inside(
     is_block = isinstance(node, _BLOCK | _LOOP)
     if not is_block and not _only_calls(node):
         return None
-    called = _called(node, module, modules)
+    called = _called(statement, module, modules)
     places = [*called, *([(statement, module)] if is_block else [])]
-    parts = [(part, place, home) for place, home in places for part in ast.walk(place.node)]
-    settings = [
-        Setting(found, functions=[place]) for part, place, home in parts if (found := _sets_up(part, home.imported))
-    ]
+    settings = [Setting(name, functions=[place]) for place, home in places for name in _settings_in(place, home)]
     used = [each for each in settings if uses(each.module) and not (is_block and each.module in imports.OF_ALL_CODE)]
     if not used:
         return None
     packages = {each.name.partition(".")[0] for each in used}
     names = [(effects(each, home)[1] | each.names.deferred, home) for each, home in ((statement, module), *called)]
     by_program = (
-        any(isinstance(part, _LOOP) for part, _, _ in parts)
+        any(isinstance(part, _LOOP) for place, _ in places for part in ast.walk(place.node))
         or (is_block and imports.has_import(node))
         or any(is_program(each, home, packages) for each, home in names)
     )
@@ -97,17 +94,26 @@ def _sets_up(node: ast.AST, known: dict[str, str]) -> str | None:
     return (imports.sets_up(node, known) or imports.stores_in(node, known)) if isinstance(node, _SETTING) else None
 
 
-def _called(node: ast.AST, module: Module, modules: dict[str, Module]) -> list[tuple[Statement, Module]]:
+def _settings_in(place: Statement, home: Module) -> list[str]:
+    """What all parts of a statement set, as by `_sets_up`."""
+    if place not in home.settings:
+        found = (_sets_up(part, home.imported) for part in ast.walk(place.node))
+        home.settings[place] = [name for name in found if name]
+    return home.settings[place]
+
+
+def _called(statement: Statement, module: Module, modules: dict[str, Module]) -> list[tuple[Statement, Module]]:
     """The author's functions that a statement calls, also through others, each with its module."""
     found: dict[Statement, Module] = {}
-    todo = [(node, module)]
+    todo = [(statement, module)]
     while todo:
-        node, home = todo.pop()
-        for part in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
-            for function, of in _definitions_of(part.func, home, modules):
-                if function not in found:
-                    found[function] = of
-                    todo.append((function.node, of))
+        each, home = todo.pop()
+        if each not in home.called:
+            home.called[each] = [part for call in each.calls for part in _definitions_of(call.func, home, modules)]
+        for function, of in home.called[each]:
+            if function not in found:
+                found[function] = of
+                todo.append((function, of))
     return list(found.items())
 
 

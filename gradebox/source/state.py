@@ -110,7 +110,7 @@ def effects(statement: Statement, module: Module) -> tuple[set[str], set[str]]:
 
 def _objects_used(statement: Statement, module: Module) -> set[str]:
     """The names of objects of the module's classes whose methods a statement calls."""
-    methods = [part.func for part in ast.walk(statement.node) if isinstance(part, ast.Call)]
+    methods = [call.func for call in statement.calls]
     names = {name for method in methods if isinstance(method, ast.Attribute) and (name := root(method))}
     own = module.globals.get("__name__")
     objects = {name: module.globals.get(name) for name in names}

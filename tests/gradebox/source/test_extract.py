@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from time import process_time
 from unittest import mock
 
 import pytest
@@ -355,6 +356,15 @@ def test_a_table_of_many_statements_is_searched_once(tmp_path: Path, monkeypatch
     monkeypatch.setattr("gradebox.source.following.own_contents", search)
     same(tmp_path, module.g)
     assert search.call_count < 10
+
+
+def test_many_functions_that_the_module_runs_are_searched_once(tmp_path: Path) -> None:
+    body = "    return d and f{1}(d) + len([1, 2, 3, 4, 5, 6, 7, 8, 9, [d, d + d, d * d, d - d, d / d]])\n"
+    parts = [f"def f{n}(d):\n{body.format(n, (n + 1) % 150)}f{n}(0)\n" for n in range(150)]
+    module = load(tmp_path, "".join(parts) + "async def g(thread):\n    return f0(0)\n")
+    began = process_time()
+    assert extract(module.g).count("def ") == 151
+    assert process_time() - began < 1
 
 
 def test_computed_and_changed_constants_are_uploaded_as_they_are_now(tmp_path: Path) -> None:
