@@ -41,7 +41,7 @@ def wanted(graders: Graders, project: str, of: FeedbackOf) -> Wanted:
         NotFound: the grader whose outcomes it is on was deleted.
     """
     key, _, number = of.grader.partition("@")
-    version, grader = graders.version(project, key, int(number)), graders.get(project, key)
+    (version, limits), grader = graders.version_and_limits(project, key, int(number)), graders.get(project, key)
     source = _source(of, settings_of(of.grader, version.kind, grader.description, version.config, version.source))
     made = Version(
         number=version.number,
@@ -49,8 +49,8 @@ def wanted(graders: Graders, project: str, of: FeedbackOf) -> Wanted:
         source=source,
         isolation="batch",
         isolation_asked="batch",
-        timeout_s=TIMEOUT_S,
-        memory_mb=MEMORY_MB,
+        timeout_s=min(TIMEOUT_S, limits.get("timeout_s", TIMEOUT_S)),
+        memory_mb=int(min(MEMORY_MB, limits.get("memory_mb", MEMORY_MB))),
         asks=[f"model:{of.model}"],
         created_at=datetime.now(UTC),
     )

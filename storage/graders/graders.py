@@ -219,7 +219,7 @@ class Graders:
         Raises:
             NotFound: there is no such grader, or no such version of it.
         """
-        return self._version(project, key, number)[0]
+        return self.version_and_limits(project, key, number)[0]
 
     def runnable(self, project: str, key: str, number: int | None = None, *, within_limits: bool = True) -> Version:
         """One version that is to score.
@@ -232,7 +232,7 @@ class Graders:
             NotFound: as for `version`.
             NotRunnable: the grader is of kind `custom`, or exceeds a limit of the project, or one that it asks does.
         """
-        version, limits = self._version(project, key, number)
+        version, limits = self.version_and_limits(project, key, number)
         if version.kind == "custom":
             raise NotRunnable(
                 f"grader {key!r} is of kind 'custom', and cannot be run: its scores come from outside, as from people: "
@@ -262,7 +262,7 @@ class Graders:
                     todo.append(self.runnable(project, key, int(number) if number else None, within_limits=False))
                     yield key, todo[-1]
 
-    def _version(self, project: str, key: str, number: int | None) -> tuple[Version, OwnLimits]:
+    def version_and_limits(self, project: str, key: str, number: int | None) -> tuple[Version, OwnLimits]:
         """A version as by `version`, and the project's own limits."""
         number = number or self.get(project, key).version
         with self._redis.pipeline(transaction=False) as pipe:

@@ -21,6 +21,7 @@ from models.asks.ask_context import AskContext
 from models.scoring.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
 from sandbox.grading.source_bytes import SourceRefused, from_bytes
+from sandbox.limits import TIMEOUT_S
 
 _STEP = object_of({"description": {"type": "string"}, "conclusion": {"type": "string"}})
 _SCHEMA = object_of({"steps": {"type": "array", "items": _STEP}, "result": {"type": "number"}})
@@ -99,7 +100,8 @@ def _source_of(caller: Caller, grader: ScoreModel | LabelModel, param: str) -> G
         source = from_bytes(text.encode())
     except SourceRefused as refused:
         raise OpenAIProblem(f"the labels are too long: {refused}", param) from refused
-    return GraderSource(source, "completion", memory_mb=caller.limits.memory_mb, project=caller.project)
+    timeout_s = min(TIMEOUT_S, caller.limits.timeout_s)
+    return GraderSource(source, "completion", timeout_s, caller.limits.memory_mb, project=caller.project)
 
 
 def _line(grader: ScoreModel | LabelModel, sample: Sample, param: str, longest: int) -> bytes:

@@ -211,6 +211,14 @@ def test_what_feedback_is_on_is_kept_and_makes_its_grader_again(store: Store) ->
     assert "instructions=\"{mind} 'this'\"" in version.source
 
 
+def test_its_grader_has_no_more_than_the_project(store: Store) -> None:
+    batch = finished(store, wanted(store, "exact"), lines=20)
+    for most, has in (((0.5, 64), (0.5, 64)), ((9, 512), (5, 256))):
+        store.projects.set_limits("default", dict(zip(("timeout_s", "memory_mb"), most, strict=True)))
+        version = feedback_grader.wanted(store.graders, "default", of(batch)).version
+        assert (version.timeout_s, version.memory_mb) == has
+
+
 def test_without_the_grader_it_is_on_it_is_not_retried(store: Store) -> None:
     batch, order = given_feedback(store)
     store.graders.delete("default", "exact")

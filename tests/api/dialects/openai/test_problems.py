@@ -13,8 +13,9 @@ import httpx
 import pytest
 
 from api.access.callers import Caller, WaitingClient
+from api.dialects.openai import model_graders, similarity_measures
 from api.dialects.openai import similarity as measuring
-from api.dialects.openai import similarity_measures
+from api.dialects.openai.graders import LabelModel
 from api.dialects.openai.problems import OpenAIProblem
 from api.http.problems import problem_of
 from gradebox.schemas import Limits
@@ -148,6 +149,14 @@ def test_validate_gives_the_grader_back(graders: Graders) -> None:
         assert validated.http_response.json() == {"grader": grader}
     del grader["name"]
     assert graders.with_raw_response.validate(grader=grader).http_response.json()["grader"] == grader | {"name": ""}
+
+
+@pytest.mark.parametrize(("limit", "timeout_s"), [(2, 2), (100, 5)])
+def test_a_model_grader_has_no_more_time_than_the_project(limit: int, timeout_s: int) -> None:
+    limits = _LIMITS.model_copy(update={"timeout_s": limit})
+    caller = Caller(WaitingClient(), "default", limits, 60.0)
+    source = model_graders._source_of(caller, LabelModel("judge", [], ["a"], ["a"]), "grader")
+    assert source.timeout_s == timeout_s
 
 
 def test_texts_that_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
