@@ -43,6 +43,7 @@ def create_app(services: Services) -> FastAPI:
         version="1",
         redirect_slashes=False,
         openapi_url=None,
+        servers=[{"url": services.settings.root_path}] if services.settings.root_path else None,
         # It would look for providers of OpenTelemetry at each request, and send them the messages of exceptions.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
@@ -70,5 +71,5 @@ def create_app(services: Services) -> FastAPI:
     return app
 
 
-async def _to_pages(_: Request) -> RedirectResponse:
-    return RedirectResponse("/ui/")
+async def _to_pages(request: Request) -> RedirectResponse:
+    return RedirectResponse(f"{request.app.state.services.settings.root_path}/ui/")

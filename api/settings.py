@@ -1,6 +1,7 @@
 """The settings of the API, read from environment variables such as `GRADEBOX_HOST`."""
 
 import ipaddress
+import re
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -32,6 +33,12 @@ def _long(secret: SecretStr | None) -> SecretStr | None:
     if secret is not None and (length := len(secret.get_secret_value())) < _SECRET_CHARACTERS:
         raise ValueError(f"it needs at least {_SECRET_CHARACTERS} characters, and has {length}")
     return secret
+
+
+def _path(value: str) -> str:
+    if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", value):
+        raise ValueError(f"{value!r} is no path, such as /gradebox, without a slash at its end")
+    return value
 
 
 def _addresses(value: str) -> str:
@@ -125,6 +132,9 @@ class ApiSettings(BaseSettings):
         description="how Langfuse's `external` dispatcher sends the secret. `bearer`: as in the proposal of that "
         "dispatcher. The released dispatcher signs its requests, but no source that was read names its header and "
         "algorithm: `signature` assumes that requests are signed like Langfuse's webhooks",
+    )
+    root_path: Annotated[str, AfterValidator(_path)] = Field(
+        default="", description="path at which a reverse proxy has the service; the proxy removes it from requests"
     )
     ui: Literal["on", "off"] = Field(default="on", description="whether to serve the pages for the browser at /")
     metrics: Literal["local", "key", "all"] = Field(

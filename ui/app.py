@@ -19,7 +19,7 @@ from api.telemetry.requests import route_template
 from storage.errors import StorageError
 from ui import batches, downloads, editor, graders, models, numbers, operations, row_page, signing_in
 from ui.security import Guarded
-from ui.templates import STATIC, page, rendered
+from ui.templates import STATIC, page, rendered, ui
 from ui.visits import SignedOut, visit
 
 _log = logging.getLogger(__name__)
@@ -96,12 +96,12 @@ def pages(services: Services) -> ASGIApp:
         },
     )
     app.state.services = services
-    return Guarded(app)  # outermost, so that error pages have its headers too
+    return Guarded(app, services.settings.root_path)  # outermost, so that error pages have its headers too
 
 
 async def _home(request: Request) -> Response:
     who = await visit(request)
-    return RedirectResponse(f"/ui/projects/{who.project}/graders", 303)
+    return RedirectResponse(f"{ui()}/projects/{who.project}/graders", 303)
 
 
 async def _signed_out(request: Request, _: Exception) -> Response:
@@ -135,5 +135,5 @@ def _reported(request: Request, status: int, detail: str) -> Response:
             rendered("_fault.html", detail=detail), status, {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML"}
         )
     project = getattr(request.state, "project", "")
-    home = f"/ui/projects/{project}/graders" if project else signing_in.HOME
+    home = f"{ui()}/projects/{project}/graders" if project else f"{ui()}/"
     return page("error.html", status, title=_TITLES.get(status, "This action failed"), detail=detail, home=home)

@@ -26,7 +26,7 @@ from storage.store import Store
 from ui import histogram, query
 from ui.forms import read_form
 from ui.row_page import outcomes_of
-from ui.templates import duration, long_page
+from ui.templates import duration, long_page, ui
 from ui.visits import Visit, visit
 
 _MADE_ANEW = {"HX-Refresh": "true"}
@@ -273,4 +273,4 @@ async def _batch(request: Request, who: Visit) -> Batch:
 
 
 def _to(who: Visit, batch_id: str) -> Response:
-    return RedirectResponse(f"/ui/projects/{who.project}/batches/{batch_id}", 303)
+    return RedirectResponse(f"{ui()}/projects/{who.project}/batches/{batch_id}", 303)

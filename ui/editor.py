@@ -30,7 +30,7 @@ from ui.examples import EXAMPLES
 from ui.forms import read_form
 from ui.graders import why_read_only
 from ui.row_page import samples as taken_along
-from ui.templates import long_page, rendered
+from ui.templates import long_page, rendered, root_path, ui
 from ui.visits import Visit, visit
 
 _BEGINNINGS: dict[str, dict[str, Any]] = {
@@ -77,7 +77,7 @@ async def new(request: Request) -> Response:
         memory_mb=min(MEMORY_MB, who.limits.memory_mb),
         environment="",
         why_read_only=why_read_only(None, None, who.key),
-        url=str(request.base_url).rstrip("/").removesuffix("/ui"),
+        url=str(request.base_url).rstrip("/").removesuffix("/ui") + root_path.get(),
     )
 
 
@@ -113,7 +113,7 @@ async def show(request: Request) -> Response:
         memory_mb=version.memory_mb or MEMORY_MB,
         environment=version.environment.label if version.environment else "",
         why_read_only=why_read_only(grader, version, who.key),
-        url=str(request.base_url).rstrip("/").removesuffix("/ui"),
+        url=str(request.base_url).rstrip("/").removesuffix("/ui") + root_path.get(),
     )
 
 
@@ -209,7 +209,7 @@ async def keep(request: Request) -> Response:
         if not (key := fields.get("grader", "")):
             created = _options(fields, NewGrader, key=fields.get("key", ""))
             grader = await who.services.grade(request, who.project, create_function, who.services, sent, created)
-            there = f"/ui/projects/{who.project}/graders/{grader.key}"
+            there = f"{ui()}/projects/{who.project}/graders/{grader.key}"
             return HTMLResponse("", headers={"HX-Redirect": there, "HX-Trigger": _kept(who.project, grader)})
         stored = fields.get("stored_samples", "")
         if sent.threads is not None:

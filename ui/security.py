@@ -6,6 +6,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.http.problems import ProblemError
+from ui.templates import root_path
 
 _POLICY = "; ".join(
     (
@@ -29,10 +30,13 @@ _SAFE = ("GET", "HEAD")
 
 
 class Guarded:
-    """ASGI middleware that sets security headers: pages run no foreign scripts, and other sites cannot frame them."""
+    """ASGI middleware that sets security headers: pages run no foreign scripts, and other sites cannot frame them. It
+    also sets the root path of the pages.
+    """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, root: str) -> None:
         self._app = app
+        self._root = root
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -47,6 +51,7 @@ class Guarded:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
+        root_path.set(self._root)
         await self._app(scope, receive, guarded)
 
 

@@ -11,7 +11,7 @@ from gradebox.schemas import ApiKey
 from storage.access.sessions import SESSION_S
 from ui.forms import read_form
 from ui.security import check_origin
-from ui.templates import page, rendered
+from ui.templates import page, rendered, root_path, ui
 from ui.visits import COOKIE
 
 HOME = "/ui/"
@@ -40,7 +40,7 @@ async def sign_in(request: Request) -> Response:
     if is_dialog:
         answer: Response = HTMLResponse("", headers={"HX-Trigger": "signed-in"})
     else:
-        answer = RedirectResponse(goal, 303)
+        answer = RedirectResponse(root_path.get() + goal, 303)
     return await _begin(request, services, key, answer)
 
 
@@ -69,7 +69,7 @@ async def _enter(request: Request, token: str) -> Response:
     if key is None:
         services.failed_keys.count(address_of(request.scope))
         return page("sign_in.html", 401, fault=_USED, next=HOME, is_dialog=False)
-    return await _begin(request, services, key, RedirectResponse(HOME, 303))
+    return await _begin(request, services, key, RedirectResponse(f"{ui()}/", 303))
 
 
 async def sign_out(request: Request) -> Response:
@@ -78,8 +78,8 @@ async def sign_out(request: Request) -> Response:
     services: Services = request.app.state.services
     if session := request.cookies.get(COOKIE):
         await services.look_up(services.store.sessions.end, session)
-    answer = RedirectResponse(f"{HOME}sign-in", 303)
-    answer.delete_cookie(COOKIE, path="/ui")
+    answer = RedirectResponse(f"{ui()}/sign-in", 303)
+    answer.delete_cookie(COOKIE, path=ui())
     return answer
 
 
@@ -90,8 +90,8 @@ def signed_out(request: Request) -> Response:
         return HTMLResponse(dialog, 401, {"HX-Retarget": "dialog", "HX-Reswap": "innerHTML"})
     # The request was not executed. Its path may not be a page, so after signing in the page that sent it is shown.
     seen = urlsplit(str(request.url) if request.method == "GET" else request.headers.get("referer", ""))
-    goal = seen.path + (f"?{seen.query}" if seen.query else "")
-    return RedirectResponse(f"{HOME}sign-in?{urlencode({'next': goal})}", 303)
+    goal = seen.path.removeprefix(root_path.get()) + (f"?{seen.query}" if seen.query else "")
+    return RedirectResponse(f"{ui()}/sign-in?{urlencode({'next': goal})}", 303)
 
 
 async def _begin(request: Request, services: Services, key: ApiKey, answer: Response) -> Response:
@@ -99,7 +99,7 @@ async def _begin(request: Request, services: Services, key: ApiKey, answer: Resp
         await services.look_up(services.store.sessions.end, before)
     session = await services.look_up(services.store.sessions.begin, key.id)
     is_secure = request.url.scheme == "https"
-    answer.set_cookie(COOKIE, session, max_age=SESSION_S, path="/ui", secure=is_secure, httponly=True, samesite="lax")
+    answer.set_cookie(COOKIE, session, max_age=SESSION_S, path=ui(), secure=is_secure, httponly=True, samesite="lax")
     return answer
 
 

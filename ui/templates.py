@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from contextvars import ContextVar
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
@@ -18,6 +19,8 @@ from gradebox.outcome import completion_scores, details_of
 _FOLDER = Path(__file__).parent
 STATIC = _FOLDER / "static"
 MOST_SHOWN = 100_000  # characters of one text
+root_path = ContextVar("root_path", default="")
+"""Of the request: the setting. It is a part of all paths that a page has, and of none that a request has."""
 _encoder = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
@@ -57,11 +60,19 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {whole_seconds} s" if minutes else f"{whole_seconds} s"
 
 
-@cache
+def ui() -> str:
+    """Return the path of the pages, as browsers request it."""
+    return f"{root_path.get()}/ui"
+
+
 def static(name: str) -> str:
     """Return the URL of a file of `static/`. It contains the file's digest, so browsers may cache it indefinitely."""
-    digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
-    return f"/ui/static/{name}?v={digest}"
+    return f"{ui()}/static/{name}?v={_digest(name)}"
+
+
+@cache
+def _digest(name: str) -> str:
+    return hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
 
 
 # Every template is escaped, whatever its extension, because all of them contain text of tenants.
@@ -72,7 +83,7 @@ _environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_environment.globals["static"] = static
+_environment.globals |= {"static": static, "ui": ui}
 _environment.filters |= {
     "number": _number,
     "counted": _counted,
