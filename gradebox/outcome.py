@@ -204,6 +204,21 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_default
     completions: list[CompletionResult] | None = None
 
 
+_Undecoded: TypeAlias = msgspec.Raw | msgspec.UnsetType
+
+
+class _PlainResult(CompletionResult, frozen=True, gc=False):
+    values: _Undecoded = msgspec.UNSET  # type: ignore[assignment]
+
+
+class PlainOutcome(Outcome, frozen=True, gc=False):
+    """An outcome whose values and details stay undecoded: as objects they may take twenty times their size as JSON."""
+
+    values: _Undecoded = msgspec.UNSET  # type: ignore[assignment]
+    details: _Undecoded = msgspec.UNSET  # type: ignore[assignment]
+    completions: list[_PlainResult] | None = None  # type: ignore[assignment]
+
+
 _T = TypeVar("_T", CompletionScore, Outcome)
 _Read = TypeVar("_Read")
 _NOTHING = CompletionResult()

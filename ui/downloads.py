@@ -10,14 +10,14 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from gradebox.outcome import Outcome, OutcomeDecoder
+from gradebox.outcome import Outcome, OutcomeDecoder, PlainOutcome
 from storage.outcomes import outcomes
 from storage.store import Store
 from ui.visits import visit
 
 _COLUMNS = ("index", "id", "grader", "score", "not_applicable", "error", "message", "reason", "run_ms", "scores")
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # spreadsheets treat text that starts with these as a formula
-_decoder = OutcomeDecoder(Outcome)
+_decoder = OutcomeDecoder(PlainOutcome)
 
 
 async def as_lines(request: Request) -> Response:

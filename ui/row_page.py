@@ -12,7 +12,7 @@ from api.http.problems import invalid, too_large
 from api.intake.grader_of_batch import refuse_feedback
 from api.services import Services
 from gradebox import group_forms, thread_forms
-from gradebox.outcome import Outcome, OutcomeDecoder
+from gradebox.outcome import Outcome, OutcomeDecoder, PlainOutcome, read_outcomes
 from gradebox.schemas import Batch
 from gradebox.schemas.outcome_table import MOST_PICKED
 from storage.batches import batch_threads
@@ -28,7 +28,7 @@ _PARSED_BYTES = 256 * 1024  # longer threads are shown as the raw line
 _TURNS_SHOWN = 500
 _MEMBERS_SHOWN = 50  # completions of a group
 RANDOM = 20  # number of threads picked at random
-_decode_lines = OutcomeDecoder(Outcome).decode_lines
+_decode_lines = OutcomeDecoder(PlainOutcome).decode_lines
 
 
 _Turns = Sequence[tuple[str, str, str]]
@@ -85,10 +85,11 @@ def _read(services: Services, project: str, batch_id: str, index: int) -> tuple[
     batch = services.store.batches.get(project, batch_id)
     line = _line(services, batch, index)
     shown = _shown(line)._replace(is_sample=is_sample(line))
-    return batch, [*outcomes_of(services.store, batch.id, [index])], shown
+    said = b"".join(outcomes.read_picked(services.store.batches, services.store.spool, batch.id, [index]))
+    return batch, read_outcomes(said), shown
 
 
-def outcomes_of(store: Store, batch_id: str, indices: Sequence[int]) -> Iterator[Outcome]:
+def outcomes_of(store: Store, batch_id: str, indices: Sequence[int]) -> Iterator[PlainOutcome]:
     """Yield the outcomes of some threads, in thread order. Those of groups may take megabytes each."""
     for block in outcomes.read_picked(store.batches, store.spool, batch_id, indices):  # of whole threads
         yield from _decode_lines(block)

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 
 from api.numbers.jobs import CombinedJob
 from gradebox.combination import COMBINED, combined
-from gradebox.outcome import Outcome, OutcomeDecoder
+from gradebox.outcome import Outcome, OutcomeDecoder, PlainOutcome
 from storage.statistics.outcome_tally import merged, tally
 from storage.statistics.summary import summarise
 
-_decode_lines = OutcomeDecoder(Outcome).decode_lines
+_decode_lines = OutcomeDecoder(PlainOutcome).decode_lines
 
 
 def run(job: CombinedJob, outcomes: Iterable[bytes]) -> bytes:

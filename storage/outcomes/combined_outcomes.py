@@ -8,13 +8,13 @@ from typing import TypeAlias
 import msgspec
 
 from gradebox.combination import COMBINED, combined
-from gradebox.outcome import Outcome, OutcomeDecoder
+from gradebox.outcome import OutcomeDecoder, PlainOutcome
 from storage.batch_plan import Plan
 
 Combining: TypeAlias = Callable[[Sequence[bytes]], bytes]
 """Returns the line of a combined outcome, from the lines of the graders for one thread, in the batch's order."""
 
-_decode_lines = OutcomeDecoder(Outcome).decode_lines
+_decode_lines = OutcomeDecoder(PlainOutcome).decode_lines
 _encode = msgspec.json.Encoder().encode
 
 

@@ -261,7 +261,8 @@ def test_large_groups_are_shown_in_little_time_and_space(browse: httpx.Client, c
 def test_outcomes_of_groups_are_read_one_after_the_other(store: Store) -> None:
     batch = accept(store, 50, wanted(store, "exact"))
     lease = claim(store)
-    scores = [CompletionScore(None, not_applicable=f"{number:064}") for number in range(1000)]
+    steps: dict[str, object] = {"steps": [[]] * 100}
+    scores = [CompletionScore(None, not_applicable=f"{number:064}", details=steps) for number in range(1000)]
     finish(store, lease, [with_completion_scores(one, scores) for one in outcomes_of(store, lease)])
     tracemalloc.start()
     assert sum(1 for _ in row_page.outcomes_of(store, batch, range(50))) == 50

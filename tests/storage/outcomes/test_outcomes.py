@@ -1,11 +1,13 @@
+import tracemalloc
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from gradebox.outcome import Outcome
+from gradebox.outcome import CompletionScore, Outcome, with_completion_scores
 from storage.errors import NotFound, OutcomesLost
 from storage.outcomes import outcomes
+from storage.outcomes.combined_outcomes import combining_of
 from storage.spool import lost_files
 from storage.store import Store
 from tests.storage.making import accept, claim, finish, finish_all, lines_of, wanted
@@ -70,6 +72,23 @@ def test_a_combined_outcome_follows_those_of_graders_with_weights(store: Store) 
     for b, a, whole in (found[:3], found[3:]):
         assert b.score is not None and a.score is not None
         assert whole.score == 0.5 * b.score + a.score
+
+
+def test_values_and_details_are_combined_without_being_decoded(store: Store) -> None:
+    plan = store.batches.plan(accept(store, 1, wanted(store, "a", 0.5), wanted(store, "b")))
+    combining = None if plan is None else combining_of(plan)
+    assert combining is not None
+    scores = [CompletionScore(1.0, values={"format": 1.0}, details={"steps": [[]] * 2000}) for _ in range(30)]
+    of_group = with_completion_scores(Outcome(0, "a@1", 1.0, 0.1), scores)
+    single = Outcome(0, "a@1", 1.0, 0.1, values={"format": 1.0}, details={"steps": [[]] * 60_000})
+    for outcome in (of_group, single):
+        line = msgspec.json.encode(outcome) + b"\n"
+        tracemalloc.start()
+        whole = msgspec.json.decode(combining([line, line]), type=Outcome)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert (whole.score, whole.scores) == (1.5, outcome.scores and [1.5] * 30)
+        assert peak < 3 * len(line)
 
 
 def test_a_large_batch_is_read_in_blocks(store: Store) -> None:
