@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, NamedTuple
+from itertools import chain
+from typing import Annotated, NamedTuple, TypeVar, TypeVarTuple
 
 import msgspec
 from anyio import CancelScope
 from anyio.to_thread import run_sync
 from fastapi import Request
 
-from api.access.callers import gone, watched
+from api.access.callers import WaitingClient, gone, watched
 from api.http.problems import invalid, too_large
 from api.intake import bodies
 from api.intake.budget_fields import Tokens, Usd
@@ -27,6 +28,9 @@ from storage.uploads import Upload
 JSON_BYTES = 64 * bodies.MIB
 GRADERS_BYTES = 64 * 1024  # of a JSON body
 _AT_ONCE = 1000  # threads written to the spool together
+
+_T = TypeVar("_T")
+_Args = TypeVarTuple("_Args")
 
 
 class GraderOf(msgspec.Struct, forbid_unknown_fields=True):
@@ -143,9 +147,9 @@ def refuse_unlimited(services: Services, project: str, wanted: Sequence[Wanted],
 
 def _asked_models(services: Services, project: str, wanted: Sequence[Wanted]) -> set[str]:
     """The keys of the models that graders may ask, also through graders that they ask."""
-    versions = [one.version for one in wanted]
-    versions += [version for _, version in services.store.graders.asked_by(project, versions)]
-    asks = [ask.partition(":") for version in versions for ask in version.asks]
+    own = [one.version for one in wanted]
+    asked = (version for _, version in services.store.graders.asked_by(project, own))  # may be all of the project
+    asks = [ask.partition(":") for version in chain(own, asked) for ask in version.asks]
     return {key for kind, _, key in asks if kind == "model"}
 
 
@@ -178,7 +182,7 @@ class Arrival(NamedTuple):
 
         Raises ProblemError, and what Upload raises. Nothing is left in the spool after an error or a broken connection.
         """
-        begun = await run_sync(self._begin_unless_answered, graders, terms)
+        begun = await self._in_turn(self._begin_unless_answered, graders, terms)
         if begun is None:
             return await self._skip(request)
         wanted, upload = begun
@@ -195,7 +199,7 @@ class Arrival(NamedTuple):
         if self.repeat is not None and await run_sync(self._is_answered):
             return await self._skip(request)
         body = await bodies.read(request, JSON_BYTES, "send it as JSON lines (application/x-ndjson)")
-        taken = await run_sync(self._take, body)
+        taken = await self._in_turn(self._take, body)
         return taken if isinstance(taken, Batch) else await self.take_threads_of(request, taken)
 
     async def take_threads_of(self, request: Request, new: NewBatch) -> Batch:
@@ -217,7 +221,7 @@ class Arrival(NamedTuple):
         """Creates a batch from the lines of batch `source`, block by block: they may be gigabytes, and other requests
         take turns. Raises what `begin` raises, and as `take_lines` does.
         """
-        blocks, wanted, upload = await run_sync(begin)
+        blocks, wanted, upload = await self._in_turn(begin)
         try:
             async with watched(request) as client:
                 async for block in self.services.large_answers.stream(request, blocks):
@@ -231,6 +235,12 @@ class Arrival(NamedTuple):
             if isinstance(error, PayloadLost):
                 raise NotFound(f"the threads of batch {source!r} no longer exist: send them again") from error
             raise
+
+    async def _in_turn(self, work: Callable[[*_Args], _T], *args: *_Args) -> _T:
+        """Runs `work`, which may read all graders of the project, in a thread that projects share. Raises ProblemError
+        if none was free in time, and what `work` raises.
+        """
+        return await self.services.reading.run(WaitingClient(), self.project, work, *args)
 
     def _begin_copy(self, new: NewBatch) -> tuple[Iterator[bytes], list[Wanted], Upload]:
         store, source = self.services.store, new.threads_of or ""

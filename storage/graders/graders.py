@@ -249,18 +249,16 @@ class Graders:
         do not exist or are not run, since such an ask fails.
         """
         seen: set[str] = set()
-        todo = list(versions)
+        todo = [label for version in versions for label in _asked_graders(version)]
         while todo:
-            version = todo.pop()
-            for ask in version.asks:
-                label = version.pinned.get(ask, ask.partition(":")[2])  # of a grader: `key@number`
-                if not ask.startswith("grader:") or label in seen:
-                    continue
-                seen.add(label)
-                key, _, number = label.partition("@")
-                with suppress(NotFound, NotRunnable):
-                    todo.append(self.runnable(project, key, int(number) if number else None, within_limits=False))
-                    yield key, todo[-1]
+            if (label := todo.pop()) in seen:
+                continue
+            seen.add(label)
+            key, _, number = label.partition("@")
+            with suppress(NotFound, NotRunnable):
+                version = self.runnable(project, key, int(number) if number else None, within_limits=False)
+                todo += _asked_graders(version)
+                yield key, version
 
     def version_and_limits(self, project: str, key: str, number: int | None) -> tuple[Version, OwnLimits]:
         """A version as by `version`, and the project's own limits."""
@@ -367,6 +365,12 @@ class Graders:
         pipe.sadd(redis_keys.graders(project), key)
         if version.environment is not None:
             pipe.sadd(redis_keys.environment_uses(project), f"{version.environment.key}/{key}")
+
+
+def _asked_graders(version: Version) -> list[str]:
+    """The graders that a version asks: `key`, or `key@number` if it is pinned to a version."""
+    asks = (ask for ask in version.asks if ask.startswith("grader:"))
+    return [version.pinned.get(ask, ask.removeprefix("grader:")) for ask in asks]
 
 
 def _packed(version: Version) -> bytes:

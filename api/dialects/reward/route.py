@@ -3,10 +3,10 @@
 from typing import Any
 
 import msgspec
-from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request, WebSocket
 from fastapi import Response as HttpResponse
 
+from api.access.callers import WaitingClient
 from api.dialects.reward import scoring
 from api.dialects.reward.access import Scored, ScoredByName, Shown, ShownByName, Target, enter
 from api.dialects.reward.socket import Conversation
@@ -34,15 +34,15 @@ async def batch_score(request: Request, services: Served, target: Scored) -> Htt
 
 
 @router.get("/reward/{project}/{key}/info")
-async def info(services: Served, target: Shown) -> HttpResponse:
+async def info(request: Request, services: Served, target: Shown) -> HttpResponse:
     """Get the description of the grader."""
-    return _json(msgspec.json.encode(await run_sync(scoring.info, services, target)))
+    return _json(msgspec.json.encode(await services.read(request, scoring.info, services, target)))
 
 
 @router.get("/reward/{project}/{key}/metadata_schema")
-async def metadata_schema(services: Served, target: Shown) -> dict[str, Any]:
+async def metadata_schema(request: Request, services: Served, target: Shown) -> dict[str, Any]:
     """Get the metadata schema of an existing grader, which allows any object."""
-    await run_sync(scoring.info, services, target)
+    await services.read(request, scoring.info, services, target)
     return METADATA_SCHEMA
 
 
@@ -53,9 +53,9 @@ async def batch_score_by_name(request: Request, services: Served, target: Scored
 
 
 @router.get("/info")
-async def info_by_name(services: Served, target: ShownByName) -> HttpResponse:
+async def info_by_name(request: Request, services: Served, target: ShownByName) -> HttpResponse:
     """Like `/reward/.../info`, for the grader in the user name."""
-    return await info(services, target)
+    return await info(request, services, target)
 
 
 @router.websocket("/reward/{project}/{key}/ws")
@@ -65,7 +65,7 @@ async def ws(connection: WebSocket, services: Served, project: str, key: str) ->
     target = Target(project, key)
     try:
         await enter(connection, services, project, "score")
-        await run_sync(services.store.graders.runnable, project, key)
+        await services.reading.run(WaitingClient(), project, services.store.graders.runnable, project, key)
     except HANDLED as error:
         await connection.send_denial_response(problems.answer(connection, problem_of(error)))
         return

@@ -2,17 +2,26 @@
 
 import asyncio
 import threading
+import time
+import tracemalloc
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import anyio.to_thread
 import httpx
 import pytest
 from fastapi import Request
 
+from api.http.problems import ProblemError
 from api.intake import batch_upload, bodies
-from api.services import Services
+from api.services import READS_AT_ONCE, Services
+from gradebox.schemas import ModelDefaults
 from storage import redis_keys
 from storage.batch_plan import NO_TERMS
+from storage.models.spending import Budget
+from tests.api.access.test_auth import LINES
 from tests.api.conftest import PROJECT, Service, answer_of, create, problem
+from tests.storage.making import wanted
 
 _BODY = b'{"completion": "4"}\n'
 
@@ -48,6 +57,48 @@ async def _cancelled(services: Services, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(asyncio.CancelledError):
         await task
     await asyncio.gather(*tasks)
+
+
+_JSON = {"graders": [{"key": "exact"}], "threads": [{"completion": "4"}]}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client: client.post(f"{PROJECT}/batches", params={"grader": "exact"}, content=_BODY, headers=LINES),
+        lambda client: client.post(f"{PROJECT}/batches", json=_JSON),
+        lambda client: client.get("/reward/default/exact/info"),
+    ],
+)
+def test_all_graders_of_a_project_are_read_in_a_place_that_projects_share(
+    ask: Callable[[httpx.Client], httpx.Response], client: httpx.Client, service: Service
+) -> None:
+    """A grader may ask all others, and its batch or its limits depend on all of these."""
+    create(client)
+    shares, places = service.services.reading.shares, READS_AT_ONCE // 2
+    for _ in range(places):
+        shares.ask("default", bool)
+    with ThreadPoolExecutor(1) as other:
+        asked = other.submit(ask, client)
+        time.sleep(0.2)
+        is_early = asked.done()
+        shares.leave("default", places)
+        asked.result().raise_for_status()
+    assert not is_early
+
+
+def test_the_models_that_graders_ask_through_others_are_found_in_little_memory(service: Service) -> None:
+    long = "# " + "x" * 60_000
+    for number in range(20):
+        wanted(service.store, f"asked-{number}", source=long, asks=[f"model:m{number}"])
+    one = wanted(service.store, "asking", asks=[f"grader:asked-{number}" for number in range(20)])
+    service.store.models.create("default", "m7", "http://127.0.0.1:9/v1", "m", "", ModelDefaults(), 60.0)
+    tracemalloc.start()
+    with pytest.raises(ProblemError, match="does not limit m7"):
+        batch_upload.refuse_unlimited(service.services, "default", [one], Budget(usd=1.0))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10 * len(long)
 
 
 def test_graders_of_a_body_are_parsed_only_if_they_are_short(client: httpx.Client) -> None:
