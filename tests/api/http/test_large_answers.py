@@ -13,7 +13,7 @@ import pytest
 from fastapi import Request
 
 from api.access.callers import WaitingClient
-from api.http.large_answers import LargeAnswers
+from api.http.large_answers import AT_ONCE, LargeAnswers
 from api.http.problems import ProblemError
 from tests.api.conftest import PROJECT, Service, problem
 from tests.api.http.test_bounded_protocol import connected
@@ -63,6 +63,22 @@ def test_others_are_served_while_one_asks_for_many(service: Service, secret: str
         for connection in opened:
             connection.sendall(asked)
         assert slow.result() < all_s / 5, f"all of these answers together take {all_s:.1f} s"
+
+
+@pytest.mark.parametrize("path", [f"{PROJECT}/audit?limit=1000", f"{PROJECT}/spending"])
+def test_what_may_be_long_is_made_in_the_turns_of_its_project(
+    path: str, service: Service, client: httpx.Client
+) -> None:
+    turns, places = service.services.large_answers._turns, AT_ONCE // 2
+    for _ in range(places):
+        turns.ask("default", bool)
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(client.get, path)
+        time.sleep(0.2)
+        is_early = asked.done()
+        turns.leave("default", places)
+        assert asked.result().is_success
+    assert not is_early
 
 
 def test_a_project_that_does_not_read_gets_no_more(
