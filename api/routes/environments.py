@@ -106,7 +106,7 @@ async def update(request: Request, services: Served, project: ManagesIn, key: st
     await run_sync(services.store.environments.newest, project, key)  # a missing one is a 404, whatever is sent
     wanted = None if new.packages is None else _wanted(services, new.packages)
     _check_on(services)
-    return await run_sync(_update, services, project, key, wanted, new.data)
+    return await services.read(request, _update, services, project, key, wanted, new.data)
 
 
 def _update(services: Services, project: str, key: str, packages: list[str] | None, data: str | None) -> Environment:

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from api.routes import environments
+from api.services import READS_AT_ONCE
 from sandbox.environments import PYTHON
 from storage import redis_keys
 from storage.environments.environment_builds import Made
@@ -59,6 +60,25 @@ def test_one_is_made_and_read(client: httpx.Client, service: Service) -> None:
     problem(client.post(PATH, json={"key": "math", "packages": ["numpy"]}), 409, "conflict")
     assert client.delete(f"{PATH}/math").status_code == 204
     problem(client.get(f"{PATH}/math"), 404, "not-found")
+
+
+@pytest.mark.usefixtures("on")
+def test_an_update_takes_a_place_that_projects_share(client: httpx.Client, service: Service) -> None:
+    """It may read all versions of the project's graders, for a build that none of them names."""
+    client.post(PATH, json={"key": "math", "packages": ["numpy"]})
+    claim = service.store.builds.claim()
+    assert claim is not None
+    service.store.builds.fail(claim, "no wheels")
+    shares, places = service.services.reading.shares, READS_AT_ONCE // 2
+    for _ in range(places):
+        shares.ask("default", bool)
+    with ThreadPoolExecutor(1) as other:
+        asked = other.submit(client.put, f"{PATH}/math", json={"packages": ["numpy"]})
+        time.sleep(0.2)
+        is_early = asked.done()
+        shares.leave("default", places)
+        answer_of(asked.result(), 202)
+    assert not is_early
 
 
 @pytest.mark.usefixtures("on")
