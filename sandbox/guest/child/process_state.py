@@ -83,6 +83,8 @@ def _waits_for_work(frame: FrameType | None) -> bool:
         return frame.f_code.co_name == "_worker" and not frame.f_locals["work_queue"].qsize()
     files = []
     while frame is not None:
+        if frame.f_code.co_name == "_handle_results" and frame.f_locals.get("cache"):
+            return False  # the thread of a pool that has all of its unfinished jobs, as those after their timeout
         files.append(frame.f_code.co_filename)
         frame = frame.f_back
     is_of_pool = any(file.startswith(_POOL_OF_PROCESSES) for file in files)

@@ -13,8 +13,11 @@ pytestmark = pytest.mark.sandbox
 _HEAD = """
 import ast, io, os, signal, sys, tempfile, threading, time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from multiprocessing.pool import Pool, ThreadPool
 
 POOL = ThreadPoolExecutor(1)
+threads, processes = (cache(lambda kind=kind: kind(1)) for kind in (ThreadPool, Pool))
 
 def refuses(number, function, *arguments):
     try:
@@ -26,6 +29,11 @@ def refuses(number, function, *arguments):
 LEFT = {
     "a thread": ("threading.Thread(target=time.sleep, args=(60,)).start()", "threading.active_count() == 1"),
     "a busy pool": ("POOL.submit(time.sleep, 60)", "POOL.submit(int, '1').result(1) == 1"),
+    "a busy pool of others": (
+        "threads().map_async(time.sleep, [60])",
+        "threads().apply_async(int).get(1) == 0",
+    ),
+    "a busy process": ("processes().apply_async(time.sleep, (60,))", "processes().apply_async(int).get(1) == 0"),
     "another input": ("sys.stdin = io.StringIO('1')", "sys.stdin.read() == ''"),
     "descriptors": ("for _ in range(45):\n    os.dup(1)\ntime.sleep(0.001)", "os.dup(1) < 45"),
     "all descriptors": ("while not refuses(OSError, os.dup, 1):\n    pass", "tempfile.TemporaryFile()"),
@@ -74,12 +82,12 @@ def test_pools_that_wait_stay(pool: Pool) -> None:
     source = """
 import multiprocessing, os, time
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.pool import Pool
+from multiprocessing.pool import Pool, ThreadPool
 THREADS, KEPT = ThreadPoolExecutor(4), []
 async def grade(thread):
     if not KEPT:
-        KEPT.append(Pool(1))
-    assert KEPT[0].apply(int) == THREADS.submit(int).result() == 0
+        KEPT.extend([Pool(1), ThreadPool(1)])
+    assert KEPT[0].apply(int) == KEPT[1].apply(int) == THREADS.submit(int).result() == 0
     return os.getpid()
 """
     with pool.grading(GraderSource(source, "batch")) as grading:
