@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from anyio.to_thread import run_sync
 from starlette.requests import Request
 
-from api.access.auth import admit, covers, may, permit
+from api.access.auth import admit, may, permit
 from api.services import Services
 from gradebox.schemas import ApiKey, Limits, Project, Role
 from storage.access.api_keys import EVERY_PROJECT
@@ -72,7 +72,7 @@ def _look_up(services: Services, session: str | None) -> ApiKey:
 
 def _covered(services: Services, key: ApiKey) -> dict[str, Project]:
     """The projects that the key covers, in the order of the pages."""
-    there = services.store.projects.all()
+    there = services.store.projects.covered(key.projects)
     if EVERY_PROJECT in key.projects:
         there.sort(key=lambda project: (project.key != "default", project.key))
-    return {project.key: project for project in there if covers(key, project.key)}
+    return {project.key: project for project in there}

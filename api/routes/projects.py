@@ -4,7 +4,7 @@ import msgspec
 from anyio.to_thread import run_sync
 from fastapi import Request
 
-from api.access.auth import Caller, Operator, covers
+from api.access.auth import Caller, Operator
 from api.http import openapi
 from api.http.routers import service_router
 from api.intake import bodies
@@ -34,4 +34,4 @@ async def create(request: Request, services: Served, operator: Operator) -> Proj
 @router.get("")
 def list_covered(services: Served, caller: Caller) -> list[Project]:
     """List the projects that the API key covers, by key."""
-    return [project for project in services.store.projects.all() if covers(caller, project.key)]
+    return services.store.projects.covered(caller.projects)

@@ -1,6 +1,8 @@
 """Projects, which separate the graders and batches of teams."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 from redis import Redis
@@ -51,10 +53,15 @@ class Projects:
         project = Project(key=key, name=key, created_at=datetime.now(UTC))
         self._redis.hsetnx(redis_keys.PROJECTS, key, project.model_dump_json())
 
-    def all(self) -> list[Project]:
-        """All projects, sorted by key."""
-        found = self._redis.hgetall(redis_keys.PROJECTS)
-        return sorted((Project.model_validate_json(value) for value in found.values()), key=lambda found: found.key)
+    def covered(self, keys: Sequence[str]) -> list[Project]:
+        """The projects with these keys, or all if EVERY_PROJECT is among them, sorted by key."""
+        found: Any = (
+            self._redis.hvals(redis_keys.PROJECTS)
+            if EVERY_PROJECT in keys
+            else self._redis.hmget(redis_keys.PROJECTS, {*keys})
+        )
+        there = (Project.model_validate_json(value) for value in found if value is not None)
+        return sorted(there, key=lambda project: project.key)
 
     def set_limits(self, key: str, changes: OwnLimits | None) -> Project:
         """Changes these of a project's own limits, and keeps the others; or removes all, if `changes` is None.

@@ -2,7 +2,7 @@
 
 from functools import cached_property
 
-from api.access.auth import covers, require
+from api.access.auth import require
 from api.access.callers import Caller
 from api.dialects.adaptive import ids
 from api.dialects.adaptive.project_servers import ProjectServers
@@ -39,7 +39,7 @@ class QueryContext:
     @cached_property
     def projects(self) -> list[Project]:
         """The projects that the API key covers, by key."""
-        return [project for project in self.services.store.projects.all() if covers(self.key, project.key)]
+        return self.services.store.projects.covered(self.key.projects)
 
     def find_project(self, ref: str) -> Project | None:
         """The project with this key or id, or None."""
