@@ -71,7 +71,7 @@ def read_return(value: object, most_bytes: int, details_bytes: int) -> tuple[flo
         BadReturn: the value is no finite number, or a `Score` has a part that is not allowed.
     """
     score = read_score(value)
-    if type(value) is not Score and not issubclass(type(value), Score):
+    if not issubclass(type(value), Score):
         return score, []
     return score, read_reason(value, most_bytes) + read_values(value) + read_details(value, details_bytes)
 

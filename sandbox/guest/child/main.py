@@ -5,7 +5,6 @@ It writes each outcome at once, so that a hang or a crash costs only the complet
 
 import os
 import sys
-from _thread import _count as count_threads  # `threading.active_count` takes ten times as long, each completion
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from functools import partial
@@ -16,28 +15,20 @@ from struct import Struct
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
+from gradebox.thread import StringThread
 from sandbox.guest.child import missing_loop
 from sandbox.guest.child.encode_outcome import read_exception, read_return
-from sandbox.guest.child.output import ChildOutput, own
+from sandbox.guest.child.output import ChildOutput
 from sandbox.guest.child.process_state import ProcessState, lacks_descriptor_or_room
 from sandbox.guest.child.read_thread import BadInput, LineReader
+from sandbox.guest.child.record_writer import RecordWriter
 from sandbox.guest.child.seeding import reseed
-from sandbox.guest.child.shared_records import FIELDS_AT, map_file
+from sandbox.guest.child.shared_records import map_file
 from sandbox.guest.kernel.signals import end_alarms
 from sandbox.guest.protocol.chunk import map_shared
-from sandbox.guest.protocol.fields import MESSAGE, STDOUT, encode, pack_fields
-from sandbox.guest.protocol.grader_limits import COMPLETION, GraderLimits
-from sandbox.guest.protocol.records import (
-    BAD_INPUT,
-    ELSEWHERE,
-    MARK,
-    MEMORY,
-    MOST_MICROS,
-    NO_COMPLETION,
-    RECORD,
-    SCORED,
-    pack_record,
-)
+from sandbox.guest.protocol.fields import MESSAGE, encode
+from sandbox.guest.protocol.grader_limits import GraderLimits
+from sandbox.guest.protocol.records import BAD_INPUT, MEMORY, NO_COMPLETION, SCORED
 
 if TYPE_CHECKING:
     from sandbox.guest.child.asking_run import AskingRun
@@ -46,20 +37,12 @@ if TYPE_CHECKING:
 # The number of lines, of lines already done, and of bytes; whether the lines are in the shared memory; whether there
 # are slots; the bytes of room for the fields of records in slots.
 SHARE = Struct("!III??I")
-# Messages of a child to the supervisor besides records: its lines are done; the pipe is full; another child must do the
-# remaining lines; and from time to time, how many slots are filled. The slots alone do not show it, because a processor
-# may make the last write visible first.
-DONE, FULL, LEAVING, FILLED = b"d", b"f", b"l", b"p"
-FILLED_DIGITS = 7
-_REPORT_NS, _REPORT_BYTES = 50_000_000, 1 << 16
+# Messages of a child to the supervisor besides records and those of `record_writer`: its lines are done; another child
+# must do the remaining lines.
+DONE, LEAVING = b"d", b"l"
 
-# What completions have left is looked at after so many, and after each one that takes longer: it may have left much.
-_LOOK_EACH, _LONG_MICROS = 64, 500
-
-_NEW_CONTEXT = object()  # for the driver to go on in: a completion has set context variables, such as that of decimal
 _INFINITY = float("inf")
-_pack_into = RECORD.pack_into
-_SLOT_BYTES = RECORD.size
+_NEW_CONTEXT = object()  # for the driver to go on in: a completion has set context variables, such as that of decimal
 
 
 class RunnableGrader(Protocol):
@@ -75,6 +58,9 @@ class RunnableGrader(Protocol):
 
 ReadReturn = Callable[[Any, int, int], tuple[float, list[tuple[int, bytes]]]]
 """Reads what `grade` returned, as `read_return` does."""
+
+Graded = tuple[int, int, float, list[tuple[int, bytes]]]
+"""The parts of a record: kind, run time in microseconds, score and fields."""
 
 
 class Ends(NamedTuple):
@@ -98,15 +84,10 @@ class GradingLoop:
         self._limits = limits
         self._reader = reader
         self._output = output
+        self._records = RecordWriter(output, limits.timeout_ms)
         self._channel = -1
-        self._results = -1
         self._shared: mmap | None = None
-        self._memory: mmap | None = None
         self._slots: mmap | None = None
-        self._slot = 0
-        self._fields_at = self._fields_end = 0  # where the next fields go, and the end of the room for them
-        self._begun = 0  # when the lines arrived, in nanoseconds
-        self._unreported = 0  # bytes of records written since the last report
         self._pid = 0
         self._last = False
         self._next_one: Callable[[], tuple[bytes, int]] | None = None
@@ -116,21 +97,23 @@ class GradingLoop:
         self._runner: CompletionRunner | None = None
         self._suspended: list[Coroutine[Any, Any, None]] = []
         self._asking: AskingRun | None = None
+        self._grade: Callable[[Any], Coroutine[Any, Any, object]] = grader.grade
+        self._completion_of: Callable[[Any], object] = StringThread.completion
         self._read_return: ReadReturn = read_return
         if grader.groups:
-            from sandbox.guest.child.group_scores import read_group_return
+            from sandbox.guest.child.group_scores import completions_of, read_group_return
 
-            self._read_return = read_group_return
+            self._completion_of, self._read_return = completions_of, read_group_return
         self._has_run = False
-        self._state: ProcessState | None = None
+        self._state: ProcessState
 
     def serve(self, ends: Ends) -> None:
         """Grades until the supervisor closes the channel."""
         self._pid = getpid()
-        self._channel = ends.channel
-        self._results = ends.results
+        self._channel = self._records.channel = ends.channel
+        self._records.pipe = ends.results
         self._shared = map_shared(ends.shared) if ends.shared >= 0 else None
-        self._memory = map_file(ends.slots) if ends.slots >= 0 else None
+        self._slots = map_file(ends.slots) if ends.slots >= 0 else None
         self._state = ProcessState()
         while self._receive():
             self._run()
@@ -146,25 +129,23 @@ class GradingLoop:
         """
         if self._grader.asks:
             self._grade_asking(next_one)
-        self._last, self._left, self._next_one = last, 1, next_one
-        self._line = None
+        self._last, self._next_one, self._line = last, next_one, None
         if self._grader.needs_loop:
-            self._line, self._results = next_one()
-            self._pid = getpid()
-        leave = os._exit
+            self._receive_one(next_one)
         self._run()
-        if last:
-            leave(0)
+
+    def _receive_one(self, next_one: Callable[[], tuple[bytes, int]]) -> bytes:
+        self._line, self._records.pipe = next_one()
+        self._pid = getpid()
+        return self._line
 
     def _grade_asking(self, next_one: Callable[[], tuple[bytes, int]]) -> NoReturn:
         from sandbox.guest.child.asking_run import AskingRun  # already imported by the template
 
         run = AskingRun(self._grader, self._limits, self._reader, self._read_return)
-        line, self._results = next_one()
-        pid = getpid()
-        record = pack_record(*run.grade(line))
-        if getpid() == pid:  # otherwise `grade` forked, and this is the forked process
-            self._tell(record)
+        outcome = run.grade(self._receive_one(next_one))
+        if getpid() == self._pid:  # otherwise `grade` forked, and this is the forked process
+            self._records.write(*outcome)
         os._exit(0)
 
     def _run_asking(self) -> None:
@@ -177,28 +158,24 @@ class GradingLoop:
         from sandbox.guest.child.asking_run import AskingRun  # already imported by the template
 
         self._asking = self._asking or AskingRun(self._grader, self._limits, self._reader, self._read_return)
-        report_at = perf_counter_ns() + _REPORT_NS
         for left in range(self._left, 0, -1):
             self._left = left
-            kind, micros, score, fields = self._asking.grade(self._readline())
+            outcome = self._asking.grade(self._readline())
             if self._grader.touches_system:
                 end_alarms()  # an alarm that it left would raise in another run
             is_over = self._asking.end()  # before its record is written: its cost then counts for its completion
             if self._grader.touches_system and not self._output.restore_streams():
                 is_over = False
-            if self._state is not None and not self._state.is_fit():
+            if not self._state.is_fit():
                 is_over = False
             if getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the forked process
             if self._has_run and not self._asking.has_repeated:
                 self._leave()
-            self._finish(kind, micros, score, fields)
+            self._records.write(*outcome)
             self._has_run = True
             if not is_over:
                 self._leave()
-            if self._slots is not None and perf_counter_ns() > report_at:
-                self._report()
-                report_at = perf_counter_ns() + _REPORT_NS
 
     def _leave(self) -> NoReturn:
         write(self._channel, LEAVING)
@@ -210,11 +187,8 @@ class GradingLoop:
         head = self._receive_bytes(SHARE.size)
         if head is None:
             return False
-        self._begun = perf_counter_ns()
         self._left, done, length, shared, slotted, room = SHARE.unpack(head)
-        self._slots = self._memory if slotted else None
-        self._slot = done * RECORD.size
-        self._fields_at, self._fields_end = FIELDS_AT, FIELDS_AT + room
+        self._records.begin(self._slots if slotted else None, done, room)
         if shared and self._shared is not None:
             self._shared.seek(0)
             self._readline = self._shared.readline
@@ -242,9 +216,10 @@ class GradingLoop:
         if self._grader.asks:
             self._run_asking()
             return
+        drive = self._drive if self._next_one is None else partial(self._drive_one, self._next_one)
         if not self._grader.needs_loop:
             # Most graders never wait for anything. Driving their coroutines without an event loop is 150 times cheaper.
-            driver = self._drive()
+            driver = drive()
             try:
                 while copy_context().run(driver.send, None) is _NEW_CONTEXT:
                     pass
@@ -256,139 +231,77 @@ class GradingLoop:
             from sandbox.guest.child.completion_loop import CompletionRunner  # takes longer than most graders
 
             self._runner = CompletionRunner()
-        self._runner.run(self._drive())
+            self._grade = partial(self._runner.grade, self._grader.grade)
+        self._runner.run(drive())
 
     async def _drive(self) -> None:
-        grade, runner = self._grader.grade, self._runner
-        if runner is not None:
-            grade = partial(runner.grade, grade)
-        read, readline, next_one = self._reader.read, self._readline, self._next_one
-        slots, may_hold, restore_streams = self._slots, self._output.may_hold, self._output.restore_streams
-        report_at = perf_counter_ns() + _REPORT_NS
-        modules, clock, careful = sys.modules, perf_counter_ns, self._grader.touches_system
-        last, leave, pack, groups = self._last, os._exit, RECORD.pack, self._grader.groups
-        asked, state = missing_loop.asked, self._state
-        threads = state.threads if state is not None else 0
-        line, is_over, before = self._line, True, copy_context()
+        """Grades the lines that are left, and cleans up after each."""
+        runner, state, careful = self._runner, self._state, self._grader.touches_system
+        line, before = self._line, copy_context()
         for left in range(self._left, 0, -1):
             if line is None:  # otherwise it is graded again, in an event loop
-                if next_one is None:
-                    line = readline()
-                else:
-                    line, self._results = next_one()
-                    if careful:
-                        self._pid = getpid()
+                line = self._readline()
             self._line, self._left = line, left
-            try:
-                thread = read(line)
-            except BadInput as problem:
-                self._finish(BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))])
-                line = None
-                continue
-            if groups:
-                flag = 0 if all(each.completion() is not None for each in thread) else NO_COMPLETION
-            else:
-                turns = thread._turns
-                flag = 0 if turns and turns[-1][0] == "assistant" else NO_COMPLETION
-            if "random" in modules:
-                reseed()
-            fields: list[tuple[int, bytes]] = []
-            started = clock()
-            try:
-                value = await grade(thread)
-                micros = (clock() - started) // 1000
-                kind = SCORED
-                if type(value) is float and -_INFINITY < value < _INFINITY:
-                    score = value
-                else:
-                    score, fields = self._read_return(value, self._limits.text_bytes, self._limits.details_bytes)
-            except BaseException as error:  # noqa: BLE001  # whatever a grader raises is its outcome
-                micros, score = (clock() - started) // 1000, 0.0
-                value = None  # a returned coroutine ends now, so the warning about it is of this completion
-                kind, fields = read_exception(error, self._grader.text, self._limits.text_bytes)
-                is_short = kind == MEMORY or lacks_descriptor_or_room(error)
-                if is_short and self._has_run and next_one is None and getpid() == self._pid:
-                    self._leave()  # earlier completions may have left too little
-            kind |= flag
-            if next_one is None:
-                value = thread = None  # code that runs when they are deleted is of this completion
-                if careful:
-                    end_alarms()  # an alarm that it left would raise in another completion
-                if runner is not None and (not careful or getpid() == self._pid):
-                    is_over = await runner.end_completion(is_plain=not fields)
-                if careful and not restore_streams():
-                    is_over = False
-                looks = count_threads() != threads or micros > _LONG_MICROS or not left % _LOOK_EACH
-                if looks and state is not None and not state.is_fit():
-                    is_over = False
-            if careful and getpid() != self._pid:
-                os._exit(0)  # `grade` forked, and this is the forked process: it has no completion
-            if asked and runner is None:  # `grade` may have caught the error, and returned 0.0
+            kind, micros, score, fields = await self._grade_line(line)
+            if careful:
+                end_alarms()  # an alarm that it left would raise in another completion
+                self._end_if_forked()
+            is_over = True
+            if runner is not None:
+                is_over = await runner.end_completion(is_plain=not fields)
+                self._end_if_forked()
+            if careful and not self._output.restore_streams():
+                is_over = False
+            if not state.is_fit_after(micros):
+                is_over = False
+            if runner is None and missing_loop.asked:  # `grade` may have caught the error, and returned 0.0
                 await _Suspend()
-            if next_one is not None:  # the supervisor reads the output
-                body = pack_fields(fields)
-                self._tell(pack(micros, score, len(body), MARK | kind) + body)
-                if last:
-                    leave(0)
-            elif slots is None or fields or may_hold() or micros > MOST_MICROS:
-                self._finish(kind, micros, score, fields)
-            else:
-                _pack_into(slots, self._slot, micros, score, 0, MARK | kind)
-                self._slot += _SLOT_BYTES
-            if slots is not None and started + micros * 1000 > report_at:
-                self._report()
-                report_at = started + micros * 1000 + _REPORT_NS
+            self._records.write(kind, micros, score, fields)
             self._has_run, line = True, None
             if not is_over:
                 self._leave()
             if runner is None and (before or copy_context()) and _differ(before, copy_context()):
                 await _Suspend(_NEW_CONTEXT)
 
-    def _finish(self, kind: int, micros: int, score: float, fields: list[tuple[int, bytes]]) -> None:
-        """Writes an outcome, in its slot if there is room for its fields."""
-        if self._output.may_hold() and (printed := self._output.take()):
-            # An earlier completion may have been asked where it was, and have ended before the signal arrived.
-            fields.append((STDOUT, own(printed, (perf_counter_ns() - self._begun) // 1000, self._limits.timeout_ms)))
-        body = pack_fields(fields)
-        micros = min(micros, MOST_MICROS)
-        slots, start, end = self._slots, self._fields_at, self._fields_at + len(body)
-        if slots is None:
-            self._tell(RECORD.pack(micros, score, len(body), MARK | kind) + body)
-            return
-        if end <= self._fields_end:
-            slots[start:end] = body
-            self._fields_at = end
-            _pack_into(slots, self._slot, micros, score, len(body), MARK | kind)
-            self._slot += _SLOT_BYTES
-            return
-        self._tell(RECORD.pack(micros, score, len(body), MARK | kind) + body)
-        _pack_into(slots, self._slot, 0, 0.0, 0, MARK | ELSEWHERE)
-        self._slot += _SLOT_BYTES
-        self._unreported += RECORD.size + len(body)
-        if self._unreported >= _REPORT_BYTES:
-            self._report()
+    async def _drive_one(self, next_one: Callable[[], tuple[bytes, int]]) -> None:
+        """Grades the one line of this process."""
+        line = self._receive_one(next_one) if self._line is None else self._line
+        outcome = await self._grade_line(line)
+        self._end_if_forked()
+        if self._runner is None and missing_loop.asked:  # `grade` may have caught the error, and returned 0.0
+            await _Suspend()
+        self._records.write(*outcome)
+        if self._last:
+            os._exit(0)
 
-    def _report(self) -> None:
-        """Reports how many slots are filled."""
-        write(self._channel, b"%b%0*d" % (FILLED, FILLED_DIGITS, self._slot // _SLOT_BYTES))
-        self._unreported = 0
-
-    def _tell(self, record: bytes) -> None:
+    async def _grade_line(self, line: bytes) -> Graded:
         try:
-            written = write(self._results, record)
-        except BlockingIOError:
-            written = 0
-        if written < len(record):
-            self._tell_slowly(memoryview(record)[written:])
+            thread = self._reader.read(line)
+        except BadInput as problem:
+            return BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))]
+        flag = 0 if self._completion_of(thread) is not None else NO_COMPLETION
+        if "random" in sys.modules:
+            reseed()
+        started = perf_counter_ns()
+        try:
+            value = await self._grade(thread)
+            micros = (perf_counter_ns() - started) // 1000
+            if type(value) is float and -_INFINITY < value < _INFINITY:  # most are, and the rest takes longer
+                return SCORED | flag, micros, value, []
+            score, fields = self._read_return(value, self._limits.text_bytes, self._limits.details_bytes)
+            return SCORED | flag, micros, score, fields
+        except BaseException as error:  # noqa: BLE001  # whatever a grader raises is its outcome
+            micros = (perf_counter_ns() - started) // 1000
+            kind, fields = read_exception(error, self._grader.text, self._limits.text_bytes)
+            if self._has_run and (kind == MEMORY or lacks_descriptor_or_room(error)):
+                self._end_if_forked()
+                self._leave()  # earlier completions may have left too little
+            return kind | flag, micros, 0.0, fields
 
-    def _tell_slowly(self, rest: memoryview) -> None:
-        """Writes to a full pipe. Requests that the supervisor empties it now, not at its next check."""
-        os.set_blocking(self._results, True)
-        if self._limits.isolation != COMPLETION:
-            write(self._channel, FULL)
-        while rest:
-            rest = rest[write(self._results, rest) :]
-        os.set_blocking(self._results, False)
+    def _end_if_forked(self) -> None:
+        """Ends this process if `grade` forked it: it has no completion."""
+        if getpid() != self._pid:
+            os._exit(0)
 
 
 class _Suspend:

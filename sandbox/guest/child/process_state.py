@@ -7,7 +7,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from _thread import _count as count_threads
+from _thread import _count as count_threads  # `threading.active_count` takes ten times as long, each completion
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _SHARE = 3  # a third of what is free at the start may be taken: this is not looked at after each completion
 _SCRATCH = "/tmp"
+# It is looked at after so many completions, and after each one that takes longer: it may have left much.
+_LOOK_EACH, _LONG_MICROS = 64, 500
 _GRACE_S, _PAUSE_S = 0.0003, 0.00001  # for threads that are about to end
 _LIBRARY = os.path.dirname(os.__file__)
 _POOL_OF_THREADS = f"{_LIBRARY}/concurrent/futures/thread.py"
@@ -24,28 +26,33 @@ _WAITING = (_POOL_OF_PROCESSES, *(f"{_LIBRARY}/{name}.py" for name in ("queue", 
 
 
 class ProcessState:
-    """The state of this process when it is created, before its first completion.
-
-    Attributes:
-        threads: the number of its threads besides the first one.
-    """
+    """The state of this process when it is created, before its first completion."""
 
     def __init__(self) -> None:
-        self.threads = count_threads()
+        self._threads = count_threads()
+        self._unseen = 0  # completions since the last look
         lowest = _lowest_descriptor()
         self._highest = lowest + (os.sysconf("SC_OPEN_MAX") - lowest) // _SHARE
         self._least_free = _free_bytes() * (_SHARE - 1) // _SHARE
 
+    def is_fit_after(self, micros: int) -> bool:
+        """Whether this process can grade another completion, after one that took so many microseconds."""
+        self._unseen += 1
+        if self._unseen < _LOOK_EACH and micros <= _LONG_MICROS and count_threads() == self._threads:
+            return True
+        self._unseen = 0
+        return self.is_fit()
+
     def is_fit(self) -> bool:
-        """Whether this process can grade another completion."""
+        """Whether this process can grade another completion. Looks at all of its state."""
         if _lowest_descriptor() > self._highest or _free_bytes() < self._least_free:
             return False
-        return count_threads() == self.threads or self._has_only_waiting_threads()
+        return count_threads() == self._threads or self._has_only_waiting_threads()
 
     def _has_only_waiting_threads(self) -> bool:
         """Whether all threads that are not of the module body wait for the work of a pool."""
         deadline = monotonic() + _GRACE_S
-        while others := count_threads() - self.threads:
+        while others := count_threads() - self._threads:
             if sum(map(_waits_for_work, sys._current_frames().values())) >= others:
                 return True
             if monotonic() > deadline:

@@ -10,7 +10,8 @@ from time import monotonic
 from typing import NamedTuple
 
 from sandbox.guest.child import output
-from sandbox.guest.child.main import DONE, FILLED, FILLED_DIGITS, LEAVING, SHARE
+from sandbox.guest.child.main import DONE, LEAVING, SHARE
+from sandbox.guest.child.record_writer import FILLED, FILLED_DIGITS
 from sandbox.guest.kernel import scratch
 from sandbox.guest.protocol.chunk import SentChunk
 from sandbox.guest.protocol.fields import MESSAGE, STDOUT, Malformed, encode
