@@ -248,5 +248,6 @@ class Retries:
         grader, summary = batch.graders[number], batch.summary[number]
         kept: Any = self._redis.lrange(redis_keys.rewards(batch.project, grader.key), 0, -1)
         past = [text(one) for one in kept]
-        own = [place for place, one in enumerate(past) if one.startswith(f"{grader.version}:{summary.scored}:")]
+        entry = f"{grader.version}:{summary.scored}:{summary.mean!r}:"
+        own = [place for place, one in enumerate(past) if one.startswith(entry)]
         return " ".join(past[: own[-1]] if own else past)

@@ -10,6 +10,7 @@ from storage import redis_keys
 from storage.batch_plan import AskTerms
 from storage.batches import frozen_batch
 from storage.batches.frozen_batch import Frozen
+from storage.connection import text
 from storage.errors import Conflict, KeyReused, OutcomesLost
 from storage.idempotency import Once, once
 from storage.janitor import Janitor
@@ -104,6 +105,21 @@ def test_a_batch_whose_grader_is_gone_is_not_retried_and_keeps_its_outcomes(stor
     with pytest.raises(Conflict, match="no longer exists"):
         retry(store, batch)
     assert (counts(store.batches.get("default", batch)), lines_of(store, batch)) == before
+
+
+def test_a_retried_batch_is_compared_with_the_batches_before_it_alone(store: Store) -> None:
+    grader = wanted(store, "exact")
+    batches = [accept(store, LINES, grader) for _ in range(2)]
+    while lease := store.leases.claim():
+        outcomes = outcomes_of(store, lease, score=float(lease.batch == batches[1]))
+        assert finish(store, lease, list(map(with_error, outcomes)))
+    for batch in batches:
+        store.freezer.freeze(batch)
+    first, second = map(text, store.redis.lrange(redis_keys.rewards("default", "exact"), 0, -1))
+    assert first.split(":")[1] == second.split(":")[1]  # as many scores
+    for batch, before in zip(batches, (b"", first.encode()), strict=True):
+        retry(store, batch)
+        assert store.redis.hget(redis_keys.batch(batch), "past:0") == before
 
 
 def test_a_retry_that_is_cancelled_leaves_the_outcomes_that_there_were(store: Store) -> None:
